@@ -20,11 +20,11 @@ from typing import Any, cast
 
 import pytest
 from tests.e2e.conftest import OUTSIDE, ROOT, NodePackages
+from tests.support.embedded_weights import fetch_default_weights
 from tests.support.pages import Block, Page, matches, read_page
 
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config
-from openclaw.testing.embedded import fetch_default_weights
 
 BIN = Path(sys.executable).parent
 PATHS = [

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.embedded_weights import fetch_default_weights
 from tests.support.gateway_kit import knows
 
 from openclaw.agent.port import MessageContext, TurnListener
@@ -18,7 +19,6 @@ from openclaw.config.load import load_config
 from openclaw.core.events import Event, ToolStarted
 from openclaw.runtime.runtime import Runtime, open_runtime
 from openclaw.secrets.redactor import Redactor
-from openclaw.testing.embedded import fetch_default_weights
 
 _ROOT = Path(__file__).parents[2]
 _CACHE = _ROOT / ".cache" / "embedded"

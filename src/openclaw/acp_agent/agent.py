@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, cast
 
 import anyio
 import anyio.abc
@@ -208,11 +208,7 @@ class OpenClawAgent:
         session = await self._open(
             f"{SESSION_PREFIX}{random_id()}", self._agent_id, cwd, mcp_servers or ()
         )
-        return NewSessionResponse(
-            session_id=session.id,
-            modes=modes(await self._agent.agents(), session.agent_id),
-            config_options=await self._options(session),
-        )
+        return NewSessionResponse(session_id=session.id, **await self._choices(session))
 
     @as_protocol_errors
     async def load_session(
@@ -226,10 +222,7 @@ class OpenClawAgent:
         session, found = await self._reopen(session_id, cwd, mcp_servers or ())
         for update in replay(found.entries, found.media) if found is not None else ():
             await self._client.session_update(session.id, update)
-        return LoadSessionResponse(
-            modes=modes(await self._agent.agents(), session.agent_id),
-            config_options=await self._options(session),
-        )
+        return LoadSessionResponse(**await self._choices(session))
 
     @as_protocol_errors
     async def resume_session(
@@ -241,10 +234,7 @@ class OpenClawAgent:
         **kwargs: Any,
     ) -> ResumeSessionResponse:
         session, _ = await self._reopen(session_id, cwd, mcp_servers or ())
-        return ResumeSessionResponse(
-            modes=modes(await self._agent.agents(), session.agent_id),
-            config_options=await self._options(session),
-        )
+        return ResumeSessionResponse(**await self._choices(session))
 
     @as_protocol_errors
     async def list_sessions(
@@ -285,9 +275,7 @@ class OpenClawAgent:
                 f"there is no model '{value}'", hint=f"available: {', '.join(names)}"
             )
         session.model = str(value)
-        return SetSessionConfigOptionResponse(
-            config_options=[*await self._options(session)],
-        )
+        return SetSessionConfigOptionResponse(config_options=await self._options(session))
 
     @as_protocol_errors
     async def prompt(
@@ -299,7 +287,8 @@ class OpenClawAgent:
         if reply is None:
             return PromptResponse(stop_reason="cancelled")
         await self._tell_title(session)
-        return PromptResponse(stop_reason=_stop_reason(reply), usage=_usage(reply))
+        reason = "max_turn_requests" if reply.outcome == "limit" else "end_turn"
+        return PromptResponse(stop_reason=reason, usage=_usage(reply))
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
         session = self._sessions.get(session_id)
@@ -319,13 +308,13 @@ class OpenClawAgent:
     ) -> Session:
         settings = await self._agent.settings(agent_id)
         directory = _directory(cwd)
-        wanted = session_servers(given, directory)
-        for value in wanted.credentials:
+        servers, credentials = session_servers(given, directory)
+        for value in credentials:
             settings.redactor.register(value)
         before = self._sessions.pop(key, None)
         if before is not None:
             before.close(self._agent)
-        session = Session(key, directory, settings.id, wanted.servers)
+        session = Session(key, directory, settings.id, servers)
         await self._connect(session)
         self._sessions[key] = session
         return session
@@ -342,6 +331,11 @@ class OpenClawAgent:
             raise no_such_session(key)
         agent_id = found.agent if found is not None else self._sessions[key].agent_id
         return await self._open(key, agent_id, cwd, given), found
+
+    async def _choices(self, session: Session) -> dict[str, Any]:
+        """What a session can be switched to: other agents and models."""
+        agents = modes(await self._agent.agents(), session.agent_id)
+        return {"modes": agents, "config_options": await self._options(session)}
 
     async def _options(self, session: Session) -> list[Any]:
         return [*model_option(await self._models(session), session.model)]
@@ -392,10 +386,6 @@ def _command(prompt: "PromptInfo") -> AvailableCommand:
     return AvailableCommand(
         name=prompt.command.removeprefix("/"), description=prompt.description, input=hint
     )
-
-
-def _stop_reason(reply: Reply) -> Literal["end_turn", "max_turn_requests"]:
-    return "max_turn_requests" if reply.outcome == "limit" else "end_turn"
 
 
 def _usage(reply: Reply) -> Usage:

@@ -43,14 +43,13 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import Cancelled, InvalidRequest, OpenClawError
-from openclaw.core.events import Event
 from openclaw.core.tools import ALWAYS, NO, SESSION, Answer, JsonObject, PermissionRequest
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.media.intake import Intake
 from openclaw.media.transcription import Transcriber
 from openclaw.secrets.refs import has_reference
-from openclaw.sessions.model import Entry, SessionInfo, SessionRef
+from openclaw.sessions.model import Entry, SessionInfo
 from openclaw.sessions.store import SessionStore
 
 if TYPE_CHECKING:
@@ -257,7 +256,7 @@ class _Turn:
                     reply = await self._agent.reply(
                         context,
                         TurnListener(
-                            on_event=self._on,
+                            on_event=lambda event: self._put(self._translator.updates(event)),
                             ask=self._ask,
                             elicit=None if self._forms is None else self._elicit,
                         ),
@@ -269,9 +268,6 @@ class _Turn:
             raise failure
         assert reply is not None
         return reply
-
-    def _on(self, event: Event) -> None:
-        self._put(self._translator.updates(event))
 
     def _put(self, updates: Sequence[Update]) -> None:
         for update in updates:
@@ -344,16 +340,13 @@ def _queue() -> tuple[
 ClientServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 
 
-@dataclass(frozen=True, slots=True)
-class SessionServers:
-    """What a client wants: servers by name, and values in them that nobody should see in a log."""
+def session_servers(
+    given: Iterable[ClientServer], cwd: Path
+) -> tuple[Mapping[str, McpServerConfig], tuple[str, ...]]:
+    """The servers that can be used, and values in them that nobody should see in a log.
 
-    servers: Mapping[str, McpServerConfig]
-    credentials: tuple[str, ...]
-
-
-def session_servers(given: Iterable[ClientServer], cwd: Path) -> SessionServers:
-    """The servers that can be used. One that cannot costs itself, never the session."""
+    One that cannot be used costs itself, never the session.
+    """
     servers: dict[str, McpServerConfig] = {}
     credentials: list[str] = []
     for server in given:
@@ -362,7 +355,7 @@ def session_servers(given: Iterable[ClientServer], cwd: Path) -> SessionServers:
             continue
         servers[_free_name(server.name, servers)] = config
         credentials += server_credentials(config)
-    return SessionServers(servers, tuple(credentials))
+    return servers, tuple(credentials)
 
 
 def _config(server: ClientServer, cwd: Path) -> McpServerConfig | None:
@@ -448,10 +441,10 @@ async def find(store: SessionStore, key: str) -> Found | None:
     entries: list[Entry] = []
     media: dict[str, bytes] = {}
     for part in parts:
-        said = await store.history(_ref(part), since_compaction=False)
+        said = await store.history(part.ref, since_compaction=False)
         entries += said
         for attached in (one for entry in said for one in entry.data.get("media", ())):
-            data = await store.media(_ref(part), str(attached.get("digest", "")))
+            data = await store.media(part.ref, str(attached.get("digest", "")))
             if data is not None:
                 media[attached["digest"]] = data
     latest = max(parts, key=lambda part: part.updated_ms)
@@ -474,9 +467,5 @@ async def list_page(
 
 
 async def _directory(store: SessionStore, info: SessionInfo) -> str | None:
-    first = await store.entries(_ref(info), limit=_FIRST_ENTRIES)
+    first = await store.entries(info.ref, limit=_FIRST_ENTRIES)
     return next((str(entry.data["cwd"]) for entry in first if "cwd" in entry.data), None)
-
-
-def _ref(info: SessionInfo) -> SessionRef:
-    return SessionRef(info.id, info.agent, info.key)

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from openclaw.config.files import locked, target_of, write_atomically
 from openclaw.config.paths import state_dir
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
-from openclaw.secrets.refs import BackendFailure
-from openclaw.secrets.stored import FILE, SERVICE, read_store
+from openclaw.secrets.refs import KEYRING_SERVICE, STORE_FILE, BackendFailure, read_store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
 class SecretStore:
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.path = state_dir(environ) / FILE
+        self.path = state_dir(environ) / STORE_FILE
 
     def names(self) -> list[str]:
         return sorted(self._read())
@@ -77,8 +76,8 @@ def _to_keyring(name: str, value: str) -> bool:
     from keyring.errors import KeyringError
 
     try:
-        keyring.set_password(SERVICE, name, value)
-        return keyring.get_password(SERVICE, name) == value
+        keyring.set_password(KEYRING_SERVICE, name, value)
+        return keyring.get_password(KEYRING_SERVICE, name) == value
     except (KeyringError, RuntimeError):
         return False
 
@@ -90,6 +89,6 @@ def _from_keyring(name: str) -> None:
     except ImportError:
         return
     try:
-        keyring.delete_password(SERVICE, name)
+        keyring.delete_password(KEYRING_SERVICE, name)
     except (KeyringError, RuntimeError):
         return  # it is gone, or nobody can read it without the keyring

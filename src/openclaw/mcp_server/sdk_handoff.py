@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
-from types import TracebackType
 from typing import Any, Self, cast
 
 import anyio
@@ -183,12 +182,7 @@ class _Stream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
         await self.aclose()
 
 

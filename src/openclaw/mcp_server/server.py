@@ -83,71 +83,43 @@ def _asked(client: AskedClient, params: dict[str, Any]) -> Awaitable[types.Elici
     return client.elicit_form(params["message"], params["requestedSchema"])
 
 
-TYPE_CHECKING = False
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
 
-ORDER_OPENCLAW: "dict[str, Any]" = {
-    "name": "order_openclaw",
-    "description": "Send a message to OpenClaw and receive a response. The message will be processed as if typed by a user. Supports sending images, files (PDF, text, markdown, CSV, JSON), audio, video, and archives (ZIP, TAR.GZ) via base64 encoding.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            "message": {"type": "string", "description": "The message to send to OpenClaw"},
-            "sessionKey": {
-                "type": "string",
-                "description": "Optional session key for conversation continuity",
-            },
-            "images": {
-                "type": "array",
-                "description": "Optional base64-encoded images (max 10, 15MB each)",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "data": {"type": "string", "description": "Base64-encoded image data"},
-                        "mimeType": {
-                            "type": "string",
-                            "description": "MIME type (e.g., 'image/png')",
-                        },
-                        "filename": {"type": "string", "description": "Optional filename"},
-                    },
-                    "required": ["data", "mimeType"],
-                },
-            },
-            "files": {
-                "type": "array",
-                "description": "Optional base64-encoded files (max 5, 15MB each)",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "data": {"type": "string", "description": "Base64-encoded file data"},
-                        "mimeType": {
-                            "type": "string",
-                            "description": "MIME type (e.g., 'application/pdf')",
-                        },
-                        "filename": {"type": "string", "description": "Optional filename"},
-                    },
-                    "required": ["data", "mimeType"],
-                },
-            },
-        },
-        "required": ["message"],
-    },
-}
 
-ORDER_CLAWDBOT: "dict[str, Any]" = {
-    "name": "order_clawdbot",
-    "description": "Send a message to Clawdbot and receive a response. The message will be processed as if typed by a user.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            "message": {"type": "string", "description": "The message to send to Clawdbot"},
-            "sessionKey": {
-                "type": "string",
-                "description": "Optional session key for conversation continuity",
-            },
-        },
-        "required": ["message"],
-    },
-}
+def _order_tool(program: str, description: str, **attachments: Any) -> dict[str, Any]:
+    properties = {
+        "message": _text(f"The message to send to {program}"),
+        "sessionKey": _text("Optional session key for conversation continuity"),
+        **attachments,
+    }
+    return {
+        "name": f"order_{program.lower()}",
+        "description": f"Send a message to {program} and receive a response. {description}",
+        "inputSchema": {"type": "object", "properties": properties, "required": ["message"]},
+    }
+
+
+def _attachments(kind: str, most: int, example: str) -> dict[str, Any]:
+    properties = {
+        "data": _text(f"Base64-encoded {kind} data"),
+        "mimeType": _text(f"MIME type (e.g., '{example}')"),
+        "filename": _text("Optional filename"),
+    }
+    items = {"type": "object", "properties": properties, "required": ["data", "mimeType"]}
+    told = f"Optional base64-encoded {kind}s (max {most}, 15MB each)"
+    return {"type": "array", "description": told, "items": items}
+
+
+_AS_TYPED = "The message will be processed as if typed by a user."
+ORDER_OPENCLAW = _order_tool(
+    "OpenClaw",
+    f"{_AS_TYPED} Supports sending images, files (PDF, text, markdown, CSV, JSON), audio, video, "
+    "and archives (ZIP, TAR.GZ) via base64 encoding.",
+    images=_attachments("image", 10, "image/png"),
+    files=_attachments("file", 5, "application/pdf"),
+)
+ORDER_CLAWDBOT = _order_tool("Clawdbot", _AS_TYPED)
 
 TOOLS = {"openclaw": ORDER_OPENCLAW, "clawdbot": ORDER_CLAWDBOT}
 

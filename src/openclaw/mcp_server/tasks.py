@@ -54,6 +54,7 @@ _LOOK_SECONDS = 0.5
 _STATE_SECONDS = 600  # how long a question may stay open that was asked by a result
 _CLOSING_SECONDS = 5.0
 _TITLE_CHARS = 80
+_QUESTION = "question-"  # how the names of our questions begin
 
 
 def _form(request: PermissionRequest) -> Json:
@@ -93,7 +94,7 @@ def permission_answer(answer: Mapping[str, Any]) -> Answer:
 
 def _check_answers(responses: Mapping[str, Any]) -> None:
     for key, one in responses.items():
-        if not key.startswith("question-"):
+        if not key.startswith(_QUESTION):
             continue  # none of ours: ignored, as the extension says
         answer: JsonObject = cast("JsonObject", one) if isinstance(one, Mapping) else {}
         known = answer.get("action") in ("accept", "decline", "cancel")
@@ -146,7 +147,7 @@ class _Run:
     async def ask(self, params: JsonObject) -> JsonObject:
         """Put a question to the person and wait for the answer; declined once its time is up."""
         self.asked += 1
-        key = f"question-{self.asked}"
+        key = f"{_QUESTION}{self.asked}"
         question = _Question({"method": "elicitation/create", "params": params})
         self.questions[key] = question
         self._tell_questions()
@@ -286,7 +287,8 @@ class OrderTasks:
                 run.after = await self._task_after()
                 run.change()
                 result = await self._desk.take(dict(run.arguments), caller)
-                self._end(run, status="completed", result=_dumped(result))
+                dumped = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+                self._end(run, status="completed", result=dumped)
             if run.scope.cancelled_caught:
                 self._end(run, status="cancelled", message="The order was cancelled.")
         except BaseException:
@@ -538,10 +540,6 @@ class OrderTasks:
                 run.scope.cancel()
             if run.unsaved and run.task.open:
                 await self._save(run, durable=False)
-
-
-def _dumped(result: types.CallToolResult) -> Json:
-    return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def _result(task: Task) -> types.CallToolResult:

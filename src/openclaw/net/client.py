@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, TypedDict, Unpack
 from urllib.parse import urljoin
 
 import anyio
@@ -15,7 +14,6 @@ import httpx2
 
 from openclaw.net.transport import (
     Exemptions,
-    FetchError,
     FetchFailed,
     FetchRefused,
     FetchTimedOut,
@@ -148,6 +146,14 @@ class _Order:
         return _Order(method, target, headers, content)
 
 
+class FetchOptions(TypedDict, total=False):
+    method: str
+    headers: Mapping[str, str] | None
+    content: bytes | None
+    max_bytes: int
+    total_timeout: float
+
+
 class GuardedClient:
     """An HTTP client that cannot be led to private addresses, nor flooded, nor held up.
 
@@ -183,50 +189,21 @@ class GuardedClient:
         await self._client.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._client.__aexit__(kind, error, traceback)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._client.__aexit__(*error)
 
-    async def fetch(
-        self,
-        url: str,
-        *,
-        method: str = "GET",
-        headers: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        max_bytes: int | None = None,
-        total_timeout: float | None = None,
-    ) -> Fetched:
-        async with self.stream(
-            url,
-            method=method,
-            headers=headers,
-            content=content,
-            max_bytes=max_bytes,
-            total_timeout=total_timeout,
-        ) as answer:
+    async def fetch(self, url: str, **options: Unpack[FetchOptions]) -> Fetched:
+        async with self.stream(url, **options) as answer:
             body = b"".join([piece async for piece in answer.chunks()])
             return Fetched(answer.url, answer.status, answer.headers, body)
 
     @asynccontextmanager
-    async def stream(
-        self,
-        url: str,
-        *,
-        method: str = "GET",
-        headers: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        max_bytes: int | None = None,
-        total_timeout: float | None = None,
-    ) -> AsyncGenerator[Answer]:
+    async def stream(self, url: str, **options: Unpack[FetchOptions]) -> AsyncGenerator[Answer]:
         """The answer at the end of the redirects. The time limit covers the `async with` block."""
-        order = _Order(method.upper(), parse_target(url), dict(headers or {}), content)
-        limit = self._max_bytes if max_bytes is None else max_bytes
-        seconds = self._total_timeout if total_timeout is None else total_timeout
+        method, headers = options.get("method", "GET").upper(), options.get("headers") or {}
+        order = _Order(method, parse_target(url), dict(headers), options.get("content"))
+        limit = options.get("max_bytes", self._max_bytes)
+        seconds = options.get("total_timeout", self._total_timeout)
         try:
             with anyio.fail_after(seconds):
                 response, final = await self._follow(order)
@@ -261,5 +238,3 @@ class GuardedClient:
 
 # Closing returns the connection; it waits for nothing that could take longer.
 _CLOSING_TIMEOUT = 2.0
-
-__all__ = ["Answer", "Exemptions", "FetchError", "Fetched", "GuardedClient"]

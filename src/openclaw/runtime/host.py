@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,38 +41,30 @@ _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.lis
 class Shared:
     """What every generation of the configuration shares, opened when tools are first needed.
 
-    The search among tools has its indexes in `directory`.
+    The search among tools has its indexes in `directory`; what a person allows for always is
+    written to `config`.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._search: ToolSearch | None = None
-        self._approvals: Approvals | None = None
-        self._flows: SessionFlows | None = None
+    def __init__(self, directory: Path, config: Path, environ: Mapping[str, str]) -> None:
+        self._directory, self._config, self._environ = directory, config, environ
 
-    def flows(self, config: Path, environ: Mapping[str, str]) -> "SessionFlows":
-        """The same ones every time."""
+    @cached_property
+    def flows(self) -> "SessionFlows":
         from openclaw.agent.toolpath.dataflow import SessionFlows
 
-        if self._flows is None:
-            self._flows = SessionFlows(source_writer(config, environ))
-        return self._flows
+        return SessionFlows(source_writer(self._config, self._environ))
 
-    def approvals(self, config: Path, environ: Mapping[str, str]) -> "Approvals":
-        """The same ones every time."""
+    @cached_property
+    def approvals(self) -> "Approvals":
         from openclaw.agent.toolpath.approval import Approvals
 
-        if self._approvals is None:
-            self._approvals = Approvals(rule_writer(config, environ))
-        return self._approvals
+        return Approvals(rule_writer(self._config, self._environ))
 
+    @cached_property
     def search(self) -> "ToolSearch":
-        """The same one every time."""
         from openclaw.agent.toolpath.search import ToolSearch
 
-        if self._search is None:
-            self._search = ToolSearch(self._directory)
-        return self._search
+        return ToolSearch(self._directory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +80,15 @@ class Host:
     shells: "Shells | None" = None
     subagents: "Subagents | None" = None
 
-    def finder(self) -> "ToolSearch":
-        return (self.shared or Shared(self.paths.cache / "tools")).search()
-
-    def approvals(self) -> "Approvals":
-        return (self.shared or Shared(self.paths.cache / "tools")).approvals(
-            self.loaded.path, self.environ
-        )
+    def shares(self) -> Shared:
+        return self.shared or Shared(self.paths.cache / "tools", self.loaded.path, self.environ)
 
     def flow(self, agent: EffectiveAgent, session: str) -> "SessionFlow | None":
         """Where the values of this session came from; None if nobody wants to know."""
         settings = self.config.dataflow
         if settings.mode == "off" and not settings.modes:
             return None
-        shared = self.shared or Shared(self.paths.cache / "tools")
-        flows = shared.flows(self.loaded.path, self.environ)
-        return flows.of(session, flow_rules(settings, agent))
+        return self.shares().flows.of(session, flow_rules(settings, agent))
 
     @property
     def config(self) -> Config:

@@ -12,7 +12,7 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.events import Emit, discard
 from openclaw.runtime.access import LocalAgent
 from openclaw.runtime.generation import ConfigGeneration, CurrentSecrets, EmbeddedModels
-from openclaw.runtime.host import Host, Shared, hide_known, open_secrets
+from openclaw.runtime.host import Host, hide_known, open_secrets
 from openclaw.runtime.servers import audited, running_servers, telemetry_of
 from openclaw.secrets.redactor import Redactor
 
@@ -85,7 +85,7 @@ class Runtime:
             one.id: [rule for layer in one.tools for rule in layer.approved]
             for one in generation.agents.values()
         }
-        host.approvals().hold_to(approved)
+        host.shares().approvals.hold_to(approved)
         self.manager.apply(servers)
         await before.retire()
 
@@ -144,8 +144,8 @@ async def open_runtime(
     from openclaw.sessions.open import open_store
 
     paths = StatePaths.of(environ).prepare()
-    shared = Shared(paths.cache / "tools")
-    host = Host(loaded, environ, redactor, paths, clock or SystemClock(), shared=shared)
+    host = Host(loaded, environ, redactor, paths, clock or SystemClock())
+    host = replace(host, shared=host.shares())
     hide_known(loaded, environ, redactor)
     sweep(paths.temp)
     async with AsyncExitStack() as stack:
@@ -241,7 +241,7 @@ async def open_backend(
             cluster=runtime.cluster,
             apply=runtime.apply,
             mcp=_mcp_app,
-            approvals=lambda: runtime.host.approvals(),
+            approvals=lambda: runtime.host.shares().approvals,
             logins=runtime.logins,
         )
 

@@ -197,13 +197,14 @@ def tool_path_of(
     from openclaw.agent.toolpath.search import Bounds
     from openclaw.agent.tools.files import preview
 
+    shares = host.shares()
     deps = ToolPathDeps(
         host.redactor,
         host.clock,
         host.on_call,
         host.paths.results,
-        host.finder(),
-        host.approvals(),
+        shares.search,
+        shares.approvals,
         partial(preview, workspace) if workspace is not None else None,
         hooks_of(host, workspace) if workspace is not None else None,
     )

@@ -14,11 +14,13 @@ scheme: see `SCHEMES`.
 
 import difflib
 import hmac
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote
 
 from openclaw.core.errors import SecretUnavailable
@@ -214,3 +216,23 @@ class BackendFailure(Exception):
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
+
+
+# ---- the file behind `secret://store/NAME`: every name, with its value unless the keyring has it
+
+STORE_FILE: Final = "secrets.json"
+KEYRING_SERVICE: Final = "openclaw-store"  # of our entries in the keyring
+
+
+def read_store(path: Path) -> dict[str, str | None]:
+    """Every name with its value, or None if the keyring has it."""
+    try:
+        content: Any = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise BackendFailure(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        raise BackendFailure(f"{path} is not JSON") from None
+    entries = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    return {name: one if isinstance(one, str) else None for name, one in entries.items()}

@@ -208,7 +208,7 @@ def test_a_name_with_a_slip_in_it_gets_the_nearest(shell: Shell, words: list[str
 
 
 def test_import_names_every_program_that_it_reads() -> None:
-    from openclaw.cli.setup.import_servers import SOURCES
+    from openclaw.cli.setup import SOURCES
 
     parser = CommandParser(prog="openclaw mcp")
     mcp.register(parser)

@@ -2,8 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
-
-from openclaw.testing.embedded import fetch_default_weights
+from tests.support.embedded_weights import fetch_default_weights
 
 _CACHE = Path(__file__).parents[3] / ".cache" / "embedded"
 

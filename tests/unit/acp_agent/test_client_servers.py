@@ -25,7 +25,7 @@ def stdio(name: str = "s", **more: object) -> McpServerStdio:
 
 def test_a_stdio_server_runs_in_the_sessions_directory_with_its_own_variables() -> None:
     given = stdio(args=["-x"], env=[EnvVariable(name="LANG", value="de")])
-    config = session_servers([given], CWD).servers["s"]
+    config = session_servers([given], CWD)[0]["s"]
     assert (config.kind, config.command, config.args) == ("stdio", "/bin/s", ("-x",))
     assert (config.cwd, config.env) == ("/project", {"LANG": "de"})
     assert config.inherit_env is False
@@ -40,7 +40,7 @@ def test_a_remote_server_is_reached_as_the_client_says(kind: str) -> None:
         if kind == "http"
         else SseMcpServer(type="sse", name="r", url=url, headers=headers)
     )
-    config = session_servers([given], CWD).servers["r"]
+    config = session_servers([given], CWD)[0]["r"]
     assert (config.kind, config.url, config.headers) == (kind, url, {"X-Team": "blue"})
     assert not config.may_fall_back_to_sse
 
@@ -57,7 +57,7 @@ def test_credentials_are_known_so_that_no_log_shows_them() -> None:
     )
     local = stdio(env=[EnvVariable(name="API_KEY", value="key-98765432")])
     odd = stdio("odd", args=["-y", "it", "q7Zr2LkX9vTb4NwPd8Yh1MsJ"])
-    found = session_servers([remote, local, odd], CWD).credentials
+    found = session_servers([remote, local, odd], CWD)[1]
     assert found == (
         "Bearer abcdef123456",
         "abcdef123456",
@@ -85,11 +85,11 @@ def test_a_server_that_cannot_be_taken_is_left_out_and_named(
     server: ClientServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        taken = session_servers([server, stdio("good")], CWD)
-    assert list(taken.servers) == ["good"]
+        taken, _ = session_servers([server, stdio("good")], CWD)
+    assert list(taken) == ["good"]
     assert "'bad' is left out" in caplog.text
 
 
 def test_servers_of_one_name_are_told_apart_and_a_nameless_one_gets_one() -> None:
-    taken = session_servers([stdio("a"), stdio("a"), stdio("a"), stdio(" ")], CWD)
-    assert list(taken.servers) == ["a", "a-2", "a-3", "server"]
+    taken, _ = session_servers([stdio("a"), stdio("a"), stdio("a"), stdio(" ")], CWD)
+    assert list(taken) == ["a", "a-2", "a-3", "server"]

@@ -31,8 +31,8 @@ from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, Reply
-    from openclaw.cli.chat.consent import Consent
     from openclaw.cli.chat.input import Input
+    from openclaw.cli.chat.questions import Consent
     from openclaw.cli.chat.view import View
     from openclaw.core.tools import Elicit
 

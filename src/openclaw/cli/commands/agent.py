@@ -21,8 +21,7 @@ from openclaw.core.ids import random_id
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, Reply
-    from openclaw.cli.chat.consent import Consent
-    from openclaw.cli.chat.questions import Questions
+    from openclaw.cli.chat.questions import Consent, Questions
     from openclaw.cli.render.turn import TurnView
     from openclaw.core.content import InboundMedia, Media
     from openclaw.sessions.model import SessionInfo
@@ -211,7 +210,7 @@ async def _turn(
     args: argparse.Namespace, env: Environment, message: str, piped: str | None
 ) -> "tuple[Reply, Consent, str]":
     from openclaw.agent.port import MessageContext, TurnListener
-    from openclaw.cli.chat.consent import Consent
+    from openclaw.cli.chat.questions import Consent
     from openclaw.cli.logs import servers_logged
     from openclaw.cli.render.turn import TurnView
     from openclaw.runtime.access import open_agent

@@ -46,9 +46,9 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.cli.chat.consent import Consent
     from openclaw.cli.chat.conversation import Talk
     from openclaw.cli.chat.input import LineInput
+    from openclaw.cli.chat.questions import Consent
     from openclaw.cli.chat.view import PlainView
     from openclaw.cli.logs import servers_logged
     from openclaw.runtime.access import open_agent
@@ -80,10 +80,9 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
 
 async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.chat.commands import ChatCompleter
-    from openclaw.cli.chat.consent import Consent
     from openclaw.cli.chat.conversation import Talk
     from openclaw.cli.chat.input import open_terminal_input
-    from openclaw.cli.chat.questions import Questions
+    from openclaw.cli.chat.questions import Consent, Questions
     from openclaw.cli.chat.view import TerminalView
     from openclaw.cli.logs import servers_logged
     from openclaw.cli.render.terminal import console

@@ -89,7 +89,7 @@ def _sessions(args: argparse.Namespace, env: Environment, loaded: "LoadedConfig"
     """The ones used last. A database server is not asked: it may be slow, or away."""
     import anyio
 
-    from openclaw.cli.session_store import opened
+    from openclaw.cli.commands.sessions import opened
     from openclaw.sessions.open import is_server
 
     if is_server(loaded.config.sessions.store):

@@ -15,6 +15,8 @@ from openclaw.cli.parser import add_action
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
+    from openclaw.config.load import LoadedConfig
+    from openclaw.secrets.refs import Secret
     from openclaw.sessions.copying import CopyReport
     from openclaw.sessions.model import Page, SessionInfo
     from openclaw.sessions.store import SessionStore
@@ -82,8 +84,6 @@ def _positive(text: str) -> int:
 
 
 async def _run(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.cli.session_store import opened
-
     async with opened(args.store, env) as store:
         if store is not None:
             await args.action(args, env, store)
@@ -217,8 +217,8 @@ async def _copy(args: argparse.Namespace, env: Environment) -> int:
     if args.source == args.target:
         raise InvalidRequest("FROM and TO are the same store")
     async with (
-        _opened(args.source, env, create=False) as source,
-        _opened(args.target, env, create=True) as target,
+        _archive(args.source, env, create=False) as source,
+        _archive(args.target, env, create=True) as target,
     ):
         shown = _Progress(env, await source.count_sessions())
         report = await copy_sessions(source, target, shown)
@@ -228,19 +228,18 @@ async def _copy(args: argparse.Namespace, env: Environment) -> int:
 
 
 @asynccontextmanager
-async def _opened(spec: str, env: Environment, *, create: bool) -> "AsyncGenerator[SessionStore]":
-    from openclaw.cli.session_store import open_server
+async def _archive(spec: str, env: Environment, *, create: bool) -> "AsyncGenerator[SessionStore]":
     from openclaw.sessions.open import is_server, open_store, store_path
     from openclaw.sessions.store import StoreMissing
 
     if is_server(spec):
-        opened = open_server(spec, env, create=create)
+        found = open_server(spec, env, create=create)
     else:
         path = store_path(spec, env.paths)
         if not create and not path.exists():
             raise StoreMissing(f"there is no session store at {path}")
-        opened = open_store(spec, env.paths)
-    async with opened as store:
+        found = open_store(spec, env.paths)
+    async with found as store:
         yield store
 
 
@@ -281,3 +280,59 @@ def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> No
     env.report(args, facts, f"{told}; {report.unchanged} were there already.")
     for info, reason in report.refused if not args.json else ():
         env.warn(f"not copied: '{one_line(info.key)}' of agent '{info.agent}': {reason}")
+
+
+# ---- the session store that a command means, for looking into it
+
+
+@asynccontextmanager
+async def opened(
+    spec: str | None, env: Environment, loaded: "LoadedConfig | None" = None
+) -> "AsyncGenerator[SessionStore | None]":
+    """The store that `spec` names, or else the configured one.
+
+    None where nothing was ever stored there: looking must not create one. A store that was asked
+    for by name and is not there is an error.
+    """
+    from openclaw.sessions.open import is_server, open_store, store_path
+    from openclaw.sessions.store import StoreMissing, StoreUnavailable
+
+    where = spec or (loaded or env.load_config()).config.sessions.store
+    if is_server(where):
+        try:
+            async with open_server(where, env, loaded) as store:
+                yield store
+        except StoreMissing:
+            if spec is not None and loaded is None:
+                raise
+            yield None
+        return
+    path = store_path(where, env.paths)
+    if path.exists():
+        async with open_store(where, env.paths) as store:
+            yield store
+    elif loaded is None and spec not in (None, "file"):
+        raise StoreUnavailable(f"there is no session store at {path}")
+    else:
+        yield None
+
+
+@asynccontextmanager
+async def open_server(
+    spec: str, env: Environment, loaded: "LoadedConfig | None" = None, *, create: bool = False
+) -> "AsyncGenerator[SessionStore]":
+    """The store on a database server; what is secret in its address stays so."""
+    from openclaw.config.sensitive import credentials_in_address
+    from openclaw.sessions.open import open_store
+
+    for value in credentials_in_address(spec):
+        env.redactor.register(value)
+
+    async def resolve(text: str) -> "Secret":
+        from openclaw.runtime.host import open_secrets
+
+        config = (loaded or env.load_config()).config
+        return await open_secrets(config, env.environ, env.redactor).resolve_text(text)
+
+    async with open_store(spec, env.paths, resolve=resolve, create=create) as store:
+        yield store

@@ -167,7 +167,7 @@ async def _from_gateway(env: Environment, facts: Json, info: "GatewayInfo") -> l
 
 
 async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
-    from openclaw.cli.session_store import opened
+    from openclaw.cli.commands.sessions import opened
     from openclaw.sessions.tasks import current_tasks
 
     try:

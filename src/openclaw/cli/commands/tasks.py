@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 async def _run(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.cli.session_store import opened
+    from openclaw.cli.commands.sessions import opened
 
     async with opened(None, env) as store:
         await args.action(args, env, store)

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace, env: Environment) -> None:
 
 
 async def _rows(args: argparse.Namespace, env: Environment) -> "list[UsageRow]":
-    from openclaw.cli.session_store import opened
+    from openclaw.cli.commands.sessions import opened
     from openclaw.core.clock import SystemClock
     from openclaw.runtime.host import time_zone
     from openclaw.sessions.usage import UsageLedger

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from openclaw.cli.environment import Environment
 from openclaw.config.consistency import two_ways
 from openclaw.config.load import LoadedConfig
-from openclaw.config.merge import EffectiveAgent, effective_agents
+from openclaw.config.merge import effective_agents
 from openclaw.config.paths import PRIVATE_DIRECTORY, PRIVATE_FILE, expand, is_strangers
 from openclaw.core.errors import InvalidConfig, OpenClawError, describe
 from openclaw.mcp_client.bounds import printable
@@ -86,12 +86,8 @@ def _certificates(env: Environment) -> Iterator[Finding]:
             sound.add(path)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            yield Finding(
-                "certificates",
-                ERROR,
-                f"{name} is {path}, which cannot be used: {reason}",
-                f"correct {name}, or unset it",
-            )
+            told = f"{name} is {path}, which cannot be used: {reason}"
+            yield Finding("certificates", ERROR, told, f"correct {name}, or unset it")
 
 
 def _mode_finding(check: str, path: Path, wanted: int) -> Finding | None:
@@ -112,12 +108,8 @@ def _state(env: Environment) -> Iterator[Finding]:
     if not root.exists():
         nearest = next(place for place in root.parents if place.exists())
         if not os.access(nearest, os.W_OK):
-            yield Finding(
-                "state",
-                ERROR,
-                f"{root} cannot be created: {nearest} is not writable",
-                "set OPENCLAW_STATE_DIR to a directory of your own",
-            )
+            told = f"{root} cannot be created: {nearest} is not writable"
+            yield Finding("state", ERROR, told, "set OPENCLAW_STATE_DIR to a directory of your own")
             return
         yield Finding("state", OK, f"{root} does not exist yet; it is created when needed")
         return
@@ -153,12 +145,9 @@ def _config(loaded: LoadedConfig) -> Iterator[Finding]:
         return
     yield Finding("config", OK, f"{loaded.path} is valid")
     for place in loaded.plaintext:
-        yield Finding(
-            "config",
-            WARNING,
-            f"{place} is a credential in plain text",
-            "replace it with a reference, for example secret://env/NAME",
-        )
+        told = f"{place} is a credential in plain text"
+        hint = "replace it with a reference, for example secret://env/NAME"
+        yield Finding("config", WARNING, told, hint)
     if loaded.plaintext:
         finding = _mode_finding("config", loaded.path, PRIVATE_FILE)
         if finding is not None:
@@ -253,35 +242,20 @@ def _server(
         return Finding("mcp", OK, f"MCP server '{name}' is at {url}")
     directory = expand(cwd, env.environ) if cwd else None
     if directory is not None and not directory.is_dir():
-        return Finding(
-            "mcp",
-            ERROR,
-            f"MCP server '{name}': its directory {directory} does not exist",
-            "create it, or change cwd",
-        )
+        told = f"MCP server '{name}': its directory {directory} does not exist"
+        return Finding("mcp", ERROR, told, "create it, or change cwd")
     if shutil.which(command, path=env.environ.get("PATH")) is None:
-        return Finding(
-            "mcp",
-            ERROR,
-            f"MCP server '{name}': the command {command!r} was not found",
-            "install it, or give its full path",
-        )
+        told = f"MCP server '{name}': the command {command!r} was not found"
+        return Finding("mcp", ERROR, told, "install it, or give its full path")
     return Finding("mcp", OK, f"MCP server '{name}': found the command {command!r}")
 
 
 def _policies(loaded: LoadedConfig) -> Iterator[Finding]:
     for agent in effective_agents(loaded.config).values():
-        if agent.servers and _wide_open(agent):
-            yield Finding(
-                "policy",
-                WARNING,
-                f"agent '{agent.id}' may use every tool of every MCP server",
-                "list the tools it needs in tools.allow, or those it must not use in tools.deny",
-            )
-
-
-def _wide_open(agent: EffectiveAgent) -> bool:
-    return not any(rules.allow or rules.deny for rules in agent.tools)
+        if agent.servers and not any(rules.allow or rules.deny for rules in agent.tools):
+            told = f"agent '{agent.id}' may use every tool of every MCP server"
+            hint = "list the tools it needs in tools.allow, or those it must not use in tools.deny"
+            yield Finding("policy", WARNING, told, hint)
 
 
 def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
@@ -290,12 +264,8 @@ def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
     gateway = loaded.config.gateway
     local = gateway.bind in ("loopback", "127.0.0.1", "::1", "localhost")
     if not local and not gateway.auth.token:
-        return Finding(
-            "gateway",
-            ERROR,
-            f"gateway.bind is {gateway.bind!r}, and without gateway.auth.token anyone may use it",
-            "set gateway.auth.token, or bind to loopback",
-        )
+        told = f"gateway.bind is {gateway.bind!r}, and without gateway.auth.token anyone may use it"
+        return Finding("gateway", ERROR, told, "set gateway.auth.token, or bind to loopback")
     running = running_gateway(env.paths.gateway_lock)
     if running is None:
         return _port(gateway) or Finding(
@@ -411,7 +381,7 @@ def _server_store(env: Environment, loaded: LoadedConfig) -> Finding:
     """Whether the database server answers; a store that is missing there is made when needed."""
     import anyio
 
-    from openclaw.cli.session_store import opened
+    from openclaw.cli.commands.sessions import opened
 
     async def attempt() -> bool:
         async with opened(loaded.config.sessions.store, env, loaded) as store:
@@ -448,12 +418,8 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
 
     loose = sorted(name for name, config in servers.items() if config.pin == "off")
     if loose:
-        yield Finding(
-            "pins",
-            WARNING,
-            f"changes to these servers' declarations would go unnoticed: {', '.join(loose)}",
-            'set `pin` to "warn" or "strict"',
-        )
+        told = f"changes to these servers' declarations would go unnoticed: {', '.join(loose)}"
+        yield Finding("pins", WARNING, told, 'set `pin` to "warn" or "strict"')
     try:
         known = PinStore(env.paths.pins).load()
     except OpenClawError as error:
@@ -462,12 +428,8 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
     found = {n: known[pin_key(c)] for n, c in servers.items() if pin_key(c) in known}
     changed = {name: pinned for name, pinned in found.items() if pinned.pending}
     for name, pinned in changed.items():
-        yield Finding(
-            "pins",
-            WARNING,
-            f"MCP server '{name}' has changed since you accepted it: {_changes(pinned)}",
-            f"see the changes: {env.program} mcp pins show {name}",
-        )
+        told = f"MCP server '{name}' has changed since you accepted it: {_changes(pinned)}"
+        yield Finding("pins", WARNING, told, f"see the changes: {env.program} mcp pins show {name}")
     unseen = sorted(n for n, c in servers.items() if n not in found and c.pin != "off")
     if unseen:
         yield Finding("pins", OK, f"will be pinned when they first start: {', '.join(unseen)}")
@@ -528,12 +490,9 @@ def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
         return
     open_ones = sorted(name for name, config in local.items() if config.sandbox.mode == "off")
     if open_ones:
-        yield Finding(
-            "sandbox",
-            WARNING,
-            f"these run with your rights, without a sandbox: {', '.join(open_ones)}",
-            'set `sandbox` to "auto" or "strict", and list what they may `read` and `write`',
-        )
+        told = f"these run with your rights, without a sandbox: {', '.join(open_ones)}"
+        hint = 'set `sandbox` to "auto" or "strict", and list what they may `read` and `write`'
+        yield Finding("sandbox", WARNING, told, hint)
     confined = {name: c.sandbox.mode for name, c in local.items() if name not in open_ones}
     if not confined:
         return
@@ -543,35 +502,23 @@ def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
         yield Finding("sandbox", OK, f"{len(confined)} {are} confined by {means.best}")
         return
     for name, mode in sorted(confined.items()):
-        yield Finding(
-            "sandbox",
-            ERROR if mode == "strict" else WARNING,
-            f"MCP server '{name}' cannot be confined: {means.missing}",
-            "install bubblewrap",
-        )
+        told = f"MCP server '{name}' cannot be confined: {means.missing}"
+        yield Finding("sandbox", ERROR if mode == "strict" else WARNING, told, "install bubblewrap")
 
 
 def _environments(servers: Servers) -> Iterator[Finding]:
     told = sorted(name for name, config in servers.items() if config.inherit_env is True)
     if told:
-        yield Finding(
-            "mcp",
-            WARNING,
-            f"these get your whole environment, including keys: {', '.join(told)}",
-            "list the variables they need in `inheritEnv`",
-        )
+        message = f"these get your whole environment, including keys: {', '.join(told)}"
+        yield Finding("mcp", WARNING, message, "list the variables they need in `inheritEnv`")
 
 
 def _addresses(servers: Servers) -> Iterator[Finding]:
     for name, config in sorted(servers.items()):
         parts = urlsplit(config.url or "")
         if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
-            yield Finding(
-                "mcp",
-                WARNING,
-                f"the connection to MCP server '{name}' is not encrypted",
-                "use an https address",
-            )
+            told = f"the connection to MCP server '{name}' is not encrypted"
+            yield Finding("mcp", WARNING, told, "use an https address")
 
 
 def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
@@ -588,12 +535,8 @@ def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
         if there:
             yield Finding("login", OK, f"you are logged in to MCP server '{name}'")
         else:
-            yield Finding(
-                "login",
-                WARNING,
-                f"MCP server '{name}' needs a login",
-                f"run: {env.program} mcp login {name}",
-            )
+            told = f"MCP server '{name}' needs a login"
+            yield Finding("login", WARNING, told, f"run: {env.program} mcp login {name}")
 
 
 def _declare(number: int) -> str:

@@ -19,34 +19,6 @@ from openclaw.secrets.refs import Secret
 
 Entry = dict[str, Any]
 
-SOURCES = (
-    "claude-code",
-    "claude-desktop",
-    "cursor",
-    "vscode",
-    "codex",
-    "gemini",
-    "windsurf",
-    "zed",
-)
-_LOCATIONS: dict[str, tuple[str, ...]] = {
-    "claude-desktop": (
-        "Library/Application Support/Claude/claude_desktop_config.json",
-        ".config/Claude/claude_desktop_config.json",
-        "AppData/Roaming/Claude/claude_desktop_config.json",
-    ),
-    "claude-code": (".claude.json",),
-    "cursor": (".cursor/mcp.json",),
-    "vscode": (
-        ".config/Code/User/mcp.json",
-        "Library/Application Support/Code/User/mcp.json",
-        "AppData/Roaming/Code/User/mcp.json",
-    ),
-    "codex": (".codex/config.toml",),
-    "gemini": (".gemini/settings.json",),
-    "windsurf": (".codeium/windsurf/mcp_config.json",),
-    "zed": (".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
-}
 _FILE_NAMES = {
     "claude_desktop_config.json": "claude-desktop",
     "mcp_config.json": "windsurf",
@@ -86,10 +58,6 @@ class _Reading:
     notes: list[str] = field(default_factory=list[str])
 
 
-def locations(source: str) -> tuple[str, ...]:
-    return _LOCATIONS[source]
-
-
 def guess_source(file_name: str) -> str:
     """Which program a file of that name belongs to; a `mcpServers` file unless it is another."""
     if file_name.endswith(".toml"):
@@ -97,7 +65,7 @@ def guess_source(file_name: str) -> str:
     return _FILE_NAMES.get(file_name, "claude-code")
 
 
-def parse_toml(text: str) -> Mapping[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

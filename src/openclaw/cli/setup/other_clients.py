@@ -10,18 +10,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from openclaw.cli.setup.import_servers import (
-    SOURCES,
-    ImportedServer,
-    locations,
-    parse_toml,
-    read_servers,
-)
+from openclaw.cli.setup import SOURCES
+from openclaw.cli.setup.import_servers import ImportedServer, parse_toml, read_servers
 from openclaw.config.edit import delete_value, set_value
 from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.paths import expand, home_dir
 from openclaw.core.errors import InvalidConfig, InvalidRequest
 
+LOCATIONS: dict[str, tuple[str, ...]] = {
+    "claude-desktop": (
+        "Library/Application Support/Claude/claude_desktop_config.json",
+        ".config/Claude/claude_desktop_config.json",
+        "AppData/Roaming/Claude/claude_desktop_config.json",
+    ),
+    "claude-code": (".claude.json",),
+    "cursor": (".cursor/mcp.json",),
+    "vscode": (
+        ".config/Code/User/mcp.json",
+        "Library/Application Support/Code/User/mcp.json",
+        "AppData/Roaming/Code/User/mcp.json",
+    ),
+    "codex": (".codex/config.toml",),
+    "gemini": (".gemini/settings.json",),
+    "windsurf": (".codeium/windsurf/mcp_config.json",),
+    "zed": (".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
+}
 OUR_NAME = "openclaw"
 _OURSELVES = frozenset({"openclaw", "clawdbot", "openclaw.exe", "clawdbot.exe"})
 _SETTINGS = ".config"
@@ -77,7 +90,7 @@ assert set(CLIENTS) == set(SOURCES)
 def client_places(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
     named = environ.get(CLIENTS[name].variable or "")
     if named:
-        return (expand(named, environ).absolute() / Path(locations(name)[0]).name,)
+        return (expand(named, environ).absolute() / Path(LOCATIONS[name][0]).name,)
     home = home_dir(environ)
     settings = Path(environ.get("XDG_CONFIG_HOME") or home / _SETTINGS)
     if not settings.is_absolute():  # which the specification has ignored
@@ -86,7 +99,7 @@ def client_places(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
         settings / place.removeprefix(f"{_SETTINGS}/")
         if place.startswith(f"{_SETTINGS}/")
         else home / place
-        for place in locations(name)
+        for place in LOCATIONS[name]
     )
 
 
@@ -184,17 +197,10 @@ def _ours(entry: Mapping[str, Any]) -> bool:
 
 
 def _existing(text: str, client: Client) -> Mapping[str, Any] | None:
-    content: Any = _toml(text) if client.name == "codex" else parse(text).root.plain()
+    content: Any = parse_toml(text) if client.name == "codex" else parse(text).root.plain()
     for part in (*client.place, OUR_NAME):
         content = content.get(part) if isinstance(content, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - any JSON
     return cast("Mapping[str, Any]", content) if isinstance(content, dict) else None
-
-
-def _toml(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidRequest(f"it is not TOML: {error}") from error
 
 
 def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
@@ -205,8 +211,8 @@ def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
         lines += [f"{key} = {_toml_value(value)}" for key, value in entry["env"].items()]
     before = f"{text.rstrip()}\n\n" if text.strip() else ""
     after = before + "\n".join(lines) + "\n"
-    servers = {**_toml(text).get("mcp_servers", {}), OUR_NAME: dict(entry)}
-    return _checked(after, {**_toml(text), "mcp_servers": servers})
+    servers = {**parse_toml(text).get("mcp_servers", {}), OUR_NAME: dict(entry)}
+    return _checked(after, {**parse_toml(text), "mcp_servers": servers})
 
 
 def _toml_value(value: Any) -> str:
@@ -223,7 +229,7 @@ def _toml_without(text: str) -> str:
             ours = f"{name}.".startswith(f"mcp_servers.{OUR_NAME}.")
         if not ours:
             kept.append(line)
-    expected = _toml(text)
+    expected = parse_toml(text)
     expected.get("mcp_servers", {}).pop(OUR_NAME, None)
     if not expected.get("mcp_servers", True):
         del expected["mcp_servers"]

@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from openclaw.cli.commands.mcp_config import target_place
+from openclaw.cli.commands.mcp_config import all_with_sandbox, target_place
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.terminal import fitted
 from openclaw.cli.setup.checks import OK, Finding, examine
-from openclaw.cli.setup.default_sandbox import all_with_sandbox
 from openclaw.cli.setup.discovery import Found, ModelOffer, shown_path
 from openclaw.cli.setup.import_servers import ImportedServer, Reference
 from openclaw.cli.setup.other_clients import (

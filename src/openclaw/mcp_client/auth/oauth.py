@@ -23,8 +23,8 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.token_store import ServerLogin, Vault, login_key, open_vault
 from openclaw.mcp_client.errors import NeedsLogin
 from openclaw.net.addresses import why_blocked
-from openclaw.net.client import Exemptions, FetchError, GuardedClient
-from openclaw.net.transport import resolve_with_system
+from openclaw.net.client import GuardedClient
+from openclaw.net.transport import Exemptions, FetchError, resolve_with_system
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpAuthConfig, McpServerConfig

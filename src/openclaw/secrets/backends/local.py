@@ -2,7 +2,7 @@
 
 - `secret://env/VAR`: a variable of the environment this program was started in
 - `secret://file/PATH[#FIELD]`: a file, or one field of a JSON file
-- `secret://keyring/SERVICE/USER`: the desktop's keyring
+- `secret://keyring/KEYRING_SERVICE/USER`: the desktop's keyring
 - `secret://exec/NAME`: what a configured command prints, without the last newline
 - `secret://op/VAULT/ITEM/FIELD`: 1Password, through its `op` command
 """
@@ -27,9 +27,8 @@ from anyio.abc import ByteReceiveStream, Process
 
 from openclaw.core.errors import MissingExtra
 from openclaw.secrets.backends.support import BlockingCalls, Lookup, field_of
-from openclaw.secrets.refs import SecretRef
+from openclaw.secrets.refs import KEYRING_SERVICE, STORE_FILE, SecretRef, read_store
 from openclaw.secrets.resolver import BackendFailure
-from openclaw.secrets.stored import FILE, SERVICE, read_store
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -319,7 +318,7 @@ class StoreBackend:
     """What `openclaw secrets set` keeps; read whenever it is asked for, as it may have changed."""
 
     def __init__(self, state: Path) -> None:
-        self._path = state / FILE
+        self._path = state / STORE_FILE
 
     async def read(self, ref: SecretRef) -> str:
         return await anyio.to_thread.run_sync(self._read, ref.name, abandon_on_cancel=True)
@@ -332,7 +331,7 @@ class StoreBackend:
             )
         value = found[name]
         try:
-            value = read_keyring(SERVICE, name) if value is None else value
+            value = read_keyring(KEYRING_SERVICE, name) if value is None else value
         except MissingExtra:
             raise BackendFailure("its value is in the keyring, which cannot be used now") from None
         if not value:

@@ -1,6 +1,6 @@
 """Consent on the command line is about tools, not about where values came from."""
 
-from openclaw.cli.chat.consent import Consent
+from openclaw.cli.chat.questions import Consent
 from openclaw.core.tools import NO, ONCE, Answer, PermissionRequest
 
 

@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
-from openclaw.cli.chat.consent import Consent
 from openclaw.cli.chat.conversation import Talk
 from openclaw.cli.chat.input import MOMENT, Interrupts
+from openclaw.cli.chat.questions import Consent
 from openclaw.cli.chat.view import PlainView
 from openclaw.core.clock import SystemClock
 from openclaw.media.transcription import NoTranscriber
