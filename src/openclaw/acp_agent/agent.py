@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import stat
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,7 +68,7 @@ from openclaw.core.errors import (
     jsonrpc_code,
 )
 from openclaw.core.ids import random_id
-from openclaw.stdio.descriptors import claim_stdio, on_termination
+from openclaw.stdio.descriptors import claim_stdio, on_termination, run_and_leave
 from openclaw.stdio.lines import LineSplitter, TooLong
 from openclaw.stdio.pipes import HIGH_WATER, LineReader, Writer, open_reader, open_writer
 from openclaw.version import __version__
@@ -448,16 +447,8 @@ _CLOSING_SECONDS = 2.0
 def serve_stdio(open_agent: OpenAgent, *, program: str, agent_id: str | None) -> NoReturn:
     _check_pipes()
     wire_in, wire_out = claim_stdio()
-    code = 0
-    try:
-        asyncio.run(serve(open_agent, wire_in, wire_out, program=program, agent_id=agent_id))
-    except BrokenPipeError:
-        code = 0
-    except KeyboardInterrupt:
-        code = 130
-    sys.stderr.flush()
-    # Threads that wait for somebody have nothing left to say once the client is gone.
-    os._exit(code)
+    opened = serve(open_agent, wire_in, wire_out, program=program, agent_id=agent_id)
+    run_and_leave(lambda: asyncio.run(opened))
 
 
 async def serve(

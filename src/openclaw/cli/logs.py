@@ -141,7 +141,10 @@ class JsonFormatter(logging.Formatter):
             fields["traceback"] = self._redact(trace)[:MAX_RECORD]
         line = _dumps(self._clean(fields))
         redacted = self._redact(line)
-        return redacted if redacted == line or _is_json(redacted) else self._rescued(redacted)
+        if redacted == line or _is_json(redacted):
+            return redacted
+        # A secret such as a number stood outside of any string, and the line is JSON no more.
+        return _dumps({"level": "info", "message": redacted})
 
     def _clean(self, value: Any, depth: int = 0) -> Any:
         if isinstance(value, str):
@@ -153,10 +156,6 @@ class JsonFormatter(logging.Formatter):
         if depth < 8 and isinstance(value, list | tuple | set | frozenset):
             return [self._clean(item, depth + 1) for item in value]  # pyright: ignore[reportUnknownVariableType] - anyone's extra
         return self._redact(_shown(value))
-
-    def _rescued(self, redacted: str) -> str:
-        # A secret such as a number stood outside of any string, and the line is JSON no more.
-        return _dumps({"level": "info", "message": redacted})
 
 
 def _dumps(value: Any) -> str:

@@ -171,10 +171,6 @@ class McpAuthConfig(Section):
     """Where to store the login: in a private file in the state directory, or in the system keyring."""
 
 
-def _transport(value: Any) -> Any:
-    return "http" if value == "streamable-http" else value
-
-
 _SANDBOXES = {mode: {"mode": mode} for mode in ("off", "auto", "strict")}
 Sandbox = Annotated[
     SandboxConfig,
@@ -199,7 +195,9 @@ class McpServerConfig(Section):
     enabled: Flag = True
     """Whether the server is used; `false` in an agent's entry removes a default server."""
     transport: Annotated[
-        Transport | None, BeforeValidator(_transport), AlsoAs(({"const": "streamable-http"},))
+        Transport | None,
+        BeforeValidator(lambda value: "http" if value == "streamable-http" else value),
+        AlsoAs(({"const": "streamable-http"},)),
     ] = None
     """How to connect. If not set: stdio for a `command`; http for a `url`, falling back to SSE."""
     command: NonEmptyText | None = None

@@ -156,16 +156,12 @@ class GatewayAuth(Section):
     """The bearer token, preferably a `secret://` reference. Without any token, the gateway listens only on loopback."""
 
 
-def _reload_mode(value: Any) -> Any:
-    return "hot" if value in ("hybrid", "restart") else value
-
-
 class GatewayReload(Section):
     """What happens when the configuration file changes."""
 
     mode: Annotated[
         Literal["off", "hot"],
-        BeforeValidator(_reload_mode),
+        BeforeValidator(lambda value: "hot" if value in ("hybrid", "restart") else value),
         AlsoAs(({"enum": ["hybrid", "restart"]},)),
     ] = "hot"
     """`hot` applies a valid change without a restart (`hybrid` and `restart` mean the same); `off` waits for a restart."""

@@ -53,7 +53,7 @@ def gateway_lock(path: Path) -> Generator[GatewayLock]:
     private_file(path)
     descriptor = os.open(path, os.O_RDWR)
     try:
-        if not _taken_within(descriptor, _PATIENCE):
+        if not wait_for(lambda: _try_lock(descriptor), _PATIENCE):
             raise _already(path)
         lock = GatewayLock(descriptor)
         lock.publish(GatewayInfo(pid=os.getpid()))
@@ -83,10 +83,6 @@ def _already(path: Path) -> AlreadyRunning:
         f"a gateway is already running on {path.parent.parent}{who}",
         hint="stop it with 'openclaw gateway stop', or set OPENCLAW_STATE_DIR to another directory",
     )
-
-
-def _taken_within(descriptor: int, seconds: float) -> bool:
-    return wait_for(lambda: _try_lock(descriptor), seconds)
 
 
 def _read(descriptor: int) -> GatewayInfo:

@@ -10,7 +10,13 @@ import threading  # first imported on the main thread: whoever imports it counts
 
 from openclaw.mcp_server.handshake import Answers, Handshake, id_bytes, is_call, loads
 from openclaw.mcp_server.recorded_handshake import LATEST, LEGACY, MODERN, RESULTS
-from openclaw.stdio.descriptors import READ_BYTES, ThreadedReader, claim_stdio, write_all
+from openclaw.stdio.descriptors import (
+    READ_BYTES,
+    ThreadedReader,
+    claim_stdio,
+    run_and_leave,
+    write_all,
+)
 from openclaw.stdio.lines import LineSplitter
 from openclaw.version import __version__
 
@@ -178,16 +184,7 @@ def serve(
 
     `load` imports and prepares the SDK's side; it runs on a thread while the handshake is answered.
     """
-    code = 0
-    try:
-        code = _serve(Wire(*claim_stdio()), program, load, by_threads=by_threads)
-    except BrokenPipeError:
-        code = 0
-    except KeyboardInterrupt:
-        code = 130
-    sys.stderr.flush()
-    # Daemon threads and half-imported modules have nothing left to say once the client is gone.
-    os._exit(code)
+    run_and_leave(lambda: _serve(Wire(*claim_stdio()), program, load, by_threads=by_threads))
 
 
 def _serve(wire: Wire, program: str, load: "Callable[[], Any]", *, by_threads: bool) -> int:

@@ -10,7 +10,7 @@ import threading
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
 READ_BYTES = 256 * 1024
 """Read at once; a flood of small messages in it is handled in some milliseconds."""
@@ -28,6 +28,20 @@ def claim_stdio() -> "tuple[int, int]":
     os.close(null)
     sys.stdout = sys.stderr
     return wire_in, wire_out
+
+
+def run_and_leave(serve: "Callable[[], int | None]") -> "NoReturn":
+    """Serve a client until it goes away, and leave the process with the exit code that this gives."""
+    code = 0
+    try:
+        code = serve() or 0
+    except BrokenPipeError:
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    sys.stderr.flush()
+    # Threads that wait and half-imported modules have nothing left to say once the client is gone.
+    os._exit(code)
 
 
 def write_all(write: "Callable[[memoryview], int | None]", data: bytes) -> None:

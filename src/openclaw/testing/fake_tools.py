@@ -134,10 +134,6 @@ def _record(call: Call, path: Any) -> Json | None:
     return None
 
 
-def _spawn(_: Call, count: Any) -> Json | None:
-    return text_result(json.dumps(spawn_grandchildren(int(count))))
-
-
 def _half_line(call: Call, _: Any) -> Json | None:
     call.peer.send_raw(b'{"jsonrpc":"2.0","id":')
     call.peer.crash(1)
@@ -197,10 +193,6 @@ def _raw(call: Call, line: Any) -> Json | None:
     return None
 
 
-def _giant(_: Call, size: Any) -> Json | None:
-    return text_result("x" * int(size))
-
-
 STEPS: dict[str, Step] = {
     "sleep": _sleep,
     "hang": _hang,
@@ -211,11 +203,11 @@ STEPS: dict[str, Step] = {
     "updateResource": _update_resource,
     "env": _env,
     "record": _record,
-    "spawn": _spawn,
+    "spawn": lambda _, count: text_result(json.dumps(spawn_grandchildren(int(count)))),
     "crash": _crash,
     "halfLine": _half_line,
     "deep": _deep,
-    "giant": _giant,
+    "giant": lambda _, size: text_result("x" * int(size)),
     "sampling": _sampling,
     "elicit": _elicit,
     "roots": lambda call, _: _ask(call, "roots/list", {}),

@@ -85,7 +85,8 @@ def _common(program: str) -> tuple[tuple[str, str], ...]:
 def _command(program: str, words: str, parser: argparse.ArgumentParser) -> list[str]:
     usage = re.sub(r"\s+", " ", parser.format_usage().removeprefix("usage: "))
     lines = [f'.SH "{program.upper()} {words.upper()}"', f".B {_text(usage.strip())}", ".PP"]
-    lines += [_paragraphs(parser.description or "")]
+    paragraphs = (parser.description or "").split("\n\n")
+    lines += ["\n.PP\n".join(_text(" ".join(one.split())) for one in paragraphs)]
     for one in actions(parser):
         if one.help and one.help is not argparse.SUPPRESS and not _COMMON & set(one.option_strings):
             told = one.help % {**vars(one), "prog": parser.prog}
@@ -99,10 +100,6 @@ def _invocation(action: argparse.Action) -> str:
         return str(action.metavar or action.dest)
     value = "" if action.nargs == 0 else f" {action.metavar or action.dest.upper()}"
     return ", ".join(f"{flag}{value}" for flag in action.option_strings)
-
-
-def _paragraphs(text: str) -> str:
-    return "\n.PP\n".join(_text(" ".join(part.split())) for part in text.split("\n\n"))
 
 
 def _text(text: str) -> str:

@@ -42,10 +42,6 @@ def _store(env: Environment) -> "WeightStore":
     return WeightStore(env.paths.models)
 
 
-def _mega(size: int | None) -> int | None:
-    return None if size is None else round(size / _MEGA)
-
-
 def _local_facts(env: Environment) -> list[dict[str, Any]]:
     from openclaw.embedded.weights import CATALOGUE
 
@@ -55,7 +51,7 @@ def _local_facts(env: Environment) -> list[dict[str, Any]]:
             "id": f"local/{weights.name}",
             "title": weights.title,
             "installed": store.is_installed(weights),
-            "megabytes": _mega(weights.size),
+            "megabytes": None if weights.size is None else round(weights.size / _MEGA),
             "tools": weights.tool_use.value,
             "goodFor": weights.good_for,
             "licence": weights.licence,

@@ -73,10 +73,6 @@ def _headed(word: str) -> Callable[[str, Row], str]:
     return lambda value, row: f"{word} {value}"
 
 
-def _agents(row: Row) -> str | None:
-    return ", ".join(row["agents"]) or None
-
-
 def _agents_in_words(value: str, row: Row) -> str:
     return f"{'agent' if len(row['agents']) == 1 else 'agents'} {value}"
 
@@ -93,12 +89,8 @@ def _retry(row: Row) -> str | None:
     return None if row["nextRetryIn"] is None else f"{row['nextRetryIn']:.0f} s"
 
 
-def _restarts(row: Row) -> str | None:
-    return str(row["restarts"]) if row["restarts"] else None
-
-
 _COLUMNS = (
-    Column("agents", _agents, _agents_in_words),
+    Column("agents", lambda row: ", ".join(row["agents"]) or None, _agents_in_words),
     Column("transport", _plain("transport"), lambda value, row: value),
     Column("state", _state, lambda value, row: value, needed=True),
     Column("tools", _plain("tools"), _counted("tool"), needed=True),
@@ -107,7 +99,7 @@ _COLUMNS = (
     Column("revision", _plain("protocol"), _headed("revision")),
     Column("pid", _plain("pid"), _headed("pid")),
     Column("up", _up, _headed("up"), needed=True),
-    Column("restarts", _restarts, _counted("restart")),
+    Column("restarts", lambda row: str(row["restarts"] or "") or None, _counted("restart")),
     Column("retry in", _retry, _headed("retry in")),
     Column("pin", _plain("pin"), _headed("pin")),
 )

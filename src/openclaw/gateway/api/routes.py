@@ -224,9 +224,6 @@ class _Message:
         def on_tool_result(name: str, result: Any) -> None:
             put(frame({"name": name, "result": result_json(result)}, "on_tool_result"))
 
-        def on_question(name: str, question: Json) -> None:
-            put(frame(question, name))
-
         accepted = {
             "turn": self.turn,
             "sessionKey": self._session,
@@ -240,7 +237,12 @@ class _Message:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 body = self._body
-                asker = self._gateway.questions.asker(on_question) if body.questions else None
+                asker_of = self._gateway.questions.asker
+                asker = (
+                    asker_of(lambda name, question: put(frame(question, name)))
+                    if body.questions
+                    else None
+                )
                 listener = TurnListener(
                     on_block_reply=on_block_reply if body.callbacks else None,
                     on_tool_result=on_tool_result if body.callbacks else None,
