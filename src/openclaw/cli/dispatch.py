@@ -185,15 +185,23 @@ def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:
         case KeyboardInterrupt():
             return EXIT_INTERRUPTED
         case BrokenPipeError():
-            # The reader went away; keep Python from complaining about it once more at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _write_no_more()
             return EXIT_BROKEN_PIPE
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
             told = f"cannot write to the disk: {error.strerror}"
             full = OperatorFacing(told, hint="free some space and try again")
+            try:
+                env.stdout.flush()
+            except OSError:
+                _write_no_more()
             return _report(env, full, as_json=as_json)
         case _:
             return None
+
+
+def _write_no_more() -> None:
+    """Keep Python from complaining once more, at the end, that nobody takes our output."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(env: Any, error: OpenClawError, *, as_json: bool) -> int:

@@ -27,6 +27,7 @@ def clawdbot() -> "NoReturn":
 
 def _run_and_leave(program: str) -> "NoReturn":
     startup.prepare()
+    _open_closed_streams()
     # Whatever the shell says: nothing that we or our children make may be changed by everybody.
     os.umask(os.umask(_WORLD_WRITABLE) | _WORLD_WRITABLE)
     try:
@@ -34,6 +35,22 @@ def _run_and_leave(program: str) -> "NoReturn":
     except KeyboardInterrupt:  # also while something is still being imported
         code = _INTERRUPTED
     leave(code)
+
+
+def _open_closed_streams() -> None:
+    """Put nothing in the place of a stream that the shell has closed (`<&-`), as most programs do.
+
+    What we open first would take its number, and get what is meant for a terminal.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            os.dup2(opened, number)
+            if opened == number:
+                os.set_inheritable(number, True)
+            else:
+                os.close(opened)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
 def leave(code: int) -> "NoReturn":

@@ -219,7 +219,8 @@ def keep_patterns() -> None:
             marshal.dump(_Patterns.kept, file)
         os.replace(fresh, _Patterns.path)  # noqa: PTH105
     except OSError:
-        return
+        if os.path.exists(fresh):  # noqa: PTH110
+            os.unlink(fresh)  # noqa: PTH108
 
 
 class _Dataclasses(_Loader):

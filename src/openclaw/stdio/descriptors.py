@@ -3,6 +3,7 @@
 `mcp_server.bootstrap` imports this before it answers a client's first message.
 """
 
+import errno
 import os
 import sys
 import threading
@@ -39,6 +40,11 @@ def run_and_leave(serve: "Callable[[], int | None]") -> "NoReturn":
         code = 0
     except KeyboardInterrupt:
         code = 130
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        sys.stderr.write(f"Cannot write the answers: {error.strerror}\n")
+        code = 1
     sys.stderr.flush()
     # Threads that wait and half-imported modules have nothing left to say once the client is gone.
     os._exit(code)

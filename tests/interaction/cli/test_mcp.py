@@ -391,6 +391,14 @@ def test_a_failed_call_fails_the_command(shell: Shell) -> None:
     assert shell.json("call", "fake/fail")["isError"] is True
 
 
+def test_a_person_reads_an_error_without_the_frame_for_models(shell: Shell) -> None:
+    shell.add_fake("fake", {"tools": [fake_tool("say")], "faults": {"crashOn": ["tools/call"]}})
+    assert shell.run("call", "fake/say") == 1
+    shown = shell.out.getvalue()
+    assert "fake" in shown
+    assert "UNTRUSTED" not in shown
+
+
 def test_media_and_links_are_described(shell: Shell) -> None:
     shell.add_fake()
     shell.run("call", "fake/image")

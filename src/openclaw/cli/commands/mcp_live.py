@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,6 +15,7 @@ from openclaw.cli.parser import chosen_agent, no_server, not_there
 from openclaw.cli.render.turn import named, waiting
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.content.characters import strip_invisible
+from openclaw.content.frame import unframed
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
@@ -120,11 +121,16 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
             elicit=_elicit(env, quiet=args.json),
         )
         result = await source.call(name, arguments, context)
-    shown = result.outputs or result.blocks
+    shown = result.outputs or [_as_it_was(block) for block in result.blocks]
     content = [_as_json(block) for block in shown]
     facts = {"isError": result.is_error, "content": content, "details": result.details}
     env.report(args, facts, *(_safely(env, _as_text(block)) for block in shown))
     return EXIT_FAILED if result.is_error else EXIT_OK
+
+
+def _as_it_was(block: Block) -> Block:
+    """Without the frame, which is for models."""
+    return replace(block, text=unframed(block.text)) if isinstance(block, Text) else block
 
 
 def _elicit(env: Environment, *, quiet: bool) -> Elicit:
@@ -330,8 +336,6 @@ async def _live(
     change: Mapping[str, Any] | None = None,
     settle: bool = True,
 ) -> AsyncGenerator[_Live]:
-    from dataclasses import replace
-
     from openclaw.runtime.servers import open_servers
 
     agent = chosen_agent(env.load_config().config, agent_id)

@@ -38,6 +38,9 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 
 
+_LEAST_FREE = 1 << 16  # SQLite maps pieces of 32 kB
+
+
 def explain(error: sqlite3.Error | OSError, path: Path) -> StoreError:
     if isinstance(error, OSError):
         return StoreUnavailable(f"the session store {path} cannot be opened: {error.strerror}")
@@ -52,7 +55,7 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StoreError:
             f"the session store {path} cannot be written: {error}",
             hint="check the owner and the mode of the file and of its directory",
         )
-    if code == sqlite3.SQLITE_FULL:
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
         return StoreFull(
             f"no space is left for the session store {path}", hint="free some space and try again"
         )
@@ -62,6 +65,15 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StoreError:
             hint="look for a process that is stopped while it holds the file",
         )
     return StoreUnavailable(f"the session store {path} does not work: {error}")
+
+
+def _is_full(path: Path) -> bool:
+    import shutil
+
+    try:
+        return shutil.disk_usage(path.parent).free < _LEAST_FREE
+    except OSError:
+        return False
 
 
 @contextmanager
