@@ -33,6 +33,17 @@ async def test_a_killed_holder_is_replaced_long_before_its_lease_ends(database: 
                 assert await take(store) is TurnState.LOST
 
 
+async def test_a_killed_holders_turn_does_not_run_any_more(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        with holder(database, lease=3600) as other:
+            await other.says("waiting", "held")
+            session = await store.open_session("main", "shared")
+            other.process.kill()
+            other.process.wait()
+            (turn,) = await store.unfinished_turns(session)
+            assert turn.state is TurnState.LOST
+
+
 async def test_a_frozen_holder_is_replaced_when_its_lease_ends_and_cannot_write_later(
     database: Path,
 ) -> None:

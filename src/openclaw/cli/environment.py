@@ -42,11 +42,12 @@ class Environment:
         A file that was named and is not there is an error.
         """
         from openclaw.config.load import load_config
+        from openclaw.secrets.refs import known_values
 
         loaded = load_config(self.config_option, self.environ)
         if self.config_option is not None and not loaded.exists:
             raise InvalidConfig([Problem("", "there is no such file")], source=str(loaded.path))
-        self.hide(loaded.credentials)
+        self.hide((*loaded.credentials, *known_values(self.paths.root)))
         silent = frozenset[str]() if self.goes_on else loaded.reminders
         self._tell(warning for warning in loaded.warnings if warning not in silent)
         return loaded

@@ -284,6 +284,8 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
     if text is None:
         return LoadedConfig(Config(), source, exists=False)
     loaded = replace(parse_config(text, environ, source=source), digest=digest(text.encode()))
+    if not text.strip():
+        return replace(loaded, warnings=(f"{source} is empty, so the defaults are used",))
     if not loaded.plaintext or not _open_to_others(source):
         return loaded
     warning = (

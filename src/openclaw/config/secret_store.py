@@ -52,7 +52,7 @@ class SecretStore:
         try:
             return read_store(self.path)
         except BackendFailure as failure:
-            raise OperatorFacing(failure.reason) from None
+            raise OperatorFacing(failure.reason, hint=failure.hint) from None
 
     def _write(self, entries: Mapping[str, str | None]) -> None:
         text = json.dumps(dict(sorted(entries.items())), indent=2) + "\n"

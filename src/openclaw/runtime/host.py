@@ -22,6 +22,7 @@ from openclaw.models.choose import KNOWN_PROVIDERS
 from openclaw.policy.decide import Policy, Rules
 from openclaw.secrets.backends import open_backends
 from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.refs import known_values
 from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
@@ -140,6 +141,8 @@ def hide_known(loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redac
                 redactor.register(value)
     if token := read_owner_token(state_dir(environ)):
         redactor.register(token.reveal())
+    for value in known_values(state_dir(environ)):
+        redactor.register(value)
 
 
 def rule_writer(path: Path, environ: Mapping[str, str]) -> "WriteRule":

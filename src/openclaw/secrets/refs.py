@@ -233,6 +233,17 @@ def read_store(path: Path) -> dict[str, str | None]:
     except OSError as error:
         raise BackendFailure(f"cannot read {path}: {error.strerror}") from None
     except ValueError:
-        raise BackendFailure(f"{path} is not JSON") from None
-    entries = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+        content = None
+    if not isinstance(content, dict):
+        hint = "correct it, or move it away and store your secrets again: openclaw secrets set NAME"
+        raise BackendFailure(f"{path} is damaged: it is not a JSON object", hint=hint)
+    entries = cast("dict[str, Any]", content)
     return {name: one if isinstance(one, str) else None for name, one in entries.items()}
+
+
+def known_values(state: Path) -> list[str]:
+    """What is in the file; nothing if it cannot be read, which whoever needs a value reports."""
+    try:
+        return [value for value in read_store(state / STORE_FILE).values() if value]
+    except BackendFailure:
+        return []

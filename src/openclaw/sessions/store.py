@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from openclaw.core.errors import Busy, InvalidRequest, OperatorFacing, UserFacing
@@ -21,6 +22,7 @@ from openclaw.sessions.model import (
     SessionInfo,
     SessionRef,
     Turn,
+    TurnState,
     Usage,
     checked_key,
     checked_title,
@@ -265,7 +267,16 @@ class SessionStore(ABC):
 
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
         """Turns that run now or that died half-way, oldest first, with calls of unknown outcome."""
-        return await self._read(lambda db: queries.unfinished_turns(db, session))
+
+        async def read(db: Statements) -> list[Turn]:
+            turns = await queries.unfinished_turns(db, session)
+            if any(turn.state is TurnState.RUNNING for turn in turns) and not await self._is_held(
+                db, await queries.row_of(db, session)
+            ):  # its process died, and nobody has taken the session since
+                return [replace(turn, state=TurnState.LOST) for turn in turns]
+            return turns
+
+        return await self._read(read)
 
     async def list_sessions(
         self,

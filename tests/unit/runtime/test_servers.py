@@ -1,14 +1,26 @@
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 from openclaw.agent.toolpath.audit import CallRecord
+from openclaw.config.load import load_config
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import Config
+from openclaw.config.secret_store import SecretStore
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
+from openclaw.runtime.host import hide_known
 from openclaw.runtime.servers import audited
 from openclaw.secrets.redactor import Redactor
+
+
+def test_a_stored_secret_is_known_before_anything_refers_to_it(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    SecretStore(environ).set("UNUSED", "correct-horse-battery", keyring=False)
+    redactor = Redactor()
+    hide_known(load_config(None, environ), environ, redactor)
+    assert redactor.redact("it is correct-horse-battery") == "it is [REDACTED]"
 
 
 def test_a_call_with_half_a_character_or_a_huge_number_is_written_down(tmp_path: Any) -> None:

@@ -25,6 +25,7 @@ from openclaw.cli.chat.commands import (
 from openclaw.cli.chat.input import Interrupts, read_attachments
 from openclaw.cli.commands.agent import EFFORTS, new_conversation, place_of
 from openclaw.cli.logs import visible
+from openclaw.cli.render.terminal import counted
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
 from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
@@ -85,7 +86,7 @@ class Talk:
         entries = await store.entries(info.ref, after=max(0, info.entries - _RECALLED))
         said = [e for e in entries if e.kind in MESSAGE_KINDS and e.text.strip()]
         self._view.say(
-            f"Continuing “{visible(info.title or info.key)}” ({info.messages} messages); "
+            f"Continuing “{visible(info.title or info.key)}” ({counted(info.messages, 'message')}); "
             "/new starts a new conversation."
         )
         for entry in said[-2:]:
@@ -199,7 +200,7 @@ class Talk:
         today = total(row for row in rows if row.day == ledger.today())
         for name, spent in (("This conversation", here), ("Today", today)):
             tokens = spent.input_tokens + spent.output_tokens
-            requests = f"{spent.requests} request{'' if spent.requests == 1 else 's'}"
+            requests = counted(spent.requests, "request")
             self._view.say(f"{name}: {money(spent)}, {tokens:,} tokens, {requests}.")
 
     async def _tools(self, _: str) -> None:
@@ -207,7 +208,7 @@ class Talk:
         columns = shutil.get_terminal_size().columns
         for tool in tools:
             self._view.say(tool_text(tool.name, tool.description, columns))
-        self._view.say(f"{len(tools)} tools.")
+        self._view.say(f"{counted(len(tools), 'tool')}.")
 
     async def _image(self, rest: str) -> None:
         if self._names_a_file("/image", rest):

@@ -199,7 +199,8 @@ def _edited(args: Namespace, env: Environment, change: Callable[[str], str]) -> 
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
     changes = [line for line in lines if line[:2] not in ("--", "++", "@@")]
     facts = {"path": str(path), "changes": changes}
-    env.report(args, facts, *changes, empty="Nothing was changed.")
+    saved = [f"Saved in {path}."] if changes else []
+    env.report(args, facts, *changes, *saved, empty="Nothing was changed.")
     for warning in loaded.warnings if not args.json else ():
         if warning not in loaded.reminders:
             env.warn(f"warning: {warning}")

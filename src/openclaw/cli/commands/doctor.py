@@ -10,7 +10,7 @@ from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json
-from openclaw.cli.render.turn import counted
+from openclaw.cli.render.terminal import counted
 from openclaw.cli.setup.checks import ERROR, OK, WARNING, Finding, examine
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK
 

@@ -12,6 +12,7 @@ import anyio
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import last_words, servers_logged, visible_lines
 from openclaw.cli.parser import chosen_agent, no_server, not_there
+from openclaw.cli.render.terminal import counted
 from openclaw.cli.render.turn import named, waiting
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.content.characters import strip_invisible
@@ -248,7 +249,7 @@ async def probe(args: argparse.Namespace, env: Environment) -> int:
 def _probe_line(row: Mapping[str, Any]) -> str:
     if row["state"] != "ready":
         return f"{row['name']}: {row['state'].replace('_', ' ')}: {row['error'] or 'no answer'}"
-    offers = f"{row['tools']} tools, {row['resources']} resources, {row['prompts']} prompts"
+    offers = ", ".join(counted(row[f"{what}s"], what) for what in ("tool", "resource", "prompt"))
     software = " ".join(word for word in (row["serverName"], row["serverVersion"]) if word)
     line = f"{row['name']}: ready in {row['ms']:.0f} ms, {row['protocol']}, {offers} ({software})"
     notes = [*row["suspicions"], *row["leftOut"], *row["crossings"]]

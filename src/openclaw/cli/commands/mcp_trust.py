@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import no_server
-from openclaw.cli.render.turn import counted
+from openclaw.cli.render.terminal import counted
 from openclaw.config.merge import effective_agents
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action
+from openclaw.cli.render.terminal import counted
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -165,7 +166,9 @@ async def _delete(args: argparse.Namespace, env: Environment, store: "SessionSto
         return
     await delete_session(store, info, SystemClock().now_ms())
     facts = {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
-    env.report(args, facts, f"Deleted '{one_line(info.key)}' with {info.messages} messages.")
+    env.report(
+        args, facts, f"Deleted '{one_line(info.key)}' with {counted(info.messages, 'message')}."
+    )
 
 
 def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> bool:
@@ -174,7 +177,7 @@ def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> 
     if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
         raise InvalidRequest("nobody can be asked here; add --yes to delete it for good")
     title = f" ({one_line(env.redactor.redact(info.title))})" if info.title else ""
-    what = f"'{one_line(info.key)}'{title} with {info.messages} messages"
+    what = f"'{one_line(info.key)}'{title} with {counted(info.messages, 'message')}"
     return env.confirms(f"Delete {what}, for good?")
 
 
@@ -196,6 +199,11 @@ def _print_hits(args: argparse.Namespace, env: Environment, hits: list[Any]) -> 
 
 async def _found(args: argparse.Namespace, store: "SessionStore") -> "SessionInfo":
     found = await store.find_sessions(args.key, args.agent)
+    if not found and "\\" in args.key:  # as the list shows a key that cannot be printed
+        from openclaw.cli.render.sessions import one_line
+
+        every = await store.list_sessions(args.agent, limit=None)
+        found = [info for info in every.sessions if one_line(info.key) == args.key]
     if not found:
         raise NotFound(
             f"there is no session '{args.key}'", hint="list them with: openclaw sessions --all"
@@ -276,7 +284,8 @@ def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> No
             for info, reason in report.refused
         ],
     }
-    told = f"Copied {report.copied} conversations with {report.entries} entries"
+    entries = "1 entry" if report.entries == 1 else f"{report.entries} entries"
+    told = f"Copied {counted(report.copied, 'conversation')} with {entries}"
     env.report(args, facts, f"{told}; {report.unchanged} were there already.")
     for info, reason in report.refused if not args.json else ():
         env.warn(f"not copied: '{one_line(info.key)}' of agent '{info.agent}': {reason}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, chosen_agent
+from openclaw.cli.render.terminal import counted
 
 if TYPE_CHECKING:
     from openclaw.sessions.usage import UsageRow
@@ -45,12 +46,15 @@ def run(args: argparse.Namespace, env: Environment) -> None:
     groups = {**grouped(rows, args.by), "total": total(rows)} if rows else {}
     width = max(map(len, groups), default=0)
     lines = [
-        f"{name:<{width}}  {money(spent):>10}  {spent.requests:>6} requests  "
+        f"{name:<{width}}  {money(spent):>10}  {spent.requests:>6} "
+        f"{'request ' if spent.requests == 1 else 'requests'}  "
         f"{spent.input_tokens + spent.output_tokens:,} tokens"
         for name, spent in groups.items()
     ]
     facts = {"rows": [row_json(row) for row in rows], "total": spent_json(total(rows))}
-    env.report(args, facts, *lines, empty=f"No model requests in the last {args.days} days.")
+    env.report(
+        args, facts, *lines, empty=f"No model requests in the last {counted(args.days, 'day')}."
+    )
 
 
 async def _rows(args: argparse.Namespace, env: Environment) -> "list[UsageRow]":

@@ -10,8 +10,8 @@ from typing import Any
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.render.terminal import wants_colour
-from openclaw.sessions.model import Entry, EntryKind, Hit, SessionInfo, Turn, header_json
+from openclaw.cli.render.terminal import counted, wants_colour
+from openclaw.sessions.model import Entry, EntryKind, Hit, SessionInfo, Turn, TurnState, header_json
 from openclaw.sessions.queries import unframed
 
 _ENTRY_CHARS = 4000
@@ -30,7 +30,7 @@ _SPEAKERS = {
     EntryKind.NOTICE: ("notice", "33"),
     EntryKind.TURN_CANCELLED: ("cancelled", "33"),
     EntryKind.TURN_ERROR: ("error", "31"),
-    EntryKind.TURN_LOST: ("died half-way", "31"),
+    EntryKind.TURN_LOST: ("interrupted", "31"),
 }
 _ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _ARGUMENT_CHARS = 200
@@ -116,7 +116,7 @@ def print_session(
     title = f" - {info.title}" if info.title else ""
     env.say(one_line(f"{info.key}{title}"))
     env.say(
-        f"agent {one_line(info.agent)}, {info.messages} messages, {info.input_tokens} tokens in, "
+        f"agent {one_line(info.agent)}, {counted(info.messages, 'message')}, {info.input_tokens} tokens in, "
         f"{info.output_tokens} out, {_when(info.created_ms)} to {_when(info.updated_ms)}"
     )
     if entries and entries[0].seq > 1:
@@ -125,8 +125,12 @@ def print_session(
         if entry.kind in _SPEAKERS:
             _print_entry(env, entry, raw=raw)
     for turn in unfinished:
-        calls = f", with {len(turn.open_calls)} calls of unknown outcome" if turn.open_calls else ""
-        state = "is running" if turn.finished_ms is None else "died half-way"
+        calls = (
+            f", with {counted(len(turn.open_calls), 'call')} of unknown outcome"
+            if turn.open_calls
+            else ""
+        )
+        state = "is running" if turn.state is TurnState.RUNNING else "was interrupted"
         env.say(f"\nTurn {one_line(turn.id)} {state}{calls}.")
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 _DUMB = ("dumb", "unknown")
 
 
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
     if environ.get("NO_COLOR"):
         return False

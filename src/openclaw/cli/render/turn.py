@@ -83,10 +83,6 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 _AFTER_SECONDS = 0.5
 _TICK_SECONDS = 0.2
 

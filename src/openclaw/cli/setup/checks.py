@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.render.terminal import counted
 from openclaw.config.consistency import two_ways
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import effective_agents
@@ -204,7 +205,8 @@ def _started(env: Environment, agent: str, names: list[str]) -> Iterator[Finding
     for row in rows:
         name, state = row["name"], row["state"]
         if state == "ready":
-            yield Finding("mcp", OK, f"MCP server '{name}' starts; it has {row['tools']} tools")
+            has = counted(row["tools"], "tool")
+            yield Finding("mcp", OK, f"MCP server '{name}' starts; it has {has}")
         elif state == "needs_login":
             hint = f"run: {env.program} mcp login {name}"
             yield Finding("mcp", WARNING, f"MCP server '{name}' needs a login", hint)

@@ -81,6 +81,14 @@ def test_validate_says_that_a_file_is_valid_and_what_is_not_used(
     assert (facts["valid"], facts["exists"], len(facts["warnings"])) == (True, True, 1)
 
 
+def test_a_file_that_was_emptied_is_not_taken_for_none(config: Path, capsys: Captured) -> None:
+    config.write_text("\n")
+    assert run("openclaw", ["config", "get", "gateway.port"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "18789\n"
+    assert f"{config} is empty, so the defaults are used" in captured.err
+
+
 def test_validate_without_a_file_says_that_the_defaults_apply(home: Path, capsys: Captured) -> None:
     assert run("openclaw", ["config", "validate"]) == 0
     assert capsys.readouterr().out == (
@@ -145,7 +153,9 @@ def test_a_key_is_read_set_and_taken_out_and_the_rest_stays_as_written(
 ) -> None:
     config.write_text("{\n  // mine\n  gateway: { port: 9000 },\n}\n")
     assert run("openclaw", ["config", "set", "tools.ask", "['exec', 'write',]"]) == 0
-    assert '["exec", "write"]' in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert '["exec", "write"]' in told
+    assert told.endswith(f"\nSaved in {config}.\n")
     assert run("openclaw", ["config", "set", "gateway.port", "9001"]) == 0
     assert "// mine" in config.read_text()
     capsys.readouterr()

@@ -128,13 +128,41 @@ def test_a_conversation_is_shown_with_what_is_unfinished(stored: Path, capsys: C
     assert "tell me of trip\\x1b[31m and \\u202emirrors" in out
     assert "web_fetch" in out
     assert "[… 1000 more characters; see --raw]" in out
-    assert "Turn half died half-way, with 1 calls of unknown outcome." in out
+    assert "Turn half was interrupted, with 1 call of unknown outcome." in out
     assert sessions("show", "trip", "--limit", "2", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
     assert [entry["kind"] for entry in shown["entries"]] == ["tool_call", "turn_lost"]
     assert shown["unfinishedTurns"][0]["openCalls"] == ["2"]
     assert sessions("show", "trip", "--limit", "2") == 0
     assert "(entries 8 to 9; use --limit to see more)" in capsys.readouterr().out
+
+
+def test_a_key_is_found_by_what_the_list_prints(home: Path, capsys: Captured) -> None:
+    async def open_odd(path: Path) -> None:
+        async with open_file_store(path, SystemClock()) as store:
+            await store.open_session("main", "a\nb\x1b[31m")
+
+    anyio.run(open_odd, home / ".openclaw" / "sessions.db")
+    assert sessions() == 0
+    printed = capsys.readouterr().out.splitlines()[1].split()[0]
+    assert printed == "a\\nb\\x1b[31m"
+    assert sessions("show", printed) == 0
+    assert printed in capsys.readouterr().out
+    assert sessions("show", "a\\nc") == 1
+    assert sessions("delete", "--yes", printed) == 0
+    assert "with 0 messages" in capsys.readouterr().out
+
+
+def test_a_stored_secret_that_nothing_refers_to_is_not_shown(
+    home: Path, stored: Path, capsys: Captured
+) -> None:
+    store = home / ".openclaw" / "secrets.json"
+    store.write_text('{"UNUSED": "tell me of trip"}')
+    assert sessions("show", "trip") == 0
+    assert "tell me of trip" not in capsys.readouterr().out
+    store.write_text("[")  # whoever needs a value says that it is damaged
+    assert sessions("show", "trip") == 0
+    assert "tell me of trip" in capsys.readouterr().out
 
 
 def test_a_key_of_several_agents_needs_one_named(stored: Path, capsys: Captured) -> None:
