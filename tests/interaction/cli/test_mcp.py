@@ -441,7 +441,7 @@ def test_a_probe_reports_time_revision_counts_and_errors(shell: Shell) -> None:
     assert shell.run("probe") == 1
     report = shell.out.getvalue()
     assert "fake: ready in " in report
-    assert "2025-11-25, 4 tools, 0 resources, 1 prompts (fake 1.0.0)" in report
+    assert "2025-11-25, 4 tools, 0 resources, 1 prompt (fake 1.0.0)" in report
     assert "bad: failed: " in report
     assert "'x' is left out" in report
     assert shell.run("probe", "fake") == 0

@@ -256,7 +256,7 @@ def test_each_server_is_started_once(
     code, found = findings(capsys)
     assert code == 1
     told = {f["message"]: f for f in found if f["check"] == "mcp"}
-    assert "MCP server 'good' starts; it has 1 tools" in told
+    assert "MCP server 'good' starts; it has 1 tool" in told
     [failed] = [f for message, f in told.items() if "'proxied' does not start" in message]
     assert "set SSL_CERT_FILE" in failed["hint"]
     monkeypatch.setenv("NODE_EXTRA_CA_CERTS", certifi.where())
