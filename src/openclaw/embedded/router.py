@@ -19,10 +19,11 @@ from openclaw.embedded.tool_doc import (
     Want,
     describe_tool,
 )
-from openclaw.embedded.tool_intent import Ask, read_ask
+from openclaw.embedded.tool_intent import Ask, fact_to_remember, read_ask
 from openclaw.embedded.typed_arguments import Reading, read_arguments
 from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set, words
 
+_REMEMBER = stem("remember")
 _SYNONYM_WEIGHT = 0.5
 _BM25_K1 = 1.2
 # What a tool gains by using something of this kind in the message, and loses by leaving it.
@@ -100,8 +101,11 @@ class Router:
     """Knows one set of tools. Building it reads them once; each message then costs little."""
 
     def __init__(self, tools: Sequence[RoutableTool]) -> None:
-        self._docs = [describe_tool(tool) for tool in tools]
-        self._by_name = {doc.tool.name: doc for doc in self._docs}
+        docs = [describe_tool(tool) for tool in tools]
+        self._by_name = {doc.tool.name: doc for doc in docs}
+        # It gets a whole sentence or is not called: the other rules would give it a name out of it.
+        self._remember = next((doc for doc in docs if _remembers(doc)), None)
+        self._docs = [doc for doc in docs if doc is not self._remember]
         counts: dict[str, int] = {}
         for doc in self._docs:
             for term in doc.weights:
@@ -110,6 +114,9 @@ class Router:
         self._rarity = {t: math.log(2 + (total - n + 0.5) / (n + 0.5)) for t, n in counts.items()}
 
     def route(self, message: str, previous: Previous | None = None) -> tuple[Call, ...]:
+        if self._remember is not None and (fact := fact_to_remember(message)) is not None:
+            [text] = _required(self._remember)
+            return (Call(self._remember.tool.name, {text.name: fact}),)
         message = message[:MAX_MESSAGE]
         ask = read_ask(message)
         if not ask.wants_something:
@@ -278,6 +285,14 @@ class Router:
         calls = _calls(doc, filled, spans)
         taken = len(set(spans) & filled.used) + len(calls) - 1
         return calls if taken == len(spans) else ()
+
+
+def _required(doc: ToolDoc) -> list[Param]:
+    return [param for param in doc.params if param.required]
+
+
+def _remembers(doc: ToolDoc) -> bool:
+    return _REMEMBER in doc.name_terms and [one.want for one in _required(doc)] == [Want.TEXT]
 
 
 def _plain(best: _Scored) -> bool:

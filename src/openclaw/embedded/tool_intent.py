@@ -84,6 +84,20 @@ def read_ask(message: str) -> Ask:
     )
 
 
+_REMEMBER = re.compile(
+    r"(?:remember|memori[sz]e|keep in mind|(?:do not|don['\u2019]t) forget)\b(?:\s+this)?"
+    r"(?:\s*[:,]\s*|\s+that\s+|\s+(?!(?:what|when|where|who|whom|whose|which|how|why|if|me|us|it)\b))"
+    r"(?P<fact>\S.*\w\W*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def fact_to_remember(message: str) -> str | None:
+    """What comes behind "remember that": all of it, since a name in it says nothing by itself."""
+    found = _REMEMBER.match(_POLITE.sub("", message.strip()))
+    return None if found is None or found["fact"].endswith("?") else found["fact"]
+
+
 class Need(StrEnum):
     """What is needed; the value says what cannot be done without a tool."""
 

@@ -237,12 +237,13 @@ def test_without_a_key_one_is_asked_for_checked_and_stored(house: House, vendor:
     with on_terminal(*_command(house)) as terminal:
         shown = terminal.until("[1]:")
         assert "paste a key from https://console.anthropic.com" in " ".join(shown.split())
+        assert "1. local/" in shown  # it needs nothing that is not here
         assert "it cannot reason" in " ".join(shown.split())
-        terminal.type("1\n")
+        terminal.type("2\n")
         terminal.until("key (Enter to go back):")
         terminal.type("\n")
         terminal.until("[1]:")
-        terminal.type("\n")
+        terminal.type("2\n")
         terminal.until("key (Enter to go back):")
         terminal.type("sk-ant-wrong\n")
         terminal.until("refused this key (HTTP 401: invalid key)")

@@ -45,6 +45,42 @@ def test_a_reading_tool_is_called_for_a_question() -> None:
     assert route("What does /a/b.txt say?", READ, DELETE) == [("read_note", {"path": "/a/b.txt"})]
 
 
+REMEMBER = tool("remember", "Remember a fact for later conversations", False, text=TEXT)
+RECALL = tool("recall", "Search what you remember, and the person's notes.", True, query=TEXT)
+
+
+@pytest.mark.parametrize(
+    ("message", "fact"),
+    [
+        (
+            "Remember that my dog is called Rex and my car is red",
+            "my dog is called Rex and my car is red",
+        ),
+        ("Please remember: the door code is under the mat", "the door code is under the mat"),
+        ("could you please remember I don't eat meat.", "I don't eat meat."),
+        ("Don\u2019t forget that Ana's number is 5551234", "Ana's number is 5551234"),
+        ("Keep in mind that I live in Lima", "I live in Lima"),
+        ("remember this: what I like is tea", "what I like is tea"),
+    ],
+)
+def test_what_is_to_be_remembered_is_the_whole_sentence(message: str, fact: str) -> None:
+    assert route(message, RECALL, REMEMBER, READ) == [("remember", {"text": fact})]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Do you remember my dog?",
+        "Remember me?",
+        "Remember what I told you about Rex",
+        "Can you remember that trip to Lima?",
+        "I remember that my dog was called Rex",
+    ],
+)
+def test_a_question_about_the_past_is_not_remembered(message: str) -> None:
+    assert route(message, REMEMBER, READ) == []
+
+
 def test_a_changing_tool_needs_its_verb() -> None:
     assert route("Delete /a/b.txt", READ, DELETE) == [("delete_note", {"path": "/a/b.txt"})]
     assert route("Please remove /a/b.txt", READ, DELETE) == [("delete_note", {"path": "/a/b.txt"})]

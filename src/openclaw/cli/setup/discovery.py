@@ -126,7 +126,7 @@ def _keys(env: Environment) -> tuple[str, ...]:
 def _models(env: Environment) -> tuple[ModelOffer, ...]:
     """Those of keys in the environment; without one, what answers here, then every provider.
 
-    The embedded one comes last, and says what it cannot do.
+    The embedded one comes before those that need a key first, and says what it cannot do.
     """
     import anyio
 
@@ -155,7 +155,7 @@ def _models(env: Environment) -> tuple[ModelOffer, ...]:
     )
     keyed.sort(key=lambda one: "; first: " in one.reason)
     running = anyio.run(_running, env)
-    return (*(keyed or (*running, *others)), local)
+    return (*keyed, local) if keyed else (*running, local, *others)
 
 
 async def _running(env: Environment) -> list[ModelOffer]:
