@@ -126,6 +126,8 @@ def target_of(path: Path) -> Path:
 def _not_written(path: Path, error: OSError) -> OperatorFacing:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     hint = "free some space and try again" if full else None
+    if path.is_dir():
+        hint = f"a file belongs there; move the directory {path} away"
     return OperatorFacing(f"cannot write {path}: {error.strerror or error}", hint=hint)
 
 

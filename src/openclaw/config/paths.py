@@ -64,6 +64,13 @@ def is_strangers(status: os.stat_result) -> bool:
     return sys.platform != "win32" and os.geteuid() not in (0, status.st_uid)
 
 
+def check_directory(path: Path) -> None:
+    """Raise `OperatorFacing` if there is something else in the directory's place; it may be missing."""
+    found = next((each for each in (path, *path.parents) if each.exists()), path)
+    if found.exists() and not found.is_dir():
+        raise OperatorFacing(f"{found} is a file, not a directory", hint=f"move {found} away")
+
+
 def private_directory(path: Path) -> Path:
     """The directory, made 0700 with its parents where it was missing, and narrowed where it was wider.
 
@@ -83,6 +90,7 @@ def private_directory(path: Path) -> Path:
         if status.st_mode & 0o077:
             path.chmod(PRIVATE_DIRECTORY)
     except OSError as error:
+        check_directory(path)
         raise OperatorFacing(
             f"cannot use the directory {path}: {error.strerror or error}",
             hint="set OPENCLAW_STATE_DIR to a directory of your own",

@@ -231,7 +231,8 @@ def read_store(path: Path) -> dict[str, str | None]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise BackendFailure(f"cannot read {path}: {error.strerror}") from None
+        hint = f"check {path}: it must be a file that you can read"
+        raise BackendFailure(f"cannot read {path}: {error.strerror}", hint=hint) from None
     except ValueError:
         content = None
     if not isinstance(content, dict):

@@ -93,7 +93,7 @@ def test_a_state_directory_that_is_a_file(
     monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path / "file"))
     code, said = openclaw("agent", "-m", "hello")
     assert code == 1
-    assert said.startswith("openclaw: Cannot use the directory")
+    assert said.startswith(f"openclaw: {tmp_path}/file is a file, not a directory\n  Move")
 
 
 WITHOUT_EXTRAS = """

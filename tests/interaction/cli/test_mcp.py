@@ -450,6 +450,16 @@ def test_a_probe_reports_time_revision_counts_and_errors(shell: Shell) -> None:
     assert rows["bad"]["state"] == "failed"
 
 
+def test_a_probe_of_a_server_that_never_answers_says_what_to_look_at(shell: Shell) -> None:
+    shell.add_fake("mute", {"faults": {"hang": ["initialize", "server/discover"]}})
+    written = json.loads(shell.config.read_text())
+    written["agents"]["defaults"]["mcp"]["servers"]["mute"]["timeout"] = 300
+    shell.config.write_text(json.dumps(written))
+    assert shell.run("probe") == 1
+    assert "no handshake within 0.3 s\n    Check its command" in shell.out.getvalue()
+    assert "`timeout`" in shell.out.getvalue()
+
+
 def test_prompts_are_listed_and_fetched(shell: Shell) -> None:
     shell.add_fake()
     shell.run("prompt")

@@ -89,7 +89,7 @@ def test_directories_and_files_are_made_private_and_narrowed_where_they_were_not
 
 def test_what_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OperatorFacing, match="cannot use the directory"):
+    with pytest.raises(OperatorFacing, match="is a file, not a directory"):
         private_directory(tmp_path / "file" / "x")
     (tmp_path / "dir").mkdir()
     (tmp_path / "dangling").symlink_to(tmp_path / "missing" / "x")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.clock import SystemClock
-from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
 from openclaw.gateway.tokens import (
     LINK_SECONDS,
     PAGE_SECONDS,
@@ -39,6 +39,13 @@ def test_the_owners_token_is_made_once_and_only_its_owner_can_read_it(tmp_path: 
     owner_token_path(tmp_path).chmod(0o644)
     assert owner_token(tmp_path).reveal() == first.reveal()
     assert stat.S_IMODE(owner_token_path(tmp_path).stat().st_mode) == 0o600
+
+
+def test_a_directory_in_its_place_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "gateway.token").mkdir()
+    with pytest.raises(OperatorFacing, match="Is a directory") as raised:
+        owner_token(tmp_path)
+    assert f"move the directory {tmp_path}/gateway.token away" in str(raised.value.hint)
 
 
 def test_an_empty_file_is_not_a_token(tmp_path: Path) -> None:

@@ -124,6 +124,11 @@ def _not_written(error: InvalidConfig, env: Environment, key: str, value: Any) -
     hint = None
     if isinstance(value, str) and any("must be a list" in one.message for one in error.problems):
         hint = f"write a list like this: {env.program} config set {key} '{json.dumps([value])}'"
+    if (
+        unknown := next((o for o in error.problems if o.message == "unknown key"), None)
+    ) is not None:
+        words = " ".join(filter(None, ("config explain", unknown.path.rpartition(".")[0])))
+        hint = f"list the keys with: {env.program} {words}"
     told = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
     return InvalidRequest(f"nothing was written: {told}", hint=hint)
 
@@ -252,8 +257,13 @@ def _explain(args: Namespace, env: Environment) -> None:
             raise _no_such_key(args.key, str(part), below)
         node, described = found, str(found.get("description", described))
     below = _below(schema, node)
-    texts = {name: str(one.get("description", "")) for name, one in below.items()}
+    if list(below) == ["*"] and (inner := _below(schema, below["*"])):
+        below = {f"*.{name}": one for name, one in inner.items()}
+    texts = {name: str(one.get("description") or _facts(one)) for name, one in below.items()}
     lines = [described, "" if below else _facts(node)]
+    lines += (
+        ["  * is any name, or a number in a list"] if any("*" in name for name in below) else []
+    )
     lines += [f"  {name:<24} {text.partition('. ')[0]}" for name, text in texts.items()]
     facts = {"key": args.key or "", "description": described, "keys": texts}
     env.report(args, facts, *filter(None, lines))

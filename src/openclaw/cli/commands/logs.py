@@ -23,10 +23,11 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.config.paths import expand
+    from openclaw.config.paths import check_directory, expand
 
     named = env.load_config().config.logging.file
     path = expand(named, env.environ) if named else env.paths.gateway_log
+    check_directory(path.parent)
     if not path.exists() and not args.follow:
         raise NotFound(
             f"nothing has been logged to {path} yet",

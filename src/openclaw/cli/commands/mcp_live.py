@@ -248,7 +248,10 @@ async def probe(args: argparse.Namespace, env: Environment) -> int:
 
 def _probe_line(row: Mapping[str, Any]) -> str:
     if row["state"] != "ready":
-        return f"{row['name']}: {row['state'].replace('_', ' ')}: {row['error'] or 'no answer'}"
+        error = row["error"] or "no answer"
+        if "no handshake" in error:
+            error += "\n    Check its command and what it writes to stderr, or raise its `timeout`"
+        return f"{row['name']}: {row['state'].replace('_', ' ')}: {error}"
     offers = ", ".join(counted(row[f"{what}s"], what) for what in ("tool", "resource", "prompt"))
     software = " ".join(word for word in (row["serverName"], row["serverVersion"]) if word)
     line = f"{row['name']}: ready in {row['ms']:.0f} ms, {row['protocol']}, {offers} ({software})"

@@ -30,9 +30,11 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.agent.tools.memory import OTHERS, PERSON, Memory
+    from openclaw.config.paths import check_directory
 
     agent = chosen_agent(env.load_config().config, args.agent).id
     memory = Memory(env.paths.memory / agent)
+    check_directory(memory.directory)
     if args.action == "path":
         env.say(str(memory.directory))
     elif args.action == "clear":

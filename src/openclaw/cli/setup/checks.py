@@ -114,12 +114,16 @@ def _state(env: Environment) -> Iterator[Finding]:
             return
         yield Finding("state", OK, f"{root} does not exist yet; it is created when needed")
         return
+    if not root.is_dir():
+        yield Finding("state", ERROR, f"{root} is a file, not a directory", f"move {root} away")
+        return
     wrong = [*_belonging(root), _mode_finding("state", root, PRIVATE_DIRECTORY)]
     private = (env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins)
     if env.paths.tokens.is_dir():
         wrong.append(_mode_finding("state", env.paths.tokens, PRIVATE_DIRECTORY))
         private = (*private, *sorted(env.paths.tokens.glob("*.json")))
-    wrong += [_mode_finding("state", path, PRIVATE_FILE) for path in private if path.exists()]
+    wrong += [_mode_finding("state", path, PRIVATE_FILE) for path in private if path.is_file()]
+    wrong += _damaged(env)
     if (left := shutil.disk_usage(root).free) < _LEAST_SPACE:
         told = f"the disk of {root} is full ({left // 1000} kB left)"
         wrong.append(Finding("state", ERROR, told, "free some space"))
@@ -127,6 +131,26 @@ def _state(env: Environment) -> Iterator[Finding]:
     yield from found
     if not found:
         yield Finding("state", OK, f"{root} is private")
+
+
+def _damaged(env: Environment) -> Iterator[Finding]:
+    """What the programs would stumble over only when they need it."""
+    from openclaw.config.paths import check_directory
+    from openclaw.config.secret_store import SecretStore
+    from openclaw.gateway.tokens import owner_token_path
+
+    paths = env.paths
+    for place in (paths.logs, paths.memory, paths.models, paths.tokens, paths.undo, paths.locks):
+        try:
+            check_directory(place)
+        except OpenClawError as error:
+            yield Finding("state", ERROR, error.message, error.hint)
+    if (token := owner_token_path(paths.root)).is_dir():
+        yield Finding("state", ERROR, f"{token} is a directory, not a file", f"move {token} away")
+    try:
+        SecretStore(env.environ).names()
+    except OpenClawError as error:
+        yield Finding("secrets", ERROR, error.message, error.hint)
 
 
 def _belonging(root: Path) -> Iterator[Finding]:
@@ -406,9 +430,9 @@ def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
     servers: dict[str, McpServerConfig] = {}
     for agent in effective_agents(loaded.config).values():
         servers.update(agent.servers)
+    yield from _pins(env, servers)
     if not servers:
         return
-    yield from _pins(env, servers)
     yield from _sandboxes(env, servers)
     yield from _environments(servers)
     yield from _addresses(servers)

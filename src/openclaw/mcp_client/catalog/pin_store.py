@@ -74,7 +74,7 @@ class PinStore:
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise OperatorFacing(
                 f"the pins in {self._path} cannot be read ({type(error).__name__}: {error})",
-                hint="check the file; without it, every server is treated as new",
+                hint=f"correct {self._path}, or move it away: then every server is treated as new",
             ) from error
 
     def observe(self, key: str, name: str, target: str, now: Declarations) -> PinReport:

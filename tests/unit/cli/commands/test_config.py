@@ -183,6 +183,8 @@ def test_a_value_that_is_no_json5_is_a_text_and_a_secret_is_not_printed(
     ("arguments", "code", "said"),
     [
         (["set", "gateway.prot", "1"], 2, 'did you mean "port"'),
+        (["set", "nosuch.key", "1"], 2, "List the keys with: openclaw config explain\n"),
+        (["set", "gateway.zzzz", "1"], 2, "List the keys with: openclaw config explain gateway\n"),
         (["get", "gateway.prot"], 1, "Did you mean port"),
         (["get", "..x"], 2, "is not a key"),
         (["explain", "gateway.prot"], 1, "Did you mean port"),
@@ -222,6 +224,10 @@ def test_a_key_is_explained(home: Path, capsys: Captured) -> None:
     assert "default 18789" in capsys.readouterr().out
     assert run("openclaw", ["config", "explain", "mcp.servers.any"]) == 0
     assert "The program to start" in capsys.readouterr().out
+    assert run("openclaw", ["config", "explain", "models.providers"]) == 0
+    assert "  *.apiKey                 The key" in capsys.readouterr().out
+    assert run("openclaw", ["config", "explain", "gateway.allowedHosts"]) == 0
+    assert capsys.readouterr().out.endswith("  *                        string\n")
     assert run("openclaw", ["config", "explain", "--json"]) == 0
     assert "gateway" in json.loads(capsys.readouterr().out)["keys"]
 

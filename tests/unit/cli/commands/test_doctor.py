@@ -108,6 +108,52 @@ def test_each_problem_is_named_with_what_to_do(
     assert all("hint" in f for f in found if f["level"] != "ok")
 
 
+def test_files_in_the_place_of_directories_and_damaged_ones_are_named(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("logs", "memory"):
+        (state / name).touch(mode=0o600)
+    (state / "gateway.token").mkdir(mode=0o755)
+    (state / "pins.json").mkdir(mode=0o755)
+    (state / "secrets.json").write_text('{"A": "b')
+    code, found = findings(capsys)
+    assert code == 1
+    told = {f["message"]: f["hint"] for f in found if f["level"] == "error"}
+    assert told[f"{state}/logs is a file, not a directory"] == f"move {state}/logs away"
+    assert f"{state}/memory is a file, not a directory" in told
+    assert f"{state}/gateway.token is a directory, not a file" in told
+    assert "secrets set NAME" in told[f"{state}/secrets.json is damaged: it is not a JSON object"]
+    [pins] = [message for message in told if "pins.json" in message]
+    assert "move it away" in told[pins]
+    assert not [hint for hint in told.values() if "chmod" in hint]
+    for command in ("logs", "memory"):
+        assert run("openclaw", [command]) == 1
+        said = capsys.readouterr().err
+        assert f"{state}/{command} is a file, not a directory" in said
+        assert f"Move {state}/{command} away" in said
+
+
+def test_a_file_in_the_place_of_the_state_directory_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch(mode=0o644)
+    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path / "file"))
+    code, found = findings(capsys)
+    assert code == 1
+    told = [f["message"] for f in found if f["check"] == "state"]
+    assert told == [f"{tmp_path}/file is a file, not a directory"]
+
+
+def test_damaged_pins_are_named_also_without_servers(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state / "pins.json").write_text('{"format":')
+    (state / "pins.json").chmod(0o600)
+    code, found = findings(capsys)
+    assert code == 1
+    assert [one[:2] for one in wrong(found)] == [("pins", "error")]
+
+
 def test_a_credential_under_any_name_is_reported_and_never_shown(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

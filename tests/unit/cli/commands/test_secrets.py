@@ -198,6 +198,23 @@ def test_a_secret_is_stored_resolved_listed_and_forgotten(environ: dict[str, str
     assert "No secrets are stored" in run("list", environ=environ).stdout
 
 
+@pytest.mark.parametrize("text", ['{"A": "b', "[]"])
+def test_a_damaged_store_is_told_with_what_to_do_and_stays(
+    environ: dict[str, str], text: str
+) -> None:
+    path = SecretStore(environ).path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    for words in (["list"], ["remove", "A"]):
+        done = run(*words, environ=environ)
+        assert done.returncode == 1
+        assert f"{path} is damaged" in done.stderr
+        assert "move it away" in done.stderr
+    with pytest.raises(OpenClawError, match="is damaged"):
+        SecretStore(environ).set("A", "b", keyring=False)
+    assert path.read_text() == text
+
+
 @pytest.mark.parametrize(("name", "value"), [("bad name", "x"), ("../up", "x"), ("EMPTY", "\n")])
 def test_what_cannot_be_stored_is_refused_with_the_reason(
     environ: dict[str, str], name: str, value: str
