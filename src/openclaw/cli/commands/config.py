@@ -260,6 +260,7 @@ def _explain(args: Namespace, env: Environment) -> None:
     if list(below) == ["*"] and (inner := _below(schema, below["*"])):
         below = {f"*.{name}": one for name, one in inner.items()}
     texts = {name: str(one.get("description") or _facts(one)) for name, one in below.items()}
+    texts = {name: text for name, text in texts.items() if "not supported; ignored" not in text}
     lines = [described, "" if below else _facts(node)]
     lines += (
         ["  * is any name, or a number in a list"] if any("*" in name for name in below) else []
@@ -279,9 +280,7 @@ def _below(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, dict[str, 
         for inner in (one.get("additionalProperties"), one.get("items")):
             if isinstance(inner, dict):
                 found["*"] = cast("dict[str, Any]", inner)
-    return {
-        name: one for name, one in found.items() if "not used" not in one.get("description", "")
-    }
+    return found
 
 
 def _facts(node: dict[str, Any]) -> str:

@@ -146,13 +146,9 @@ async def _export(args: argparse.Namespace, env: Environment, store: "SessionSto
 
     info = await _found(args, store)
     async for line in exported(store, info.ref):
-        env.say(_json_line(line))
-
-
-def _json_line(line: dict[str, object]) -> str:
-    """One line of JSON, readable in any script; escaped where it would not print."""
-    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-    return text if text.isprintable() else json.dumps(line, separators=(",", ":"))
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        # Readable in any script; escaped where it would not print.
+        env.say(text if text.isprintable() else json.dumps(line, separators=(",", ":")))
 
 
 async def _delete(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:

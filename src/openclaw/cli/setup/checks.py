@@ -15,7 +15,13 @@ from openclaw.cli.render.terminal import counted
 from openclaw.config.consistency import two_ways
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import effective_agents
-from openclaw.config.paths import PRIVATE_DIRECTORY, PRIVATE_FILE, expand, is_strangers
+from openclaw.config.paths import (
+    PRIVATE_DIRECTORY,
+    PRIVATE_FILE,
+    check_directory,
+    expand,
+    is_strangers,
+)
 from openclaw.core.errors import InvalidConfig, OpenClawError, describe
 from openclaw.mcp_client.bounds import printable
 
@@ -41,7 +47,7 @@ class Finding:
 
 def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     """Look at everything; with `start`, start each MCP server and ask each provider once."""
-    yield _python()
+    yield Finding("python", OK, f"Python {sys.version.split()[0]} on {sys.platform}")
     yield from _certificates(env)
     yield from _state(env)
     path = env.config_file
@@ -62,11 +68,6 @@ def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     yield _gateway(env, loaded)
     yield from _model(env, loaded, ask=start)
     yield from _database(env, loaded)
-
-
-def _python() -> Finding:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return Finding("python", OK, f"Python {version} on {sys.platform}")
 
 
 # Node, requests, curl and pip each have their own; only SSL_CERT_FILE reaches servers by itself.
@@ -135,7 +136,6 @@ def _state(env: Environment) -> Iterator[Finding]:
 
 def _damaged(env: Environment) -> Iterator[Finding]:
     """What the programs would stumble over only when they need it."""
-    from openclaw.config.paths import check_directory
     from openclaw.config.secret_store import SecretStore
     from openclaw.gateway.tokens import owner_token_path
 
@@ -441,6 +441,7 @@ def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
 
 def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
     from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+    from openclaw.mcp_client.catalog.pins import shown_name
 
     loose = sorted(name for name, config in servers.items() if config.pin == "off")
     if loose:
@@ -454,13 +455,15 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
     found = {n: known[pin_key(c)] for n, c in servers.items() if pin_key(c) in known}
     changed = {name: pinned for name, pinned in found.items() if pinned.pending}
     for name, pinned in changed.items():
-        told = f"MCP server '{name}' has changed since you accepted it: {_changes(pinned)}"
+        new = ", ".join(map(shown_name, pinned.pending))
+        told = f"MCP server '{name}' has changed since you accepted it: {new}"
         yield Finding("pins", WARNING, told, f"see the changes: {env.program} mcp pins show {name}")
     unseen = sorted(n for n, c in servers.items() if n not in found and c.pin != "off")
     if unseen:
         yield Finding("pins", OK, f"will be pinned when they first start: {', '.join(unseen)}")
     if found and not changed:
-        yield Finding("pins", OK, f"{_declare(len(found))} what you accepted")
+        matching = "1 server matches" if len(found) == 1 else f"{len(found)} servers match"
+        yield Finding("pins", OK, f"{matching} what you accepted")
     yield from _suspicious(env, found)
     yield from _crossings(found)
 
@@ -480,12 +483,6 @@ def _suspicious(env: Environment, found: "Mapping[str, Pinned]") -> Iterator[Fin
                     f"read it in full: {env.program} mcp tools {server} --json; to withhold it, "
                     'use `tools.deny` or `onSuspicious: "block"`',
                 )
-
-
-def _changes(pinned: "Pinned") -> str:
-    from openclaw.mcp_client.catalog.pins import shown_name
-
-    return ", ".join(shown_name(name) for name in pinned.pending)
 
 
 def _crossings(found: "Mapping[str, Pinned]") -> Iterator[Finding]:
@@ -563,7 +560,3 @@ def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
         else:
             told = f"MCP server '{name}' needs a login"
             yield Finding("login", WARNING, told, f"run: {env.program} mcp login {name}")
-
-
-def _declare(number: int) -> str:
-    return "1 server matches" if number == 1 else f"{number} servers match"

@@ -224,6 +224,10 @@ def test_a_key_is_explained(home: Path, capsys: Captured) -> None:
     assert "default 18789" in capsys.readouterr().out
     assert run("openclaw", ["config", "explain", "mcp.servers.any"]) == 0
     assert "The program to start" in capsys.readouterr().out
+    assert run("openclaw", ["config", "explain", "models"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["providers"]
+    assert run("openclaw", ["config", "explain", "models.mode"]) == 0
+    assert "not supported; ignored" in capsys.readouterr().out
     assert run("openclaw", ["config", "explain", "models.providers"]) == 0
     assert "  *.apiKey                 The key" in capsys.readouterr().out
     assert run("openclaw", ["config", "explain", "gateway.allowedHosts"]) == 0
