@@ -229,6 +229,7 @@ _RUNNERS = {
 _CLIENTS = {"acpx": "acpx/dist/cli.js", "inspector": INSPECTOR}
 # Other tests fetch it; a block that needs it is run where they did.
 CLAUDE = ROOT / ".cache/clients/node_modules/@anthropic-ai/claude-code-linux-x64/claude"
+CLAUDE_READY = ROOT / ".cache/clients/.openclaw-setup"  # the program may be half written before
 
 
 @dataclass
@@ -377,7 +378,7 @@ def shell(tmp_path: Path, weights: Path, node_packages: NodePackages) -> Iterato
     for name, script in _CLIENTS.items():
         if (modules / script).exists():
             shims[name] = f'#!/bin/sh\nexec "{node}" "{modules / script}" "$@"\n'
-    if CLAUDE.exists():
+    if CLAUDE_READY.exists():
         shims["claude"] = f'#!/bin/sh\nexec "{CLAUDE}" "$@"\n'
     for name, text in shims.items():
         (programs / name).write_text(text)

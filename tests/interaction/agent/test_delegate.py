@@ -34,10 +34,14 @@ async def model() -> AsyncIterator[ScriptedModel]:
         yield running
 
 
-def configure(home: Path, model: ScriptedModel, agents: dict[str, Any]) -> Path:
+def configure(home: Path, model: ScriptedModel, agents: dict[str, Any], *models: str) -> Path:
     state = home / ".openclaw"
     state.mkdir(mode=0o700)
-    provider = {"baseUrl": f"{model.url}/v1", "apiKey": "k-0123456789", "models": [{"id": "m"}]}
+    provider = {
+        "baseUrl": f"{model.url}/v1",
+        "apiKey": "k-0123456789",
+        "models": [{"id": name} for name in models or ["m"]],
+    }
     config = {"models": {"providers": {"acme": provider}}, "agents": agents}
     (state / "openclaw.json").write_text(json.dumps(config))
     (state / "openclaw.json").chmod(0o600)
@@ -109,7 +113,7 @@ async def test_a_list_that_is_too_long_is_refused(home: Path, model: ScriptedMod
 
 
 async def test_a_model_is_chosen_for_a_turn_or_for_a_chat(home: Path, model: ScriptedModel) -> None:
-    project = configure(home, model, {})
+    project = configure(home, model, {}, "m", "third")
     await openclaw("agent", "--model", "acme/second", "hi", cwd=project)
     command = [sys.executable, "-m", "openclaw", "chat"]
     typed = b"/model acme/third\nhi\n/model default\nhi\n/model\n"

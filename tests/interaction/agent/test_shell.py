@@ -24,7 +24,7 @@ RULES = [
         role="user",
         calls=(("exec", {"command": "echo said; sleep 0.1", "background": True}),),
     ),
-    Step(when="Job 1 runs", role="tool", calls=(("jobs", {"action": "wait", "job": "1"}),)),
+    Step(when="Job 1 is running", role="tool", calls=(("jobs", {"action": "wait", "job": "1"}),)),
     Step(role="tool", text="It said: {last}"),
 ]
 

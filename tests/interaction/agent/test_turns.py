@@ -560,7 +560,7 @@ async def test_text_that_cannot_be_sent_is_refused() -> None:
         scripted_model() as model,
         agent_kit(scripted_config(model.url)) as kit,
     ):
-        with pytest.raises(InvalidRequest, match="message: has characters"):
+        with pytest.raises(InvalidRequest, match="message: contains characters"):
             await kit.say("a \ud800 b")
 
 

@@ -134,13 +134,18 @@ async def test_what_is_no_message_is_answered_between_the_others(
     client: Client, conversation: Conversation
 ) -> None:
     writer = client.writer(conversation)
-    async with client.reader(conversation) as reader:
-        client.send(b"rubbish\n\n  \n" + ping(1))
-        long = b'{"jsonrpc":"2.0","id":"long","method":"' + b"x" * LIMIT
-        for at in range(0, len(long), 1000):
-            client.send(long[at : at + 1000])
-            await anyio.lowlevel.checkpoint()
-        client.send(b'"}\n' + ping(2))
+    long = b'{"jsonrpc":"2.0","id":"long","method":"' + b"x" * LIMIT + b'"}\n'
+    sent = b"rubbish\n\n  \n" + ping(1) + long + ping(2)
+
+    def send() -> None:  # more than a pipe holds: whoever sends it waits for the reader
+        for at in range(0, len(sent), 1000):
+            client.send(sent[at : at + 1000])
+
+    async with (
+        client.reader(conversation) as reader,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(anyio.to_thread.run_sync, send)
         with anyio.fail_after(60):
             assert id_of(await reader.receive()) == 1
             assert id_of(await reader.receive()) == 2
