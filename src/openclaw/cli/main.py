@@ -38,9 +38,9 @@ def _run_and_leave(program: str) -> "NoReturn":
 
 
 def _open_closed_streams() -> None:
-    """Put nothing in the place of a stream that the shell has closed (`<&-`), as most programs do.
+    """Open the null device in place of a stream that the shell has closed (`<&-`).
 
-    What we open first would take its number, and get what is meant for a terminal.
+    Otherwise the first file that we open gets its number, and what is meant for a terminal.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:

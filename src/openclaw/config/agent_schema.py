@@ -327,7 +327,7 @@ class ModelEntry(Section):
     input: tuple[Literal["text", "image", "audio"], ...] = ("text",)
     """What the model can read."""
     reasoning: Flag = False
-    """Whether the model thinks before it answers. Such models refuse a temperature, so none is sent."""
+    """Whether the model thinks before it answers. Such models reject `temperature`, so it isn't sent."""
     cost: ModelCost | None = None
     """What the model costs, if the built-in price list doesn't know it or you pay a different price."""
     path: Text | None = None

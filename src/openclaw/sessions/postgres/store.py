@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 # store's; those from 100 on belong to the queue of turns. A file that was released never changes.
 #
 # A migration only adds (tables, columns with a default, indexes), so that a gateway of the version
-# before goes on working beside one that has migrated. One that cannot says `-- breaking` in its first
+# before keeps working beside one that has migrated. One that cannot says `-- breaking` in its first
 # line: a program that does not know it then refuses the database.
 
 # It comes with the package `pgmq`, which is pinned: the digest is that of PGMQ 1.13.0. Nothing else of
