@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 from harness import Contender, compare, report
+from tests.support.agent_kit import FakeTools
 
 from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.dataflow import SessionFlow
@@ -17,7 +18,6 @@ from openclaw.core.tools import CallContext, JsonObject
 from openclaw.policy.dataflow.rules import Rules
 from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
-from openclaw.testing.agent_kit import FakeTools
 
 STRING = {"type": "string"}
 SCHEMA = {"type": "object", "properties": {"to": STRING, "subject": STRING, "body": STRING}}

@@ -18,13 +18,13 @@ import httpx2
 import orjson
 import psutil
 from tests.support import gateway_life
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 
 from openclaw.agent.port import MessageContext
 from openclaw.config.load import load_config
 from openclaw.runtime.runtime import open_runtime
 from openclaw.secrets.redactor import Redactor
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 SLOW = server_entry({"faults": {"startDelay": 30}})

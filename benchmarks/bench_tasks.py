@@ -15,10 +15,10 @@ from typing import Any
 import anyio
 import httpx2
 import psutil
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.task_client import HttpTaskClient
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 # Orders that wait for a person: nothing else of them costs anything.

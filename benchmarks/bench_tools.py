@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import anyio
+from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.budget import estimate
 from openclaw.agent.toolpath.search import ToolSearch
 from openclaw.discovery import IndexCache
-from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
 VERBS = [

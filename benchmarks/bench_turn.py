@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+from tests.support.agent_kit import FakeTools
 
 from openclaw.agent.port import MessageContext
 from openclaw.agent.service import AgentService, TurnSetup
@@ -34,7 +35,6 @@ from openclaw.policy.decide import Policy, Rules
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.store import SessionStore
-from openclaw.testing.agent_kit import FakeTools
 
 TURNS = 20
 GOAL_SECONDS = 0.003

@@ -16,10 +16,10 @@ from mcp import Client
 from mcp_types import TextContent
 from tests.e2e.conftest import NodePackages
 from tests.support.conformance_bridge import RULES, bridged
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

@@ -23,6 +23,8 @@ from anyio.abc import SocketAttribute
 from playwright.async_api import Browser, Page, Request, async_playwright, expect
 from tests.support import disguised_call
 from tests.support.fake_http import QuietHandler, serving
+from tests.support.fake_server import server_entry
+from tests.support.fake_tools import silent_wav
 from tests.support.gateway_kit import House
 from tests.support.page_kit import CHROMIUM, FLAGS, TOKEN, say
 
@@ -34,8 +36,6 @@ from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import Declaration
 from openclaw.sessions.model import Outcome
 from openclaw.sessions.open import open_store
-from openclaw.testing.fake_server import server_entry
-from openclaw.testing.fake_tools import silent_wav
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 pytestmark = [

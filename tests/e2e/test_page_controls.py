@@ -14,6 +14,7 @@ from playwright.async_api import Page, expect
 from tests.e2e import test_page
 from tests.e2e.test_page import OpenPage, Site
 from tests.support.fake_oauth import FakeAuthority, browse, protected
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.page_kit import CHROMIUM, TOKEN, say, send
 
@@ -22,7 +23,6 @@ from openclaw.core.clock import SystemClock
 from openclaw.gateway.tokens import TokenFile
 from openclaw.sessions.open import open_store
 from openclaw.sessions.tasks import Task, read_inboxes, say_alive, write_task
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 browser, open_page, page = test_page.browser, test_page.open_page, test_page.page

@@ -13,11 +13,11 @@ from mcp.client.client import Client
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.streamable_http import streamable_http_client
 from tests.e2e.conftest import NodePackages
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool
 from tests.support.task_client import YES
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.agent_kit import scripted_config
+from tests.support.fake_tools import one_pixel_png
 from tests.support.mcp_server_kit import McpHouse, fake_config, fake_tool, open_gateway_runtime
 
 from openclaw.agent.port import MessageContext, TurnListener
@@ -17,8 +19,6 @@ from openclaw.core.events import Event
 from openclaw.mcp_client.catalog.pin_store import PinStore
 from openclaw.runtime.runtime import open_runtime
 from openclaw.secrets.redactor import Redactor
-from openclaw.testing.agent_kit import scripted_config
-from openclaw.testing.fake_tools import one_pixel_png
 from openclaw.testing.scripted_model import Step, scripted_model
 
 SECRET = "sesame-7f3a9c21d4e8"  # not a real one

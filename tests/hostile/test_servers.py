@@ -105,7 +105,7 @@ async def test_many_tools_with_large_schemas_hold_nobody_up(tmp_path: Path) -> N
     spec = {"tools": [{**fake_tool(f"t{n}"), "inputSchema": wide} for n in range(60)]}
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     config = fake_config().model_copy(
-        update={"args": ("-m", "openclaw.testing.fake_server", f"@{tmp_path / 'spec.json'}")}
+        update={"args": ("-m", "tests.support.fake_server", f"@{tmp_path / 'spec.json'}")}
     )
     async with besieged(tmp_path, bad=config) as house:
         # A listing is looked through after its server is ready, and this one takes a while.

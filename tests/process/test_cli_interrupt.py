@@ -8,10 +8,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.support.fake_server import server_entry
 from tests.support.mcp_server_kit import fake_tool
 from tests.support.terminal import on_terminal
-
-from openclaw.testing.fake_server import server_entry
 
 STUBBORN = (
     "import os, signal, sys, time\n"

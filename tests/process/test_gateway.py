@@ -15,12 +15,12 @@ import anyio.to_thread
 import httpx2
 import psutil
 import pytest
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 
 from openclaw.gateway.lock import running_gateway
 from openclaw.sessions.model import EntryKind
 from openclaw.sessions.open import open_store
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 BIN = Path(sys.executable).parent

@@ -24,8 +24,8 @@ from anyio.abc import Process
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.open import open_store
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 
 TOKEN = "a-token-that-every-gateway-of-the-cluster-knows"

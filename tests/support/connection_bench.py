@@ -15,7 +15,7 @@ from openclaw.core.events import Event
 from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.secrets.refs import Secret
-from openclaw.testing.fake_server import server_entry
+from tests.support.fake_server import server_entry
 
 _MAX_ARGUMENT = 100_000
 OBJECT = {"type": "object"}

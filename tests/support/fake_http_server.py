@@ -17,8 +17,8 @@ import anyio.from_thread
 import anyio.to_thread
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from openclaw.testing.fake_server import FakeProtocol
-from openclaw.testing.fake_tools import Json
+from tests.support.fake_server import FakeProtocol
+from tests.support.fake_tools import Json
 
 _HEAD_LIMIT = 64 * 1024
 _REASONS = {

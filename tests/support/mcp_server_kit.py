@@ -26,7 +26,7 @@ from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.policy.decide import Policy, Rules
 from openclaw.runtime.host import open_secrets
 from openclaw.secrets.redactor import Redactor, StreamRedactor
-from openclaw.testing.fake_server import server_entry
+from tests.support.fake_server import server_entry
 
 
 async def until(holds: Callable[[], bool], seconds: float = 90) -> None:

@@ -25,10 +25,10 @@ from openclaw.mcp_client.errors import first_cause
 from openclaw.media.files import sweep
 from openclaw.sessions.model import EntryKind
 from openclaw.sessions.open import open_store
-from openclaw.testing.fake_server import server_entry
-from openclaw.testing.fake_tools import one_pixel_png
 from openclaw.testing.scripted_model import Step
 from tests.support import gateway_life
+from tests.support.fake_server import server_entry
+from tests.support.fake_tools import one_pixel_png
 from tests.support.gateway_kit import House
 from tests.support.gateway_life import SESSIONS, Holdings, Life
 

@@ -36,7 +36,8 @@ def test_the_code_that_is_named_exists(row: tuple[str, str, str, str]) -> None:
     named = CODE.findall(row[2])
     assert len(named) == row[2].count("`") // 2 > 0
     for module, symbol in named:
-        assert hasattr(importlib.import_module(f"openclaw.{module}"), symbol), (module, symbol)
+        place = module if module.startswith("tests.") else f"openclaw.{module}"
+        assert hasattr(importlib.import_module(place), symbol), (module, symbol)
 
 
 def _carried(path: Path) -> Iterator[tuple[str, str]]:

@@ -22,8 +22,7 @@ from acp.schema import (
     RequestPermissionResponse,
     ToolCallUpdate,
 )
-
-from openclaw.testing.fake_server import command
+from tests.support.fake_server import command
 
 BIN = Path(sys.executable).parent
 _LINE = 50 * 1024 * 1024

@@ -1,5 +1,7 @@
 """Calls that the policy leaves to a person."""
 
+from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
+
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.core.events import Event, ToolFinished, ToolStarted
 from openclaw.core.tools import (
@@ -14,7 +16,6 @@ from openclaw.core.tools import (
     failed,
 )
 from openclaw.policy.decide import Rules
-from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model
 
 ASK = [Rules.of("tools", ask=["send*"])]

@@ -9,6 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.agent_kit import agent_kit, scripted_config
+from tests.support.fake_server import server_entry
 
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
@@ -16,8 +18,6 @@ from openclaw.core.events import Notice
 from openclaw.sessions.model import SessionRef
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.usage import Spent, UsageLedger, grouped, money, total
-from openclaw.testing.agent_kit import agent_kit, scripted_config
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 COST = {"input": 100_000, "output": 200_000}  # a request: 2 dollars

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.sqlite.store import open_file_store
-from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model
 
 DYING = """
@@ -21,7 +21,7 @@ import anyio
 
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.sqlite.store import open_file_store
-from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
+from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 
 async def pay(arguments, context):

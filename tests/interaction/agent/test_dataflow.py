@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.agent.toolpath.dataflow import SessionFlows
@@ -17,7 +18,6 @@ from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy.dataflow.rules import Mode
 from openclaw.policy.dataflow.rules import Rules as FlowRules
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
-from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model
 
 EVIL = "drop@evil.example"

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from tests.support.agent_kit import FakeTools, agent_kit
 
 from openclaw.agent.budget import estimate
 from openclaw.agent.toolpath.search import MOST_AT_FIRST, SEARCH_TOOL
 from openclaw.config.schema import Config
 from openclaw.models import choose
-from openclaw.testing.agent_kit import FakeTools, agent_kit
 from openclaw.testing.scripted_model import Request, ScriptedModel, Step, scripted_model
 
 MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.4"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.agent_kit import APIS, FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.core.content import Block, InboundMedia, Media, Text
@@ -23,7 +24,6 @@ from openclaw.core.events import (
 )
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.policy.decide import Rules
-from openclaw.testing.agent_kit import APIS, FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model
 
 PNG = base64.b64decode(

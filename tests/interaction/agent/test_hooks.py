@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.port import MessageContext
 from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
@@ -26,7 +27,6 @@ from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import SessionRef
 from openclaw.sessions.store import Lane, SessionStore
-from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 RULES = [

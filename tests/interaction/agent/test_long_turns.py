@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 from tests.support.provider_rules import violations
 
 from openclaw.agent import compaction
@@ -19,7 +20,6 @@ from openclaw.core.tools import Answer, CallContext, JsonObject, PermissionReque
 from openclaw.policy.decide import Rules
 from openclaw.sessions.model import EntryKind
 from openclaw.sessions.usage import Spent
-from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Request, Script, Step, scripted_model
 
 ORDER = "Sort all 200 files into folders.\n\n  NEVER delete anything.  Ask before you rename.\n"

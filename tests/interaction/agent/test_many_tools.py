@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from tests.support.fake_server import server_entry
 
 from openclaw.agent.budget import estimate
 from openclaw.agent.toolpath.search import MOST_AT_FIRST, RARE
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 _CONTEXT = 200_000

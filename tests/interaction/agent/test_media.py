@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from tests.support.agent_kit import APIS, FakeTools, agent_kit, scripted_config
 
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import InboundMedia, Media, Text
@@ -13,7 +14,6 @@ from openclaw.core.events import Notice
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.media.images import STRICT_LIMITS
 from openclaw.sessions.sqlite.store import open_file_store
-from openclaw.testing.agent_kit import APIS, FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
 

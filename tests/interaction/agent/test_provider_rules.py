@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import anyio
 import pytest
 from tests.interaction.agent.test_media import picture
+from tests.support.agent_kit import APIS, FakeTools, agent_kit, scripted_config
 from tests.support.provider_rules import violations
 
 from openclaw.agent.port import MessageContext
 from openclaw.core.content import InboundMedia, Media, Text
 from openclaw.core.errors import OpenClawError
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
-from openclaw.testing.agent_kit import APIS, FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Request, Script, Step, scripted_model
 
 

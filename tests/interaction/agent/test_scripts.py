@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.core.clock import SystemClock
@@ -25,7 +26,6 @@ from openclaw.policy.dataflow.rules import Rules as FlowRules
 from openclaw.policy.decide import Rules
 from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.sqlite.store import open_file_store
-from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 ROWS = [{"id": number, "price": number % 97} for number in range(10_000)]
@@ -191,7 +191,7 @@ import anyio
 
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.sqlite.store import open_file_store
-from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
+from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 from tests.interaction.agent.test_scripts import on
 
 

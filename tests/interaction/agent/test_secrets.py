@@ -8,13 +8,13 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.port import Reply
 from openclaw.core.content import InboundMedia, Media, ResourceLink, Text
 from openclaw.core.events import BlockReply, ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.sessions.model import Entry
-from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model
 
 SECRET = "sesame-7f3a9c21d4e8"  # not a real one

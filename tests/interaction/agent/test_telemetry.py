@@ -18,7 +18,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 from tests.support.fake_http import FakeHttp, Reply
+from tests.support.fake_server import server_entry
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.agent.telemetry import Telemetry
@@ -26,8 +28,6 @@ from openclaw.agent.toolpath.audit import CallRecord
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import ModelUnavailable
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
-from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 SECRET = "the launch code is 0000"

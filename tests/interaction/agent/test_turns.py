@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
 from tests.support.connection_bench import until
 from tests.support.loop_time import pass_time
 
@@ -22,7 +23,6 @@ from openclaw.models.choose import Candidate, Choice
 from openclaw.models.stack import ModelStack
 from openclaw.sessions.model import EntryKind, NewEntry, SessionRef
 from openclaw.sessions.store import SessionStore
-from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
 LOOPING = Step(calls=(("again", {}),))

@@ -13,11 +13,11 @@ import anyio
 import anyio.to_thread
 import pytest
 from tests.support import disguised_call
+from tests.support.fake_server import server_entry
+from tests.support.fake_tools import one_pixel_png
 from tests.support.mcp_server_kit import fake_tool
 from tests.support.terminal import Terminal, on_terminal
 
-from openclaw.testing.fake_server import server_entry
-from openclaw.testing.fake_tools import one_pixel_png
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 PNG = base64.b64decode(one_pixel_png())

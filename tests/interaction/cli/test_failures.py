@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from openclaw.testing.fake_server import server_entry
+from tests.support.fake_server import server_entry
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fake_server import command, server_entry
 from tests.support.mcp_server_kit import fake_tool
 from tests.support.terminal import on_terminal
 
@@ -18,7 +19,6 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse, subparsers
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, ServerUnavailable
 from openclaw.mcp_client.sandbox.confinement import find_means
-from openclaw.testing.fake_server import command, server_entry
 
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
@@ -591,7 +591,7 @@ def test_references_in_arguments_are_resolved_when_the_server_starts(
     shell.config.parent.mkdir(parents=True, exist_ok=True)
     entry = {
         "command": sys.executable,
-        "args": ["-m", "openclaw.testing.fake_server", f"secret://file{tmp_path}/spec"],
+        "args": ["-m", "tests.support.fake_server", f"secret://file{tmp_path}/spec"],
     }
     shell.config.write_text(json.dumps({"mcp": {"servers": {"fake": entry}}}))
     assert shell.run("probe") == 0

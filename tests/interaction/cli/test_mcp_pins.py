@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.fake_oauth import FakeAuthority, browse, protected
+from tests.support.fake_server import command
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.cli.commands import mcp
@@ -16,7 +17,6 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.mcp_client.auth import login
-from openclaw.testing.fake_server import command
 
 ECHO = {**fake_tool("echo"), "description": "Says it again."}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.support.fake_server import server_entry
 from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

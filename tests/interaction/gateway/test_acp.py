@@ -18,10 +18,10 @@ from acp.schema import McpServerStdio
 from tests.interaction.acp import conftest as acp_conftest
 from tests.interaction.acp import test_prompts, test_sessions
 from tests.support import gateway_kit
+from tests.support.fake_server import server_entry
 from tests.support.mcp_server_kit import fake_tool, until
 
 from openclaw.gateway.lock import GatewayInfo, running_gateway
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

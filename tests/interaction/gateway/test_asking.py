@@ -12,6 +12,7 @@ import pytest
 from tests.interaction.cli import test_chat
 from tests.interaction.gateway.conftest import Open
 from tests.support import disguised_call
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.loop_time import pass_time
 from tests.support.mcp_server_kit import fake_tool
@@ -21,7 +22,6 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import TextDelta
 from openclaw.core.tools import ONCE, Answer, JsonObject, PermissionRequest
 from openclaw.runtime.gateway_client import GatewayClient
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 # What these say of a person at a terminal holds with a gateway behind it as well.

@@ -11,12 +11,12 @@ import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.interaction.gateway.test_asking import events_of
 from tests.support.fake_oauth import FakeAuthority, browse, protected
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.tokens import TokenFile
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.anyio

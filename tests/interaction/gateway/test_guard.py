@@ -374,7 +374,7 @@ async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
     spec.write_text(json.dumps({"tools": [{**tool, "does": {"result": {"content": [picture]}}}]}))
     server = {
         "command": sys.executable,
-        "args": ["-m", "openclaw.testing.fake_server", f"@{spec}"],
+        "args": ["-m", "tests.support.fake_server", f"@{spec}"],
     }
     steps = [Step(calls=(("mcp_art_draw", {}),)), Step(hang=True)]
     async with scripted_model(steps) as model:

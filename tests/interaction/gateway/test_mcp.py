@@ -13,13 +13,13 @@ from mcp.client.session import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.streamable_http import EventMessage
 from tests.interaction.gateway.conftest import Open
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.tokens import TokenFile
 from openclaw.mcp_server.http_app import RecentEvents
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 ORDER = "order_openclaw"

@@ -8,13 +8,13 @@ import anyio
 import httpx2
 import pytest
 from tests.interaction.gateway.conftest import Open
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 
 from openclaw.cli.environment import Environment
 from openclaw.gateway.http_server import build_app
 from openclaw.mcp_client.bridge.prompts import BegunArgument
 from openclaw.runtime.access import open_agent
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 ECHO = server_entry({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})

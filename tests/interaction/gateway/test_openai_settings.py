@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.interaction.gateway.conftest import Open, chat
 from tests.interaction.gateway.test_openai import DATA_URL, ECHO, named
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 SCHEMA = {

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.interaction.gateway.conftest import Open
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool
 
@@ -15,7 +16,6 @@ from openclaw.config.merge import effective_agents
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import Declaration
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ import httpx2
 import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.interaction.gateway.test_native import asked
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 OBJECT = {"type": "object"}

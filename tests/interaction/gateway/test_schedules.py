@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.agent_kit import agent_kit, scripted_config
 from tests.support.fake_http import QuietHandler, serving
 
 from openclaw.agent.port import MessageContext, Reply
@@ -17,7 +18,6 @@ from openclaw.agent.schedules import JobFile, new_job
 from openclaw.config.schema import CronConfig
 from openclaw.gateway.scheduler import Scheduler
 from openclaw.secrets.refs import Secret
-from openclaw.testing.agent_kit import agent_kit, scripted_config
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 NOON = 1_794_916_800_000

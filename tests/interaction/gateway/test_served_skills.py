@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from tests.interaction.gateway.conftest import Open
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 
 from openclaw.mcp_client.bridge.resources import mismatch, owner, served_skills
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 TEXT = "---\nname: git-workflow\ndescription: How we branch.\n---\nBranch from main.\n"

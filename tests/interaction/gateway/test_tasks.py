@@ -9,13 +9,13 @@ import httpx2
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.interaction.gateway.conftest import Open
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool
 from tests.support.task_client import ASKED, BOTH, TASKS, YES, HttpTaskClient, RpcError
 
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.tokens import TokenFile
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

@@ -9,13 +9,13 @@ from typing import Any
 import anyio
 import pytest
 from dirty_equals import IsPositive
+from tests.support.fake_tools import one_pixel_png, silent_wav
 from tests.support.mcp_server_kit import fake_config, fake_tool, open_gateway_runtime
 
 from openclaw.core.content import Media, ResourceLink, Text, text_of
 from openclaw.core.events import SuspiciousContent
 from openclaw.core.tools import CallContext
 from openclaw.policy.decide import Rules
-from openclaw.testing.fake_tools import one_pixel_png, silent_wav
 
 SECRET = "correct-horse-battery-staple"
 ENVIRON = {"PATH": os.environ["PATH"], "API_KEY": SECRET}

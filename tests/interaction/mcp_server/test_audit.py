@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from tests.interaction.mcp_server.conftest import Connect, Setup
+from tests.support.fake_server import server_entry
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 TOOL = {"name": "say", "inputSchema": {"type": "object"}, "does": {"text": "pomegranate é"}}

@@ -4,9 +4,9 @@ import re
 
 import pytest
 from tests.interaction.mcp_server.conftest import Connect, Setup
+from tests.support.fake_server import server_entry
 from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

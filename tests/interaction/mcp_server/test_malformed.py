@@ -194,9 +194,8 @@ async def test_a_client_that_reads_no_answers_to_its_rubbish_does_not_keep_the_s
 
 
 async def test_a_malformed_answer_to_our_question_lets_the_order_go_on(setup: Setup) -> None:
+    from tests.support.fake_server import server_entry
     from tests.support.mcp_server_kit import fake_tool
-
-    from openclaw.testing.fake_server import server_entry
 
     asking = server_entry({"tools": [fake_tool("ask", elicit={"message": "Which?"})]})
     steps = [Step(calls=(("mcp_asker_ask", {}),)), Step(text="Went on.")]

@@ -16,10 +16,10 @@ from mcp_types import (
 )
 from reportlab.pdfgen.canvas import Canvas
 from tests.interaction.mcp_server.conftest import Connect, Setup
+from tests.support.fake_server import server_entry
+from tests.support.fake_tools import silent_wav
 from tests.support.speech_service import speech_service
 
-from openclaw.testing.fake_server import server_entry
-from openclaw.testing.fake_tools import silent_wav
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
 PNG = base64.b64decode(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from mcp_types import TextContent
 from tests.interaction.mcp_server.conftest import Connect, Setup
+from tests.support.fake_server import server_entry
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 TOOL: dict[str, Any] = {

@@ -10,9 +10,9 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
 from tests.interaction.mcp_server.conftest import BIN, Connect, Setup
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import knows
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from tests.interaction.mcp_server.conftest import BIN, Setup
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool
 from tests.support.task_client import ASKED, YES, RpcError, stdio_task_client
 
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

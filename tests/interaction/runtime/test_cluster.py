@@ -7,6 +7,8 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.fake_server import server_entry
+from tests.support.fake_tools import one_pixel_png
 from tests.support.gateway_kit import House
 from tests.support.postgres_server import make_store, own_server
 
@@ -22,8 +24,6 @@ from openclaw.runtime.runtime import Runtime, open_gateway_runtime
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.postgres.store import PostgresStore
-from openclaw.testing.fake_server import server_entry
-from openclaw.testing.fake_tools import one_pixel_png
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 _SHOW = {"content": [{"type": "image", "mimeType": "image/png", "data": one_pixel_png()}]}

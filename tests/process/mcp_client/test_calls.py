@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.support.connection_bench import Bench, LoopWatch, until
+from tests.support.fake_server import command
 from tests.support.loop_time import pass_time
 
 from openclaw.core.errors import ServerUnavailable
@@ -24,7 +25,6 @@ from openclaw.mcp_client.errors import (
     Unavailable,
 )
 from openclaw.mcp_client.lifecycle.state import ServerState
-from openclaw.testing.fake_server import command
 
 pytestmark = pytest.mark.subprocess
 

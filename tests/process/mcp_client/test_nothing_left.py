@@ -24,7 +24,7 @@ import subprocess, sys, os, json
 child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"],
                          start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
 open(sys.argv[1], "w").write(str(child.pid))
-os.execv(sys.executable, [sys.executable, "-m", "openclaw.testing.fake_server", "{}"])
+os.execv(sys.executable, [sys.executable, "-m", "tests.support.fake_server", "{}"])
 """
 HOST = """
 import sys, os, json

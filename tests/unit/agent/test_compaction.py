@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.agent_kit import FakeTools
 
 from openclaw.agent import compaction
 from openclaw.agent.budget import IMAGE_TOKENS, ToolSizes, cut_to, estimate
@@ -15,7 +16,6 @@ from openclaw.agent.transcript import (
     UserItem,
 )
 from openclaw.core.content import Media
-from openclaw.testing.agent_kit import FakeTools
 
 
 @st.composite

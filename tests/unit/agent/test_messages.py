@@ -13,6 +13,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from tests.support.agent_kit import FakeTools
 
 from openclaw.agent.messages import answer_from, definitions, messages_from
 from openclaw.agent.transcript import (
@@ -23,7 +24,6 @@ from openclaw.agent.transcript import (
     SummaryItem,
     UserItem,
 )
-from openclaw.testing.agent_kit import FakeTools
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
 IMAGE = Attachment(None, "image a.png", digest="d1", mime_type="image/png")

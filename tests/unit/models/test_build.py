@@ -17,6 +17,7 @@ from openai.types.responses import Response
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import openai as openai_models
 from pydantic_ai.models.test import TestModel
+from tests.support.agent_kit import APIS, agent_kit, scripted_config
 
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.clock import SystemClock
@@ -34,7 +35,6 @@ from openclaw.models.stack import ModelStack, Watcher
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure, SecretResolver
-from openclaw.testing.agent_kit import APIS, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model
 
 

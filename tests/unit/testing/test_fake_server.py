@@ -10,9 +10,8 @@ from typing import Any
 
 import psutil
 import pytest
-
-from openclaw.testing.fake_server import command, server_entry
-from openclaw.testing.fake_tools import one_pixel_png, silent_wav
+from tests.support.fake_server import command, server_entry
+from tests.support.fake_tools import one_pixel_png, silent_wav
 
 pytestmark = pytest.mark.subprocess
 META = "io.modelcontextprotocol/"
@@ -354,7 +353,7 @@ def test_it_ends_with_stdin_unless_told_otherwise() -> None:
 
 def test_it_can_be_described_by_a_file_or_by_the_environment(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text('{"name": "filed"}')
-    base = [sys.executable, "-m", "openclaw.testing.fake_server"]
+    base = [sys.executable, "-m", "tests.support.fake_server"]
     asked = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"x"}}\n\n'
     for arguments, environ, name in (
         ([f"@{tmp_path / 'spec.json'}"], {}, "filed"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.agent_kit import FakeTools
 
 from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.search import MOST_AT_FIRST, SEARCH_TOOL, Bounds, ToolSearch
@@ -15,7 +16,6 @@ from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, ToolSource
 from openclaw.policy.decide import Policy, Rules
 from openclaw.secrets.redactor import Redactor
-from openclaw.testing.agent_kit import FakeTools
 
 WINDOW = 128_000
 CONTEXT = CallContext("main", "s", "c")

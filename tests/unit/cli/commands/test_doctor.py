@@ -13,9 +13,9 @@ from typing import Any
 import certifi
 import pytest
 from tests.support.fake_http import QuietHandler, serving
+from tests.support.fake_server import server_entry
 
 from openclaw.cli.main import run
-from openclaw.testing.fake_server import server_entry
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from tests.support.fake_server import server_entry
 
 from openclaw.cli.commands import gateway, status
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.status import duration, print_status
-from openclaw.testing.fake_server import server_entry
 
 
 def environment(tmp_path: Path, config: Any = None) -> Environment:

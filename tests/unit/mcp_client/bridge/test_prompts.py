@@ -2,6 +2,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tests.support.fake_tools import one_pixel_png
 
 from openclaw.agent.redaction import clean_result
 from openclaw.core.content import Media, Text, text_of
@@ -17,7 +18,6 @@ from openclaw.mcp_client.bridge.prompts import (
 )
 from openclaw.mcp_client.bridge.results import Rendering
 from openclaw.secrets.redactor import Redactor
-from openclaw.testing.fake_tools import one_pixel_png
 
 HOW = Rendering("docs", "greet")
 GREET = PromptInfo("docs", "greet", arguments=(PromptArgument("who", required=True),))

@@ -3,6 +3,7 @@ import re
 from typing import Any
 
 import pytest
+from tests.support.fake_tools import one_pixel_png, silent_wav
 
 from openclaw.content.frame import frame_result
 from openclaw.core.content import Media, ResourceLink, Text, text_of
@@ -15,7 +16,6 @@ from openclaw.mcp_client.bridge.results import (
     render_result,
 )
 from openclaw.mcp_client.errors import Interrupted, RemoteError, TimedOut, TooLarge, Unavailable
-from openclaw.testing.fake_tools import one_pixel_png, silent_wav
 
 HOW = Rendering(server="docs", tool="search")
 DETAILS = {

@@ -1,7 +1,7 @@
 """A fake MCP server as a process of its own, on stdio, that can go wrong in every way we know.
 
-`python -m openclaw.testing.fake_server '{"tools": […], "faults": {…}}'`; the description (see
-`openclaw.testing.fake_server`) is the argument, or a file named by `@PATH`, or the environment
+`python -m tests.support.fake_server '{"tools": […], "faults": {…}}'`; the description (see
+`tests.support.fake_server`) is the argument, or a file named by `@PATH`, or the environment
 variable `FAKE_SERVER`. Standard library only, so that it starts in a few dozen milliseconds.
 
 Faults of the process, beside those of the protocol: `exitAtStart` (a code), `startDelay` (seconds),
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from openclaw.testing.fake_tools import (
+from tests.support.fake_tools import (
     META,
     MODERN_REVISION,
     STEPS,
@@ -47,7 +47,7 @@ from openclaw.testing.fake_tools import (
 # `hang` and `malformed` (lists of methods), `slow` (method to seconds), `endlessPages`,
 # `crashAfterCalls`, `crashOn` (methods)
 #
-# For `does` see `openclaw.testing.fake_tools`. Without it a tool answers with its arguments as JSON.
+# For `does` see `tests.support.fake_tools`. Without it a tool answers with its arguments as JSON.
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _UNSUPPORTED_VERSION = -32022
@@ -324,7 +324,7 @@ _ENVIRONMENT_KEY = "FAKE_SERVER"
 
 
 def command(spec: Mapping[str, Any]) -> tuple[str, list[str]]:
-    return sys.executable, ["-m", "openclaw.testing.fake_server", json.dumps(spec)]
+    return sys.executable, ["-m", "tests.support.fake_server", json.dumps(spec)]
 
 
 def server_entry(spec: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
@@ -425,7 +425,7 @@ def _description(arguments: list[str], environ: Mapping[str, str]) -> Json:
 
 
 def main() -> None:
-    environ = os.environ  # noqa: TID251 - the entry point of a process of its own
+    environ = os.environ
     protocol = FakeProtocol(_description(sys.argv[1:], environ))
     peer = StdioPeer()
     _misbehave_at_start(protocol.faults, peer)
