@@ -2,7 +2,7 @@
 """What the words of a text are about, as bits: the cheap half of detection.
 
 Every word is looked up once. Only sentences whose words speak to an agent and ask something of it
-are read by the patterns of `openclaw.content.detection.signals`, so that ordinary text costs one dictionary
+are read by the patterns of `patterns.txt`, so that ordinary text costs one dictionary
 lookup a word.
 """
 
@@ -15,19 +15,41 @@ from typing import NamedTuple
 
 
 @cache
-def word_lists(kind: str) -> dict[str, list[str]]:
-    """The lists of a kind in `words.txt`, by name."""
-    raw = pkgutil.get_data("openclaw.content.detection", "words.txt")
+def _sections(file: str) -> tuple[tuple[str, str, list[str]], ...]:
+    """The kind, the name and the lines of each section of a data file."""
+    raw = pkgutil.get_data("openclaw.content.detection", file)
     assert raw is not None  # every loader of a package can read the package's files
-    found: dict[str, list[str]] = {}
-    words: list[str] = []
+    found: list[tuple[str, str, list[str]]] = []
     for line in raw.decode().splitlines():
         if line.startswith("["):
-            of, _, name = line.strip("[]").partition(" ")
-            words = found.setdefault(name, []) if of == kind else []
-        elif not line.startswith("#"):
-            words += line.split()
+            kind, _, name = line.strip("[]").partition(" ")
+            found.append((kind, name, []))
+        elif line and not line.startswith("#"):
+            found[-1][2].append(line)
+    return tuple(found)
+
+
+def word_lists(kind: str) -> dict[str, list[str]]:
+    """The lists of a kind in `words.txt`, by name."""
+    found = (one for one in _sections("words.txt") if one[0] == kind)
+    return {name: " ".join(lines).split() for _, name, lines in found}
+
+
+@cache
+def patterns(kind: str) -> dict[str, str]:
+    """The patterns of a kind in `patterns.txt`, by their names and what stands behind these."""
+    parts: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for of, name, lines in _sections("patterns.txt"):
+        pattern = _PART.sub(lambda part: parts[part[1]], "".join(lines))
+        if of == "part":
+            parts[name] = pattern
+        elif of == kind:
+            found[name] = pattern
     return found
+
+
+_PART = re.compile(r"\{([A-Z]+)\}")
 
 
 @cache
@@ -87,14 +109,18 @@ def foreign_concepts(sentence: str) -> tuple[str, ...]:
     return tuple(concept for concept, pattern in _foreign().items() if pattern.search(sentence))
 
 
-AGENT, USER, SELF, META, UNDO, PRIOR = 1, 2, 4, 8, 16, 32
-GIVE, ACT, SECRET, HIDE, PERSONA, TURN = 64, 128, 256, 512, 1024, 2048
-STEER, FOREIGN, CIPHER, ENCODING = 4096, 8192, 16384, 32768
-_BITS = {
-    "AGENT": AGENT, "USER": USER, "SELF": SELF, "META": META, "UNDO": UNDO, "PRIOR": PRIOR,
-    "GIVE": GIVE, "ACT": ACT, "SECRET": SECRET, "HIDE": HIDE, "PERSONA": PERSONA, "TURN": TURN,
-    "STEER": STEER, "FOREIGN": FOREIGN, "ENCODING": ENCODING,
-}  # fmt: skip
+_CONCEPTS = (
+    "AGENT", "USER", "SELF", "META", "UNDO", "PRIOR", "GIVE", "ACT", "SECRET", "HIDE", "PERSONA",
+    "TURN", "STEER", "FOREIGN", "CIPHER", "ENCODING",
+)  # fmt: skip
+
+
+def bits(concepts: str) -> int:
+    """The bits of concepts, as `META|PRIOR`."""
+    return sum(1 << _CONCEPTS.index(concept) for concept in concepts.split("|"))
+
+
+AGENT, SELF, FOREIGN, CIPHER = map(bits, ("AGENT", "SELF", "FOREIGN", "CIPHER"))
 
 
 _TELLING = """ignore disregard forget previous instructions instruction reveal system prompt password
@@ -103,13 +129,13 @@ _TELLING = """ignore disregard forget previous instructions instruction reveal s
 VOCABULARY: dict[str, int] = {}
 for _name, _words in word_lists("about").items():
     for _word in _words:
-        VOCABULARY[_word] = VOCABULARY.get(_word, 0) | _BITS[_name]
+        VOCABULARY[_word] = VOCABULARY.get(_word, 0) | bits(_name)
 for _word in _TELLING.split():
     for _disguise in (codecs.encode(_word, "rot13"), _word[::-1]):
         VOCABULARY[_disguise] = VOCABULARY.get(_disguise, 0) | CIPHER
 
-_ADDRESS = AGENT | USER | SELF | META | TURN | SECRET | ENCODING
-_DEMAND = UNDO | GIVE | ACT | HIDE | PERSONA | TURN
+_ADDRESS = bits("AGENT|USER|SELF|META|TURN|SECRET|ENCODING")
+_DEMAND = bits("UNDO|GIVE|ACT|HIDE|PERSONA|TURN")
 _WORD = re.compile(r"[a-z]+(?:_[a-z]+)*")
 _SENTENCE = re.compile(r"[^.!?;\n。！？।]+(?:[.!?;](?!\s)[^.!?;\n]*+)*+[.!?;\n。！？।]*+")
 _LONGEST = 500

@@ -5,8 +5,8 @@ event and, where the operator wants it, replaces the result by a note.
 
 It reads in steps, each only where the one before saw a reason: the words of the text (`concepts`)
 choose the sentences worth reading; a linear model (`features`, `weights`) judges each of them among
-its neighbours; named patterns (`signals`) read those that it thinks most of,
-and say in the log what was seen. The same again for what the text may be read as (`readings`).
+its neighbours; named patterns (`patterns.txt`) read those that it thinks most of, and say in the log
+what was seen. The same again for what the text may be read as (`readings`).
 """
 
 import base64
@@ -29,14 +29,15 @@ from openclaw.content.detection.concepts import (
     SELF,
     Region,
     asks,
+    bits,
     foreign_signals,
+    patterns,
     regions,
     words_about,
     worth_reading,
 )
 from openclaw.content.detection.features import read as read_sentence
 from openclaw.content.detection.features import window
-from openclaw.content.detection.signals import DEMANDS, SIGNALS, Matcher, discussion, telltales
 from openclaw.content.folding import HIDDEN, layers, may_be_encoded, shape
 
 # The file starts with the bias, the scale and a digest of what was learnt from; the rest is one signed
@@ -232,9 +233,9 @@ def detect(text: str) -> Detection:
     odds, names = best.odds, set(best.found)
     if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
         names.add(WORDING)
-    if odds < THRESHOLD and (told := telltales(plain, foreign=_foreign(read))):
+    if odds < THRESHOLD and (told := _telltales(plain, _foreign(read))):
         odds, names = THRESHOLD, names | told
-    if odds >= THRESHOLD and discussion(plain) >= 2:
+    if odds >= THRESHOLD and _discussion(plain) >= 2:
         odds -= _DISCUSSED
     if not read.isascii() and _TAGS.search(read):
         odds, names = max(odds, THRESHOLD), names | {"hidden-characters"}
@@ -280,17 +281,48 @@ def features_of(region: Region) -> set[int]:
     return window([read_sentence(sentence) for sentence in region.sentences], region.at)
 
 
-def _patterns_in(region: Region) -> dict[str, float]:
-    fired = [matcher for matcher in _matchers() if matcher.fires(region)]
-    weight = 1.0
-    if not any(matcher.to_agent for matcher in fired):
-        weight = _OF_SOMEBODY if region.about & SELF else _OF_NOBODY
-    return {matcher.name: matcher.weight * weight for matcher in fired}
+class _Signal:
+    def __init__(self, head: str, pattern: str) -> None:
+        self.name, weight, *more = head.split()
+        self.weight, self.to_agent = float(weight), "to_agent" in more
+        self._needs = [bits(one) for one in more if one != "to_agent"]
+        self._search = re.compile(pattern, re.MULTILINE).search
+
+    def fires(self, region: Region) -> bool:
+        about = region.about
+        return all(about & need for need in self._needs) and self._search(region.text) is not None
 
 
 @cache
-def _matchers() -> tuple[Matcher, ...]:
-    return tuple(map(Matcher, (*SIGNALS, *DEMANDS)))
+def _signals() -> tuple[_Signal, ...]:
+    found = {**patterns("signal"), **patterns("demand")}
+    return tuple(_Signal(head, pattern) for head, pattern in found.items())
+
+
+def _patterns_in(region: Region) -> dict[str, float]:
+    fired = [signal for signal in _signals() if signal.fires(region)]
+    weight = 1.0
+    if not any(signal.to_agent for signal in fired):
+        weight = _OF_SOMEBODY if region.about & SELF else _OF_NOBODY
+    return {signal.name: signal.weight * weight for signal in fired}
+
+
+@cache
+def _compiled(kind: str) -> dict[str, re.Pattern[str]]:
+    return {name: re.compile(pattern) for name, pattern in patterns(kind).items()}
+
+
+def _discussion(text: str) -> int:
+    return len(set(_compiled("discussion")[""].findall(text)))
+
+
+def _telltales(plain: str, foreign: str) -> set[str]:
+    """The names of the phrases in `plain`; `foreign` is the text as other languages have it."""
+    phrases = ((head.partition(" "), one) for head, one in _compiled("phrase").items())
+    found = {name for (name, _, key), one in phrases if key in plain and one.search(plain)}
+    if _compiled("phrase-foreign")[""].search(foreign):
+        found.add("new-task-foreign")
+    return found
 
 
 def sample(text: str) -> str:
@@ -312,54 +344,6 @@ _ORDINARY = frozenset({
     "speaks-of-the-user", "steered-answer", "told-before", "tool-orders", "urgency", "wording",
 })  # fmt: skip
 
-_TAKE = r"(?:read|access|open|fetch|retrieve|get|load|collect|extract|obtain|call|use|cat|list|query|check)"
-_KEYS = (
-    r"(?:credentials?|passwords?|(?:api|private|ssh|access|secret)[ _-]?keys?|secrets|tokens?\b|id_rsa|\.env\b|~/\.\w+"
-    r"|mcp\.json|\.ssh\b|\.aws\b|confidential|/etc/(?:passwd|shadow)|system\.conf|private (?:data|files?)|environment variables)"
-)
-_HAND = r"(?:include|put|pass|send|add|append|insert|embed|return|provide|attach|forward|post|upload|report|place|store|submit)"
-
-_RULES: tuple[tuple[str, str], ...] = (
-    (
-        "hidden-block",
-        r"<(important|hidden|secret|system|instructions?|admin|critical|internal)>(?=[^<]{0,2000}\b(?:you|must|do not|never|always|first|before)\b)",
-    ),
-    (
-        "fetches-secrets",
-        (rf"\b(?:must|should|shall|have to|has to|first|always|need to|you) (?:\w+ ){{0,2}}{_TAKE}\b[^.]{{0,120}}\b{_KEYS}[^\n]{{0,80}}\b{_HAND}\b"
-        rf"|\b{_HAND}\b (?:these|those|the|all|any) (?:\w+ ){{0,2}}(?:credentials?|passwords?|secrets)[^.]{{0,40}}\b(?:in|into|to) (?:your|https?)\b"
-        r"|\b(?:the )?(?:assistant|model|agent|caller|you)\b[^.]{0,60}\b(?:reads?|takes?|opens?)\b[^.]{0,40}~/\.\w+|\b(?:have|has) read ~/\.\w+"),
-    ),
-    (
-        "first-something-else",
-        (r"\bbefore (?:providing|returning|using|calling|invoking|answering|running|performing|executing|giving)\b[^.]{0,80}\b(?:you|the assistant|the model|the agent) (?:must|have to|need to|should|shall|are required to) (?:always )?(?:first )?"
-        rf"{_TAKE}\b[^.]{{0,80}}(?:[~/]\.?\w+/\w|\bresource\b|\w://|\bcredentials?\b|\bpassword|\bconfiguration file\b)"),
-    ),
-    (
-        "takes-the-conversation",
-        (r"\b(?:put|pass|include|provide|give|store|append|precede[ds]?(?: by)?|copy)\b[^.]{0,60}\b(?:(?:full|whole|entire|complete) (?:conversation|chat)|chat history|conversation history|(?:last|previous|all)(?: \w+){0,2} messages?|system prompt|text of your instructions|your instructions)\b"
-        r"|base64\(system prompt\)"),
-    ),
-    (
-        "against-other-tools",
-        (r"\bother (?:\w+ )?(?:tools|servers)\b[^.]{0,60}\b(?:deprecated|broken|dangerous|unsafe|fail|conflict|disabled)\b|\b(?:supersedes|overrides) (?:every|all|any|previous|other)\b"
-        r"|\bnever use \w+ from other servers\b|\binstead of the [\w ]{1,30} server's\b|\bif any other tool named\b|\bwhenever any other tool\b|\bthis description (?:wins|takes precedence)\b"),
-    ),
-    (
-        "disguised",
-        r"\b(?:format|present|disguise|word|phrase|make)\b[^.\n]{0,60}\b(?:as if|as though|look like|appear (?:as|like|to be)|seem like)\b[^.\n]{0,60}\b(?:normal|regular|part of|ordinary|legitimate|usual)\b",
-    ),
-    (
-        "not-said",
-        (r"\b(?:do not|don't|never|must not|without) (?:explicitly )?(?:mention(?:ing)?|tell(?:ing)?|inform(?:ing)?|reveal(?:ing)?|disclos(?:e|ing)|notify(?:ing)?|alert(?:ing)?)\b[^.\n]{0,40}\b(?:that you|you're|you are|the user|to the user|this (?:to|step|instruction)|anyone|these (?:steps|instructions))\b"
-        r"|\busers? (?:does not|doesn't|do not|don't|need not|must never|should never) (?:need to )?(?:see|know|notice)\b|\bwithout announcing\b|\bdo not explain the\b"),
-    ),
-    (
-        "redirected",
-        r"\b(?:when|whenever|if|each time|every time)\b[^.\n]{0,60}\b(?:send_\w+|\w+_(?:email|mail|message|payment|transfer|post)|other tools?|any other tool)\b[^.\n]{0,80}\b(?:must|always|should|has to)\b[^.\n]{0,80}(?:\S+@\S+\.\w|https?://|\bbcc\b|\binstead\b)",
-    ),
-)  # fmt: skip
-
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z<\"'])|\n\s*\n|\n(?=\s*[-*<\d])")
 _LONGEST = 300
 _MOST = 12_000
@@ -377,11 +361,6 @@ class DeclarationFinding:
     suspicious: bool
 
 
-@cache
-def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((name, re.compile(pattern)) for name, pattern in _RULES)
-
-
 def detect_declaration(text: str) -> DeclarationFinding:
     """Judge what a server declares; the time is bounded as that of `detect` is."""
     found = detect(text)
@@ -395,7 +374,7 @@ def detect_declaration(text: str) -> DeclarationFinding:
 
 def _broken(text: str) -> set[str]:
     plain = " ".join(folded(text[:_MOST]).split())
-    return {name for name, pattern in _compiled() if pattern.search(plain)}
+    return {name for name, pattern in _compiled("declaration").items() if pattern.search(plain)}
 
 
 def _worst(text: str) -> str:
