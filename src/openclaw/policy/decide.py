@@ -1,20 +1,13 @@
 """The decision over a policy: whether a tool may be used, and which rule said so."""
 
+import fnmatch
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property, lru_cache
-from typing import Any, Literal, Self
-
-# A glob knows `*` (any run), `?` (one character) and `[abc]`, `[a-z]`, `[!a]` (one of, none of).
-# Names and globs are compared case-folded: no change of case gets a tool past a rule.
-
-ANY_RUN = "*"
-ANY_ONE = "?"
-Element = Literal["*", "?"] | tuple[bool, tuple[tuple[str, str], ...]]
-"""One element of a glob: any run, any one character, or (negated, ranges of characters)."""
+from functools import lru_cache
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -32,20 +25,8 @@ class Rules:
     approved: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        layer: str,
-        *,
-        allow: Iterable[str] = (),
-        deny: Iterable[str] = (),
-        ask: Iterable[str] = (),
-        approved: Iterable[str] = (),
-    ) -> Self:
-        return cls(layer, tuple(allow), tuple(deny), tuple(ask), tuple(approved))
-
-    @cached_property
-    def says_nothing(self) -> bool:
-        return not self.allow and not self.deny and not self.ask and not self.approved
+    def of(cls, layer: str, **lists: Iterable[str]) -> Self:
+        return cls(layer, **{name: tuple(given) for name, given in lists.items()})
 
 
 @dataclass(frozen=True)
@@ -56,84 +37,18 @@ class Policy:
 
     @classmethod
     def from_layers(cls, layers: Sequence[Rules]) -> Self:
-        return cls(tuple(rules for rules in layers if not rules.says_nothing))
+        return cls(tuple(one for one in layers if one.allow or one.deny or one.ask or one.approved))
 
 
 def glob_matches(pattern: str, name: str) -> bool:
-    """Whether `name` matches `pattern`, case-folded, in time bounded by the product of their lengths."""
-    return _matches(parse_glob(pattern), name.casefold())
+    """Whether `name` matches `pattern` as in a shell, but case-folded: no change of case helps."""
+    return _compiled(pattern.strip().casefold()).match(name.casefold()) is not None
 
 
 @lru_cache(maxsize=1024)
-def parse_glob(pattern: str) -> tuple[Element, ...]:
-    """The elements of a glob; an unclosed `[` stands for itself, and `**` is `*`."""
-    folded = pattern.strip().casefold()
-    elements: list[Element] = []
-    at = 0
-    while at < len(folded):
-        element, at = _next_element(folded, at)
-        if not (element == ANY_RUN and elements and elements[-1] == ANY_RUN):
-            elements.append(element)
-    return tuple(elements)
-
-
-def accepts(element: Element, char: str) -> bool:
-    if isinstance(element, str):
-        return element == ANY_ONE
-    negated, ranges = element
-    return any(low <= char <= high for low, high in ranges) is not negated
-
-
-def _next_element(pattern: str, at: int) -> tuple[Element, int]:
-    char = pattern[at]
-    if char == "*" or char == "?":
-        return char, at + 1
-    end = _closing_bracket(pattern, at) if char == "[" else -1
-    if end < 0:
-        return (False, ((char, char),)), at + 1
-    return _character_set(pattern[at + 1 : end]), end + 1
-
-
-def _closing_bracket(pattern: str, at: int) -> int:
-    first = at + 1
-    if pattern[first : first + 1] in {"!", "^"}:
-        first += 1
-    # As in a shell, a bracket that comes first belongs to the set.
-    return pattern.find("]", first + 1)
-
-
-def _character_set(body: str) -> Element:
-    negated = body[:1] in {"!", "^"}
-    members = body[1:] if negated else body
-    ranges: list[tuple[str, str]] = []
-    at = 0
-    while at < len(members):
-        if members[at + 1 : at + 2] == "-" and at + 2 < len(members):
-            ranges.append((members[at], members[at + 2]))
-            at += 3
-        else:
-            ranges.append((members[at], members[at]))
-            at += 1
-    return negated, tuple(ranges)
-
-
-def _matches(glob: tuple[Element, ...], name: str) -> bool:
-    """Greedy, and back to the last `*` alone: at worst the product of the two lengths."""
-    element = char = 0
-    star = resume = -1
-    while char < len(name):
-        if element < len(glob) and glob[element] == ANY_RUN:
-            star, resume = element, char
-            element += 1
-        elif element < len(glob) and accepts(glob[element], name[char]):
-            element += 1
-            char += 1
-        elif star >= 0:
-            resume += 1
-            element, char = star + 1, resume
-        else:
-            return False
-    return all(rest == ANY_RUN for rest in glob[element:])
+def _compiled(glob: str) -> re.Pattern[str]:
+    # What `fnmatch` makes never backtracks, so that a hostile name or glob costs little.
+    return re.compile(fnmatch.translate(glob.replace("[^", "[!")))
 
 
 class Outcome(Enum):
@@ -210,67 +125,31 @@ def _first_match(patterns: Iterable[str], names: Sequence[str]) -> str | None:
     return next(matching, None)
 
 
-def server_wholly_denied(
-    policy: Policy, prefix: str, known_tools: Iterable[str] | None = None
-) -> bool:
-    """Whether every tool that a server of this prefix could offer is denied.
+def server_wholly_denied(policy: Policy, prefix: str) -> bool:
+    """Whether the globs prove that every tool a server of this prefix could offer is denied.
 
-    Without `known_tools` (prefixed names) it is true only where the globs prove it: one layer
-    denies `mcp_{prefix}_*` as a whole, or has an allow list of which nothing can match such a name.
-    A name that had to be cut ends in a hash but keeps its beginning, so the proof covers it.
+    One layer then denies `mcp_{prefix}_*` as a whole, or has an allow list of which nothing can match
+    such a name. A name that had to be cut ends in a hash but keeps its beginning.
     """
-    if known_tools is not None:
-        return all(decide(policy, name).outcome is Outcome.DENY for name in known_tools)
     start = f"mcp_{prefix}_".casefold()
     return any(_denies_all_under(rules, start) for rules in policy.layers)
 
 
 def _denies_all_under(rules: Rules, start: str) -> bool:
-    if any(_covers(parse_glob(pattern), start) for pattern in rules.deny):
+    if any(one.strip().endswith("*") and glob_matches(one, start) for one in rules.deny):
         return True
-    return bool(rules.allow) and not any(_may_match(parse_glob(p), start) for p in rules.allow)
+    return bool(rules.allow) and not any(_may_match(one, start) for one in rules.allow)
 
 
-def _covers(glob: tuple[Element, ...], start: str) -> bool:
-    """Whether the glob matches every name that begins with `start`: it ends in `*` and matches it."""
-    return glob[-1:] == (ANY_RUN,) and any(
-        state == len(glob) for state in _states_after(glob, start)
-    )
+def _may_match(pattern: str, start: str) -> bool:
+    """Whether a name that goes on after `start` may match, by what comes before a wildcard."""
+    whole = pattern.strip().casefold()
+    plain = _WILDCARD.split(whole, maxsplit=1)[0]
+    goes_on = plain.startswith(start) and plain != start
+    return goes_on or (plain != whole and start.startswith(plain))
 
 
-def _may_match(glob: tuple[Element, ...], start: str) -> bool:
-    return any(state < len(glob) or glob[-1:] == (ANY_RUN,) for state in _states_after(glob, start))
-
-
-def _states_after(glob: tuple[Element, ...], text: str) -> set[int]:
-    """Positions in the glob that reading all of `text` can lead to (a set, so never exponential)."""
-    states = _skip_stars(glob, {0})
-    for char in text:
-        states = _skip_stars(glob, _step(glob, states, char))
-    return states
-
-
-def _step(glob: tuple[Element, ...], states: set[int], char: str) -> set[int]:
-    after: set[int] = set()
-    for state in states:
-        if state >= len(glob):
-            continue
-        if glob[state] == ANY_RUN:
-            after.add(state)
-        elif accepts(glob[state], char):
-            after.add(state + 1)
-    return after
-
-
-def _skip_stars(glob: tuple[Element, ...], states: set[int]) -> set[int]:
-    reached = set(states)
-    pending = list(states)
-    while pending:
-        state = pending.pop()
-        if state < len(glob) and glob[state] == ANY_RUN and state + 1 not in reached:
-            reached.add(state + 1)
-            pending.append(state + 1)
-    return reached
+_WILDCARD = re.compile(r"[*?\[]")
 
 
 # A rule is a tool's name or glob (`write`, `mcp_mail_*`), or commands of `exec`: `exec(make test)` is

@@ -120,6 +120,8 @@ def test_no_change_of_case_gets_past_a_deny(name: str, bits: int) -> None:
         (Rules.of("t", allow=["*read"]), False),
         (Rules.of("t", allow=["mcp_fs"]), True),
         (Rules.of("t", allow=["mcp_fs_"]), True),
+        (Rules.of("t", allow=["mcp_fs_*"]), False),
+        (Rules.of("t", allow=["mcp_d?cs_*"]), True),
         (Rules.of("t"), False),
     ],
 )
@@ -127,12 +129,6 @@ def test_a_server_is_wholly_denied_only_where_the_globs_prove_it(
     rules: Rules, denied: bool
 ) -> None:
     assert server_wholly_denied(policy(rules), "fs") is denied
-
-
-def test_known_tools_settle_what_the_globs_leave_open() -> None:
-    rules = policy(Rules.of("t", deny=["mcp_fs_read", "mcp_fs_write"]))
-    assert server_wholly_denied(rules, "fs", ["mcp_fs_read", "mcp_fs_write"])
-    assert not server_wholly_denied(rules, "fs", ["mcp_fs_read", "mcp_fs_list"])
 
 
 @given(
@@ -170,7 +166,6 @@ def test_what_an_allow_list_leaves_out_is_denied_also_where_it_would_be_asked_ab
 def test_a_server_whose_tools_are_asked_about_is_not_wholly_denied() -> None:
     rules = policy(Rules.of("tools", ask=["mcp_mail_*"]))
     assert not server_wholly_denied(rules, "mail")
-    assert not server_wholly_denied(rules, "mail", ["mcp_mail_send"])
 
 
 @pytest.mark.parametrize("rule", ["mcp_fs_write_file", "MCP_FS_WRITE_FILE", "mcp_fs_write_????"])
