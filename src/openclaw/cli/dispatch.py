@@ -11,7 +11,6 @@ from dataclasses import asdict
 from io import TextIOWrapper
 from typing import Any, TextIO
 
-from openclaw.cli.argv_text import undecodable
 from openclaw.cli.parser import COMMANDS, Command, WrongUsage, command_parser, parse
 from openclaw.core.errors import (
     EXIT_FAILED,
@@ -34,8 +33,9 @@ EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
 
 
 def dispatch(program: str, arguments: list[str]) -> int:
-    wrong = undecodable(arguments)
-    if wrong is not None:
+    strange = next((word for word in arguments if not is_text(word)), None)
+    if strange is not None:
+        wrong = f"the argument '{_shown(strange)}' is not UTF-8 text"
         sys.stderr.write(f"{program}: {wrong}\n")
         _usage_as_json(wrong, arguments)
         return EXIT_USAGE
@@ -50,6 +50,16 @@ def dispatch(program: str, arguments: list[str]) -> int:
         return _unknown_command(program, name)
     rest = arguments[:at] + arguments[at + 1 :]
     return _run_command(program, command, rest)
+
+
+def is_text(word: str) -> bool:
+    """Whether it could be decoded: Python keeps bytes that are not UTF-8 as halves of characters."""
+    return not any("\ud800" <= char <= "\udfff" for char in word)
+
+
+def _shown(word: str) -> str:
+    shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in shown)
 
 
 def _command_index(arguments: list[str]) -> int | None:

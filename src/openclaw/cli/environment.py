@@ -2,13 +2,12 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from openclaw.cli.argv_text import read_line
-from openclaw.core.errors import InvalidConfig, Problem
+from openclaw.core.errors import InvalidConfig, InvalidRequest, Problem
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
@@ -16,6 +15,17 @@ if TYPE_CHECKING:
 
     from openclaw.config.load import LoadedConfig
     from openclaw.config.paths import StatePaths
+
+
+def text_of(read: Callable[[], str | bytes]) -> str:
+    """What is read from stdin; raises `InvalidRequest` if it is not text."""
+    try:
+        given = read()
+        text = given.decode() if isinstance(given, bytes) else given
+        text.encode()  # Python keeps bytes that are not UTF-8 as halves of characters
+    except UnicodeError:
+        raise InvalidRequest("is not UTF-8 text", field="stdin") from None
+    return text
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ class Environment:
     def confirms(self, question: str) -> bool:
         self.stdout.write(f"{question} [y/N] ")
         self.stdout.flush()
-        return read_line(self.stdin).strip().casefold() in ("y", "yes")
+        return text_of(self.stdin.readline).strip().casefold() in ("y", "yes")
 
     def warn(self, text: str) -> None:
         self.stderr.write(self.redactor.redact(text) + "\n")

@@ -78,11 +78,10 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
         return 0
     if arguments[:1] == ["mcp-server"]:
         # A client waits for the handshake: nothing else is imported before it is answered.
-        from openclaw.cli.argv_text import undecodable
         from openclaw.mcp_server import bootstrap
 
         options = bootstrap.parse_options(arguments[1:])
-        if options is not None and undecodable(arguments) is None:
+        if options is not None and "".join(arguments).isprintable():  # what is not is told below
             bootstrap.serve(program, lambda: _prepare_server(program, options))
     from openclaw.cli.dispatch import dispatch
 

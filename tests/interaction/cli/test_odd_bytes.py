@@ -9,7 +9,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from openclaw.cli.argv_text import undecodable
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.sqlite.store import open_file_store
 
@@ -42,15 +41,6 @@ def test_an_argument_that_is_not_text_is_named(home: Path, arguments: bytes) -> 
     assert r"caf\xe9" in said
 
 
-@pytest.mark.parametrize("option", [b"--file", b"--image", b"--config"])
-def test_a_file_of_such_a_name_is_refused_with_advice(home: Path, option: bytes) -> None:
-    path = os.fsencode(home) + b"/" + ODD
-    Path(os.fsdecode(path)).write_text("{}")
-    code, _, said = openclaw(b"agent", b"--local", b"hello", option, path)
-    assert code == 2
-    assert f"(after {option.decode()}) is not UTF-8 text; rename the file" in said
-
-
 def test_a_program_that_asked_for_json_is_told_in_json(home: Path) -> None:
     code, out, _ = openclaw(b"agent", b"--json", ODD)
     assert code == 2
@@ -78,21 +68,12 @@ def test_a_file_on_stdin_that_is_not_text_is_refused(home: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_option_is_named_with_its_own_value() -> None:
-    said = undecodable(["agent", "--json", "--file=caf\udce9"])
-    assert said == (r"the argument '--file=caf\xe9' is not UTF-8 text; rename the file")
-
-
 def test_the_name_of_a_file_that_is_not_text_is_still_json(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENCLAW_CONFIG_PATH", str(home / "caf\udce9"))
     code, out, _ = openclaw(b"config", b"path", b"--json")
     assert (code, Path(json.loads(out)["path"]).name) == (0, "caf\udce9")
-
-
-def test_text_of_any_script_is_an_argument() -> None:
-    assert undecodable(["agent", "-m", "café 漢字 🦀"]) is None
 
 
 LETTERS = "Zoë 日本 😀"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 import anyio
 import anyio.to_thread
 
-from openclaw.cli.argv_text import decoded, read_line
+from openclaw.cli.environment import text_of
 from openclaw.core.clock import Clock
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class LineInput:
 
     async def _line(self) -> str | None:
         if self._descriptor is None:
-            line = await anyio.to_thread.run_sync(read_line, self._stream)
+            line = await anyio.to_thread.run_sync(text_of, self._stream.readline)
             return line.rstrip("\r\n") if line else None
         while b"\n" not in self._buffer:
             # Not in a thread: one that waits for a line keeps the program from ending.
@@ -90,7 +90,7 @@ class LineInput:
         if not self._buffer:
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return decoded(line).rstrip("\r")
+        return text_of(lambda: line).rstrip("\r")
 
 
 def _waitable(stream: TextIO) -> int | None:

@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from openclaw.cli.argv_text import read_all
-from openclaw.cli.environment import Environment
+from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_json, add_local
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 from openclaw.core.ids import random_id
@@ -153,9 +152,9 @@ def _message(args: argparse.Namespace, env: Environment) -> "tuple[str, str | No
         raise InvalidRequest("give the message only once: as arguments or with -m")
     said = " ".join(args.words) if args.words else args.message
     if said == "-":
-        return read_all(env.stdin), None
+        return text_of(env.stdin.read), None
     sends = _is_piped(env.stdin) and (said is None or _comes(env))
-    piped = read_all(env.stdin) if sends else ""
+    piped = text_of(env.stdin.read) if sends else ""
     if said is None and not piped and not args.image and not args.file:
         raise InvalidRequest(
             "no message given", hint=f'try: {env.program} agent "What can you do?"'

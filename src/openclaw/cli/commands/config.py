@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from openclaw.cli.argv_text import read_line
-from openclaw.cli.environment import Environment
+from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_action
 from openclaw.core.errors import (
     EXIT_OK,
@@ -161,7 +160,7 @@ def _edit(args: Namespace, env: Environment) -> int:
             except InvalidConfig as error:
                 env.warn(describe(error))
                 env.warn("The file was not saved. Press Enter to edit again, Ctrl-C to give up.")
-                if not env.stdin.isatty() or not read_line(env.stdin):
+                if not env.stdin.isatty() or not text_of(env.stdin.readline):
                     return EXIT_USAGE
             else:
                 return EXIT_OK

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from openclaw.cli.argv_text import read_line
 from openclaw.cli.commands.mcp_config import (
     imported_before,
     remember_imported,
@@ -26,7 +25,7 @@ from openclaw.cli.commands.mcp_config import (
 )
 from openclaw.cli.commands.secrets import hidden_line
 from openclaw.cli.dispatch import EXIT_INTERRUPTED
-from openclaw.cli.environment import Environment
+from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.render.terminal import fitted
 from openclaw.cli.setup.discovery import Found, ModelOffer, look, shown_path
 from openclaw.cli.setup.other_clients import CLIENTS, client_file
@@ -124,7 +123,7 @@ class Asker:
     def text(self, prompt: str) -> str:
         self._env.stdout.write(prompt)
         self._env.stdout.flush()
-        line = read_line(self._env.stdin)
+        line = text_of(self._env.stdin.readline)
         if not line:  # Ctrl-D
             raise Left
         return line.strip()

@@ -1,20 +1,10 @@
-"""Print the manual page, for man(1)."""
+"""Prints the manual page, for man(1), made from the commands' own help."""
 
 import argparse
 import re
 
-from openclaw.cli.environment import Environment
-from openclaw.cli.parser import COMMANDS, actions, all_parsers, examples
+from openclaw.cli.parser import COMMANDS, EXAMPLES, actions, all_parsers
 from openclaw.version import __version__
-
-
-def register(parser: argparse.ArgumentParser) -> None:
-    """There are no options of its own."""
-
-
-def run(args: argparse.Namespace, env: Environment) -> None:
-    env.stdout.write(man_page(env.program))
-
 
 _COMMON = {"--config", "--verbose", "--log-json", "--help"}
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -91,8 +81,8 @@ def _command(program: str, words: str, parser: argparse.ArgumentParser) -> list[
         if one.help and one.help is not argparse.SUPPRESS and not _COMMON & set(one.option_strings):
             told = one.help % {**vars(one), "prog": parser.prog}
             lines += [".TP", f".B {_text(_invocation(one))}", _text(told)]
-    shown = [f".RS 4\n{_text(f'{program} {line}')}\n.RE" for line in examples(words)]
-    return [*lines, ".PP", "Examples:", ".nf", *shown, ".fi"]
+    shown = [f".RS 4\n{_text(f'{program} {line}')}\n.RE" for line in EXAMPLES.get(words, ())]
+    return [*lines, ".PP", "Examples:", ".nf", *shown, ".fi"] if shown else lines
 
 
 def _invocation(action: argparse.Action) -> str:
@@ -108,3 +98,7 @@ def _text(text: str) -> str:
     escaped = _NOT_ASCII.sub(lambda match: f"\\[u{ord(match[0]):04X}]", escaped)
     lines = [rf"\&{line}" if line[:1] in (".", "'") else line for line in escaped.split("\n")]
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(man_page(), end="")
