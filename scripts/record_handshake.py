@@ -1,4 +1,4 @@
-"""Records the SDK server's own answers, from which `answers.py` is made."""
+"""Records the SDK server's own answers, from which `recorded_handshake.py` is made."""
 
 from importlib.metadata import version
 from typing import Any, cast
@@ -50,13 +50,13 @@ def _result_of(raw: str) -> bytes:
     return raw[len(prefix) : -1].replace(f'"{__version__}"', '"@VERSION@"').encode()
 
 
-async def record(program: str) -> dict[tuple[str, str], bytes]:
+async def record(program: str) -> dict[str, bytes]:
     """What the SDK answers for this program, by revision and method."""
-    results: dict[tuple[str, str], bytes] = {}
+    results: dict[str, bytes] = {}
     for revision in HANDSHAKE_PROTOCOL_VERSIONS:
         hello = {"protocolVersion": revision, "capabilities": {}, "clientInfo": _CLIENT}
         answers = await _ask(bare_server(program), {"initialize": hello, "tools/list": {}})
-        results |= {(revision, method): body for method, body in answers.items()}
+        results |= {f"{revision} {method}": body for method, body in answers.items()}
     for revision in MODERN_PROTOCOL_VERSIONS:
         prefix = VERSION_KEY.rpartition("/")[0]
         meta = {
@@ -68,7 +68,7 @@ async def record(program: str) -> dict[tuple[str, str], bytes]:
         answers = await _ask(
             bare_server(program), {"server/discover": params, "tools/list": params}
         )
-        results |= {(revision, method): body for method, body in answers.items()}
+        results |= {f"{revision} {method}": body for method, body in answers.items()}
     return results
 
 
@@ -81,10 +81,8 @@ def bare_server(program: str) -> Server[Any]:
 
 
 async def source() -> str:
-    """The text of `answers.py`."""
+    """The text of `recorded_handshake.py`."""
     lines = [_HEADER, f"# mcp {version('mcp')}\n"]
-    lines.append(f"LEGACY = {tuple(HANDSHAKE_PROTOCOL_VERSIONS)!r}\n")
-    lines.append(f"MODERN = {tuple(MODERN_PROTOCOL_VERSIONS)!r}\n")
     lines.append(f"LATEST = {LATEST_HANDSHAKE_VERSION!r}\n")
     lines.append("RESULTS = {\n")
     for program in TOOLS:

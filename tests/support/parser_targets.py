@@ -137,12 +137,11 @@ def read_line_as_server(data: bytes) -> None:
 
 def read_line_as_order(data: bytes) -> None:
     """A client's line after the handshake: no exception, and somebody is answered unless json reads it."""
-    for batches in (False, True):
-        judged = judge(data, batches=batches)
-        for fault in judged.faults:
-            fault.model_dump_json()
-        if not (judged.messages or judged.faults):
-            json.loads(data.decode("utf-8", "replace"))
+    judged = judge(data)
+    if judged.fault is not None:
+        judged.fault.model_dump_json()
+    elif judged.message is None:
+        json.loads(data.decode("utf-8", "replace"))
     for cut in (len(data), len(data) // 2):
         judge_too_long(TooLong(1, data[:cut], data[cut:]))
 

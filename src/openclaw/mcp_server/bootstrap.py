@@ -8,8 +8,8 @@ import select
 import sys
 import threading  # first imported on the main thread: whoever imports it counts as the main one
 
-from openclaw.mcp_server.handshake import Answers, Handshake, id_bytes, is_call, loads
-from openclaw.mcp_server.recorded_handshake import LATEST, LEGACY, MODERN, RESULTS
+from openclaw.mcp_server.handshake import Handshake, id_bytes, is_call, loads
+from openclaw.mcp_server.recorded_handshake import RESULTS
 from openclaw.stdio.descriptors import (
     READ_BYTES,
     ThreadedReader,
@@ -39,14 +39,9 @@ class Options:
     verbose = log_json = local = False
 
 
-def answers_for(program: str) -> Answers:
+def answers_for(program: str) -> "dict[str, bytes]":
     version = __version__.encode()
-    return Answers(
-        LEGACY,
-        MODERN,
-        LATEST,
-        {key: body.replace(b"@VERSION@", version) for key, body in RESULTS[program].items()},
-    )
+    return {key: body.replace(b"@VERSION@", version) for key, body in RESULTS[program].items()}
 
 
 def parse_options(arguments: "list[str]") -> Options | None:

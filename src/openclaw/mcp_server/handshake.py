@@ -7,6 +7,7 @@ state is kept too, so that the SDK can be brought to the same state.
 
 from _json import encode_basestring, make_scanner, scanstring
 
+from openclaw.mcp_server.recorded_handshake import LATEST
 from openclaw.stdio.lines import TooLong
 
 TYPE_CHECKING = False
@@ -59,28 +60,13 @@ class Answered:
         self.sent = sent
 
 
-class Answers:
-    """What the SDK's server answers, by protocol revision and method."""
-
-    __slots__ = ("latest", "legacy", "modern", "results")
-
-    def __init__(
-        self,
-        legacy: "tuple[str, ...]",
-        modern: "tuple[str, ...]",
-        latest: str,
-        results: "dict[tuple[str, str], bytes]",
-    ) -> None:
-        self.legacy = legacy
-        self.modern = modern
-        self.latest = latest
-        self.results = results
-
-
 class Handshake:
-    """The state of one connection until the SDK takes over."""
+    """The state of one connection until the SDK takes over.
 
-    def __init__(self, answers: Answers) -> None:
+    `answers` is what the SDK's server answers, by "REVISION METHOD".
+    """
+
+    def __init__(self, answers: "dict[str, bytes]") -> None:
         self._answers = answers
         self._era: str | None = None  # None, "pinged", "legacy" or "modern"
         self._version = ""
@@ -128,7 +114,7 @@ class Handshake:
         if method == "ping":
             return self._ping(message)
         if method == "tools/list" and self._era == "legacy":
-            return self._answers.results[self._version, method]
+            return self._answers[f"{self._version} {method}"]
         return None
 
     def _initialize(
@@ -143,24 +129,24 @@ class Handshake:
             and _plain_meta(meta)
         ):
             return None
-        self._version = asked if asked in self._answers.legacy else self._answers.latest
-        sent = self._answers.results[self._version, "initialize"]
+        self._version = asked if f"{asked} initialize" in self._answers else LATEST
+        sent = self._answers[f"{self._version} initialize"]
         self._enter("legacy", message, sent)
         return sent
 
     def _modern(
         self, message: "dict[str, Any]", params: "dict[str, Any]", meta: "dict[str, Any]"
     ) -> bytes | None:
-        method = message["method"]
+        method, version = message["method"], meta[VERSION_KEY]
         if not (
             self._era in (None, "modern")
             and method in ("server/discover", "tools/list")
             and params.keys() == {"_meta"}
-            and meta[VERSION_KEY] in self._answers.modern
+            and f"{version} server/discover" in self._answers
             and _plain_envelope(meta)
         ):
             return None
-        sent = self._answers.results[meta[VERSION_KEY], method]
+        sent = self._answers[f"{version} {method}"]
         if self._era is None:
             self._enter("modern", message, sent)
         return sent

@@ -1,11 +1,11 @@
-"""What a line of the client's is: messages for the SDK, and errors that the client is told. Pure.
+"""What a line of the client's is: a message for the SDK, or an error that the client is told. Pure.
 
 The SDK lets go without a word what is no message of its own. Whoever sent it would wait forever.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import mcp_types as types
@@ -22,47 +22,33 @@ _ID_AT_THE_END = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\\x00-\x1f]{0,512}")\
 Id = int | str | None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Judged:
-    """A line's messages, and what the client is told of the rest. The answers to a batch are one line."""
+    """The message of a line, or what the client is told instead; neither where nobody waits."""
 
-    messages: list[types.JSONRPCMessage] = field(default_factory=list[types.JSONRPCMessage])
-    faults: list[types.JSONRPCError] = field(default_factory=list[types.JSONRPCError])
-    batch: bool = False
-
-    def blame(self, code: int, message: str, request_id: Id = None) -> None:
-        error = types.ErrorData(code=code, message=message)
-        self.faults.append(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+    message: types.JSONRPCMessage | None = None
+    fault: types.JSONRPCError | None = None
 
 
-def judge(line: bytes, *, batches: bool = False) -> Judged:
+def judge(line: bytes) -> Judged:
     """What one line is. Nothing is raised, whatever it is."""
-    judged = Judged()
     try:
         message = _validated(line)
     except ValueError:
-        _judge_text(judged, line, batches=batches)
-        return judged
+        return _judge_text(line)
     if isinstance(message, types.JSONRPCNotification) and b'"id"' in line:
-        _judge_text(judged, line, batches=batches)
-    else:
-        judged.messages.append(message)
-    return judged
+        return _judge_text(line)
+    return Judged(message)
 
 
 def judge_too_long(line: TooLong) -> Judged:
     """A line that was not kept: whoever waits for it is told so, on either side."""
-    judged = Judged()
     seen = dict(_members(line.head))
     request_id = _usable(seen.get("id"))
     if request_id is None and (found := _ID_AT_THE_END.search(line.tail)):
         request_id = _usable(_loaded(found[1]))
     problem = f"a message of over {line.limit} bytes is not accepted"
-    if _is_answer(seen):
-        _fail_own_request(judged, request_id, problem)
-    else:
-        judged.blame(types.INVALID_REQUEST, problem, request_id)
-    return judged
+    return _refused(seen, request_id, types.INVALID_REQUEST, problem)
 
 
 def _validated(line: bytes) -> types.JSONRPCMessage:
@@ -72,37 +58,51 @@ def _validated(line: bytes) -> types.JSONRPCMessage:
     return types.jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
 
 
-def _judge_text(judged: Judged, line: bytes, *, batches: bool) -> None:
+def _judge_text(line: bytes) -> Judged:
     # A stray byte inside a string costs that character, not the message.
     text = line.decode("utf-8", "replace").encode()
     try:
         value = from_json(text)
     except ValueError:
-        _judge_unreadable(judged, text)
-        return
-    if type(value) is not list:
-        _judge_one(judged, value)
-    elif batches and value:
-        judged.batch = True
-        for one in cast("list[Any]", value):
-            _judge_one(judged, one)
-    else:
-        reason = "it is empty" if batches else "the protocol revision has none"
-        judged.blame(types.INVALID_REQUEST, f"a batch is not accepted here: {reason}")
+        # What is JSON all the same, by a parser that bears more, has an id that can be answered.
+        value = _loaded(text)
+        if value is _UNREADABLE:
+            problem = "this line is not JSON, or nested too deeply"
+            return _refused({}, None, types.PARSE_ERROR, problem)
+        given = cast("dict[str, Any]", value) if type(value) is dict else {}
+        problem = "the message is nested too deeply, or has half a surrogate pair in it"
+        return _refused(given, _usable(given.get("id")), types.INVALID_REQUEST, problem)
+    if type(value) is not dict:
+        problem = "a message is a JSON object, and batches are not accepted"
+        return _refused({}, None, types.INVALID_REQUEST, problem)
+    return _judge_object(cast("dict[str, Any]", value))
 
 
-def _judge_unreadable(judged: Judged, text: bytes) -> None:
-    """What is JSON all the same, by a parser that bears more, has an id that can be answered."""
-    value = _loaded(text)
-    if value is _UNREADABLE:
-        judged.blame(types.PARSE_ERROR, "this line is not JSON, or nested too deeply")
-        return
-    given = cast("dict[str, Any]", value) if type(value) is dict else {}
-    problem = "the message is nested too deeply, or has half a surrogate pair in it"
-    if _is_answer(given):
-        _fail_own_request(judged, _usable(given.get("id")), problem)
-    else:
-        judged.blame(types.INVALID_REQUEST, problem, _usable(given.get("id")))
+def _judge_object(given: dict[str, Any]) -> Judged:
+    request_id = _usable(given.get("id"))
+    try:
+        message = types.jsonrpc_message_adapter.validate_python(given, by_name=False)
+    except (ValueError, RecursionError):
+        message = None
+    fault = None if _is_answer(given) else _fault(given, request_id)
+    if fault is not None:
+        return _refused(given, request_id, *fault)
+    if message is not None:
+        return Judged(message)
+    if "id" not in given:
+        return Judged()  # a notification is never answered
+    if type(given.get("params", {})) is not dict:
+        return _refused(given, request_id, types.INVALID_PARAMS, "params must be an object")
+    return _refused(given, request_id, types.INVALID_REQUEST, "the message cannot be read as MCP")
+
+
+def _refused(given: dict[str, Any], request_id: Id, code: int, problem: str) -> Judged:
+    """The client is told; an answer of the client's fails our own request that waits for it."""
+    error = types.ErrorData(code=code, message=problem)
+    told = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+    if not _is_answer(given):
+        return Judged(fault=told)
+    return Judged(told if request_id is not None else None)
 
 
 _UNREADABLE: Any = object()
@@ -119,60 +119,14 @@ def _is_answer(given: dict[str, Any]) -> bool:
     return "method" not in given and ("result" in given or "error" in given)
 
 
-def _judge_one(judged: Judged, value: Any) -> None:
-    if type(value) is not dict:
-        judged.blame(types.INVALID_REQUEST, "a message is a JSON object")
-        return
-    given = cast("dict[str, Any]", value)
-    request_id = _usable(given.get("id"))
-    if _is_answer(given):
-        _judge_answer(judged, given, request_id)
-    elif (fault := _fault(given, request_id, in_batch=judged.batch)) is not None:
-        judged.blame(*fault, request_id)
-    elif (message := _message(given)) is not None:
-        judged.messages.append(message)
-    elif "id" in given:
-        judged.blame(*_unfit(given), request_id)
-
-
-def _judge_answer(judged: Judged, given: dict[str, Any], request_id: Id) -> None:
-    message = _message(given)
-    if message is None:
-        _fail_own_request(judged, request_id, "the client's answer is malformed")
-    else:
-        judged.messages.append(message)
-
-
-def _fail_own_request(judged: Judged, request_id: Id, problem: str) -> None:
-    """The request that this was to answer is one of ours, and somebody waits for it."""
-    if request_id is not None:
-        error = types.ErrorData(code=types.INVALID_REQUEST, message=problem)
-        judged.messages.append(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
-
-
-def _fault(given: dict[str, Any], request_id: Id, *, in_batch: bool) -> tuple[int, str] | None:
+def _fault(given: dict[str, Any], request_id: Id) -> tuple[int, str] | None:
     if given.get("jsonrpc") != "2.0":
         return types.INVALID_REQUEST, 'jsonrpc must be "2.0"'
     if type(given.get("method")) is not str:
         return types.INVALID_REQUEST, "method must be a string"
     if "id" in given and request_id is None:
         return types.INVALID_REQUEST, "id must be a string or an integer"
-    if in_batch and given["method"] == "initialize":
-        return types.INVALID_REQUEST, "initialize must not be part of a batch"
     return None
-
-
-def _unfit(given: dict[str, Any]) -> tuple[int, str]:
-    if type(given.get("params", {})) is not dict:
-        return types.INVALID_PARAMS, "params must be an object"
-    return types.INVALID_REQUEST, "the message cannot be read as MCP"
-
-
-def _message(given: dict[str, Any]) -> types.JSONRPCMessage | None:
-    try:
-        return types.jsonrpc_message_adapter.validate_python(given, by_name=False)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _usable(request_id: Any) -> Id:

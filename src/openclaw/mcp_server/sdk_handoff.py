@@ -9,17 +9,16 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from itertools import chain
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import anyio
 import anyio._backends._asyncio  # pyright: ignore[reportUnusedImport]  # otherwise loaded at the first await
 import anyio.to_thread
 import mcp_types as types
-from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from mcp.shared.message import SessionMessage
 from pydantic_core import to_json
 
 from openclaw.agent.port import OpenAgent
@@ -36,7 +35,6 @@ from openclaw.stdio.pipes import (
     Piece,
     ThreadedWriter,
     Writer,
-    as_bytes,
     open_reader,
     open_writer,
 )
@@ -86,166 +84,60 @@ class Replay:
         return answered is not None
 
 
-_WITH_BATCHES = "2025-03-26"  # the one revision in which several messages may come as one line
+class MessageReader(ObjectReceiveStream[SessionMessage]):
+    """The SDK's read stream. What was queued during the handshake comes first.
 
-Answer = types.JSONRPCResponse | types.JSONRPCError
-
-
-class _Batch:
-    def __init__(self, faults: list[types.JSONRPCError]) -> None:
-        self.waiting: list[types.RequestId] = []
-        self.answers: list[SessionMessage] = [SessionMessage(fault) for fault in faults]
-
-
-class Conversation:
-    """The state of one connection that its reader and its writer share.
-
-    `tell` is set by the writer: it puts messages onto the wire as one line, without waiting.
+    What isn't a message is answered by `tell`.
     """
 
-    def __init__(self, keep_back: Callable[[SessionMessage], bool]) -> None:
-        self._keep_back = keep_back
-        self._revision = ""
-        self._batches: list[_Batch] = []
-        self.tell: Callable[[list[SessionMessage], bool], None] = _nobody
-
-    @property
-    def takes_batches(self) -> bool:
-        return self._revision == _WITH_BATCHES
-
-    def noticed(self, item: SessionMessage) -> None:
-        message = item.message
-        if isinstance(message, types.JSONRPCRequest) and message.method == "initialize":
-            asked = (message.params or {}).get("protocolVersion")
-            known = asked in HANDSHAKE_PROTOCOL_VERSIONS
-            self._revision = str(asked) if known else LATEST_HANDSHAKE_VERSION
-
-    def taken(self, judged: Judged) -> list[SessionMessage]:
-        """A line's messages for the SDK; its faults are told."""
-        for fault in judged.faults:
-            logger.debug("refused: %s", fault.error.message)
-        if judged.batch:
-            return self._take_batch(judged)
-        if judged.faults:
-            self.tell([SessionMessage(fault) for fault in judged.faults], False)
-        return [SessionMessage(message) for message in judged.messages]
-
-    def keep_back(self, item: SessionMessage) -> bool:
-        """Whether this does not go onto the wire, or not yet."""
-        if self._keep_back(item):
-            return True
-        message = item.message
-        if not self._batches or not isinstance(message, Answer):
-            return False
-        batch = next((one for one in self._batches if message.id in one.waiting), None)
-        if batch is None:
-            return False
-        batch.answers.append(item)
-        self._settle(batch, message.id)
-        return True
-
-    def _take_batch(self, judged: Judged) -> list[SessionMessage]:
-        batch = _Batch(judged.faults)
-        items: list[SessionMessage] = []
-        for message in judged.messages:
-            metadata = None
-            if isinstance(message, types.JSONRPCRequest):
-                batch.waiting.append(message.id)
-                unanswered = partial(self._unanswered, batch, message.id)
-                metadata = ServerMessageMetadata(on_request_unanswered=unanswered)
-            items.append(SessionMessage(message, metadata))
-        self._batches.append(batch)
-        self._settle(batch, None)
-        return items
-
-    async def _unanswered(self, batch: _Batch, request_id: types.RequestId) -> None:
-        """The client cancelled this one: its batch does not wait for it."""
-        self._settle(batch, request_id)
-
-    def _settle(self, batch: _Batch, request_id: types.RequestId | None) -> None:
-        if request_id in batch.waiting:
-            batch.waiting.remove(request_id)
-        if not batch.waiting and batch in self._batches:
-            self._batches.remove(batch)
-            if batch.answers:
-                self.tell(batch.answers, True)
-
-
-def _nobody(messages: list[SessionMessage], batch: bool) -> None:
-    """Nobody listens before there is a writer."""
-
-
-class _Stream:
-    async def aclose(self) -> None:
-        raise NotImplementedError
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
-        await self.aclose()
-
-
-class MessageReader(_Stream):
-    """The SDK's read stream. What was queued during the handshake comes first."""
-
     def __init__(
-        self, lines: LineReader, conversation: Conversation, queued: list[Queued] | None = None
+        self,
+        lines: LineReader,
+        tell: Callable[[types.JSONRPCError], None],
+        queued: list[Queued] | None = None,
     ) -> None:
-        self._lines = lines
-        self._conversation = conversation
+        self._lines, self._tell = lines, tell
         self._queued = deque(queued or [])
-        self._ready: deque[SessionMessage] = deque()
 
     async def receive(self) -> SessionMessage:
-        """The next message; EndOfStream when the client is gone.
-
-        Anything that isn't a message is answered here.
-        """
-        while not self._ready:
+        """The next message; EndOfStream when the client is gone."""
+        while True:
             item = self._queued.popleft() if self._queued else await self._lines.next()
             if item is None:
                 raise anyio.EndOfStream
-            if isinstance(item, SessionMessage):
-                self._ready.append(item)
-            else:
-                self._ready.extend(self._conversation.taken(await self._judged(item)))
-        message = self._ready.popleft()
-        self._conversation.noticed(message)
-        _log_traffic("received", message)
-        return message
-
-    async def _judged(self, line: bytes | TooLong) -> Judged:
-        if isinstance(line, TooLong):
-            return judge_too_long(line)
-        batches = self._conversation.takes_batches
-        if len(line) < PARSE_IN_THREAD:
-            return judge(line, batches=batches)
-        return await anyio.to_thread.run_sync(partial(judge, line, batches=batches))
+            if not isinstance(item, SessionMessage):
+                judged = await _judged(item)
+                if judged.fault is not None:
+                    logger.debug("refused: %s", judged.fault.error.message)
+                    self._tell(judged.fault)
+                if judged.message is None:
+                    continue
+                item = SessionMessage(judged.message)
+            _log_traffic("received", item)
+            return item
 
     async def aclose(self) -> None:
         self._lines.close()
 
-    def __aiter__(self) -> Self:
-        return self
 
-    async def __anext__(self) -> SessionMessage:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
+async def _judged(line: bytes | TooLong) -> Judged:
+    if isinstance(line, TooLong):
+        return judge_too_long(line)
+    if len(line) < PARSE_IN_THREAD:
+        return judge(line)
+    return await anyio.to_thread.run_sync(judge, line)
 
 
 _DRAIN_SECONDS = 0.5  # what a client that stopped reading is given at the end
 
 
-class MessageWriter(_Stream):
-    """The SDK's write stream, and what else the client is told."""
+class MessageWriter(ObjectSendStream[SessionMessage]):
+    """The SDK's write stream, and what else the client is told. `keep_back` says what is not written."""
 
-    def __init__(self, writer: Writer, conversation: Conversation) -> None:
-        self._writer = writer
-        self._conversation = conversation
-        conversation.tell = self.tell
+    def __init__(
+        self, writer: Writer, keep_back: Callable[[SessionMessage], bool] = lambda item: False
+    ) -> None:
+        self._writer, self._keep_back = writer, keep_back
         self._closed = False
 
     async def send(self, item: SessionMessage) -> None:
@@ -254,23 +146,19 @@ class MessageWriter(_Stream):
             raise anyio.ClosedResourceError
         if self._writer.broken:
             raise anyio.BrokenResourceError
-        _log_traffic("sent", item)
-        if not self._conversation.keep_back(item):
-            self._write(encode(item))
+        if not self._keep_back(item):
+            self._write(item)
         if self._writer.unsent > HIGH_WATER:
             await self._writer.drained()
 
-    def tell(self, items: list[SessionMessage], batch: bool) -> None:
-        """Write what nobody waits to have written. A client that lags too far is told no faults."""
-        faults = not batch
-        if self._closed or (faults and self._writer.unsent > HIGH_WATER):
-            return
-        for item in items:
-            _log_traffic("sent", item)
-        self._write(encode_batch(items) if batch else chain.from_iterable(map(encode, items)))
+    def tell(self, fault: types.JSONRPCError) -> None:
+        """Write what nobody waits to have written, unless the client lags too far behind."""
+        if not self._closed and self._writer.unsent <= HIGH_WATER:
+            self._write(SessionMessage(fault))
 
-    def _write(self, pieces: Iterable[Piece]) -> None:
-        for piece in pieces:
+    def _write(self, item: SessionMessage) -> None:
+        _log_traffic("sent", item)
+        for piece in encode(item):
             self._writer.write(piece)
 
     async def aclose(self) -> None:
@@ -297,14 +185,6 @@ def encode(item: SessionMessage) -> list[Piece]:
         before, line = line.split(_PLACE, 1)
         pieces += [before, words]
     return [*pieces, line + b"\n"]
-
-
-def encode_batch(items: list[SessionMessage]) -> list[Piece]:
-    pieces: list[Piece] = [b"["]
-    for item in items:
-        *large, last = encode(item)
-        pieces += [*large, as_bytes(last)[:-1], b","]
-    return [*pieces[:-1], b"]\n"]
 
 
 def _set_apart(value: Any, large: list[str]) -> Any:
@@ -369,22 +249,19 @@ class Prepared:
 
     async def _serve(self, wire: Wire, queue: list[bytes | TooLong | Answered]) -> None:
         replay = Replay()
-        conversation = Conversation(replay.keep_back)
+        by_threads = wire.reader is not None
+        write = partial(os.write, wire.wire_out)
+        writer = MessageWriter(
+            ThreadedWriter(write) if by_threads else open_writer(wire.wire_out), replay.keep_back
+        )
         lines = LineReader(
             wire.reader or open_reader(wire.wire_in), wire.splitter, at_end=wire.at_end
         )
-        reader = MessageReader(lines, conversation, replay.queued(queue))
-        by_threads = wire.reader is not None
-        write = partial(os.write, wire.wire_out)
-        writer = ThreadedWriter(write) if by_threads else open_writer(wire.wire_out)
+        reader = MessageReader(lines, writer.tell, replay.queued(queue))
         async with open_server(self._program, self._open_agent, self._agent_id) as server:
             with anyio.CancelScope() as scope:
                 on_termination(scope.cancel)
-                await server.run(
-                    reader,
-                    MessageWriter(writer, conversation),
-                    server.create_initialization_options(),
-                )
+                await server.run(reader, writer, server.create_initialization_options())
 
 
 def prepare(program: str, agent_id: str | None, open_agent: OpenAgent) -> Prepared:

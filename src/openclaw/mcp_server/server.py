@@ -4,11 +4,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import decode_header_value
 from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, methods
@@ -16,15 +17,9 @@ from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, metho
 from openclaw.agent.port import Notify, OpenAgent
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OpenClawError, describe
-from openclaw.core.tools import NO, Answer, Ask, Elicit, JsonObject, PermissionRequest
+from openclaw.core.tools import JsonObject
 from openclaw.mcp_server.orders import OWNER, Caller, OrderDesk, Person, refusal
-from openclaw.mcp_server.tasks import (
-    EXTENSION,
-    OrderTasks,
-    elicitation_params,
-    permission_answer,
-    permission_params,
-)
+from openclaw.mcp_server.tasks import EXTENSION, AskPerson, OrderTasks, questions
 from openclaw.version import __version__
 
 _ASKING_BY_RESULT = "2026-07-28"
@@ -40,47 +35,21 @@ _DECLINED: JsonObject = {"action": "decline"}
 Forward = Callable[[dict[str, Any], Notify], Awaitable[dict[str, Any] | None]]
 
 
-class AskedClient(Protocol):
-    def elicit_form(
-        self, message: str, requested_schema: dict[str, Any], related_request_id: Any = None
-    ) -> Awaitable[types.ElicitResult]: ...
+def _asked_by_request(session: ServerSession) -> AskPerson:
+    """Asks the person at a client that takes requests; who cannot answer, declines."""
 
-    def elicit_url(
-        self, message: str, url: str, elicitation_id: str, related_request_id: Any = None
-    ) -> Awaitable[types.ElicitResult]: ...
-
-
-def permission(client: AskedClient) -> Ask:
-    """Asks the person at the client whether a tool may be used; all but a clear yes is a no."""
-
-    async def ask(request: PermissionRequest) -> Answer:
-        params = permission_params(request)
+    async def ask(params: JsonObject) -> JsonObject:
         try:
-            answer = await client.elicit_form(params["message"], params["requestedSchema"])
+            if params["mode"] == "url":
+                url, name = str(params.get("url")), str(params.get("elicitationId") or "")
+                answer = await session.elicit_url(params["message"], url, name)
+            else:
+                answer = await session.elicit_form(params["message"], params["requestedSchema"])
         except MCPError:
-            return Answer(NO)
-        return permission_answer(answer.model_dump())
-
-    return ask
-
-
-def relay(client: AskedClient) -> Elicit:
-    async def elicit(server: str, params: JsonObject) -> JsonObject:
-        asked = elicitation_params(server, params)
-        try:
-            answer = await _asked(client, asked)
-        except MCPError:
-            return _DECLINED  # a client that cannot answer this kind of question says so
+            return _DECLINED
         return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
-    return elicit
-
-
-def _asked(client: AskedClient, params: dict[str, Any]) -> Awaitable[types.ElicitResult]:
-    if params["mode"] == "url":
-        url, name = str(params.get("url")), str(params.get("elicitationId") or "")
-        return client.elicit_url(params["message"], url, name)
-    return client.elicit_form(params["message"], params["requestedSchema"])
+    return ask
 
 
 def _text(description: str) -> dict[str, Any]:
@@ -184,8 +153,8 @@ class _Handlers:
         asks = _person_of(context).decides and _can_be_asked(context)
         if context.protocol_version < _ASKING_BY_RESULT or self._tasks is None:
             if asks and context.protocol_version < _ASKING_BY_RESULT:
-                client = context.session
-                caller = replace(caller, ask=permission(client), elicit=relay(client))
+                permit, elicit = questions(_asked_by_request(context.session))
+                caller = replace(caller, ask=permit, elicit=elicit)
             return await self._desk.take(params.arguments, caller)
         too_large = self._forward is not None and _media_size(params.arguments) > _MOST_FORWARDED
         if too_large or not (asks or _declares_tasks(context)):

@@ -10,7 +10,7 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Event
 from openclaw.core.ids import order_session_key, random_id
-from openclaw.core.tools import NO, Answer, JsonObject, PermissionRequest
+from openclaw.core.tools import NO, Answer, Ask, Elicit, JsonObject, PermissionRequest
 from openclaw.mcp_server.orders import Caller, OrderDesk, Person, describe_event
 from openclaw.sessions import tasks as records
 from openclaw.sessions.model import TurnState
@@ -57,7 +57,30 @@ _TITLE_CHARS = 80
 _QUESTION = "question-"  # how the names of our questions begin
 
 
-def _form(request: PermissionRequest) -> Json:
+AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]
+"""Puts an elicitation's params to the person at a client; gives back the answer."""
+
+
+def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
+    """What may be asked on the way: whether a call is allowed, and what an MCP server asks."""
+
+    async def permit(request: PermissionRequest) -> Answer:
+        answer = await ask(_permission_form(request))
+        said: Any = answer.get("content") if answer.get("action") == "accept" else None
+        said = said or {}
+        return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
+
+    async def elicit(server: str, params: JsonObject) -> JsonObject:
+        message = f"MCP server '{server}' asks: {params.get('message') or ''}"
+        asked: Json = {"mode": "form", **params, "message": message}
+        if asked["mode"] == "form" and not asked.get("requestedSchema"):
+            asked["requestedSchema"] = {"type": "object", "properties": {}}
+        return await ask(asked)
+
+    return permit, elicit
+
+
+def _permission_form(request: PermissionRequest) -> Json:
     answer = {
         "type": "string",
         "title": "Allow this call?",
@@ -65,31 +88,13 @@ def _form(request: PermissionRequest) -> Json:
         "enumNames": [one.label for one in request.choices],
     }
     reason = {"type": "string", "title": "If not, why? The agent will see your reason"}
-    return {
+    form = {
         "type": "object",
         "properties": {"answer": answer, "reason": reason},
         "required": ["answer"],
     }
-
-
-def permission_params(request: PermissionRequest) -> Json:
     message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
-    return {"mode": "form", "message": message, "requestedSchema": _form(request)}
-
-
-def elicitation_params(server: str, params: JsonObject) -> Json:
-    """A question of an MCP server, which says whose it is."""
-    message = f"MCP server '{server}' asks: {params.get('message') or ''}"
-    asked: Json = {"mode": "form", **params, "message": message}
-    if asked["mode"] == "form" and not asked.get("requestedSchema"):
-        asked["requestedSchema"] = {"type": "object", "properties": {}}
-    return asked
-
-
-def permission_answer(answer: Mapping[str, Any]) -> Answer:
-    said: Any = answer.get("content") if answer.get("action") == "accept" else None
-    said = said or {}
-    return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
+    return {"mode": "form", "message": message, "requestedSchema": form}
 
 
 def _check_answers(responses: Mapping[str, Any]) -> None:
@@ -164,12 +169,6 @@ class _Run:
         status = "input_required" if requests else "working"
         if self.task.open:
             self.change(status=status, requests=requests)
-
-    async def permit(self, request: PermissionRequest) -> Answer:
-        return permission_answer(await self.ask(permission_params(request)))
-
-    async def elicit(self, server: str, params: JsonObject) -> JsonObject:
-        return await self.ask(elicitation_params(server, params))
 
 
 class OrderTasks:
@@ -269,11 +268,12 @@ class OrderTasks:
         def began(context: MessageContext) -> None:
             run.task = replace(run.task, agent=context.agent_id)
 
+        permit, elicit = questions(run.ask) if run.task.asks else (None, None)
         watched = replace(
             caller,
             report=report if caller.report is not None else None,
-            ask=run.permit if run.task.asks else None,
-            elicit=run.elicit if run.task.asks else None,
+            ask=permit,
+            elicit=elicit,
             on_event=on_event,
             turn=run.task.turn,
             session_key=run.task.session,

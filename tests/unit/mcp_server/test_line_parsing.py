@@ -12,12 +12,14 @@ from openclaw.stdio.lines import TooLong
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
-def told(judged: Judged) -> list[tuple[Any, int]]:
-    return [(fault.id, fault.error.code) for fault in judged.faults]
+def told(judged: Judged) -> tuple[Any, int]:
+    assert judged.message is None
+    assert judged.fault is not None
+    return judged.fault.id, judged.fault.error.code
 
 
-def of(message: Any, *, batches: bool = False) -> Judged:
-    return judge(json.dumps(message).encode(), batches=batches)
+def of(message: Any) -> Judged:
+    return judge(json.dumps(message).encode())
 
 
 @pytest.mark.parametrize("size", [10, 2 << 20])
@@ -29,25 +31,24 @@ def test_a_request_is_read_the_same_whether_small_or_large(size: int) -> None:
         "params": {"name": "t", "arguments": {"message": "é" * size, "n": [1.5, None, True]}},
     }
     judged = judge(json.dumps(asked, ensure_ascii=False).encode())
-    assert judged.faults == []
-    (read,) = judged.messages
+    assert judged.fault is None
+    read = judged.message
     assert isinstance(read, types.JSONRPCRequest)
     assert read.model_dump(exclude_unset=True) == asked
 
 
 @pytest.mark.parametrize("size", [10, 2 << 20])
 def test_what_is_no_json_has_no_id(size: int) -> None:
-    assert told(judge(b"{" + b"x" * size)) == [(None, types.PARSE_ERROR)]
+    assert told(judge(b"{" + b"x" * size)) == (None, types.PARSE_ERROR)
 
 
 @pytest.mark.parametrize("size", [10, 2 << 20])
 def test_a_stray_byte_costs_that_character_alone(size: int) -> None:
     head = b'{"jsonrpc":"2.0","method":"m","params":{"a":"' + b"x" * size
     judged = judge(head + b'\xff"}}')
-    (read,) = judged.messages
+    read = judged.message
     assert isinstance(read, types.JSONRPCNotification)
     assert read.params == {"a": "x" * size + "\ufffd"}
-    assert judged.faults == []
 
 
 @pytest.mark.parametrize(
@@ -55,9 +56,7 @@ def test_a_stray_byte_costs_that_character_alone(size: int) -> None:
     [b"nonsense", b"{", b'{"a":}', b'"\x01"', b"\xff\xfe", b"1 2", b"[" * 100_000, b"'x'", b"\x00"],
 )
 def test_rubbish_is_a_parse_error(line: bytes) -> None:
-    judged = judge(line, batches=True)
-    assert told(judged) == [(None, types.PARSE_ERROR)]
-    assert judged.messages == []
+    assert told(judge(line)) == (None, types.PARSE_ERROR)
 
 
 @pytest.mark.parametrize(
@@ -85,20 +84,18 @@ def test_rubbish_is_a_parse_error(line: bytes) -> None:
     ],
 )
 def test_what_is_no_request_is_refused_by_its_id(message: Any, request_id: Any) -> None:
-    judged = of(message)
-    assert told(judged) == [(request_id, types.INVALID_REQUEST)]
-    assert judged.messages == []
+    assert told(of(message)) == (request_id, types.INVALID_REQUEST)
 
 
 def test_json_that_is_too_deep_for_the_sdk_is_refused_by_its_id() -> None:
     deep = b"[" * 500 + b"]" * 500
     line = b'{"jsonrpc":"2.0","id":3,"method":"ping","params":{"a":' + deep + b"}}"
-    assert told(judge(line)) == [(3, types.INVALID_REQUEST)]
+    assert told(judge(line)) == (3, types.INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("params", [[], 5, "x", True])
 def test_parameters_that_are_no_object_are_refused_for_that_request(params: Any) -> None:
-    assert told(of({**PING, "params": params})) == [(1, types.INVALID_PARAMS)]
+    assert told(of({**PING, "params": params})) == (1, types.INVALID_PARAMS)
 
 
 @pytest.mark.parametrize("params", [[], 5])
@@ -109,8 +106,7 @@ def test_a_notification_is_never_answered(params: Any) -> None:
 
 def test_an_id_deep_inside_a_notification_does_not_make_it_a_request() -> None:
     judged = of({"jsonrpc": "2.0", "method": "notifications/x", "params": {"id": 5}})
-    assert len(judged.messages) == 1
-    assert judged.faults == []
+    assert isinstance(judged.message, types.JSONRPCNotification)
 
 
 @pytest.mark.parametrize(
@@ -124,37 +120,13 @@ def test_an_id_deep_inside_a_notification_does_not_make_it_a_request() -> None:
 )
 def test_a_malformed_answer_fails_the_request_that_waits_for_it(answer: dict[str, Any]) -> None:
     judged = of({"jsonrpc": "2.0", "id": 3, **answer})
-    (message,) = judged.messages
-    assert isinstance(message, types.JSONRPCError)
-    assert message.id == 3
-    assert judged.faults == []
+    assert isinstance(judged.message, types.JSONRPCError)
+    assert judged.message.id == 3
+    assert judged.fault is None
 
 
 def test_an_answer_to_nothing_is_let_go() -> None:
     assert of({"jsonrpc": "2.0", "id": 1.5, "result": {}}) == Judged()
-
-
-def test_a_batch_is_taken_where_the_revision_has_them() -> None:
-    note = {"jsonrpc": "2.0", "method": "notifications/x"}
-    hello: dict[str, Any] = {**PING, "id": 2, "method": "initialize", "params": {}}
-    judged = of([PING, note, 5, [], hello, {**PING, "id": 3, "params": []}], batches=True)
-    assert judged.batch
-    assert [type(message).__name__ for message in judged.messages] == [
-        "JSONRPCRequest",
-        "JSONRPCNotification",
-    ]
-    assert told(judged) == [
-        (None, types.INVALID_REQUEST),
-        (None, types.INVALID_REQUEST),
-        (2, types.INVALID_REQUEST),
-        (3, types.INVALID_PARAMS),
-    ]
-
-
-def test_an_empty_batch_is_refused_in_every_revision() -> None:
-    judged = of([], batches=True)
-    assert not judged.batch
-    assert told(judged) == [(None, types.INVALID_REQUEST)]
 
 
 @pytest.mark.parametrize(
@@ -176,13 +148,12 @@ def test_the_id_of_a_line_that_is_too_long_is_read_from_its_ends(
     head: bytes, tail: bytes, request_id: Any
 ) -> None:
     judged = judge_too_long(TooLong(100, head, tail))
-    assert told(judged) == [(request_id, types.INVALID_REQUEST)]
+    assert told(judged) == (request_id, types.INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("head", [b'{"jsonrpc":"2.0","id":5,"result":{"x":"', b'{"result":{"x":"'])
 def test_an_answer_that_is_too_long_fails_the_request_that_waits_for_it(head: bytes) -> None:
     judged = judge_too_long(TooLong(100, head, b'xx"},"jsonrpc":"2.0","id":5}'))
-    assert judged.faults == []
-    (message,) = judged.messages
-    assert isinstance(message, types.JSONRPCError)
-    assert message.id == 5
+    assert judged.fault is None
+    assert isinstance(judged.message, types.JSONRPCError)
+    assert judged.message.id == 5

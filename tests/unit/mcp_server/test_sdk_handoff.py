@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from openclaw.mcp_server.sdk_handoff import Conversation, MessageReader, MessageWriter
+from openclaw.mcp_server.sdk_handoff import MessageReader, MessageWriter
 from openclaw.stdio.descriptors import ThreadedReader
 from openclaw.stdio.lines import LineSplitter
 from openclaw.stdio.pipes import LineReader, ThreadedWriter, open_reader, open_writer
@@ -32,7 +32,9 @@ class Client:
     threaded: bool
     unread: bytes = b""
 
-    def reader(self, conversation: Conversation, rest: bytes = b"") -> MessageReader:
+    def reader(
+        self, rest: bytes = b"", tell: Callable[[types.JSONRPCError], None] = lambda fault: None
+    ) -> MessageReader:
         splitter = LineSplitter(LIMIT)
         splitter.feed(rest)
         if self.threaded:
@@ -40,12 +42,12 @@ class Client:
             reader.wake()
         else:
             reader = open_reader(self.server_in)
-        return MessageReader(LineReader(reader, splitter), conversation)
+        return MessageReader(LineReader(reader, splitter), tell)
 
-    def writer(self, conversation: Conversation) -> MessageWriter:
+    def writer(self) -> MessageWriter:
         if self.threaded:
-            return MessageWriter(ThreadedWriter(partial(os.write, self.server_out)), conversation)
-        return MessageWriter(open_writer(self.server_out), conversation)
+            return MessageWriter(ThreadedWriter(partial(os.write, self.server_out)))
+        return MessageWriter(open_writer(self.server_out))
 
     def send(self, data: bytes) -> None:
         os.write(self.to_server, data)
@@ -79,11 +81,6 @@ def client(request: pytest.FixtureRequest) -> Generator[Client]:
         os.close(server_in)
 
 
-@pytest.fixture
-def conversation() -> Conversation:
-    return Conversation(lambda item: False)
-
-
 def ping(number: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}).encode() + b"\n"
 
@@ -92,15 +89,18 @@ def answer(number: Any, **result: Any) -> SessionMessage:
     return SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=number, result=result))
 
 
+def fault(number: Any) -> types.JSONRPCError:
+    error = types.ErrorData(code=types.INVALID_REQUEST, message="x" * (1 << 16))
+    return types.JSONRPCError(jsonrpc="2.0", id=number, error=error)
+
+
 def id_of(item: SessionMessage) -> Any:
     return item.message.model_dump()["id"]
 
 
-async def test_messages_come_in_order_and_end_with_the_client(
-    client: Client, conversation: Conversation
-) -> None:
+async def test_messages_come_in_order_and_end_with_the_client(client: Client) -> None:
     first = ping(0)
-    async with client.reader(conversation, first[:10]) as reader:
+    async with client.reader(first[:10]) as reader:
         client.send(first[10:])
         for number in range(1, 200):
             client.send(ping(number))
@@ -113,10 +113,8 @@ async def test_messages_come_in_order_and_end_with_the_client(
     assert seen == [*range(200), "last"]
 
 
-async def test_a_reader_that_is_closed_gives_nothing_more(
-    client: Client, conversation: Conversation
-) -> None:
-    reader = client.reader(conversation)
+async def test_a_reader_that_is_closed_gives_nothing_more(client: Client) -> None:
+    reader = client.reader()
     async with anyio.create_task_group() as group:
 
         async def receive() -> None:
@@ -129,10 +127,8 @@ async def test_a_reader_that_is_closed_gives_nothing_more(
     client.hang_up()
 
 
-async def test_what_is_no_message_is_answered_between_the_others(
-    client: Client, conversation: Conversation
-) -> None:
-    writer = client.writer(conversation)
+async def test_what_is_no_message_is_answered_between_the_others(client: Client) -> None:
+    writer = client.writer()
     long = b'{"jsonrpc":"2.0","id":"long","method":"' + b"x" * LIMIT + b'"}\n'
     sent = b"rubbish\n\n  \n" + ping(1) + long + ping(2)
 
@@ -140,7 +136,7 @@ async def test_what_is_no_message_is_answered_between_the_others(
         for at in range(0, len(sent), 1000):
             client.send(sent[at : at + 1000])
 
-    async with client.reader(conversation) as reader, anyio.create_task_group() as group:
+    async with client.reader(tell=writer.tell) as reader, anyio.create_task_group() as group:
         group.start_soon(anyio.to_thread.run_sync, send)
         with anyio.fail_after(60):
             assert id_of(await reader.receive()) == 1
@@ -154,8 +150,8 @@ async def test_what_is_no_message_is_answered_between_the_others(
     await writer.aclose()
 
 
-async def test_a_client_that_lags_is_waited_for(client: Client, conversation: Conversation) -> None:
-    writer = client.writer(conversation)
+async def test_a_client_that_lags_is_waited_for(client: Client) -> None:
+    writer = client.writer()
     sent: list[int] = []
 
     async def send_all() -> None:
@@ -176,10 +172,8 @@ async def test_a_client_that_lags_is_waited_for(client: Client, conversation: Co
         await writer.send(answer(9))
 
 
-async def test_a_client_that_stops_reading_breaks_the_writer(
-    client: Client, conversation: Conversation
-) -> None:
-    writer = client.writer(conversation)
+async def test_a_client_that_stops_reading_breaks_the_writer(client: Client) -> None:
+    writer = client.writer()
     client.stop_reading()
 
     async def send_for_ever() -> None:
@@ -188,27 +182,23 @@ async def test_a_client_that_stops_reading_breaks_the_writer(
 
     with anyio.fail_after(60), pytest.raises(anyio.BrokenResourceError):
         await send_for_ever()
-    conversation.tell([answer(2)], False)
+    writer.tell(fault(2))
     await writer.aclose()
 
 
-async def test_closing_waits_no_longer_than_a_moment_for_who_does_not_read(
-    client: Client, conversation: Conversation
-) -> None:
-    writer = client.writer(conversation)
+async def test_closing_waits_no_longer_than_a_moment_for_who_does_not_read(client: Client) -> None:
+    writer = client.writer()
     for _ in range(40):
-        conversation.tell([answer(1, data="x" * (1 << 16))], False)
+        writer.tell(fault(1))
     with anyio.fail_after(60):
         await writer.aclose()
     client.stop_reading()
 
 
-async def test_faults_are_not_piled_up_for_who_does_not_read(
-    client: Client, conversation: Conversation
-) -> None:
-    writer = client.writer(conversation)
+async def test_faults_are_not_piled_up_for_who_does_not_read(client: Client) -> None:
+    writer = client.writer()
     for number in range(200):
-        conversation.tell([answer(number, data="x" * (1 << 16))], False)
+        writer.tell(fault(number))
     seen: list[Any] = []
     async with anyio.create_task_group() as group:
         group.start_soon(writer.send, answer("last"))

@@ -7,7 +7,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from openclaw.mcp_server.sdk_handoff import encode, encode_batch
+from openclaw.mcp_server.sdk_handoff import encode
 
 BLOB = "QUJD" * 30_000
 
@@ -41,10 +41,3 @@ def test_a_line_says_what_the_message_says_however_it_is_cut(result: dict[str, A
 def test_long_base64_is_a_piece_of_its_own_and_not_copied() -> None:
     pieces = encode(response({"content": [{"type": "image", "data": BLOB}]}))
     assert any(piece is BLOB for piece in pieces)
-
-
-def test_the_answers_to_a_batch_are_one_line() -> None:
-    results: list[dict[str, Any]] = [{"a": 1}, {"content": [{"data": BLOB}]}, {"content": []}]
-    line = line_of(encode_batch([response(result) for result in results]))
-    assert line.count(b"\n") == 1
-    assert [one["result"] for one in json.loads(line)] == results
