@@ -5,6 +5,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
@@ -267,94 +269,20 @@ def _is_address(text: str) -> bool:
     return True
 
 
-# A configuration file written for them keeps working: they are left where they are, not read, and
-# warned about once each.
-
-_SECTIONS = (
-    "accessGroups acp approvals audio auth bindings broadcast browser canvasHost channels cli "
-    "commands crestodian diagnostics discovery env identity memory messages meta "
-    "nodeHost plugins proxy routing session surfaces talk telegram discord slack whatsapp signal "
-    "imessage ui update web wizard"
-)
-_AGENT = (
-    "agentDir blockStreamingBreak blockStreamingChunk blockStreamingCoalesce "
-    "blockStreamingDefault bootstrapMaxChars bootstrapPromptTruncationWarning "
-    "bootstrapTotalMaxChars cliBackends compaction contextInjection contextLimits contextPruning "
-    "contextTokens elevatedDefault embeddedHarness embeddedPi envelopeElapsed envelopeTimestamp "
-    "envelopeTimezone fastModeDefault groupChat heartbeat humanDelay identity "
-    "imageGenerationModel imageMaxDimensionPx imageModel maxConcurrent mediaMaxMb memorySearch "
-    "models musicGenerationModel params pdfMaxBytesMb pdfMaxPages pdfModel reasoningDefault "
-    "repoRoot runtime sandbox skipBootstrap timeFormat timeoutSeconds typingIntervalSeconds "
-    "typingMode verboseDefault videoGenerationModel"
-)
-_AGENT_TOOLS = (
-    "agentToAgent alsoAllow byProvider elevated experimental fs links loopDetection media "
-    "message profile sandbox sessions sessions_spawn subagents toolsBySender web"
-)
-_SUBAGENTS = (
-    "announceTimeoutMs archiveAfterMinutes maxChildrenPerAgent maxSpawnDepth requireAgentId "
-    "runTimeoutSeconds"
-)
-_EXEC = (
-    "applyPatch backgroundMs cleanupMs host node notifyOnExit notifyOnExitEmptySuccess "
-    "pathPrepend safeBinProfiles safeBinTrustedDirs safeBins strictInlineEval"
-)
-_GATEWAY = (
-    "allowRealIpFallback channelHealthCheckMinutes channelMaxRestartsPerHour "
-    "channelStaleEventThresholdMinutes controlUi customBindHost http mode nodes push "
-    "remote tailscale tls trustedProxies webchat"
-)
-
-_HOOKS = (
-    "allowRequestSessionKey allowedAgentIds allowedSessionKeyPrefixes defaultSessionKey enabled "
-    "gmail internal mappings maxBodyBytes path presets token transformsDir"
-)
-
-# "*" stands for any name or index.
-_FOREIGN: dict[KeyPath, frozenset[str]] = {
-    path: frozenset(names.split())
-    for path, names in (
-        ((), _SECTIONS),
-        (("agents", "defaults"), _AGENT),
-        (("agents", "list", "*"), _AGENT),
-        (("agents", "defaults", "tools"), _AGENT_TOOLS),
-        (("agents", "list", "*", "tools"), _AGENT_TOOLS),
-        (("agents", "defaults", "tools", "exec"), _EXEC),
-        (("agents", "list", "*", "tools", "exec"), _EXEC),
-        (("tools",), _AGENT_TOOLS.removesuffix(" web")),
-        (("tools", "web"), "x_search"),
-        (
-            ("tools", "web", "fetch"),
-            "cacheTtlMinutes firecrawl maxCharsCap maxRedirects maxResponseBytes readability ssrfPolicy userAgent",
-        ),
-        (
-            ("tools", "web", "search"),
-            "brave cacheTtlMinutes duckduckgo exa firecrawl gemini grok kimi openaiCodex perplexity",
-        ),
-        (("tools", "exec"), _EXEC),
-        (("cron",), "failureDestination maxConcurrentRuns retry runLog sessionRetention store"),
-        (("hooks",), _HOOKS),
-        (("skills",), "allowBundled install limits workshop"),
-        (("skills", "load"), "allowSymlinkTargets watch watchDebounceMs"),
-        (("skills", "entries", "*"), "apiKey config env"),
-        (("agents", "defaults", "subagents"), _SUBAGENTS),
-        (("agents", "list", "*", "subagents"), _SUBAGENTS),
-        (("gateway",), _GATEWAY),
-        (("gateway", "auth"), "allowTailscale mode password rateLimit trustedProxy"),
-        (("gateway", "reload"), "deferralTimeoutMs"),
-        (("logging",), "consoleLevel consoleStyle redactPatterns redactSensitive"),
-        (("media",), "maxDocumentChars preserveFilenames ttlHours"),
-        (("mcp",), "sessionIdleTtlMs"),
-        (("models",), "bedrockDiscovery mode pricing"),
-        (("models", "providers", "*"), "auth authHeader injectNumCtxForOpenAICompat request"),
-        (("models", "providers", "*", "models", "*"), "compat contextTokens params"),
-        (("secrets",), "defaults providers resolution"),
-    )
-}
+@cache
+def unsupported_keys() -> Mapping[KeyPath, frozenset[str]]:
+    """Names by path, of settings that are left where they are; "*" stands for any name or index."""
+    text = Path(__file__).with_name("unsupported_keys.txt").read_text("utf-8")
+    entries = re.findall(r"^([^#\s].*):\n((?: .*\n)+)", text, re.MULTILINE)
+    return {
+        tuple(filter(None, path.split("."))): frozenset(names.split())
+        for paths, names in entries
+        for path in paths.split()
+    }
 
 
 def foreign_names(path: KeyPath) -> frozenset[str]:
-    for pattern, names in _FOREIGN.items():
+    for pattern, names in unsupported_keys().items():
         if len(pattern) == len(path) and all(
             wanted in ("*", part) for wanted, part in zip(pattern, path, strict=True)
         ):

@@ -147,7 +147,7 @@ def literals(annotation: Any) -> list[Any]:
 
 
 def known_keys(path: Sequence[str | int]) -> list[str]:
-    found = next(_models_in(annotation_at(path)), None)
+    found = next(models_in(annotation_at(path)), None)
     if found is None:
         return []
     return [field.alias or name for name, field in found.model_fields.items()] + sorted(
@@ -163,7 +163,7 @@ def annotation_at(path: Sequence[str | int]) -> Any:
 
 
 def _inner(annotation: Any, part: str | int) -> Any:
-    for model in _models_in(annotation, deep=False):
+    for model in models_in(annotation, deep=False):
         for name, info in model.model_fields.items():
             if part in (info.alias, name):
                 return info.annotation
@@ -174,12 +174,12 @@ def _inner(annotation: Any, part: str | int) -> Any:
     return None
 
 
-def _models_in(annotation: Any, *, deep: bool = True) -> Iterator[type[BaseModel]]:
+def models_in(annotation: Any, *, deep: bool = True) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     elif deep or get_origin(annotation) not in (dict, tuple):
         for inner in get_args(annotation):
-            yield from _models_in(inner, deep=deep)
+            yield from models_in(inner, deep=deep)
 
 
 _MARK = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|\$\{")

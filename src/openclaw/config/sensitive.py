@@ -112,21 +112,10 @@ def credentials_in_address(text: str) -> list[str]:
 def references(tree: Any) -> dict[SecretRef, list[str]]:
     """Each reference to a secret in a configuration, with the places that use it."""
     found: dict[SecretRef, list[str]] = {}
-    for path, text in _strings(tree, ()):
+    for path, text, _ in _texts(tree, (), ""):
         for hit in find(text):
             found.setdefault(hit.ref, []).append(format_path(path))
     return found
-
-
-def _strings(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    if isinstance(node, str):
-        yield path, node
-    elif isinstance(node, dict):
-        for key, child in cast("dict[str, Any]", node).items():
-            yield from _strings(child, (*path, key))
-    elif isinstance(node, list):
-        for index, child in enumerate(cast("list[Any]", node)):
-            yield from _strings(child, (*path, index))
 
 
 # What `doctor` reports, what a configuration is warned about and what `mcp import` takes out is all
@@ -156,6 +145,8 @@ def plain_credentials(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
         if not (is_reference(text) or _is_harmless(value)):
             found.setdefault(path, []).append(value)
     for path, text, name in _texts(tree, (), ""):
+        if _PLACES.isdisjoint(path):
+            continue
         known = found.setdefault(path, [])
         for value in _by_their_looks(path, text, name):
             if not any(value in other or other in value for other in known):
@@ -183,9 +174,9 @@ def _is_path(value: str) -> bool:
 
 
 def _texts(value: object, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str, str]]:
+    """Each text with its path and its name: its key, or the option before it in a list."""
     if isinstance(value, str):
-        if not _PLACES.isdisjoint(path):
-            yield path, value, name
+        yield path, value, name
     elif isinstance(value, Mapping):
         for key, child in cast("Mapping[str, object]", value).items():
             yield from _texts(child, (*path, key), key)

@@ -13,9 +13,9 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema
 
 from openclaw.config.agent_schema import Section
-from openclaw.config.consistency import foreign_names
+from openclaw.config.consistency import unsupported_keys
 from openclaw.config.json5 import KeyPath
-from openclaw.config.load import LoadedConfig
+from openclaw.config.load import LoadedConfig, annotation_at, models_in
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.schema import Config
 from openclaw.config.sensitive import credential_values
@@ -33,26 +33,14 @@ def effective(loaded: LoadedConfig) -> dict[str, Any]:
     What is not set and has no default is left out.
     """
     config = loaded.config
-    tree = config.model_dump(mode="json", by_alias=True, exclude={"schema_", "mcp", "agents"})
-    agents = effective_agents(config)
-    return _set_ones(
-        {
-            "agents": {
-                "default": default_agent_id(config),
-                "list": [_agent(agent) for agent in agents.values()],
-            },
-            **tree,
-        }
+    agents = {
+        "default": default_agent_id(config),
+        "list": [_agent(agent) for agent in effective_agents(config).values()],
+    }
+    tree = config.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude={"schema_", "mcp", "agents"}
     )
-
-
-def _set_ones(tree: Any) -> Any:
-    if isinstance(tree, Mapping):
-        members = cast("Mapping[str, Any]", tree)
-        return {key: _set_ones(child) for key, child in members.items() if child is not None}
-    if isinstance(tree, list):
-        return [_set_ones(child) for child in cast("list[Any]", tree)]
-    return tree
+    return {"agents": agents, **tree}
 
 
 def redacted(
@@ -66,37 +54,28 @@ def redacted(
     for path, text in credential_values(tree):
         at.setdefault(path, []).append(text)
     spread = sorted((c for c in credentials if len(c) >= _MIN_SPREAD), key=len, reverse=True)
-    return _Shown(at, spread, redactor).value(tree, ())
+
+    def shown(node: Any, path: KeyPath) -> Any:
+        if isinstance(node, Mapping):
+            members = cast("Mapping[str, Any]", node)
+            return {key: shown(child, (*path, key)) for key, child in members.items()}
+        if isinstance(node, list | tuple):
+            items = cast("Sequence[Any]", node)
+            return [shown(child, (*path, index)) for index, child in enumerate(items)]
+        if not isinstance(node, str):
+            return node
+        for credential in at.get(path, ()):
+            node = node.replace(credential, _hidden(credential))
+        for credential in spread:
+            node = node.replace(credential, REDACTED)
+        return redactor.redact(node) if redactor else node
+
+    return shown(tree, ())
 
 
 def show(loaded: LoadedConfig, *, redactor: Redactor | None = None) -> dict[str, Any]:
     """The effective configuration, with every secret as `[REDACTED]`."""
     return redacted(effective(loaded), credentials=loaded.credentials, redactor=redactor)
-
-
-class _Shown:
-    def __init__(
-        self, at: Mapping[KeyPath, list[str]], credentials: Sequence[str], redactor: Redactor | None
-    ) -> None:
-        self._at = at
-        self._credentials = credentials
-        self._redactor = redactor
-
-    def value(self, tree: Any, path: KeyPath) -> Any:
-        if isinstance(tree, Mapping):
-            members = cast("Mapping[str, Any]", tree)
-            return {key: self.value(child, (*path, key)) for key, child in members.items()}
-        if isinstance(tree, list | tuple):
-            items = cast("Sequence[Any]", tree)
-            return [self.value(child, (*path, index)) for index, child in enumerate(items)]
-        return self._text(tree, path) if isinstance(tree, str) else tree
-
-    def _text(self, text: str, path: KeyPath) -> str:
-        for credential in self._at.get(path, ()):
-            text = text.replace(credential, _hidden(credential))
-        for credential in self._credentials:
-            text = text.replace(credential, REDACTED)
-        return self._redactor.redact(text) if self._redactor else text
 
 
 def _hidden(credential: str) -> str:
@@ -120,23 +99,25 @@ def _hidden_around(text: str) -> str:
 
 
 def _agent(agent: EffectiveAgent) -> dict[str, Any]:
-    entry = {field.name: _plain(getattr(agent, field.name)) for field in fields(agent)}
+    values = {to_camel(one.name): _plain(getattr(agent, one.name)) for one in fields(agent)}
+    entry = {name: value for name, value in values.items() if value is not None}
     servers = {
         name: {**_plain(server), "transport": server.kind} for name, server in agent.servers.items()
     }
     del entry["servers"]
-    return {**{to_camel(name): value for name, value in entry.items()}, "mcp": {"servers": servers}}
+    return {**entry, "mcp": {"servers": servers}}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Section):
-        return value.model_dump(mode="json", by_alias=True)
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, tuple):
         return [_plain(child) for child in cast("Sequence[Any]", value)]
     return value
 
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_UNSUPPORTED = "Belongs to a feature of the original OpenClaw that is not supported; ignored."
 
 
 def json_schema() -> dict[str, Any]:
@@ -148,9 +129,11 @@ def json_schema() -> dict[str, Any]:
             definition.pop("title", None)
         for key, text in described[name].items():
             definition["properties"][key]["description"] = text
-    for definition, path in _FOREIGN_AT.items():
-        target = schema if definition is None else schema["$defs"][definition]
-        _accept_foreign(target, path)
+    for path, names in unsupported_keys().items():
+        section = next(models_in(annotation_at(path)))
+        target = schema if section is Config else schema["$defs"][section.__name__]
+        for name in sorted(names - target["properties"].keys()):
+            target["properties"][name] = {"description": _UNSUPPORTED}
     return schema
 
 
@@ -193,38 +176,8 @@ def _sections(parent: type[Section]) -> Iterator[type[Section]]:
             yield from _sections(section)
 
 
-# Where settings of features that we do not have are tolerated: definition, and a path to it.
-_FOREIGN_AT: dict[str | None, KeyPath] = {
-    None: (),
-    "AgentDefaults": ("agents", "defaults"),
-    "AgentEntry": ("agents", "list", 0),
-    "ToolsConfig": ("tools",),
-    "ExecToolConfig": ("tools", "exec"),
-    "GatewayConfig": ("gateway",),
-    "GatewayAuth": ("gateway", "auth"),
-    "GatewayReload": ("gateway", "reload"),
-    "LoggingConfig": ("logging",),
-    "MediaConfig": ("media",),
-    "ModelsConfig": ("models",),
-    "ProviderConfig": ("models", "providers", "x"),
-    "ModelEntry": ("models", "providers", "x", "models", 0),
-    "SecretsConfig": ("secrets",),
-    "McpConfig": ("mcp",),
-    "ToolPolicyConfig": ("agents", "defaults", "tools"),
-}
-
-
 class _Generator(GenerateJsonSchema):
     schema_dialect = DIALECT
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
-
-
-def _accept_foreign(definition: dict[str, Any], path: KeyPath) -> None:
-    properties = definition["properties"]
-    for name in sorted(foreign_names(path) - properties.keys()):
-        properties[name] = {
-            "description": "Belongs to a feature of the original OpenClaw that is not "
-            "supported; ignored."
-        }

@@ -26,14 +26,14 @@ class Bounds:
 
 @asynccontextmanager
 async def output_of(
-    module: str, arguments: Sequence[str], bounds: Bounds
+    task: str, arguments: Sequence[str], bounds: Bounds
 ) -> AsyncGenerator[anyio.abc.ByteReceiveStream]:
-    """What the module prints, as it prints it. However this ends, the process is gone.
+    """What the task of `limited_process` prints, as it prints it. However this ends, the process is gone.
 
     It is told nothing of our environment, where keys may be, and cannot write to any file.
     """
     limits = [str(bounds.memory_bytes), str(bounds.cpu_seconds)]
-    command = [sys.executable, "-m", "openclaw.media.limited_process", *limits, module, *arguments]
+    command = [sys.executable, "-m", "openclaw.media.limited_process", *limits, task, *arguments]
     process: anyio.abc.Process | None = None
     # A start that is cancelled half-way would leave a process that nobody knows.
     with anyio.CancelScope(shield=True):
@@ -121,7 +121,7 @@ async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str
     bounds = Bounds(MEMORY_BYTES, cpu_seconds=int(seconds))
     try:
         with anyio.fail_after(seconds):
-            async with output_of("openclaw.media.document_worker", arguments, bounds) as output:
+            async with output_of("document", arguments, bounds) as output:
                 printed = await _bounded(output, _OVERHEAD + budget * _ESCAPED)
     except TimeoutError:
         raise _EngineFailed(f"it took longer than {seconds:g} s") from None

@@ -43,60 +43,9 @@ class Transcriber(Protocol):
     async def transcribe(self, path: Path, mime_type: str) -> Transcript: ...
 
 
-class Provider(Transcriber, Protocol):
-    """One that may fail, with `TranscriptionFailed`."""
-
-    @property
-    def name(self) -> str: ...
-
-
-FindProvider = Callable[[], Awaitable[Provider | None]]
-
-
 class NoTranscriber:
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
         return Transcript(note=NOT_SET_UP)
-
-
-class FirstAvailable:
-    """Takes the first provider that is there, looked for with each recording.
-
-    The next is not tried when the first fails: a recording goes where its owner expects it to go.
-    """
-
-    def __init__(self, candidates: Sequence[FindProvider], none_found: str = NOT_SET_UP) -> None:
-        self._candidates = candidates
-        self._none_found = none_found
-
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        try:
-            provider = await self._provider()
-            if provider is None:
-                return Transcript(note=self._none_found)
-            return await self._by(provider, path, mime_type)
-        except OpenClawError as error:
-            logger.warning("no provider of transcription: %s", describe(error))
-            return Transcript(note=f"not transcribed: {describe(error)}")
-
-    async def _provider(self) -> Provider | None:
-        for find in self._candidates:
-            provider = await find()
-            if provider is not None:
-                return provider
-        return None
-
-    async def _by(self, provider: Provider, path: Path, mime_type: str) -> Transcript:
-        try:
-            transcript = await provider.transcribe(path, mime_type)
-        except TranscriptionFailed as error:
-            logger.warning("%s could not transcribe a recording: %s", provider.name, error.message)
-            return Transcript(note=f"not transcribed: {provider.name}: {error.message}")
-        if not transcript.text and transcript.note is None:
-            return Transcript(note=f"{provider.name} heard no words in it")
-        note = f"transcribed by {provider.name}"
-        return Transcript(
-            transcript.text or None, f"{note}; {transcript.note}" if transcript.note else note
-        )
 
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -110,17 +59,14 @@ _ANSWER_BYTES = 4 << 20
 class _Cloud(ABC):
     """A service that is sent the recording; what is None is the service's default."""
 
+    name: ClassVar[str]
+    place: ClassVar[tuple[str | int, ...]]  # of the words in its answer
+
     key: Secret
     base_url: str | None
     model: str | None
     language: str | None
     seconds: float
-
-    place: ClassVar[tuple[str | int, ...]]  # of the words in its answer
-
-    @property
-    @abstractmethod
-    def name(self) -> str: ...
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
         recording = await anyio.to_thread.run_sync(path.read_bytes)
@@ -135,11 +81,7 @@ class _Cloud(ABC):
 class OpenAiProvider(_Cloud):
     """`POST /v1/audio/transcriptions`."""
 
-    place = ("text",)
-
-    @property
-    def name(self) -> str:
-        return "OpenAI"
+    name, place = "OpenAI", ("text",)
 
     def request(self, name: str, recording: bytes, mime_type: str) -> dict[str, Any]:
         spoken = {"language": self.language} if self.language else {}
@@ -154,11 +96,8 @@ class OpenAiProvider(_Cloud):
 class DeepgramProvider(_Cloud):
     """`POST /v1/listen`."""
 
+    name = "Deepgram"
     place = ("results", "channels", 0, "alternatives", 0, "transcript")
-
-    @property
-    def name(self) -> str:
-        return "Deepgram"
 
     def request(self, name: str, recording: bytes, mime_type: str) -> dict[str, Any]:
         spoken = {"language": self.language} if self.language else {"detect_language": "true"}
@@ -251,7 +190,7 @@ class LocalProvider:
         bounds = Bounds(_MEMORY[self.engine], cpu_seconds=int(self.seconds) * _CORES)
         printed = bytearray()
         with anyio.move_on_after(self.seconds):
-            async with output_of("openclaw.media.speech_worker", arguments, bounds) as output:
+            async with output_of("speech", arguments, bounds) as output:
                 async for piece in output:
                     printed += piece
         return _transcript([json.loads(line) for line in printed.split(b"\n")[:-1]], self.seconds)
@@ -325,6 +264,11 @@ _NEEDED = {
 
 
 class Speech:
+    """Takes the first provider that is there, looked for with each recording.
+
+    The next is not tried when the first fails: a recording goes where its owner expects it to go.
+    """
+
     def __init__(
         self,
         settings: TranscriptionConfig,
@@ -338,43 +282,55 @@ class Speech:
         self._resolve = resolve
         self._seconds = settings.timeout_ms / 1000
 
-    def transcriber(self) -> Transcriber:
-        wanted = self._settings.provider
-        finders = {
-            "local": (self._whisper, self._moonshine),
-            "openai": (self._openai_provider,),
-            "deepgram": (self._deepgram,),
-        }
-        if wanted == "off":
-            return NoTranscriber()
-        if wanted == "auto":
-            return FirstAvailable([find for group in finders.values() for find in group])
-        return FirstAvailable(finders[wanted], f"not transcribed: {_NEEDED[wanted]}")
+    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
+        try:
+            provider = await self._provider()
+        except OpenClawError as error:
+            logger.warning("no provider of transcription: %s", describe(error))
+            return Transcript(note=f"not transcribed: {describe(error)}")
+        if provider is None:
+            needed = _NEEDED.get(self._settings.provider)
+            return Transcript(note=f"not transcribed: {needed}" if needed else NOT_SET_UP)
+        try:
+            found = await provider.transcribe(path, mime_type)
+        except TranscriptionFailed as error:
+            logger.warning("%s could not transcribe a recording: %s", provider.name, error.message)
+            return Transcript(note=f"not transcribed: {provider.name}: {error.message}")
+        if not found.text and found.note is None:
+            return Transcript(note=f"{provider.name} heard no words in it")
+        note = f"transcribed by {provider.name}"
+        return Transcript(found.text or None, f"{note}; {found.note}" if found.note else note)
 
-    async def _whisper(self) -> Provider | None:
-        settings = self._settings
-        return find_whisper(settings.model, settings.language, self._seconds, self._environ)
+    async def _provider(self) -> "_Cloud | LocalProvider | None":
+        finders = {"local": self._local, "openai": self._open_ai, "deepgram": self._deepgram}
+        for name, find in finders.items():
+            if self._settings.provider in (name, "auto") and (found := await find()) is not None:
+                return found
+        return None
 
-    async def _moonshine(self) -> Provider | None:
-        return find_moonshine(self._settings.language, self._seconds)
+    async def _local(self) -> LocalProvider | None:
+        own = self._settings
+        return find_whisper(
+            own.model, own.language, self._seconds, self._environ
+        ) or find_moonshine(own.language, self._seconds)
 
-    async def _openai_provider(self) -> Provider | None:
+    async def _open_ai(self) -> _Cloud | None:
         own, shared = self._settings, self._openai
         key = own.api_key or (shared and shared.api_key) or self._variable("OPENAI_API_KEY")
-        if not key:
-            return None
         return await self._cloud(OpenAiProvider, key, own.base_url or (shared and shared.base_url))
 
-    async def _deepgram(self) -> Provider | None:
+    async def _deepgram(self) -> _Cloud | None:
         own = self._settings
         # With `auto`, key and address are OpenAI's, which comes first.
         mine = own.provider == "deepgram"
         key = (own.api_key if mine else None) or self._variable("DEEPGRAM_API_KEY")
-        if not key:
-            return None
         return await self._cloud(DeepgramProvider, key, own.base_url if mine else None)
 
-    async def _cloud(self, kind: type[_Cloud], key: str, base_url: str | None) -> Provider:
+    async def _cloud(
+        self, kind: type[_Cloud], key: str | None, base_url: str | None
+    ) -> _Cloud | None:
+        if not key:
+            return None
         own = self._settings
         # With `auto`, the model's name is Whisper's.
         model = None if own.provider == "auto" else own.model

@@ -1,8 +1,10 @@
 """From a candidate to a model that can be asked. Each provider's library is imported on first use."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from pydantic_ai import JsonSchemaTransformer
@@ -12,6 +14,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
 from pydantic_ai.settings import ModelSettings
 
+from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.errors import InvalidRequest, MissingExtra, ModelUnavailable
 from openclaw.media.images import STRICT_LIMITS, ImageLimits
 from openclaw.models.choose import KNOWN_PROVIDERS, Candidate
@@ -338,13 +341,12 @@ _BUILDERS: Mapping[str, Callable[..., "Model"]] = {
 }
 
 
-LIBRARIES: Mapping[str, str] = {
-    "openai-completions": "pydantic_ai.models.openai",
-    "openai-responses": "pydantic_ai.models.openai",
-    "anthropic-messages": "pydantic_ai.models.anthropic",
-    "google-generative-ai": "pydantic_ai.models.google",
-}
-"""What each of them imports, for those who want it imported before."""
+def preload(providers: Iterable[ProviderConfig]) -> None:
+    """Import what the builders need for these; for a thread of its own, so that nobody waits for it."""
+    for vendor in {one.api.partition("-")[0] for one in providers if one.api}:
+        for kind in ("models", "providers"):
+            with suppress(ImportError):
+                import_module(f"pydantic_ai.{kind}.{vendor}")
 
 
 # A schema goes to a provider as the tool's maker wrote it, except for what that provider is known to

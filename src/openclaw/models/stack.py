@@ -1,20 +1,30 @@
-"""The models of an agent, asked in order, with retries, until one answers."""
+"""The models of each agent: built once, and asked in order, with retries, until one answers."""
 
 import logging
 import random
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, cast
 
 import anyio
 
+from openclaw.config.agent_schema import ModelChoice, ProviderConfig
 from openclaw.core.clock import Clock, jittered
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, OpenClawError
 from openclaw.core.events import STARTS_OVER
-from openclaw.models.build import Built
-from openclaw.models.choose import Candidate, Choice
+from openclaw.models.build import (
+    Built,
+    LocalBuilder,
+    ModelBuilder,
+    Resolver,
+    SearchMode,
+    with_output,
+    with_search,
+    with_settings,
+)
+from openclaw.models.choose import Candidate, Choice, Probe, choose, ollama_models
 from openclaw.models.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -39,10 +49,6 @@ class TextGate:
         self._shown = ""
         self._attempt = ""
         self._repeating = False
-
-    @property
-    def shown(self) -> str:
-        return self._shown
 
     def feed(self, piece: str) -> None:
         self._attempt += piece
@@ -318,8 +324,6 @@ class ModelStack:
         Raises `ContextOverflow` if the request does not fit, `ImageRefused` if an image in it is
         the trouble, and `ModelUnavailable`, with every model's reason, if none answers.
         """
-        from openclaw.models.build import with_output, with_search, with_settings
-
         failures: list[tuple[Candidate, Failure]] = []
         entries = self._in_order()
         gate = TextGate(watcher.text, lambda: watcher.notice(STARTS_OVER.message))
@@ -344,9 +348,6 @@ class ModelStack:
             if not last:
                 watcher.notice(f"{entry.candidate.ref}: {outcome.reason}; trying another model")
         raise _unavailable(failures)
-
-    async def wait(self, seconds: float) -> None:
-        await self.sleep(seconds)
 
     def delay(self, attempt: int, failure: Failure) -> float | None:
         """Seconds before that attempt, or None where it is not worth waiting for."""
@@ -414,7 +415,7 @@ class _Asking:
             if delay is None:
                 return Failure(Verdict.NEXT, f"{failure.reason}; it asks for a long wait")
             self._say_retry(failure, delay)
-            await self.stack.wait(delay)
+            await self.stack.sleep(delay)
 
     def _say_retry(self, failure: Failure, delay: float) -> None:
         ref = self.built.candidate.ref
@@ -450,28 +451,14 @@ class _Asking:
         from pydantic_ai import messages as m
 
         async for event in stream:
-            part = (
-                event.part
-                if isinstance(event, m.PartStartEvent)
-                else event.delta
-                if isinstance(event, m.PartDeltaEvent)
-                else None
-            )
-            if isinstance(part, m.TextPart) and part.content:
-                gate.feed(part.content)
-            elif isinstance(part, m.TextPartDelta):
-                gate.feed(part.content_delta)
-            elif self.watcher.thinking is not None:
-                self._think(part)
-
-    def _think(self, part: object) -> None:
-        from pydantic_ai import messages as m
-
-        assert self.watcher.thinking is not None
-        if isinstance(part, m.ThinkingPart) and part.content:
-            self.watcher.thinking(part.content)
-        elif isinstance(part, m.ThinkingPartDelta) and part.content_delta:
-            self.watcher.thinking(part.content_delta)
+            part = getattr(event, "part", None) or getattr(event, "delta", None)
+            piece = getattr(part, "content", None) or getattr(part, "content_delta", None)
+            if not piece:
+                continue
+            if isinstance(part, m.TextPart | m.TextPartDelta):
+                self.gate.feed(piece)
+            elif isinstance(part, m.ThinkingPart | m.ThinkingPartDelta) and self.watcher.thinking:
+                self.watcher.thinking(piece)
 
 
 def _carry_images(messages: "Sequence[ModelMessage]") -> bool:
@@ -502,3 +489,56 @@ def _unavailable(failures: Sequence[tuple[Candidate, Failure]]) -> ModelUnavaila
     what = "the model did not answer" if len(lines) == 1 else "no model answered"
     hint = "; ".join(hints) or "try again later, or add a fallback under agents.defaults.model"
     return ModelUnavailable(f"{what}: {'; '.join(lines)}", hint=hint)
+
+
+class ModelFactory:
+    """Hands out the stack of models for a choice; the same choice gives the same stack."""
+
+    def __init__(
+        self,
+        *,
+        providers: Mapping[str, ProviderConfig],
+        resolver: Resolver,
+        environ: Mapping[str, str],
+        clock: Clock,
+        local: LocalBuilder | None = None,
+        probe: Probe = ollama_models,
+        search: SearchMode = "auto",
+    ) -> None:
+        self._providers = providers
+        self._environ = environ
+        self._clock = clock
+        self._probe = probe
+        self._builder = ModelBuilder(resolver=resolver, environ=environ, local=local, search=search)
+        self._stacks: dict[object, ModelStack] = {}
+        self._lock = anyio.Lock()
+
+    async def choice(self, model: ModelChoice | None) -> Choice:
+        """What would be asked, without asking it."""
+        return await choose(model, self._providers, self._environ, probe=self._probe)
+
+    async def stack(
+        self,
+        model: ModelChoice | None,
+        *,
+        temperature: float | None = None,
+        thinking: str | None = None,
+    ) -> ModelStack:
+        """The models of this choice; `thinking` is the effort, where they have one."""
+        key = ((model.primary, *model.fallbacks) if model else (), temperature, thinking)
+        async with self._lock:
+            if key not in self._stacks:
+
+                async def build(candidate: Candidate) -> Built:
+                    return await self._builder.build(
+                        candidate, temperature=temperature, thinking=thinking
+                    )
+
+                chosen = await self.choice(model)
+                self._stacks[key] = ModelStack(chosen, build, clock=self._clock)
+            return self._stacks[key]
+
+    async def aclose(self) -> None:
+        stacks, self._stacks = self._stacks, {}
+        for stack in stacks.values():
+            await stack.aclose()

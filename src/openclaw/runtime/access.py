@@ -71,7 +71,7 @@ _FIRST_MESSAGE = (
     "agent.service",
     "agent.toolpath.build",
     "agent.loop",
-    "models.factory",
+    "models.stack",
 )
 
 _GATEWAY_TOOLS_SECONDS = 30.0  # the gateway itself waits less long
@@ -198,7 +198,7 @@ def agent_settings(
         audio=host.config.mcp_server.audio,
         all_tool_text=host.config.mcp_server.tool_results == "all",
         redactor=host.redactor,
-        transcriber=speech.transcriber(),
+        transcriber=speech,
         task_after=host.config.mcp_server.task_after_ms / 1000,
         model_choices=tuple(
             f"{name}/{model.id}" for name, one in providers.items() for model in one.models
@@ -752,18 +752,15 @@ def _import_agent(process: Process) -> None:
 
     from openclaw.config.load import load_config
 
-    names = [f"openclaw.{name}" for name in _FIRST_MESSAGE]
-    try:
-        config = load_config(process.config_option, process.environ).config
-    except OpenClawError:
-        config = None
-    if config is not None:
-        from openclaw.models.build import LIBRARIES
-
-        names += [LIBRARIES[one.api] for one in config.models.providers.values() if one.api]
-    for name in names:
+    for name in _FIRST_MESSAGE:
         with suppress(ImportError):
-            importlib.import_module(name)
+            importlib.import_module(f"openclaw.{name}")
+    with suppress(OpenClawError):
+        from openclaw.models.build import preload
+
+        preload(
+            load_config(process.config_option, process.environ).config.models.providers.values()
+        )
 
 
 @asynccontextmanager

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from openclaw.embedded.open import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.models.build import SearchMode
-    from openclaw.models.factory import ModelFactory
-    from openclaw.models.stack import ModelStack
+    from openclaw.models.stack import ModelFactory, ModelStack
     from openclaw.sessions.store import SessionStore
     from openclaw.sessions.usage import UsageLedger
 
@@ -347,7 +346,7 @@ def _native_tools(
 
 
 def _factory(host: Host, local: "EmbeddedModels", secrets: SecretResolver) -> "ModelFactory":
-    from openclaw.models.factory import ModelFactory
+    from openclaw.models.stack import ModelFactory
 
     return ModelFactory(
         providers=host.config.models.providers,

@@ -219,9 +219,9 @@ async def open_gateway_runtime(
 
 def _load_models(host: Host) -> None:
     from openclaw.agent import loop  # pyright: ignore[reportUnusedImport]  # noqa: F401
-    from openclaw.models.factory import preload
+    from openclaw.models.build import preload
 
-    preload({one.api for one in host.config.models.providers.values() if one.api})
+    preload(host.config.models.providers.values())
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from tests.support.speech_service import SpeechService, speech_service
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.config.schema import TranscriptionConfig
 from openclaw.core.errors import SecretUnavailable
-from openclaw.media import speech_worker, transcription
+from openclaw.media import limited_process, transcription
 from openclaw.media.transcription import (
     NOT_SET_UP,
     LocalProvider,
@@ -74,18 +74,18 @@ def recording(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("nothing_local")
 class TestChoice:
     async def test_without_anything_the_recording_gets_a_note(self, recording: Path) -> None:
-        transcript = await speech().transcriber().transcribe(recording, "audio/wav")
+        transcript = await speech().transcribe(recording, "audio/wav")
         assert transcript == Transcript(note=NOT_SET_UP)
 
     async def test_switched_off_it_is_off_also_where_a_key_is_there(self, recording: Path) -> None:
-        off = speech({"OPENAI_API_KEY": KEY}, provider="off").transcriber()
+        off = speech({"OPENAI_API_KEY": KEY}, provider="off")
         assert await off.transcribe(recording, "audio/wav") == Transcript(note=NOT_SET_UP)
 
     @pytest.mark.parametrize("provider", ["local", "openai", "deepgram"])
     async def test_a_provider_that_is_asked_for_and_not_there_is_named(
         self, recording: Path, provider: str
     ) -> None:
-        chosen = speech(provider=provider).transcriber()
+        chosen = speech(provider=provider)
         note = (await chosen.transcribe(recording, "audio/wav")).note
         assert note is not None
         assert note.startswith("not transcribed: ")
@@ -96,13 +96,13 @@ class TestChoice:
     async def test_openai_comes_before_deepgram(self, recording: Path) -> None:
         with speech_service(KEY, "Good morning.") as service:
             keys = {"OPENAI_API_KEY": KEY, "DEEPGRAM_API_KEY": KEY}
-            auto = speech(keys, {"baseUrl": f"{service.url}/v1"}).transcriber()
+            auto = speech(keys, {"baseUrl": f"{service.url}/v1"})
             transcript = await auto.transcribe(recording, "audio/wav")
         assert transcript == Transcript("Good morning.", "transcribed by OpenAI")
         assert [one.api for one in service.requests] == ["openai"]
 
     async def test_a_key_that_cannot_be_had_is_a_note(self, recording: Path) -> None:
-        chosen = speech(provider="openai", apiKey="secret://env/MISSING").transcriber()
+        chosen = speech(provider="openai", apiKey="secret://env/MISSING")
         note = (await chosen.transcribe(recording, "audio/wav")).note
         assert note is not None
         assert "MISSING" in note
@@ -123,7 +123,7 @@ class TestCloud:
             baseUrl=f"{service.url}/v1/",
             model="whisper-1",
             language="en",
-        ).transcriber()
+        )
         transcript = await chosen.transcribe(recording, "audio/wav")
         assert transcript.text == "Good morning."
         [sent] = service.requests
@@ -135,7 +135,7 @@ class TestCloud:
         self, service: SpeechService, recording: Path
     ) -> None:
         environ = {"DEEPGRAM_API_KEY": KEY}
-        chosen = speech(environ, provider="deepgram", baseUrl=service.url).transcriber()
+        chosen = speech(environ, provider="deepgram", baseUrl=service.url)
         transcript = await chosen.transcribe(recording, "audio/wav")
         assert transcript == Transcript("Good morning.", "transcribed by Deepgram")
         [sent] = service.requests
@@ -148,7 +148,7 @@ class TestCloud:
         self, service: SpeechService, recording: Path, provider: str
     ) -> None:
         base = f"{service.url}/v1" if provider == "openai" else service.url
-        chosen = speech(provider=provider, apiKey="wrong", baseUrl=base).transcriber()
+        chosen = speech(provider=provider, apiKey="wrong", baseUrl=base)
         transcript = await chosen.transcribe(recording, "audio/wav")
         assert transcript.text is None
         assert transcript.note is not None
@@ -160,7 +160,7 @@ class TestCloud:
         self, service: SpeechService, recording: Path, provider: str
     ) -> None:
         service.broken = True
-        chosen = speech(provider=provider, apiKey=KEY, baseUrl=service.url).transcriber()
+        chosen = speech(provider=provider, apiKey=KEY, baseUrl=service.url)
         note = (await chosen.transcribe(recording, "audio/wav")).note
         assert note is not None
         assert note.endswith("its answer is not JSON")
@@ -169,14 +169,14 @@ class TestCloud:
         self, service: SpeechService, recording: Path
     ) -> None:
         service.words = ""
-        chosen = speech(provider="deepgram", apiKey=KEY, baseUrl=service.url).transcriber()
+        chosen = speech(provider="deepgram", apiKey=KEY, baseUrl=service.url)
         transcript = await chosen.transcribe(recording, "audio/wav")
         assert transcript == Transcript(note="Deepgram heard no words in it")
 
     async def test_a_service_that_is_not_there_is_a_note(self, recording: Path) -> None:
         with speech_service() as gone:
             pass
-        chosen = speech(provider="openai", apiKey=KEY, baseUrl=gone.url).transcriber()
+        chosen = speech(provider="openai", apiKey=KEY, baseUrl=gone.url)
         note = (await chosen.transcribe(recording, "audio/wav")).note
         assert note is not None
         assert note.startswith("not transcribed: OpenAI: ConnectError")
@@ -211,7 +211,7 @@ class TestWhisperWeights:
         self, tmp_path: Path, recording: Path
     ) -> None:
         self.cached(tmp_path, "Systran/faster-whisper-base")
-        auto = speech({"HF_HUB_CACHE": str(tmp_path)}).transcriber()
+        auto = speech({"HF_HUB_CACHE": str(tmp_path)})
         note = (await auto.transcribe(recording, "audio/wav")).note
         assert note is not None
         assert note.startswith("not transcribed: Whisper: ")
@@ -222,7 +222,9 @@ class TestDecoding:
     def test_a_wave_becomes_one_channel_at_16_khz(
         self, tmp_path: Path, rate: int, channels: int
     ) -> None:
-        samples = speech_worker.decode(str(tone(tmp_path / "a.wav", rate=rate, channels=channels)))
+        samples = limited_process.decode(
+            str(tone(tmp_path / "a.wav", rate=rate, channels=channels))
+        )
         assert abs(len(samples) - 8_000) <= 1
         assert 0.5 < samples.max() < 0.7
         crossings = np.count_nonzero(np.diff(samples > 0))
@@ -237,13 +239,13 @@ class TestDecoding:
             file.setframerate(16_000)
             high = {1: b"\xc0", 3: b"\x00\x00\x40", 4: b"\x00\x00\x00\x40"}[width]
             file.writeframes(high * 100)
-        assert np.allclose(speech_worker.decode(str(path)), 0.5)
+        assert np.allclose(limited_process.decode(str(path)), 0.5)
 
     @pytest.mark.parametrize("codec", ["flac", "mp3", "ogg", "adts", "ipod", "f32"])
     def test_other_formats_are_read_by_the_general_decoder(
         self, tmp_path: Path, codec: str
     ) -> None:
-        samples = speech_worker.decode(str(encoded(tmp_path, codec)))
+        samples = limited_process.decode(str(encoded(tmp_path, codec)))
         assert 7_000 < len(samples) < 10_000
         assert samples.max() > 0.4
 
@@ -252,24 +254,24 @@ class TestDecoding:
     ) -> None:
         path = encoded(tmp_path, "flac")
         monkeypatch.setitem(sys.modules, "av", None)
-        [answer] = speech_worker.run("moonshine", "", str(path), "")
+        [answer] = limited_process.transcribe("moonshine", "", str(path), "")
         assert answer["error"].startswith("only plain WAV can be decoded here")
 
     def test_what_is_no_recording_is_said_to_be_none(self, tmp_path: Path) -> None:
         path = tmp_path / "a.mp3"
         path.write_bytes(b"ID3\x03" + b"\0" * 500)
-        [answer] = speech_worker.run("moonshine", "", str(path), "")
+        [answer] = limited_process.transcribe("moonshine", "", str(path), "")
         assert answer["error"].startswith("it cannot be decoded")
 
     def test_a_recording_without_sound_is_said_to_have_none(self, tmp_path: Path) -> None:
-        [answer] = speech_worker.run("moonshine", "", str(tone(tmp_path / "a.wav", 0)), "")
+        [answer] = limited_process.transcribe("moonshine", "", str(tone(tmp_path / "a.wav", 0)), "")
         assert answer["error"] == "it has no sound in it"
 
     def test_a_long_recording_is_cut_at_its_pauses(self) -> None:
-        rate = speech_worker.SAMPLE_RATE
+        rate = limited_process.SAMPLE_RATE
         samples = np.ones(60 * rate, np.float32)
         samples[int(22.0 * rate) : int(22.3 * rate)] = 0
-        pieces = list(speech_worker.pieces_of(samples))
+        pieces = list(limited_process.pieces_of(samples))
         assert 22.0 * rate <= pieces[0][1] <= 22.3 * rate
         assert sum(len(piece) for piece, _ in pieces) == len(samples)
         assert pieces[-1][1] == len(samples)
@@ -310,11 +312,11 @@ class TestMoonshine:
         with wave.open(str(whole), "rb") as source, wave.open(str(path), "wb") as target:
             target.setparams(source.getparams())
             target.writeframes(source.readframes(int(source.getframerate() * 1.6)))
-        transcript = await speech(provider="local").transcriber().transcribe(path, "audio/wav")
+        transcript = await speech(provider="local").transcribe(path, "audio/wav")
         assert transcript == Transcript("Ever tried.", "transcribed by Moonshine (English)")
 
     async def test_another_language_is_not_guessed_at(self, recording: Path) -> None:
-        chosen = speech(provider="local", language="de").transcriber()
+        chosen = speech(provider="local", language="de")
         note = (await chosen.transcribe(recording, "audio/wav")).note
         assert note is not None
         assert note.startswith("not transcribed: neither ")

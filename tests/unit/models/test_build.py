@@ -30,7 +30,7 @@ from openclaw.models.choose import (
     Choice,
     resolve,
 )
-from openclaw.models.factory import ModelFactory
+from openclaw.models.stack import ModelFactory
 from openclaw.models.stack import ModelStack, Watcher
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import SecretRef
