@@ -21,8 +21,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.events import Emit, Event
 from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSpec
-from openclaw.models.stack import ModelFactory
-from openclaw.models.stack import ModelStack
+from openclaw.models.stack import ModelFactory, ModelStack
 from openclaw.policy.dataflow.rules import Rules as FlowRules
 from openclaw.policy.decide import Policy, Rules
 from openclaw.secrets.redactor import Redactor

@@ -30,8 +30,7 @@ from openclaw.models.choose import (
     Choice,
     resolve,
 )
-from openclaw.models.stack import ModelFactory
-from openclaw.models.stack import ModelStack, Watcher
+from openclaw.models.stack import ModelFactory, ModelStack, Watcher
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure, SecretResolver
