@@ -5,15 +5,22 @@ check it.
 """
 
 import argparse
+import json
+import shutil
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.logs import servers_logged, visible_lines
 from openclaw.cli.parser import add_json
+from openclaw.cli.render.terminal import counted
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import (
     EXIT_FAILED,
@@ -26,6 +33,8 @@ from openclaw.core.errors import (
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from openclaw.config.load import LoadedConfig
     from openclaw.gateway.lock import GatewayInfo
 
@@ -53,8 +62,6 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     if args.json:
         env.say_json(facts)
     else:
-        from openclaw.cli.render.status import print_status
-
         print_status(env, facts)
     if not facts["config"]["valid"]:
         return EXIT_USAGE
@@ -63,13 +70,8 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 def _watch(args: argparse.Namespace, env: Environment) -> int:
     """Live: a table that is drawn anew, or with --json a document a line for each change."""
-    import json
-    import time
-
-    from openclaw.cli.render.status import live_status
-
     if not args.json:
-        return live_status(env, lambda: gather(env, probe=False, local=args.local), _EVERY)
+        return _show_live(env, lambda: gather(env, probe=False, local=args.local))
     before: Json | None = None
     while True:
         facts = gather(env, probe=False, local=args.local)
@@ -207,9 +209,6 @@ def _configured(loaded: "LoadedConfig") -> list[Json]:
 
 async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
     """Start every server of every agent once, wait until it is clear how it is, and stop it."""
-    from dataclasses import replace
-
-    from openclaw.cli.logs import servers_logged
     from openclaw.config.merge import effective_agents
     from openclaw.gateway.api.views import server_row
     from openclaw.runtime.servers import open_servers
@@ -231,3 +230,185 @@ async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
                     settle = partial(manager.settle, agent, timeout=seconds)
                     group.start_soon(settle, name=f"probe {agent}")
             return [server_row(one, SystemClock(), env.redactor.redact) for one in manager.status()]
+
+
+# ---- for people. What a server says of itself cannot steer the terminal.
+
+_COLOURS = {
+    "ready": "green",
+    "connecting": "yellow",
+    "error": "red",
+    "failed": "bold red",
+    "needs_login": "magenta",
+    NOT_RUNNING: "dim",
+}
+_NARROW = 72  # below so many columns a server has two columns, and all is in the second
+_PLAIN_WIDTH = 120  # into a pipe or a file, unless COLUMNS says otherwise
+
+
+def print_status(env: Environment, facts: Mapping[str, Any]) -> None:
+    from openclaw.cli.render.terminal import console
+
+    given = env.environ.get("COLUMNS", "")
+    width = int(given) if given.isdecimal() and int(given) > 0 else _PLAIN_WIDTH
+    if env.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+    screen = console(env.stdout, env.environ, width=width, highlight=False)
+    with screen.capture() as captured:
+        for part in _rendered(facts, env.redactor.redact, width):
+            screen.print(part)
+    env.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def _show_live(env: Environment, look: Callable[[], Json]) -> int:
+    from rich.console import Group
+    from rich.live import Live
+
+    from openclaw.cli.render.terminal import console
+
+    screen = console(env.stdout, env.environ, highlight=False)
+    with Live(console=screen, refresh_per_second=4, screen=env.stdout.isatty()) as live:
+        try:
+            while True:
+                parts = _rendered(look(), env.redactor.redact, screen.width)
+                live.update(Group(*parts), refresh=True)
+                time.sleep(_EVERY)
+        except KeyboardInterrupt:
+            return EXIT_OK
+
+
+def _rendered(
+    facts: Mapping[str, Any], redact: Callable[[str], str], width: int
+) -> "Iterator[RenderableType]":
+    from rich.table import Table
+    from rich.text import Text
+
+    def safe(text: str, style: str = "") -> Text:
+        return Text(visible_lines(redact(text)), style, overflow="fold")
+
+    top = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in _entries(facts):
+        top.add_row(Text(name, "bold"), safe(value))
+    yield top
+    if not facts["servers"]:
+        return
+    wide = width >= _NARROW
+    servers = Table(box=None, padding=(0, 2, 0, 0), show_header=wide, header_style="bold")
+    servers.add_column("server")
+    for heading in ("state", "tools", "up") if wide else ():
+        servers.add_column(heading, no_wrap=True)
+    servers.add_column("")
+    for row in facts["servers"]:
+        state, tools = safe(_state(row), _COLOURS.get(row["state"], "")), row["tools"]
+        cells = [state, "-" if tools is None else str(tools), duration(row["uptimeMs"])]
+        more = safe(" · ".join(_details(row, whole=not wide)), "dim")
+        notes = [(row["lastError"], "red")] if row["lastError"] else []
+        notes += [(one, "yellow") for one in (*row["suspicions"], *row["crossings"])]
+        for note, style in notes:
+            more.append("\n").append_text(safe(note, style))
+        servers.add_row(safe(row["name"]), *(cells if wide else ()), more)
+    yield Text()
+    yield servers
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    return row["state"].replace("_", " ")
+
+
+def _details(row: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
+    """What has no column; the `whole` of it where there are none."""
+    if whole:
+        yield _state(row)
+    if row["agents"]:
+        yield f"{'agent' if len(row['agents']) == 1 else 'agents'} {', '.join(row['agents'])}"
+    yield row["transport"]
+    for what in ("tool", "resource", "prompt") if whole else ("resource", "prompt"):
+        if row[f"{what}s"] is not None:
+            yield counted(row[f"{what}s"], what)
+    for word, key in (("revision", "protocol"), ("pid", "pid"), ("pin", "pin")):
+        if row[key] is not None:
+            yield f"{word} {row[key]}"
+    if whole and row["uptimeMs"] is not None:
+        yield f"up {duration(row['uptimeMs'])}"
+    if row["restarts"]:
+        yield counted(row["restarts"], "restart")
+    if row["nextRetryIn"] is not None:
+        yield f"retry in {row['nextRetryIn']:.0f} s"
+
+
+def duration(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "-"
+    seconds = max(0, milliseconds // 1000)
+    for unit, size, smaller, rest in (
+        ("d", 86_400, "h", 3600),
+        ("h", 3600, "min", 60),
+        ("min", 60, "s", 1),
+    ):
+        if seconds >= size:
+            return f"{seconds // size} {unit} {seconds % size // rest} {smaller}"
+    return f"{seconds} s"
+
+
+def _entries(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "version", facts["version"]
+    yield "config", f"{facts['config']['path']} {_config_state(facts['config'])}"
+    for entry in facts["models"]:
+        yield f"model of {entry['agent']}" if entry["agent"] else "model", _model(entry)
+    yield "gateway", _gateway(facts["gateway"])
+    if facts.get("gateways"):
+        yield "gateways", "\n".join(map(_shared, facts["gateways"]))
+    if facts["sessions"] is not None:
+        yield "sessions", _stored(facts["sessions"])
+        if tasks := facts["sessions"].get("tasks"):
+            working, asking = tasks.get("working", 0), tasks.get("input_required", 0)
+            yield "tasks", f"{working} working, {asking} waiting for an answer"
+    if not facts["servers"]:
+        yield "MCP servers", "none"
+
+
+def _config_state(config: Mapping[str, Any]) -> str:
+    if not config["valid"]:
+        return "\n".join(["invalid", *(f"  {problem}" for problem in config["problems"])])
+    return "(valid)" if config["exists"] else "(does not exist; the defaults apply)"
+
+
+def _model(entry: Mapping[str, Any]) -> str:
+    if not entry["models"]:
+        return str(entry["reason"])
+    states = {"local": "ready"}  # whether others work is known once they are asked
+    return ", ".join(
+        f"{one['model']} ({one.get('problem', states.get(one['api'], 'configured'))})"
+        for one in entry["models"]
+    )
+
+
+def _gateway(gateway: Mapping[str, Any]) -> str:
+    if not gateway["running"]:
+        return "not running"
+    since = duration(gateway["uptimeMs"])
+    said = [f"pid {gateway['pid']}, up {since}, {gateway['url'] or 'starting'}"]
+    return "\n".join(said + [gateway[key] for key in ("error", "reloadError") if gateway.get(key)])
+
+
+def _shared(gateway: Mapping[str, Any]) -> str:
+    state = "stopping" if gateway["stopping"] else "alive"
+    if not gateway["alive"]:
+        state = f"dead, last seen {duration(int(gateway['seenSecondsAgo'] * 1000))} ago"
+    ready = [one for one in gateway["servers"] if one["state"] == "ready"]
+    broken = [f"{one['name']} {one['state']}" for one in gateway["servers"] if one not in ready]
+    said = (
+        f"{gateway['url'] or 'starting'} on {gateway['host']}{' (this one)' * gateway['this']}:"
+        f" {state}, {gateway['running']} of {gateway['workers']} workers busy,"
+        f" {len(ready)} MCP servers ready"
+    )
+    return f"{said}; {', '.join(broken)}" if broken else said
+
+
+def _stored(sessions: Mapping[str, Any]) -> str:
+    if sessions.get("error"):
+        return str(sessions["error"])
+    if not sessions["count"]:
+        return "none"
+    last = datetime.fromtimestamp(sessions["lastAt"] / 1000).astimezone()
+    return f"{sessions['count']}, last used {last:%Y-%m-%d %H:%M}"

@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from tests.support.fake_server import server_entry
 
 from openclaw.cli.commands import gateway, status
+from openclaw.cli.commands.status import duration, print_status
 from openclaw.cli.environment import Environment
-from openclaw.cli.render.status import duration, print_status
 
 
 def environment(tmp_path: Path, config: Any = None) -> Environment:
@@ -134,67 +134,35 @@ def test_no_line_is_wider_than_the_terminal_or_ends_in_blanks(
         assert "x" * 200 in whole or columns == 20
 
 
-def test_a_wide_terminal_has_a_column_for_everything(tmp_path: Path) -> None:
-    lines = shown_at(tmp_path, 160, [{**READY, "name": "time", "restarts": 2}])
-    heading, row = lines[-2:]
-    assert " ".join(heading.split()) == (
-        "server agents transport state tools res. prompts revision pid up restarts pin"
-    )
-    assert " ".join(row.split()) == (
-        "time a http ready 12 1 0 2025-11-25 1234 1 min 1 s 2 accepted"
-    )
+def test_a_server_has_a_row_and_what_has_no_column_is_said_beside_it(tmp_path: Path) -> None:
+    rows = [{**READY, "name": "time", "restarts": 2}, {**FAILED, "name": "broken"}]
+    rows[1]["lastError"] = "it\nexited"
+    lines = [" ".join(line.split()) for line in shown_at(tmp_path, 160, rows)]
+    assert lines[-4:] == [
+        (
+            "time ready 12 1 min 1 s agent a · http · 1 resource · 0 prompts · revision 2025-11-25"
+            " · pid 1234 · pin accepted · 2 restarts"
+        ),
+        "broken error - - agent a · http · retry in 16 s",
+        "it",
+        "exited",
+    ]
+    assert lines[-5] == "server state tools up"
 
 
-def test_what_has_no_column_is_said_below_the_row(tmp_path: Path) -> None:
-    rows = [{**READY, "name": "time"}, {**FAILED, "name": "broken", "lastError": "it\nexited"}]
-    lines = shown_at(tmp_path, 76, rows)
-    [at] = [n for n, line in enumerate(lines) if line.startswith("time")]
-    assert lines[at + 1].startswith("  agent a · http · ")
-    assert "revision 2025-11-25" in lines[at + 1]
-    [at] = [n for n, line in enumerate(lines) if line.startswith("broken")]
-    assert lines[at + 2 : at + 4] == ["  it", "  exited"]
-
-
-def test_servers_that_bear_each_others_names_are_said_to_below_the_row(tmp_path: Path) -> None:
+def test_servers_that_bear_each_others_names_are_said_to_beside_the_row(tmp_path: Path) -> None:
     crossing = "evil's add speaks of mail's send_mail"
     lines = shown_at(tmp_path, 120, [{**READY, "name": "evil", "crossings": [crossing]}])
-    assert lines[-1] == f"  {crossing}"
+    assert lines[-1].strip() == crossing
 
 
-def test_a_narrow_terminal_has_a_few_lines_for_each_server(tmp_path: Path) -> None:
+def test_a_narrow_terminal_has_everything_beside_the_name(tmp_path: Path) -> None:
     lines = shown_at(tmp_path, 60, [{**READY, "name": "time", "restarts": 1}])
     [at] = [n for n, line in enumerate(lines) if line.startswith("time")]
-    assert lines[at:] == [
-        "time  ready",
-        "  agent a · http · 12 tools · 1 resource · 0 prompts",
-        "  revision 2025-11-25 · pid 1234 · up 1 min 1 s · 1 restart",
-        "  pin accepted",
-    ]
-
-
-DEEP = "/home/somebody with a long name/project/configurations/of/agents/and/more/openclaw.json"
-
-
-@pytest.mark.parametrize(
-    ("columns", "shown"),
-    [
-        (120, [f"config      {DEEP} (valid)"]),
-        (102, [f"config      {DEEP}", "            (valid)"]),
-        (80, ["config      …a long name/project/configurations/of/agents/and/more/openclaw.json"]),
-        (30, ["config", "  …ents/and/more/openclaw.json", "  (valid)"]),
-    ],
-)
-def test_the_path_of_the_configuration_is_never_broken(
-    tmp_path: Path, columns: int, shown: list[str]
-) -> None:
-    env = environment(tmp_path, SHARED)
-    env = Environment(environ={**env.environ, "COLUMNS": str(columns)}, stdout=io.StringIO())
-    facts = status.gather(env, probe=False)
-    facts["config"]["path"] = DEEP
-    print_status(env, facts)
-    lines = said(env).splitlines()
-    [at] = [number for number, line in enumerate(lines) if line.startswith("config")]
-    assert lines[at : at + len(shown)] == shown
+    assert " ".join(" ".join(lines[at:]).split()) == (
+        "time ready · agent a · http · 12 tools · 1 resource · 0 prompts · revision 2025-11-25"
+        " · pid 1234 · pin accepted · up 1 min 1 s · 1 restart"
+    )
 
 
 @pytest.mark.parametrize(
