@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import tomllib
@@ -19,10 +18,8 @@ from tests.support.terminal import on_terminal
 from openclaw.cli.commands import init
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
-from openclaw.cli.setup.plan import FileChange, write_all
 from openclaw.config import json5
 from openclaw.config.load import load_config
-from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidConfig, InvalidRequest, OperatorFacing
 from openclaw.mcp_client.sandbox.confinement import find_means
 
@@ -366,7 +363,6 @@ def test_an_invalid_file_is_not_touched_unless_it_is_to_be_replaced(full: House)
         ([], InvalidRequest),
         (["--yes", "--import", "nope"], InvalidRequest),
         (["--yes", "--register", "emacs"], InvalidRequest),
-        (["--yes", "--unregister", "emacs"], InvalidRequest),
         (["--yes", "--model", "nobody/x"], InvalidRequest),
         (["--yes", "--model", "just-a-word"], InvalidRequest),
     ],
@@ -418,11 +414,10 @@ REGISTERED = {
 
 
 @pytest.mark.parametrize("name", REGISTERED)
-def test_we_are_registered_in_strict_json_and_taken_out_again(house: House, name: str) -> None:
+def test_we_are_registered_in_strict_json(house: House, name: str) -> None:
     place, key = REGISTERED[name]
     path = house.write(place, {"theme": "dark", key: {"other": {"command": "x"}}})
     path.chmod(0o640)
-    before = path.read_text()
     house.run("--yes", "--register", name)
     content = json.loads(path.read_text())
     assert content["theme"] == "dark"
@@ -431,8 +426,6 @@ def test_we_are_registered_in_strict_json_and_taken_out_again(house: House, name
     assert entry["args"][-1] == "mcp-server"
     assert Path(entry["command"]).is_absolute()
     assert path.stat().st_mode & 0o777 == 0o640
-    house.run("--yes", "--unregister", name)
-    assert path.read_text() == before
 
 
 @pytest.mark.parametrize("name", REGISTERED)
@@ -456,8 +449,7 @@ def test_codex_keeps_its_toml_and_its_comments(house: House) -> None:
     }
     assert content["mcp_servers"]["openclaw"]["tool_timeout_sec"] == 600
     assert content["tui"] == {"a": 1}
-    house.run("--yes", "--unregister", "codex")
-    assert path.read_text() == text
+    assert path.read_text().startswith(text)
 
 
 def test_toml_that_cannot_be_changed_safely_is_left_alone(house: House) -> None:
@@ -473,9 +465,7 @@ def test_another_server_of_our_name_is_left_alone(house: House) -> None:
     before = path.read_text()
     house.run("--yes", "--register", "cursor", "--import", "none")
     assert path.read_text() == before
-    house.run("--yes", "--unregister", "cursor")
-    assert path.read_text() == before
-    assert "not registered" in house.out
+    assert "was left unchanged: Cursor already has a different server" in house.out
 
 
 def test_an_entry_of_ours_that_points_elsewhere_is_renewed(house: House) -> None:
@@ -489,30 +479,6 @@ def test_a_program_that_is_not_here_is_said_not_to_be(house: House) -> None:
     house.run("--yes", "--register", "zed")
     assert "Zed isn't installed" in house.out
     assert not (house.home / ".config").exists()
-
-
-def test_a_failure_half_way_puts_everything_back(full: House) -> None:
-    def fails(text: str) -> str:
-        raise OperatorFacing("no")
-
-    there, missing = full.home / ".claude.json", full.home / "new.json"
-    changes = [
-        FileChange(there, lambda _: "{}"),
-        FileChange(missing, lambda _: "{}"),
-        FileChange(full.home / "last", fails),
-    ]
-    before = full.everything()
-    with pytest.raises(OperatorFacing):
-        write_all(changes, SystemClock())
-    assert full.everything() == before
-
-
-def test_json_tells_what_was_done(full: House) -> None:
-    full.run("--yes", "--json", "--register", "cursor")
-    facts = json.loads(full.out)
-    assert facts["registered"] == ["cursor"]
-    assert facts["secrets"] == ["GITHUB_TOKEN", "REMOTE_API_KEY"]
-    assert [Path(one["path"]).name for one in facts["written"]] == ["openclaw.json", "mcp.json"]
 
 
 def _command(house: House, *words: str) -> tuple[list[str], dict[str, str]]:
@@ -567,18 +533,6 @@ def test_without_a_terminal_and_options_it_is_a_usage_error() -> None:
     assert done.returncode == 2
     assert "--yes" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_an_interrupt_while_files_are_written_waits_for_the_last(house: House) -> None:
-    def interrupted(text: str) -> str:
-        os.kill(os.getpid(), signal.SIGINT)
-        return "one"
-
-    first, second = house.home / "1", house.home / "2"
-    changes = [FileChange(first, interrupted), FileChange(second, lambda _: "two")]
-    with pytest.raises(KeyboardInterrupt):
-        write_all(changes, SystemClock())
-    assert (first.read_text(), second.read_text()) == ("one", "two")
 
 
 def test_a_link_to_a_file_that_is_not_there_yet_is_written_through(house: House) -> None:

@@ -2,14 +2,26 @@
 
 import argparse
 import importlib
-from collections.abc import Sequence
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import iscoroutinefunction
-from typing import Any
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import CommandParser, add_action
+from openclaw.cli.parser import CommandParser, add_action, no_server
 from openclaw.cli.setup import SOURCES
-from openclaw.core.errors import EXIT_OK
+from openclaw.config.agent_schema import AgentEntry
+from openclaw.config.edit import delete_value, set_value
+from openclaw.config.files import edit_config
+from openclaw.config.json5 import Document, KeyPath, format_path, parse
+from openclaw.config.merge import agent_servers
+from openclaw.core.errors import EXIT_OK, InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from openclaw.config.agent_schema import McpServerConfig
+    from openclaw.config.schema import Config
 
 
 class _Parser(CommandParser):
@@ -34,10 +46,10 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def _declare_editing(actions: Any) -> None:
-    listing = add_action(actions, "list", "show the configured servers", "mcp_config:list_servers")
+    listing = add_action(actions, "list", "show the configured servers", _list)
     listing.add_argument("--agent", metavar="ID", help="only the servers of this agent")
 
-    add = add_action(actions, "add", "add a server to the configuration", "mcp_config:add_server")
+    add = add_action(actions, "add", "add a server to the configuration", _add)
     add.usage = (
         "openclaw mcp add NAME [options] -- COMMAND [ARGS…]\n"
         "       openclaw mcp add NAME [options] --url URL"
@@ -73,9 +85,7 @@ def _declare_editing(actions: Any) -> None:
     add.add_argument("--agent", metavar="ID", help="only for this agent")
     add.add_argument("--force", action="store_true", help="replace a server of that name")
 
-    remove = add_action(
-        actions, "remove", "remove a server from the configuration", "mcp_config:remove_server"
-    )
+    remove = add_action(actions, "remove", "remove a server from the configuration", _remove)
     remove.add_argument("name", metavar="NAME")
     remove.add_argument("--agent", metavar="ID", help="only from this agent")
 
@@ -102,7 +112,7 @@ def _declare_sandbox(add: argparse.ArgumentParser) -> None:
 
 def _declare_importing(actions: Any) -> None:
     summary = "import the servers of Claude Code, Claude Desktop, Cursor and other programs"
-    take = add_action(actions, "import", summary, "mcp_config:take_over")
+    take = add_action(actions, "import", summary, "init:import_servers", json=False)
     take.add_argument(
         "source",
         nargs="?",
@@ -114,11 +124,6 @@ def _declare_importing(actions: Any) -> None:
     take.add_argument("--yes", action="store_true", help="write without asking")
     take.add_argument("--force", action="store_true", help="replace servers of the same names")
     take.add_argument("--no-sandbox", action="store_true", help=_NO_SANDBOX)
-    take.add_argument(
-        "--keep-secrets",
-        action="store_true",
-        help="keep credentials in plain text instead of storing them as secret:// references",
-    )
 
 
 def _declare_trying(actions: Any) -> None:
@@ -187,10 +192,228 @@ def _declare_trust(actions: Any) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    module, _, function = str(args.action).partition(":")
-    action: Any = getattr(importlib.import_module(f"openclaw.cli.commands.{module}"), function)
+    action: Any = args.action
+    if isinstance(action, str):  # what only some actions need is not imported for all
+        module, _, function = action.partition(":")
+        action = getattr(importlib.import_module(f"openclaw.cli.commands.{module}"), function)
     if iscoroutinefunction(action):
         from openclaw.cli.interrupts import run_interruptible
 
         return run_interruptible(env, action, args, env) or EXIT_OK
     return action(args, env) or EXIT_OK
+
+
+# ---- the servers as the configuration has them
+
+DEFAULTS: KeyPath = ("agents", "defaults", "mcp", "servers")
+TOP: KeyPath = ("mcp", "servers")
+
+
+def _list(args: argparse.Namespace, env: Environment) -> None:
+    config = env.load_config().config
+    rows = [
+        {"agent": agent, "name": name, **_described(server)}
+        for agent, servers in _by_agent(config, args.agent).items()
+        for name, server in sorted(servers.items())
+    ]
+    empty = "No MCP servers are configured. Add one with: openclaw mcp add NAME -- COMMAND"
+    env.report(args, {"servers": rows}, *_lines(rows), empty=empty)
+
+
+def _by_agent(config: "Config", agent: str | None) -> "Mapping[str, Mapping[str, McpServerConfig]]":
+    entries = config.agents.list or (AgentEntry(id="main"),)
+    found = {entry.id: agent_servers(config, entry) for entry in entries}
+    if agent is None:
+        return found
+    if agent not in found:
+        raise NotFound(f"there is no agent '{agent}'")
+    return {agent: found[agent]}
+
+
+def _described(server: "McpServerConfig") -> dict[str, Any]:
+    started = " ".join([server.command or "", *server.args])
+    target = started if server.kind == "stdio" else server.url
+    return {
+        "transport": server.kind,
+        "target": target,
+        "enabled": server.enabled,
+        "lazy": server.lazy,
+        "toolPrefix": server.tool_prefix,
+    }
+
+
+def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    several = len({row["agent"] for row in rows}) > 1
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        agent = f"{row['agent']}: " if several else ""
+        marks = [word for word, on in (("off", not row["enabled"]), ("lazy", row["lazy"])) if on]
+        note = f"  ({', '.join(marks)})" if marks else ""
+        yield f"{agent}{row['name']:<{width}}  {row['transport']:<5}  {row['target']}{note}"
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def _add(args: argparse.Namespace, env: Environment) -> None:
+    if not _NAME.fullmatch(args.name):
+        raise InvalidRequest(
+            f"{args.name!r} is not a name for an MCP server",
+            hint="use letters, digits, '-', '_' and '.', at most 64, such as my-server",
+        )
+    if args.url and not args.url.startswith(("http://", "https://")):
+        raise InvalidRequest(
+            f"{args.url!r} is not an address",
+            hint="start it with https:// or http://",
+            field="--url",
+        )
+    entry = _entry(args)
+    if not args.no_sandbox:
+        entry = with_sandbox(entry, env.environ)
+
+    def added(text: str) -> str:
+        place = (*target_place(text, args.agent), args.name)
+        if parse(text).find(place) is not None and not args.force:
+            raise InvalidRequest(
+                f"MCP server '{args.name}' already exists; use --force to replace it"
+            )
+        return set_value(text, place, entry)
+
+    path = _change(env, added)
+    fact = {"added": args.name, "sandbox": entry.get("sandbox", "off")}
+    words = f"Added MCP server '{args.name}' to {path}."
+    env.report(args, fact, f"{words}\n{EXPLAINED}" if "sandbox" in entry else words)
+    command = entry.get("command")
+    if command and shutil.which(command, path=env.environ.get("PATH")) is None:
+        env.warn(f"The command {command!r} was not found here: install it, or give its full path.")
+
+
+def _remove(args: argparse.Namespace, env: Environment) -> None:
+    def without(text: str) -> str:
+        for place in _written_at(text, args):
+            text = delete_value(text, place)
+        return text
+
+    path = _change(env, without)
+    env.report(args, {"removed": args.name}, f"Removed MCP server '{args.name}' from {path}.")
+
+
+def set_effects(args: argparse.Namespace, env: Environment) -> None:
+    wanted = dict(_pair(word, "=", "TOOL=EFFECT") for word in args.changes)
+
+    def changed(text: str) -> str:
+        found = _written_at(text, args)[0]
+        for tool, effect in wanted.items():
+            place = (*found, "effects", tool)
+            if effect != "auto":
+                text = set_value(text, place, effect)
+            elif parse(text).find(place) is not None:
+                text = delete_value(text, place)
+        return text
+
+    path = _change(env, changed)
+    told = ", ".join(f"{tool}: {effect}" for tool, effect in wanted.items())
+    env.report(args, {"server": args.name, "effects": wanted}, f"Wrote to {path}: {told}.")
+
+
+def _written_at(text: str, args: argparse.Namespace) -> list[KeyPath]:
+    """Where the server that the arguments name is written; raises `NotFound` where it is not."""
+    document = parse(text)
+    places = [DEFAULTS, TOP] if args.agent is None else [_agent_place(document, args.agent)]
+    found = [place for place in places if document.find((*place, args.name)) is not None]
+    if not found:
+        tables = [document.find(place) for place in places]
+        known = [one.plain() for one in tables if one is not None and one.kind == "object"]
+        raise no_server(args.name, [name for names in known for name in names])
+    return [(*place, args.name) for place in found]
+
+
+def _change(env: Environment, change: Callable[[str], str]) -> str:
+    for warning in edit_config(env.config_file, env.environ, change).warnings:
+        env.warn(warning)
+    return str(env.config_file)
+
+
+def _entry(args: argparse.Namespace) -> dict[str, Any]:
+    if bool(args.url) == bool(args.program):
+        raise InvalidRequest("give either --url URL, or the server's COMMAND after --")
+    command, *rest = args.program or (None,)
+    entry: dict[str, Any] = {
+        "command": command,
+        "args": rest,
+        "url": args.url,
+        "transport": args.transport,
+        "env": dict(_pair(word, "=", "--env") for word in args.env),
+        "inheritEnv": args.inherit_env,
+        "headers": dict(_pair(word, ":", "--header") for word in args.header),
+        "sandbox": _sandbox(args),
+        "cwd": args.cwd,
+        "toolPrefix": args.tool_prefix,
+        "lazy": args.lazy,
+    }
+    return {key: value for key, value in entry.items() if value}
+
+
+_NETWORKS: dict[str, bool | str] = {"on": True, "internet": "internet", "off": False}
+
+
+def _sandbox(args: argparse.Namespace) -> dict[str, Any]:
+    """What the person said of the sandbox; empty if nothing."""
+    wanted: dict[str, Any] = {"read": args.read} if args.read else {}
+    wanted |= {"write": args.write} if args.write else {}
+    wanted |= {} if args.network is None else {"network": _NETWORKS[args.network]}
+    if wanted and (args.no_sandbox or args.url):
+        raise InvalidRequest("--read, --write and --network are for a server in a sandbox")
+    return {"mode": DEFAULT, **wanted} if wanted else {}
+
+
+def _pair(word: str, separator: str, option: str) -> tuple[str, str]:
+    key, found, value = word.partition(separator)
+    if not found or not key.strip():
+        raise InvalidRequest(f"{option} must have the form K{separator}V, not {word!r}")
+    return key.strip(), value.strip() if separator == ":" else value
+
+
+def target_place(text: str, agent: str | None = None) -> KeyPath:
+    """Where a new server is written: beside those that are there, else under the defaults."""
+    document = parse(text)
+    if agent is not None:
+        return _agent_place(document, agent)
+    known = (place for place in (DEFAULTS, TOP) if document.find(place) is not None)
+    return next(known, DEFAULTS)
+
+
+def _agent_place(document: Document, agent: str) -> KeyPath:
+    agents = document.find(("agents", "list"))
+    for index, _ in enumerate(agents.items if agents is not None else ()):
+        place: KeyPath = ("agents", "list", index)
+        named = document.find((*place, "id"))
+        if named is not None and named.plain() == agent:
+            return (*place, "mcp", "servers")
+    where = format_path(("agents", "list"))
+    raise NotFound(f"there is no agent '{agent}' in {where}")
+
+
+# ---- the sandbox that a server gets when it is added, unless the person says otherwise
+
+DEFAULT = "auto"
+
+ELSEWHERE = frozenset({"docker", "podman", "nerdctl", "finch", "ssh", "wsl", "wsl.exe"})
+"""Commands that start the server somewhere else, where no sandbox of ours is around it."""
+
+EXPLAINED = (
+    "It runs in a sandbox: it can write to the workspace and to paths in its arguments, and "
+    "the rest of your home directory is hidden. `sandbox.read` and `sandbox.write` give access "
+    "to more; --no-sandbox turns it off."
+)
+
+
+def with_sandbox(entry: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The entry of a server with the default sandbox, if it can have one and has none yet."""
+    from openclaw.mcp_client.sandbox.confinement import find_means
+
+    command = entry.get("command")
+    if not isinstance(command, str) or "sandbox" in entry:
+        return dict(entry)
+    can = PurePath(command).name not in ELSEWHERE and find_means(environ.get("PATH", "")).best
+    return {**entry, "sandbox": DEFAULT} if can else dict(entry)

@@ -66,7 +66,7 @@ async def list_tools(args: argparse.Namespace, env: Environment) -> int:
 
 async def effects(args: argparse.Namespace, env: Environment) -> None:
     if args.changes:
-        from openclaw.cli.commands.mcp_config import set_effects
+        from openclaw.cli.commands.mcp import set_effects
 
         set_effects(args, env)
         return

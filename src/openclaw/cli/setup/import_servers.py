@@ -256,6 +256,10 @@ class Reference:
     value: Secret
     stored: bool
 
+    @property
+    def text(self) -> str:
+        return f"secret://{'store' if self.stored else 'env'}/{self.variable}"
+
 
 @dataclass(slots=True)
 class _Names:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from openclaw.cli.setup import SOURCES
 from openclaw.cli.setup.import_servers import ImportedServer, parse_toml, read_servers
-from openclaw.config.edit import delete_value, set_value
+from openclaw.config.edit import set_value
 from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.paths import expand, home_dir
 from openclaw.core.errors import InvalidConfig, InvalidRequest
@@ -180,16 +180,6 @@ def registered(text: str, client: Client, entry: Mapping[str, Any]) -> str:
     if client.name == "codex":
         return _toml_registered(_toml_without(text), wanted)
     return set_value(text, (*client.place, OUR_NAME), wanted)
-
-
-def unregistered(text: str, client: Client) -> str:
-    """The program's file without our entry; the same text where there is none."""
-    there = _existing(text, client)
-    if there is None or not _ours(there):
-        return text
-    if client.name == "codex":
-        return _toml_without(text)
-    return delete_value(text, (*client.place, OUR_NAME))
 
 
 def _ours(entry: Mapping[str, Any]) -> bool:

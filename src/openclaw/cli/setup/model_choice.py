@@ -1,0 +1,342 @@
+"""Which model a person wants to use: what is offered, asked, checked and stored."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
+from urllib.parse import urlsplit
+
+import anyio
+
+from openclaw.cli.commands.secrets import hidden_line
+from openclaw.cli.environment import Environment, text_of
+from openclaw.cli.render.terminal import fitted
+from openclaw.config.agent_schema import ProviderConfig
+from openclaw.core.errors import InvalidRequest, ModelUnavailable
+from openclaw.core.installed import install_command
+from openclaw.mcp_client.bounds import printable
+from openclaw.models.choose import (
+    DEFAULT_LOCAL_MODEL,
+    KNOWN_PROVIDERS,
+    LOCAL_PROVIDER,
+    Candidate,
+    lmstudio_models,
+    missing_extra,
+    ollama_models,
+    ollama_url,
+    resolve,
+)
+from openclaw.models.listing import KeyNotChecked, KeyRefused, check_key, list_models, try_model
+from openclaw.secrets.refs import Secret
+
+ALL, NONE, AUTO = "all", "none", "auto"
+_OWN = "address"
+Providers = Mapping[str, ProviderConfig]
+
+
+class Left(Exception):
+    """Raised when the person does not want to go on."""
+
+
+class Asker:
+    """Asks at a terminal. The lines of a question are what each answer is called and how it looks."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    def one(
+        self,
+        question: str,
+        lines: Mapping[str, str],
+        *,
+        other: str,
+        objection: Callable[[str], InvalidRequest | None],
+    ) -> str:
+        """One of these, the first where nothing is typed; or something else with a slash.
+
+        `objection` says what is wrong with that, so that it is asked for again.
+        """
+        self._show(question, lines)
+        numbers = "1" if len(lines) == 1 else f"1 to {len(lines)}"
+        while True:
+            said = self.text(f"  a number, or {other} [1]: ") or "1"
+            if "/" in said:
+                wrong = objection(said)
+                if wrong is None:
+                    return said
+                self.say(f"  {wrong.message}; {wrong.hint}", hang=2)
+                continue
+            try:
+                [chosen] = chosen_names(said, lines, "number")
+            except (InvalidRequest, ValueError):
+                self.say(f"  Please enter {numbers}, or {other}")
+            else:
+                return chosen
+
+    def several(self, question: str, lines: Mapping[str, str], *, suggested: str) -> list[str]:
+        self._show(question, lines)
+        while True:
+            said = self.text(f"  numbers, {ALL} or {NONE} [{suggested}]: ") or suggested
+            try:
+                return chosen_names(said, lines, "number")
+            except InvalidRequest as error:
+                self.say(f"  {error.message}")
+
+    def yes(self, question: str) -> bool:
+        return self.text(f"{question} [Y/n] ").casefold() in ("", "y", "yes")
+
+    def text(self, prompt: str) -> str:
+        self._env.stdout.write(prompt)
+        self._env.stdout.flush()
+        line = text_of(self._env.stdin.readline)
+        if not line:  # Ctrl-D
+            raise Left
+        return line.strip()
+
+    def hidden(self, prompt: str) -> str:
+        line = hidden_line(self._env, prompt)
+        if line:
+            self._env.redactor.register(line)
+        return line
+
+    def say(self, text: str, *, hang: int = 0) -> None:
+        self._env.say(fitted(text, self._env.stdout, hang=hang))
+
+    def _show(self, question: str, lines: Mapping[str, str]) -> None:
+        self.say(f"\n{question}")
+        for number, line in enumerate(lines.values(), 1):
+            self.say(f"  {number}. {line}", hang=5)
+
+
+def chosen_names(said: str, known: Mapping[str, str] | Sequence[str], what: str) -> list[str]:
+    """The names that these words mean: `all`, `none`, numbers or names by commas or spaces."""
+    names = list(known)
+    if said.casefold() == ALL:
+        return names
+    if said.casefold() == NONE:
+        return []
+    chosen: list[str] = []
+    for word in said.replace(",", " ").split():
+        if word.isascii() and word.isdigit() and 1 <= int(word) <= len(names):
+            chosen.append(names[int(word) - 1])
+        elif word in names:
+            chosen.append(word)
+        else:
+            raise InvalidRequest(f"there is no {what} {word!r}")
+    return list(dict.fromkeys(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOffer:
+    """A model that could be used and why.
+
+    Its key is in the environment variable `variable`, or is `pasted` and to be stored under that name.
+    `base_url` is where the provider is that the configuration gets with it; None if it is known.
+    """
+
+    ref: str
+    reason: str = ""
+    variable: str | None = None
+    pasted: Secret | None = None
+    base_url: str | None = None
+
+    @property
+    def reference(self) -> str | None:
+        place = "store" if self.pasted else "env"
+        return f"secret://{place}/{self.variable}" if self.variable else None
+
+
+def offered_models(env: Environment) -> tuple[ModelOffer, ...]:
+    """Those of keys in the environment; without one, what answers here, then every provider.
+
+    The embedded one comes before those that need a key first, and says what it cannot do.
+    """
+    keyed: list[ModelOffer] = []
+    others: list[ModelOffer] = []
+    for known in KNOWN_PROVIDERS.values():
+        ref = f"{known.name}/{known.default_model}"
+        extra = missing_extra(known.api)
+        lacking = f"; first: {install_command(extra)}" if extra else ""
+        variable = next((name for name in known.key_variables if env.environ.get(name)), None)
+        if variable is not None:
+            keyed.append(ModelOffer(ref, f"{variable} is set{lacking}", variable))
+        elif known.key_page:
+            others.append(ModelOffer(ref, f"paste a key from {known.key_page}{lacking}"))
+    local = ModelOffer(
+        f"{LOCAL_PROVIDER}/{DEFAULT_LOCAL_MODEL}",
+        "embedded, no account, 98 MB: small talk and simple tool requests; it cannot reason, "
+        "write code or summarise",
+    )
+    keyed.sort(key=lambda one: "; first: " in one.reason)
+    return (*keyed, local) if keyed else (*anyio.run(_running, env), local, *others)
+
+
+async def _running(env: Environment) -> list[ModelOffer]:
+    studio = KNOWN_PROVIDERS["lmstudio"].base_url
+    offers: list[ModelOffer] = []
+    for provider, title, models in (
+        ("ollama", "Ollama", await ollama_models(ollama_url(env.environ))),
+        ("lmstudio", "LM Studio", await lmstudio_models(studio)),
+    ):
+        chat = next((name for name in models if "embed" not in name), None)
+        if chat is not None:
+            more = f", with {len(models)} models" if len(models) > 1 else ""
+            offers.append(ModelOffer(f"{provider}/{chat}", f"{title} is running here{more}"))
+    return offers
+
+
+def chosen_model(
+    said: str | None,
+    env: Environment,
+    offers: Sequence[ModelOffer],
+    asker: Asker | None,
+    now: str | None,
+    providers: Providers,
+) -> ModelOffer | None:
+    """The model to write; None if the file keeps the one it has, `now`, or is to have none."""
+    if said is None and asker is None:
+        # Without a key nothing is written, so that one that comes later is used.
+        return offers[0] if offers[0].variable and now is None else None
+    named = said is not None
+    while True:
+        if said is None and asker is not None:
+            said = _asked(env, asker, _lines(offers, now), providers)
+        assert said is not None
+        if asker is not None and (said == _OWN or _is_address(said)):
+            if (own := _own_server(env, asker, said, providers)) is not None:
+                return own
+            said = None
+            continue
+        if said == AUTO or (not named and said == now):
+            return None
+        if (wrong := _objection(said, env, providers)) is not None:
+            raise wrong
+        offer = next((one for one in offers if one.ref == said), ModelOffer(said))
+        if (keyed := _with_key(env, asker, offer, providers)) is not None:
+            return keyed
+        said = None  # no key: choose again
+
+
+def _asked(env: Environment, asker: Asker, lines: Mapping[str, str], providers: Providers) -> str:
+    def objection(said: str) -> InvalidRequest | None:
+        return None if _is_address(said) else _objection(said, env, providers)
+
+    question = "Which model do you want to use?"
+    return asker.one(question, lines, other="provider/model, or an address", objection=objection)
+
+
+def _lines(offers: Sequence[ModelOffer], now: str | None) -> dict[str, str]:
+    reasons = {now: "current"} if now is not None else {}
+    reasons |= {one.ref: one.reason for one in offers if one.ref != now}
+    reasons[_OWN] = "another server that speaks OpenAI's API: vLLM, llama.cpp, …"
+    if now is None and not offers[0].variable:
+        reasons[AUTO] = (
+            "decide at every start: a key in the environment, then Ollama, then the embedded model"
+        )
+    return {ref: f"{ref}  ({reason})" for ref, reason in reasons.items()}
+
+
+def _objection(ref: str, env: Environment, providers: Providers) -> InvalidRequest | None:
+    """What is wrong with a model that somebody named."""
+    try:
+        resolve(ref, providers, env.environ)
+    except ModelUnavailable as error:
+        return InvalidRequest(error.message, hint=error.hint)
+    return None
+
+
+def _with_key(
+    env: Environment, asker: Asker | None, offer: ModelOffer, providers: Providers
+) -> ModelOffer | None:
+    """The model and where its key is, which is asked for if need be; None if no key is given."""
+    candidate = resolve(offer.ref, providers, env.environ)
+    if offer.variable is None and (candidate.api_key or "").startswith("secret://env/"):
+        offer = replace(offer, variable=str(candidate.api_key).removeprefix("secret://env/"))
+    if asker is None or candidate.api_key or not candidate.key_hint:
+        return offer
+    known = KNOWN_PROVIDERS[candidate.provider]
+    asker.say(f"\nCreate a key at {known.key_page} and paste it here; it won't be shown.")
+    while key := asker.hidden("  key (Enter to go back): "):
+        try:
+            check_key(candidate, key, env.environ)
+        except KeyRefused as error:
+            asker.say(f"  The provider refused this key ({printable(str(error))}).")
+            continue
+        except KeyNotChecked as error:
+            asker.say(f"  The key could not be checked ({printable(str(error))}).")
+            if not asker.yes("  Use it anyway?"):
+                continue
+        else:
+            asker.say("  The key works.")
+        return replace(offer, variable=known.key_variables[0], pasted=Secret(key))
+    return None
+
+
+def _is_address(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
+
+
+def _own_server(
+    env: Environment, asker: Asker, address: str, providers: Providers
+) -> ModelOffer | None:
+    """A model of a server at an address of the person's own; None if they go back."""
+    while True:
+        if not _is_address(address):
+            address = asker.text("\n  its address, such as http://127.0.0.1:8000/v1: ")
+            if not address:
+                return None
+            if not _is_address(address):
+                asker.say("  It begins with http:// or https://.")
+                continue
+        key = asker.hidden("  its key (Enter if it needs none): ")
+        name = _provider_name(address, providers)
+        candidate = Candidate(name, "", "openai-completions", address.rstrip("/"))
+        try:
+            candidate, names = _listed(candidate, key, env)
+            model = _model_of(asker, names)
+            if not model:
+                return None
+            anyio.run(try_model, replace(candidate, model=model), key or None, env.environ)
+        except (KeyRefused, KeyNotChecked) as error:
+            asker.say(f"  That did not work ({printable(str(error))}).", hang=2)
+            address = ""
+            continue
+        asker.say(f"  {printable(model)} answers.")
+        variable = f"{name.upper().replace('-', '_')}_API_KEY" if key else None
+        pasted = Secret(key) if key else None
+        return ModelOffer(f"{name}/{model}", "", variable, pasted, candidate.base_url)
+
+
+def _listed(candidate: Candidate, key: str, env: Environment) -> tuple[Candidate, tuple[str, ...]]:
+    """Its models, and where its API is: at the address, or at /v1 below it; none if it has no list."""
+    below = replace(candidate, base_url=f"{candidate.base_url}/v1")
+    tried = (candidate,) if str(candidate.base_url).endswith("/v1") else (below, candidate)
+    for one in tried:
+        try:
+            return one, anyio.run(list_models, one, key or None, env.environ)
+        except KeyNotChecked as error:
+            if error.status is None and one is tried[-1]:
+                raise
+    return tried[-1], ()
+
+
+def _model_of(asker: Asker, names: Sequence[str]) -> str:
+    if not names:
+        return asker.text("  It does not list its models. The model's name: ")
+    lines = {one: printable(one) for one in names}
+    return asker.one("Which of its models?", lines, other="a name", objection=lambda _: None)
+
+
+def _provider_name(address: str, providers: Providers) -> str:
+    """The server's host as a name; `own` for one on this machine or with a bare number."""
+
+    def bare(address: str | None) -> str:
+        return (address or "").rstrip("/").removesuffix("/v1")
+
+    host = urlsplit(address).hostname or ""
+    plain = "own" if not host.strip("0123456789.:") or host == "localhost" else host
+    name = re.sub(r"[^a-z0-9]+", "-", plain.removeprefix("api.").lower()).strip("-") or "own"
+    taken = {*KNOWN_PROVIDERS, LOCAL_PROVIDER}
+    taken |= {key for key, one in providers.items() if bare(one.base_url) != bare(address)}
+    numbered = (f"{name}-{number}" for number in count(2))
+    return next(one for one in chain([name], numbered) if one not in taken)
