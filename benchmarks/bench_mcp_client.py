@@ -21,7 +21,8 @@ from harness import Comparison, Contender, compare, report
 from mcp import Client, StdioServerParameters
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
+from openclaw.mcp_client.lifecycle.connection import ServerConnection
+from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.secrets.refs import Secret
 
@@ -140,7 +141,7 @@ async def after_a_kill() -> float:
         await server.wait_ready(30)
         await anyio.sleep(10.1)  # it has proven itself
         gone = anyio.Event()
-        server.on_state.append(lambda _: gone.set())
+        server.on_state = gone.set
         psutil.Process(server.snapshot.pid).kill()
         started = time.perf_counter()
         await gone.wait()

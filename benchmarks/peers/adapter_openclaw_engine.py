@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
+from openclaw.mcp_client.lifecycle.connection import ServerConnection
+from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.secrets.refs import Secret
 

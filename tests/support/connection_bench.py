@@ -12,13 +12,21 @@ import anyio
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.events import Event
-from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
+from openclaw.mcp_client.lifecycle.connection import ServerConnection
+from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret
 from tests.support.fake_server import server_entry
 
 _MAX_ARGUMENT = 100_000
 OBJECT = {"type": "object"}
+
+
+def knowing(secret: str) -> Redactor:
+    redactor = Redactor()
+    redactor.register(secret)
+    return redactor
 
 
 @dataclass

@@ -20,12 +20,13 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
 from openclaw.core.events import Event
 from openclaw.core.tools import CallContext, ToolResult, ToolSource
-from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
+from openclaw.mcp_client.catalog.pin_store import PinStore
 from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
+from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.policy.decide import Policy, Rules
 from openclaw.runtime.host import open_secrets
-from openclaw.secrets.redactor import Redactor, StreamRedactor
+from openclaw.secrets.redactor import Redactor
 from tests.support.fake_server import server_entry
 
 
@@ -95,6 +96,7 @@ async def open_gateway_runtime(
     settle: bool = True,
     policy: Sequence[Rules] = (),
     traceparent: str | None = None,
+    pins: PinStore | None = None,
     **deps: Any,
 ) -> AsyncGenerator[McpHouse]:
     """A started manager for the agent `main` with these servers, or for these agents.
@@ -109,9 +111,7 @@ async def open_gateway_runtime(
         resolve_secrets=open_secrets(Config(), environ, redactor).resolve_map,
         environ=environ,
         keeper=keeper,
-        redact=redactor.redact,
-        stderr_redactor=partial(StreamRedactor, redactor),
-        holds_secret=redactor.holds,
+        redactor=redactor,
         cache=root / "cache",
         emit=events.append,
     )
@@ -119,6 +119,7 @@ async def open_gateway_runtime(
     known = agents or {"main": AgentServers("main", servers or {})}
     made = ManagerDeps(
         replace(connection, **deps),
+        pins=pins,
         clean=partial(clean_result, redactor=redactor),
         traceparent=lambda session, call_id: traceparent,
     )

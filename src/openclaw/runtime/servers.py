@@ -19,7 +19,6 @@ from openclaw.policy.decide import server_wholly_denied
 from openclaw.runtime.host import Host, hide_known, open_secrets, policy_of
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
-from openclaw.secrets.streaming import StreamRedactor
 
 if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
@@ -123,9 +122,9 @@ async def running_servers(
     from openclaw.agent.redaction import clean_result
     from openclaw.mcp_client.auth.token_store import authentication
     from openclaw.mcp_client.catalog.pin_store import PinStore
-    from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
     from openclaw.mcp_client.lifecycle.manager import ManagerDeps, McpManager
     from openclaw.mcp_client.sandbox.confinement import Sandbox
+    from openclaw.mcp_client.session.connect import ConnectionDeps
     from openclaw.mcp_client.session.elicitation import decline
     from openclaw.mcp_client.transport.child_process import HURRIED, Grace
     from openclaw.mcp_client.transport.orphans import OrphanReaper
@@ -139,18 +138,19 @@ async def running_servers(
             environ=host.environ,
             keeper=keeper,
             grace=HURRIED if hurried else Grace(),
-            redact=host.redactor.redact,
-            stderr_redactor=partial(StreamRedactor, host.redactor),
-            holds_secret=host.redactor.holds,
+            redactor=host.redactor,
             clock=host.clock,
             cache=host.paths.cache,
             on_sampling=on_sampling,
             on_elicitation=decline,
             confine=Sandbox(host.environ, state=host.paths.root).confine,
             auth=authentication(host.paths.tokens, host.redactor.register, resolve),
-            pins=PinStore(host.paths.pins),
         )
-        deps = ManagerDeps(connection, clean=partial(clean_result, redactor=host.redactor))
+        deps = ManagerDeps(
+            connection,
+            pins=PinStore(host.paths.pins),
+            clean=partial(clean_result, redactor=host.redactor),
+        )
         if host.telemetry is not None:
             deps = replace(deps, traceparent=host.telemetry.traceparent)
         manager = await stack.enter_async_context(McpManager(servers, deps))

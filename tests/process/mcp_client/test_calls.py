@@ -4,13 +4,12 @@ import json
 import os
 import shlex
 import signal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from tests.support.connection_bench import Bench, LoopWatch, until
+from tests.support.connection_bench import Bench, LoopWatch, knowing, until
 from tests.support.fake_server import command
 from tests.support.loop_time import pass_time
 
@@ -27,10 +26,6 @@ from openclaw.mcp_client.errors import (
 from openclaw.mcp_client.lifecycle.state import ServerState
 
 pytestmark = pytest.mark.subprocess
-
-
-def hide(secret: str, line: str) -> str:
-    return line.replace(secret, "***")
 
 
 def text(result: dict[str, Any]) -> str:
@@ -135,7 +130,7 @@ async def test_a_killed_server_answers_the_next_call_within_a_second(bench: Benc
         pid = server.snapshot.pid
         assert pid is not None
         changed = anyio.Event()
-        server.on_state.append(lambda _: changed.set())
+        server.on_state = changed.set
         os.kill(pid, signal.SIGKILL)
         await changed.wait()
         with anyio.fail_after(60):  # a second, where the machine has nothing else to do
@@ -256,12 +251,12 @@ async def test_noise_on_stdout_is_logged_and_skipped(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ):
     spec = {"tools": [{"name": "echo"}], "faults": {"stdoutNoise": 3}}
-    async with bench.serve(spec, deps={"redact": partial(hide, "noise 1")}) as server:
+    async with bench.serve(spec, deps={"redactor": knowing("noise 1 on")}) as server:
         await server.call_tool("echo", {})
     noise = [record.getMessage() for record in caplog.records if "wrote to its" in record.message]
     assert [line.rpartition(": ")[2] for line in noise] == [
         "noise 0 on stdout",
-        "*** on stdout",
+        "[REDACTED] stdout",
         "noise 2 on stdout",
     ]
 
@@ -271,9 +266,9 @@ async def test_the_last_lines_of_stderr_are_kept_and_redacted(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ):
     spec = {"tools": [{"name": "echo"}], "faults": {"stderrFlood": 5000}}
-    async with bench.serve(spec, deps={"redact": partial(hide, "4999")}) as server:
+    async with bench.serve(spec, deps={"redactor": knowing("line 4999")}) as server:
         tail = server.snapshot.stderr
-        assert (len(tail), tail[0], tail[-1]) == (200, "stderr line 4800", "stderr line ***")
+        assert (len(tail), tail[0], tail[-1]) == (200, "stderr line 4800", "stderr [REDACTED]")
     shown = [record for record in caplog.records if "stderr" in record.message]
     assert 50 < len(shown) < 300
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.support.connection_bench import Bench, until
+from tests.support.connection_bench import Bench, knowing, until
 from tests.support.fake_http_server import FakeHttpServer
 
 from openclaw.mcp_client.errors import TimedOut
@@ -107,7 +107,7 @@ async def test_changed_tools_are_listed_again_without_a_restart(bench: Bench, di
     spec = {"tools": [{"name": "change", "does": {"changeTools": new}}], "discover": discover}
     async with bench.serve(spec) as server:
         heard: list[list[str]] = []
-        server.on_listing.append(lambda c: heard.append([tool.name for tool in c.listing.tools]))
+        server.on_listing = lambda: heard.append([tool.name for tool in server.listing.tools])
         pid = server.snapshot.pid
         if discover == "answer":
             await anyio.sleep(0.1)  # the subscription is on its way
@@ -126,7 +126,7 @@ async def test_updated_resources_are_told_where_wanted(bench: Bench, discover: s
     }
     async with bench.serve(spec) as server:
         heard: list[str] = []
-        server.on_resource_updated.append(lambda _, uri: heard.append(uri))
+        server.on_resource_updated = heard.append
         await server.subscribe(["mem://a"])
         await anyio.sleep(0.3)  # the subscription is on its way
         await server.call_tool("update", {})
@@ -142,25 +142,25 @@ async def test_a_lost_subscription_is_made_up_for_by_listing_again(bench: Bench)
     spec = {"tools": [{"name": "lose", "does": {"raw": lines}}], "discover": "answer"}
     async with bench.serve(spec) as server:
         relisted = anyio.Event()
-        server.on_listing.append(lambda _: relisted.set())
+        server.on_listing = relisted.set
         await anyio.sleep(0.1)  # the subscription is on its way
         await server.call_tool("lose", {})
         with anyio.fail_after(60):
             await relisted.wait()
 
 
-async def test_a_callback_that_fails_hurts_nobody(bench: Bench, caplog: pytest.LogCaptureFixture):
+async def test_a_listener_to_progress_that_fails_hurts_nobody(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+):
     def fail(*_: Any) -> None:
         raise RuntimeError("mine")
 
     steps = {"progress": {"times": 1}, "text": "done"}
     connection = bench.connection({"tools": [{"name": "go", "does": steps}]})
-    for callbacks in (connection.on_state, connection.on_listing):
-        callbacks.append(fail)
     async with bench.run(connection) as server:
         result = await server.call_tool("go", {}, on_progress=fail)
         assert result["content"][0]["text"] == "done"
-    assert sum("could not be handed on" in r.getMessage() for r in caplog.records) >= 3
+    assert sum("could not be handed on" in r.getMessage() for r in caplog.records) == 1
 
 
 @pytest.mark.requirement("FR-4.5")
@@ -168,36 +168,30 @@ async def test_a_servers_log_goes_to_ours_redacted_and_nowhere_else(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.INFO)
-    message = {"level": "error", "data": "token abc\x1b[31m gone"}
+    message = {"level": "error", "data": "token s3cret-word\x1b[31m gone"}
     line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": message})
 
-    def redact(text: str) -> str:
-        return text.replace("abc", "***")
-
     tools = [{"name": "log", "does": {"raw": line, "text": "ok"}}]
-    async with bench.serve({"tools": tools}, deps={"redact": redact}) as server:
+    async with bench.serve({"tools": tools}, deps={"redactor": knowing("s3cret-word")}) as server:
         await server.call_tool("log", {})
     said = [r for r in caplog.records if "says" in r.getMessage()]
     assert [(r.levelname, r.getMessage()) for r in said] == [
-        ("WARNING", "MCP server 'fake' says: token *** [31m gone")
+        ("WARNING", "MCP server 'fake' says: token [REDACTED] [31m gone")
     ]
 
 
 async def test_what_a_server_calls_itself_is_printable_and_without_secrets(bench: Bench):
-    def redact(text: str) -> str:
-        return text.replace("s3cret", "***")
-
     spec: dict[str, Any] = {
-        "name": "a s3cret\x1b[31m\nname",
-        "instructions": "say s3cret",
-        "tools": [{"name": "do-s3cret"}, {"name": "do"}],
+        "name": "a s3cret-word\x1b[31m\nname",
+        "instructions": "say s3cret-word",
+        "tools": [{"name": "do-s3cret-word"}, {"name": "do"}],
     }
-    async with bench.serve(spec, deps={"redact": redact}) as server:
-        assert server.snapshot.server_name == "a *** [31m name"
-        assert server.listing.instructions == "say ***"
+    async with bench.serve(spec, deps={"redactor": knowing("s3cret-word")}) as server:
+        assert server.snapshot.server_name == "a [REDACTED] [31m name"
+        assert server.listing.instructions == "say [REDACTED]"
         assert [tool.name for tool in server.listing.tools] == ["do"]
         assert server.listing.dropped == (
-            "tools: 'do-***' was left out (its name contains a secret)",
+            "tools: 'do-[REDACTED]' was left out (its name contains a secret)",
         )
 
 

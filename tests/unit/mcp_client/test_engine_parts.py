@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.connection_bench import knowing
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client import bounds
@@ -30,7 +31,8 @@ from openclaw.mcp_client.session.jsonrpc import (
 )
 from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
 from openclaw.mcp_client.session.server_session import RequestMetadata
-from openclaw.mcp_client.transport.child_process import EachLine, StderrTail
+from openclaw.mcp_client.transport.child_process import StderrTail
+from openclaw.secrets.redactor import Redactor
 
 
 class StillClock:
@@ -90,16 +92,16 @@ def test_a_logged_line_has_no_control_characters_and_an_end():
 
 def test_stderr_is_cut_after_it_was_redacted(caplog: pytest.LogCaptureFixture):
     secret = "s3cret" * 10
-    tail = StderrTail("s", lambda: EachLine(lambda text: text.replace(secret, "***")), StillClock())
+    tail = StderrTail("s", knowing(secret), StillClock())
     tail.feed(b"x" * 4080 + secret.encode()[:30])
-    tail.feed(secret.encode()[30:] + b"\n\nhalf a line")
-    assert tail.tail() == ("x" * 4080 + "***", "", "half a line")
+    tail.feed(secret.encode()[30:] + b"\nhalf a line")
+    assert tail.tail() == ("x" * 4080 + "[REDACTED]", "half a line")
     assert secret[:6] not in caplog.text
 
 
 def test_lines_that_were_not_shown_are_counted(caplog: pytest.LogCaptureFixture):
     clock = StillClock()
-    tail = StderrTail("s", lambda: EachLine(str), clock)
+    tail = StderrTail("s", Redactor(), clock)
     tail.feed(b"line\n" * 500)
     clock.monotonic = lambda: 10.0
     tail.feed(b"later\n")

@@ -30,7 +30,9 @@ _SCHEMA_MAPS = frozenset(
     {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
 )
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
-_STRINGS = frozenset({"$anchor", "$comment", "$id", "$schema", "description", "format", "title"})
+_STRINGS = frozenset({
+    "$anchor", "$comment", "$id", "$schema", "description", "format", "pattern", "title",
+})  # fmt: skip
 
 
 class BadSchema(ValueError):
@@ -60,18 +62,13 @@ def check_schema(schema: object, budget: SchemaBudget | None = None) -> dict[str
     nodes = _count_nodes(found)
     if budget is not None:
         budget.spend(nodes)
-    kind = found.get("type", "object")
-    if kind != "object":
+    if found.get("type", "object") != "object":
         raise BadSchema("its input schema does not describe an object")
     _check_shape(found)
-    if b"Ref" in written or b"$ref" in written:
-        _check_expansion(found)
-    return found if "type" in found else {**found, "type": "object"}
-
-
-def _check_expansion(schema: dict[str, Any]) -> None:
-    if expanded_size(schema) > MAX_EXPANDED_NODES:
+    refers = b"Ref" in written or b"$ref" in written
+    if refers and expanded_size(found) > MAX_EXPANDED_NODES:
         raise BadSchema("its input schema is too complex: its references multiply")
+    return found if "type" in found else {**found, "type": "object"}
 
 
 def _written(schema: dict[str, Any]) -> bytes:
@@ -112,46 +109,30 @@ def _check_shape(root: dict[str, Any]) -> None:
         if not isinstance(schema, dict):
             raise BadSchema("its input schema holds something that is not a schema")
         found = cast(dict[str, Any], schema)
-        _check_keywords(root, found)
+        for keyword, value in found.items():
+            if keyword in _REFERENCES:
+                resolve_reference(root, value)
+            elif keyword in _SHAPES and not _SHAPES[keyword](value):
+                raise BadSchema(f"'{keyword}' in its input schema has the wrong type")
         pending.extend(subschemas(found))
 
 
-def _check_keywords(root: dict[str, Any], schema: dict[str, Any]) -> None:
-    for keyword, value in schema.items():
-        _check_keyword(root, keyword, value)
-
-
-def _check_keyword(root: dict[str, Any], keyword: str, value: Any) -> None:
-    if keyword in _REFERENCES:
-        resolve_reference(root, value)
-    elif keyword == "type":
-        _check_type(value)
-    elif keyword in _SCHEMA_MAPS:
-        _require(isinstance(value, dict), keyword)
-    elif keyword in _SCHEMA_LISTS:
-        _require(isinstance(value, list), keyword)
-    elif keyword == "required":
-        _require(_is_list_of_strings(value), keyword)
-    elif keyword == "enum":
-        _require(isinstance(value, list), keyword)
-    elif keyword in _STRINGS or keyword == "pattern":
-        _require(isinstance(value, str), keyword)
-
-
-def _check_type(value: Any) -> None:
+def _are_types(value: Any) -> bool:
     names = cast(list[Any], value) if isinstance(value, list) else [value]
-    _require(
-        bool(names) and all(isinstance(name, str) and name in _TYPES for name in names), "type"
-    )
+    return bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
 
 
-def _is_list_of_strings(value: Any) -> bool:
+def _are_strings(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in cast(list[Any], value))
 
 
-def _require(holds: bool, keyword: str) -> None:
-    if not holds:
-        raise BadSchema(f"'{keyword}' in its input schema has the wrong type")
+_SHAPES: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(_SCHEMA_MAPS, lambda value: isinstance(value, dict)),
+    **dict.fromkeys(_SCHEMA_LISTS | {"enum"}, lambda value: isinstance(value, list)),
+    **dict.fromkeys(_STRINGS, lambda value: isinstance(value, str)),
+    "required": _are_strings,
+    "type": _are_types,
+}
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[object]:
@@ -236,17 +217,13 @@ def expanded_size(root: Mapping[str, Any]) -> int:
         if key not in sizes:
             inside = path | {key}
             targets = [resolve_reference(root, found[r]) for r in _REFERENCES if r in found]
-            parts = [*(s for s in _validated(found)), *targets]
+            # Definitions apply where they are referred to.
+            applied = {k: v for k, v in found.items() if k not in ("$defs", "definitions")}
+            parts = [*subschemas(applied), *targets]
             sizes[key] = 1 + sum(size(part, inside) for part in parts)
         return min(sizes[key], MAX_EXPANDED_NODES + 1)
 
     return size(root, frozenset())
-
-
-def _validated(schema: Mapping[str, Any]) -> Iterator[object]:
-    """The subschemas that apply where this one does: definitions apply where they are referred to."""
-    applied = {k: v for k, v in schema.items() if k not in ("$defs", "definitions")}
-    return subschemas(applied)
 
 
 # A server writes both the schema and the value, so that neither may cost more than a bound: every
@@ -258,8 +235,6 @@ MAX_STEPS = 50_000  # some 150 ms, for a thread of its own
 QUICK_STEPS = 1_500  # some 5 ms, on the event loop; most results need no more
 
 MAX_VALUE_DEPTH = 150
-
-_UNJUDGED_NEIGHBOURS = frozenset({"patternProperties"})
 
 
 class Undecided(Exception):
@@ -339,8 +314,12 @@ class _Judge:
         if "$ref" in found:
             self.judge(resolve_reference(self._root, found["$ref"]), value, path, depth + 1)
         self._judge_value(found, value, path)
-        self._judge_inside(found, value, path, depth)
-        self._judge_combined(found, value, path, depth)
+        whole = value
+        if isinstance(value, dict):
+            self._judge_object(found, cast("dict[str, Any]", value), path, depth)
+        elif isinstance(value, list):
+            self._judge_array(found, cast("list[Any]", value), path, depth)
+        self._judge_combined(found, whole, path, depth)
 
     def _spend(self, steps: int) -> None:
         self._steps -= steps
@@ -361,12 +340,6 @@ class _Judge:
             raise _Misfit(path, "is not the allowed value")
         _judge_size(schema, value, path)
 
-    def _judge_inside(self, schema: dict[str, Any], value: object, path: str, depth: int) -> None:
-        if isinstance(value, dict):
-            self._judge_object(schema, cast("dict[str, Any]", value), path, depth)
-        elif isinstance(value, list):
-            self._judge_array(schema, cast("list[Any]", value), path, depth)
-
     def _judge_object(
         self, schema: dict[str, Any], value: dict[str, Any], path: str, depth: int
     ) -> None:
@@ -375,14 +348,11 @@ class _Judge:
             if name not in value:
                 raise _Misfit(path, f"lacks '{_shown(name)}'")
         properties: dict[str, Any] = schema.get("properties") or {}
+        # What `patternProperties` would allow is not judged, so neither is the rest.
+        rest = True if "patternProperties" in schema else schema.get("additionalProperties", True)
         for name, part in value.items():
-            if name in properties:
-                self.judge(properties[name], part, f"{path}/{_shown(name)}", depth + 1)
-        if "additionalProperties" in schema and _UNJUDGED_NEIGHBOURS.isdisjoint(schema):
-            rest = schema["additionalProperties"]
-            for name, part in value.items():
-                if name not in properties:
-                    self.judge(rest, part, f"{path}/{_shown(name)}", depth + 1)
+            if (one := properties.get(name, rest)) is not True:
+                self.judge(one, part, f"{path}/{_shown(name)}", depth + 1)
 
     def _judge_array(self, schema: dict[str, Any], value: list[Any], path: str, depth: int) -> None:
         prefix = json_list(schema.get("prefixItems"))
@@ -396,11 +366,13 @@ class _Judge:
     def _judge_combined(self, schema: dict[str, Any], value: object, path: str, depth: int) -> None:
         for one in schema.get("allOf") or ():
             self.judge(one, value, path, depth + 1)
-        for keyword, fits in _CHOICES.items():
-            if isinstance(options := schema.get(keyword), list):
-                fitting = sum(self._fits(one, value, depth) for one in cast("list[Any]", options))
-                if not fits(fitting):
-                    raise _Misfit(path, f"fits {fitting} of the choices of '{keyword}'")
+        # `oneOf` is taken for `anyOf`: two that fit may differ in what is not judged.
+        for keyword in ("anyOf", "oneOf"):
+            options: Any = schema.get(keyword)
+            if isinstance(options, list) and not any(
+                self._fits(one, value, depth) for one in cast("list[Any]", options)
+            ):
+                raise _Misfit(path, f"fits none of the choices of '{keyword}'")
         if "not" in schema and self._fits(schema["not"], value, depth) and _judged(schema["not"]):
             raise _Misfit(path, "matches what it must not")
 
@@ -410,14 +382,6 @@ class _Judge:
         except _Misfit:
             return False
         return True
-
-
-def _at_least_one(count: int) -> bool:
-    return count >= 1
-
-
-_CHOICES: dict[str, Callable[[int], bool]] = {"anyOf": _at_least_one, "oneOf": _at_least_one}
-"""`oneOf` is taken for `anyOf`: two that fit may differ in what is not judged."""
 
 
 def _judged(schema: object) -> bool:

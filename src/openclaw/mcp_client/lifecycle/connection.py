@@ -1,18 +1,16 @@
 """One MCP server, and the one task that owns it."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
 
-from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavailable, describe
-from openclaw.core.events import Emit, ServerChanged, discard
+from openclaw.core.events import ServerChanged
 from openclaw.core.tools import EarlierCall, JsonObject
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.bridge.resources import (
@@ -45,6 +43,7 @@ from openclaw.mcp_client.lifecycle.state import (
     Restarted,
     RetryDue,
     Rules,
+    ServerState,
     Started,
     StateLog,
     Stopped,
@@ -53,68 +52,18 @@ from openclaw.mcp_client.lifecycle.state import (
     next_command,
 )
 from openclaw.mcp_client.session import listing as listings
-from openclaw.mcp_client.session.connect import ConnectParams, ResolveSecrets, open_link
+from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams, open_link
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
 from openclaw.mcp_client.session.jsonrpc import Listing, OnProgress, RawResult, ServerSnapshot
 from openclaw.mcp_client.session.listing import are_blocks, are_objects, unheard
 from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
-from openclaw.mcp_client.session.notifications import Answers, AskHost, ChangeSubscription, Incoming
+from openclaw.mcp_client.session.notifications import Answers, ChangeSubscription, Incoming
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.mcp_client.session.tasks import TTL_MS, OnTask, RemoteTask, handle_of, takes_tasks
-from openclaw.mcp_client.transport.child_process import (
-    EachLine,
-    Grace,
-    LineRedactor,
-    Program,
-    StderrTail,
-)
-from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.mcp_client.transport.child_process import StderrTail
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.mcp_client.auth.oauth import Auth
-    from openclaw.mcp_client.catalog.pin_store import PinStore
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionDeps:
-    """What a connection needs of its host.
-
-    `keeper` is one for all connections of a host, and closed after them; `grace` is what an
-    ending server is given. `redact` takes one line of text and gives it back without secrets;
-    `stderr_redactor` makes what reads a server's stderr and its log across lines; `holds_secret` says whether
-    there is a secret in what cannot be changed. `cache` is the directory where a server's protocol
-    era is remembered; without it nothing is. `on_sampling` and `on_elicitation` take the server's
-    name and the request's params and give back the result's object; without them the requests are
-    refused and declined. `confine` may put a sandbox around a program, given the server's name and
-    its roots. `auth` gives the HTTP authentication of a server that is configured with one; without
-    it such a server needs a login that nobody can give. `pins` is where tools' declarations are compared; without it they are not.
-    """
-
-    resolve_secrets: ResolveSecrets
-    environ: Mapping[str, str]
-    keeper: OrphanReaper = field(default_factory=OrphanReaper)
-    grace: Grace = field(default_factory=Grace)
-    redact: Callable[[str], str] = str
-    stderr_redactor: Callable[[], LineRedactor] | None = None
-    holds_secret: Callable[[bytes | str], bool] = lambda data: False
-    clock: Clock = field(default_factory=SystemClock)
-    cache: Path | None = None
-    roots: Sequence[Path] = ()
-    emit: Emit = discard
-    on_sampling: AskHost | None = None
-    on_elicitation: AskHost | None = None
-    confine: "Callable[[McpServerConfig, Program, str, Sequence[Path]], Program]" = (
-        lambda config, program, name, roots: program
-    )
-    auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
-    pins: "PinStore | None" = None
-
-    def line_redactor(self) -> LineRedactor:
-        return self.stderr_redactor() if self.stderr_redactor else EachLine(self.redact)
-
-
-__all__ = ["ConnectionDeps", "ServerConnection"]
 
 logger = logging.getLogger(__name__)
 
@@ -130,16 +79,20 @@ _SOFTWARE, _SOFTWARE_READ = 200, 4096  # characters of a server's own name or ve
 
 
 class ServerConnection:
-    """One server: whoever has it may call; `run` alone opens and closes."""
+    """One server: whoever has it may call; `run` alone opens and closes.
+
+    Whoever owns it sets `on_listing`, `on_state` and `on_resource_updated`, which must not fail.
+    """
 
     def __init__(self, name: str, config: "McpServerConfig", deps: ConnectionDeps) -> None:
         self.name = name
         self.config = config
         self.listing = Listing()
-        self.on_listing: list[Callable[[ServerConnection], None]] = []
-        self.on_state: list[Callable[[ServerConnection], None]] = []
-        self.on_resource_updated: list[Callable[[ServerConnection, str], None]] = []
+        self.on_listing: Callable[[], None] = lambda: None
+        self.on_state: Callable[[], None] = lambda: None
+        self.on_resource_updated: Callable[[str], None] = lambda uri: None
         self._deps = deps
+        self._redact = deps.redactor.redact
         self._clock = deps.clock
         self._rules = Rules(config.restart_on_crash, config.max_restarts)
         self._life: Life = born(enabled=config.enabled)
@@ -150,12 +103,17 @@ class ServerConnection:
         self._attempt: anyio.CancelScope | None = None
         self._link: ServerSession | None = None
         self._following: ChangeSubscription | None = None
-        self._stderr = StderrTail(name, deps.line_redactor, deps.clock)
+        self._memory = EraMemory(deps.cache, identity(config))
+        self._stderr = StderrTail(name, deps.redactor, deps.clock)
         self._state_log = StateLog(name, self._stderr.tail)
         self._tool_timeout = config.tool_timeout / 1000
         self._wanted_updates: list[str] = []
         self._task_tools: frozenset[str] = frozenset()
         self.lists_privately = False  # for this login alone, it says
+
+    @property
+    def state(self) -> ServerState:
+        return self._life.state
 
     @property
     def snapshot(self) -> ServerSnapshot:
@@ -173,14 +131,14 @@ class ServerConnection:
             server_version=None if info is None else self._shown(info.version),
             restarts=life.restarts,
             # Once more: what it says may have become a secret since.
-            last_error=None if life.last_error is None else self._deps.redact(life.last_error),
+            last_error=None if life.last_error is None else self._redact(life.last_error),
             next_retry_in=self._retry_in(),
             stderr=self._stderr.tail(),
             capabilities=_capabilities(link),
         )
 
     def _shown(self, text: str) -> str:
-        return bounds.printable(self._deps.redact(text[:_SOFTWARE_READ]), _SOFTWARE)
+        return bounds.printable(self._redact(text[:_SOFTWARE_READ]), _SOFTWARE)
 
     async def run(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -213,7 +171,7 @@ class ServerConnection:
 
     def answered_before(self) -> bool:
         """Whether it has ever finished a handshake, in this process or in an earlier one."""
-        return EraMemory(self._deps.cache, identity(self.config)).recall() is not None
+        return self._memory.recall() is not None
 
     async def wait_ready(self, timeout: float) -> None:
         """Return once the server is ready; raises `ServerUnavailable`."""
@@ -255,7 +213,7 @@ class ServerConnection:
         if task is not None:
             remote = RemoteTask(
                 task,
-                partial(self._request, timeout=timeout, on_progress=unheard),
+                partial(self._request, timeout=timeout),
                 self._answers,
                 progress,
                 timeout * MAX_EXTENSION,
@@ -268,7 +226,7 @@ class ServerConnection:
         return result
 
     async def read_resource(self, uri: str) -> RawResult:
-        result = await self._request("resources/read", {"uri": uri}, self._tool_timeout, unheard)
+        result = await self._request("resources/read", {"uri": uri})
         if not are_objects(result.get("contents")):
             raise InvalidResult("the resource's contents are not a list of objects")
         return result
@@ -280,7 +238,7 @@ class ServerConnection:
             return found
         params: dict[str, Any] = {}
         for _ in range(bounds.MAX_PAGES):
-            page = await self._request("skills/list", params, self._tool_timeout, unheard)
+            page = await self._request("skills/list", params)
             found += served_skills(page.get("skills"))
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or len(found) >= MOST_SKILLS:
@@ -290,12 +248,12 @@ class ServerConnection:
 
     async def get_skill(self, uri: str) -> list[ServedSkill]:
         """What the server says of this skill now; none if it no longer serves it."""
-        page = await self._request("skills/get", {"uri": uri}, self._tool_timeout, unheard)
+        page = await self._request("skills/get", {"uri": uri})
         return served_skills([page.get("skill")])
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> RawResult:
         params = {"name": name, "arguments": arguments}
-        result = await self._request("prompts/get", params, self._tool_timeout, unheard)
+        result = await self._request("prompts/get", params)
         if not are_objects(result.get("messages")):
             raise InvalidResult("the prompt's messages are not a list of objects")
         return result
@@ -306,7 +264,7 @@ class ServerConnection:
         if link is None or "completions" not in _capabilities(link):
             return []
         timeout = min(self._tool_timeout, _COMPLETION_SECONDS)
-        result = await self._request("completion/complete", params, timeout, unheard)
+        result = await self._request("completion/complete", params, timeout)
         match result:
             case {"completion": {"values": [*values]}}:
                 return [one for one in values[:_MOST_VALUES] if isinstance(one, str)]
@@ -320,8 +278,13 @@ class ServerConnection:
             self._following.want_updates(self._wanted_updates)
 
     async def _request(
-        self, method: str, params: Mapping[str, Any], timeout: float, on_progress: OnProgress
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        timeout: float | None = None,
+        on_progress: OnProgress = unheard,
     ) -> RawResult:
+        timeout = self._tool_timeout if timeout is None else timeout
         link = self._link
         if link is None:
             link = await self._ready_link(self.config.timeout / 1000)
@@ -377,7 +340,7 @@ class ServerConnection:
     def _say_state(self) -> None:
         wrong = self._state_log.say(self._life)
         self._deps.emit(ServerChanged(self.name, self._life.state, wrong))
-        _tell(self.on_state, self)
+        self.on_state()
 
     def _end_attempt(self) -> None:
         if self._attempt is not None:
@@ -421,11 +384,11 @@ class ServerConnection:
                     cause, ConnectionFailed
                 )  # a trace says nothing about a bad address
                 logger.debug("MCP server '%s' failed", self.name, exc_info=None if known else error)
-                event = Lost(bounds.printable(self._deps.redact(worded(cause))))
-        self._feed(replace(event, reason=self._deps.redact(event.reason)))
+                event = Lost(bounds.printable(self._redact(worded(cause))))
+        self._feed(replace(event, reason=self._redact(event.reason)))
 
     async def _live(self) -> None:
-        following = ChangeSubscription(self._refresh, self._resource_updated)
+        following = ChangeSubscription(self._refresh, lambda uri: self.on_resource_updated(uri))
         self._following = following
         async with open_link(self._opening(following)) as link:
             await self._list_all(link, following)
@@ -442,7 +405,7 @@ class ServerConnection:
     async def _list_all(self, link: ServerSession, following: ChangeSubscription) -> None:
         """List what the server offers. Only its tools hold it up; what is late is listed later."""
         # Twice as much is redacted as is kept, so that no secret is cut in two and missed.
-        said = self._deps.redact((link.session.instructions or "")[: 2 * bounds.MAX_INSTRUCTIONS])
+        said = self._redact((link.session.instructions or "")[: 2 * bounds.MAX_INSTRUCTIONS])
         fresh = Listing(instructions=said[: bounds.MAX_INSTRUCTIONS] or None)
         offered = [k for k in listings.KINDS if k in _capabilities(link) and self._wants(k)]
         fetched: dict[str, dict[str, listings.Listed]] = {}
@@ -499,7 +462,7 @@ class ServerConnection:
             self.lists_privately |= page.get("cacheScope") == "private"
             return page
 
-        return await listings.fetch(ask, kind, self._deps.redact)
+        return await listings.fetch(ask, kind, self._redact)
 
     def _wants(self, kind: str) -> bool:
         return {"resources": self.config.resources, "prompts": self.config.prompts}.get(kind, True)
@@ -514,19 +477,12 @@ class ServerConnection:
             for tool in listing.tools
             if tool.execution is not None
             and tool.execution.task_support in ("optional", "required")
-            and link.era is Era.LEGACY
+            and link.stamp.era is Era.LEGACY
             and takes_tasks(_offered(link))
         )
         link.stamp.learn({tool.name: tool.input_schema for tool in listing.tools})
         self._deps.emit(ServerChanged(self.name, self._life.state, "listing"))
-        _tell(self.on_listing, self)
-
-    def _resource_updated(self, uri: str) -> None:
-        for callback in self.on_resource_updated:
-            try:
-                callback(self, uri)
-            except Exception:
-                logger.exception("MCP server '%s': an update could not be handed on", self.name)
+        self.on_listing()
 
     def _opening(self, following: ChangeSubscription) -> ConnectParams:
         deps = self._deps
@@ -534,29 +490,13 @@ class ServerConnection:
         return ConnectParams(
             name=self.name,
             config=self.config,
-            environ=deps.environ,
-            resolve_secrets=deps.resolve_secrets,
-            redact=deps.redact,
-            keeper=deps.keeper,
-            grace=deps.grace,
+            deps=deps,
             answers=Answers(self.name, deps.roots, sampling, deps.on_elicitation),
-            incoming=Incoming(self.name, following, deps.redact, deps.line_redactor(), deps.clock),
-            memory=EraMemory(deps.cache, identity(self.config)),
+            incoming=Incoming(self.name, following, deps.redactor, deps.clock),
+            memory=self._memory,
             stderr=self._stderr,
-            confine=lambda config, program: deps.confine(config, program, self.name, deps.roots),
-            auth=deps.auth,
             on_asked=self.asked.set,
         )
-
-
-def _tell(
-    callbacks: "list[Callable[[ServerConnection], None]]", connection: ServerConnection
-) -> None:
-    for callback in callbacks:
-        try:
-            callback(connection)
-        except Exception:
-            logger.exception("MCP server '%s': a change could not be handed on", connection.name)
 
 
 def _capabilities(link: ServerSession | None) -> frozenset[str]:

@@ -25,8 +25,7 @@ from openclaw.mcp_client.bridge.resources import (
     resolve,
     wanted,
 )
-from openclaw.mcp_client.catalog.cache import CatalogCache
-from openclaw.mcp_client.catalog.pin_store import Pinning
+from openclaw.mcp_client.catalog.pin_store import Pinning, PinStore
 from openclaw.mcp_client.catalog.pins import Crossing
 from openclaw.mcp_client.catalog.tools import (
     PreparedTool,
@@ -36,10 +35,12 @@ from openclaw.mcp_client.catalog.tools import (
     suspicion,
 )
 from openclaw.mcp_client.errors import CallFailed, InvalidResult
-from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
+from openclaw.mcp_client.lifecycle.connection import ServerConnection
 from openclaw.mcp_client.lifecycle.state import UNAVAILABLE, ServerState
+from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.session.elicitation import Asking, decline
 from openclaw.mcp_client.session.jsonrpc import Listing, RawResult, ServerSnapshot
+from openclaw.mcp_client.session.listing import CatalogCache
 
 if TYPE_CHECKING:
     from mcp_types import Resource
@@ -225,12 +226,13 @@ class ManagedServer:
         deps: ConnectionDeps,
         *,
         cache: CatalogCache | None,
-        on_change: Callable[["ManagedServer"], None],
+        pins: PinStore | None,
+        on_change: Callable[[], None],
     ) -> None:
         self.key = key
         self.name = name
         self.config = config
-        self.asking = Asking(deps.on_elicitation or decline, deps.redact, deps.holds_secret)
+        self.asking = Asking(deps.on_elicitation or decline, deps.redactor)
         if deps.on_elicitation is not None:
             deps = replace(deps, on_elicitation=self.asking)
         self.connection = ServerConnection(name, config, deps)
@@ -239,14 +241,14 @@ class ManagedServer:
         self.holders: set[object] = set()
         self.prepared = PreparedTools()
         self.listing = Listing()
-        self.pinning = Pinning(name, config, deps.pins, deps.redact)
+        self.pinning = Pinning(name, config, pins, deps.redactor.redact)
         self.instructions_suspicious = False
         self.suspicions: tuple[Suspicion, ...] = ()
         self.tools_known = anyio.Event()
         self.resources_known = anyio.Event()
         self.skills: tuple[ServedSkill, ...] = ()
         self._read: dict[str, ResolvedResource] = {}
-        self._redact = deps.redact
+        self._redact = deps.redactor.redact
         self._emit: Emit = deps.emit
         self._cache = cache
         self._on_change = on_change
@@ -255,9 +257,9 @@ class ManagedServer:
         self._stale_uris: set[str] = set()
         self._all_stale = False
         self._patience_ends: float | None = None
-        self.connection.on_listing.append(self._on_listing)
-        self.connection.on_state.append(self._on_state)
-        self.connection.on_resource_updated.append(self._on_resource_updated)
+        self.connection.on_listing = self._listed.set
+        self.connection.on_state = self._on_state
+        self.connection.on_resource_updated = self._on_resource_updated
 
     @property
     def resources(self) -> tuple[ResolvedResource, ...]:
@@ -286,17 +288,14 @@ class ManagedServer:
     def stop(self) -> None:
         self.connection.stop()
 
-    def _on_listing(self, _: ServerConnection) -> None:
-        self._listed.set()
-
-    def _on_state(self, connection: ServerConnection) -> None:
-        was_gone, self.state = self.gone, connection.snapshot.state
+    def _on_state(self) -> None:
+        was_gone, self.state = self.gone, self.connection.state
         if self.state not in (*_UNDECIDED, ServerState.READY):
             self.tools_known.set()
             self.resources_known.set()
-            connection.asked.set()
+            self.connection.asked.set()
         if self.gone is not was_gone:
-            self._on_change(self)
+            self._on_change()
 
     @property
     def gone(self) -> bool:
@@ -308,7 +307,7 @@ class ManagedServer:
         """Whether tools are offered, also while the server is away and expected back."""
         return bool(self.prepared.tools) and not self.gone
 
-    def _on_resource_updated(self, _: ServerConnection, uri: str) -> None:
+    def _on_resource_updated(self, uri: str) -> None:
         if uri in self._read:
             self._stale_uris.add(uri)
             self._stale.set()
@@ -359,12 +358,12 @@ class ManagedServer:
             self._suspect(seen)
         await self.pinning.check(listing)
         self.tools_known.set()
-        self._on_change(self)
+        self._on_change()
 
     async def recheck_pins(self) -> None:
         """Give free what somebody has accepted meanwhile."""
         if await self.pinning.recheck():
-            self._on_change(self)
+            self._on_change()
 
     def _suspect(self, seen: Suspicion) -> None:
         """Say that detection fired, and never what it fired on."""
@@ -406,7 +405,7 @@ class ManagedServer:
         if everything and chosen:
             await self.connection.subscribe([resource.uri for resource in chosen])
         self.resources_known.set()
-        self._on_change(self)
+        self._on_change()
 
     @property
     def ordinary_resources(self) -> "list[Resource]":

@@ -71,7 +71,7 @@ class McpManager:
 
     def __init__(self, agents: Mapping[str, AgentServers], deps: ManagerDeps) -> None:
         self._deps = deps
-        self._places = ServerRegistry(agents, deps.connection, self._start)
+        self._places = ServerRegistry(agents, deps, self._start)
         self._views: dict[tuple[str, str], _Views] = {}
         self._crossings = CrossingWatch()
         self._group: anyio.abc.TaskGroup | None = None
@@ -185,7 +185,7 @@ class McpManager:
         return build_resource_context(shown, known.resource_budget)
 
     def instructions(self, agent: str, session: str | None = None) -> str:
-        redact = self._deps.connection.redact
+        redact = self._deps.connection.redactor.redact
         places = sorted(self._places.of(agent, session).items())
         return redact(
             instructions_block(
@@ -219,7 +219,7 @@ class McpManager:
         except CallFailed as failure:
             logger.debug("MCP server '%s' suggests nothing: %s", begun.server, failure)
             return ()
-        redact = self._deps.connection.redact
+        redact = self._deps.connection.redactor.redact
         return tuple(
             one for one in values if one.isprintable() and len(one) <= 500 and redact(one) == one
         )

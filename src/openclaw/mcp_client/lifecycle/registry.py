@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from openclaw.config.paths import expand
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import ToolResult
-from openclaw.mcp_client.catalog.cache import CatalogCache
+from openclaw.mcp_client.catalog.pin_store import PinStore
 from openclaw.mcp_client.catalog.tools import safe_name
-from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
 from openclaw.mcp_client.lifecycle.managed_server import ManagedServer, fingerprint
+from openclaw.mcp_client.session.connect import ConnectionDeps
+from openclaw.mcp_client.session.listing import CatalogCache
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
@@ -43,10 +44,12 @@ class AgentServers:
 class ManagerDeps:
     """What the manager needs of its host; `clean` takes the secrets out of prompts.
 
-    `traceparent` is given a session and the id of a call in it.
+    `pins` is where tools' declarations are compared; without it they are not. `traceparent` is given
+    a session and the id of a call in it.
     """
 
     connection: ConnectionDeps
+    pins: PinStore | None = None
     clean: Callable[[ToolResult], ToolResult] = lambda result: result
     traceparent: Callable[[str, str], str | None] = lambda session, call_id: None
 
@@ -104,16 +107,14 @@ class ServerRegistry:
     def __init__(
         self,
         agents: Mapping[str, AgentServers],
-        connection: ConnectionDeps,
+        deps: ManagerDeps,
         start: Callable[[ManagedServer], None],
     ) -> None:
         self._agents = dict(agents)
-        self._connection = connection
+        self._connection, self._pins = deps.connection, deps.pins
         self._start = start
-        cache = connection.cache
-        self._cache = (
-            CatalogCache(cache / "catalog", connection.redact) if cache is not None else None
-        )
+        cache, redact = deps.connection.cache, deps.connection.redactor.redact
+        self._cache = CatalogCache(cache / "catalog", redact) if cache is not None else None
         self._units: dict[str, ManagedServer] = {}
         self._places: dict[User, dict[str, Place]] = {}
         self._added: dict[str, dict[str, McpServerConfig]] = {}
@@ -224,7 +225,15 @@ class ServerRegistry:
         self, key: str, name: str, config: "McpServerConfig", roots: tuple[Path, ...]
     ) -> ManagedServer:
         deps = replace(self._connection, roots=roots)
-        unit = ManagedServer(key, name, config, deps, cache=self._cache, on_change=self._changed)
+        unit = ManagedServer(
+            key,
+            name,
+            config,
+            deps,
+            cache=self._cache,
+            pins=self._pins,
+            on_change=self._changed,
+        )
         self._units[key] = unit
         self._start(unit)
         return unit
@@ -248,5 +257,5 @@ class ServerRegistry:
             self._leaving.discard(unit)
             unit.stop()
 
-    def _changed(self, _: ManagedServer) -> None:
+    def _changed(self) -> None:
         self.version += 1

@@ -2,21 +2,24 @@
 
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
 from openclaw.config.paths import expand
+from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import OperatorFacing
+from openclaw.core.events import Emit, discard
 from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.session.dispatcher import InterceptingDispatcher, PipeDispatcher
-from openclaw.mcp_client.session.negotiation import Era, EraMemory, greet
-from openclaw.mcp_client.session.notifications import Answers, Incoming
+from openclaw.mcp_client.session.negotiation import EraMemory, greet
+from openclaw.mcp_client.session.notifications import Answers, AskHost, Incoming
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
 from openclaw.mcp_client.transport.child_pipe import EXIT_AFTER_EOF, ChildPipe
 from openclaw.mcp_client.transport.child_process import (
@@ -29,6 +32,7 @@ from openclaw.mcp_client.transport.child_process import (
     spawn,
 )
 from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
@@ -43,21 +47,49 @@ _importing = threading.Lock()
 ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionDeps:
+    """What a connection needs of its host.
+
+    `keeper` is one for all connections of a host, and closed after them; `grace` is what an ending
+    server is given. `cache` is the directory where a server's protocol era is remembered; without
+    it nothing is. `on_sampling` and `on_elicitation` take the server's name and the request's params
+    and give back the result's object; without them the requests are refused and declined. `confine`
+    may put a sandbox around a program, given the server's name and its roots. `auth` gives the HTTP
+    authentication of a server that is configured with one; without it such a server needs a login
+    that nobody can give.
+    """
+
+    resolve_secrets: ResolveSecrets
+    environ: Mapping[str, str]
+    keeper: OrphanReaper = field(default_factory=OrphanReaper)
+    grace: Grace = field(default_factory=Grace)
+    redactor: Redactor = field(default_factory=Redactor)
+    clock: Clock = field(default_factory=SystemClock)
+    cache: Path | None = None
+    roots: Sequence[Path] = ()
+    emit: Emit = discard
+    on_sampling: AskHost | None = None
+    on_elicitation: AskHost | None = None
+    confine: "Callable[[McpServerConfig, Program, str, Sequence[Path]], Program]" = (
+        lambda config, program, name, roots: program
+    )
+    auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
+
+    async def reveal(self, values: Mapping[str, str]) -> dict[str, str]:
+        """The values with their references to secrets resolved, in clear."""
+        return {k: secret.reveal() for k, secret in (await self.resolve_secrets(values)).items()}
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectParams:
     name: str
     config: "McpServerConfig"
-    environ: Mapping[str, str]
-    resolve_secrets: ResolveSecrets
-    redact: Callable[[str], str]
-    keeper: OrphanReaper
-    grace: Grace
+    deps: ConnectionDeps
     answers: Answers
     incoming: Incoming
     memory: EraMemory
     stderr: StderrTail
-    confine: "Callable[[McpServerConfig, Program], Program]"
-    auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
     on_asked: Callable[[], None] = lambda: None
     """Called when all is loaded and the server has the word."""
 
@@ -88,21 +120,16 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
             stderr=opening.stderr,
         )
 
-    dispatcher = PipeDispatcher(pipe_for, opening.name)
-    dispatcher.redact = opening.redact
+    dispatcher = PipeDispatcher(pipe_for, opening.name, opening.deps.redactor.redact)
     try:
         await load("mcp.client.session")
         over = anyio.Event()
         hooked = InterceptingDispatcher(dispatcher, opening.incoming, opening.answers, over)
         async with opening.answers.session(hooked) as session:
-            era = await _greet(opening, session, dispatcher, over)
-            version = session.protocol_version or ""
-            stamp = RequestMetadata(version, era, opening.answers.capabilities(), http=False)
             yield ServerSession(
                 caller=dispatcher,
                 session=session,
-                stamp=stamp,
-                era=era,
+                stamp=await _greet(opening, session, dispatcher, over),
                 ended=over,
                 is_gone=lambda: dispatcher.end_reason is not None,
                 why_ended=lambda: dispatcher.end_reason or "it ended",
@@ -122,20 +149,32 @@ async def _start(program: Program, opening: ConnectParams) -> RunningChild:
         from openclaw.mcp_client.transport import windows
 
         process, job = await anyio.to_thread.run_sync(windows.start, program, popen)
-        return windows.WindowsChild(process, job, opening.grace)
-    return await spawn(program, opening.keeper, opening.grace)
+        return windows.WindowsChild(process, job, opening.deps.grace)
+    return await spawn(program, opening.deps.keeper, opening.deps.grace)
 
 
-async def _greet(
-    opening: ConnectParams, session: "ClientSession", dispatcher: PipeDispatcher, over: anyio.Event
-) -> Era:
+async def shake_hands(
+    opening: ConnectParams,
+    session: "ClientSession",
+    turned_away: Callable[[], bool] | None = None,
+) -> RequestMetadata:
+    """Greet the server within the configured time; how to talk to it from then on."""
     seconds = opening.config.timeout / 1000
     opening.on_asked()
     try:
         with anyio.fail_after(seconds):
-            return await greet(session, opening.memory)
+            era = await greet(session, opening.memory, turned_away)
     except TimeoutError:
         raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
+    offered, http = opening.answers.capabilities(), turned_away is not None
+    return RequestMetadata(session.protocol_version or "", era, offered, http=http)
+
+
+async def _greet(
+    opening: ConnectParams, session: "ClientSession", dispatcher: PipeDispatcher, over: anyio.Event
+) -> RequestMetadata:
+    try:
+        return await shake_hands(opening, session)
     except Exception:
         if dispatcher.input_closed:  # it is leaving: why, its exit says
             with anyio.move_on_after(2 * EXIT_AFTER_EOF):
@@ -146,15 +185,14 @@ async def _greet(
 
 
 async def _program(opening: ConnectParams, *, windows: bool = sys.platform == "win32") -> Program:
-    config = opening.config
+    config, deps = opening.config, opening.deps
     if config.command is None:
         raise OperatorFacing("a stdio server needs a `command`")
-    secrets = await opening.resolve_secrets({k: str(v) for k, v in config.env.items()})
-    own = {name: secret.reveal() for name, secret in secrets.items()}
-    environment = child_environment(opening.environ, own, config.inherit_env, windows=windows)
+    own = await deps.reveal({k: str(v) for k, v in config.env.items()})
+    environment = child_environment(deps.environ, own, config.inherit_env, windows=windows)
     command = config.command
     if command.startswith("~"):
-        command = str(expand(command, opening.environ))
+        command = str(expand(command, deps.environ))
     if windows:
         from openclaw.mcp_client.transport.windows import find_program
 
@@ -163,22 +201,16 @@ async def _program(opening: ConnectParams, *, windows: bool = sys.platform == "w
         command=command,
         arguments=await _arguments(opening),
         environment=environment,
-        directory=None if config.cwd is None else expand(config.cwd, opening.environ),
+        directory=None if config.cwd is None else expand(config.cwd, deps.environ),
     )
     # Looking at the machine and its files takes a moment.
-    return await anyio.to_thread.run_sync(opening.confine, config, program)
+    return await anyio.to_thread.run_sync(deps.confine, config, program, opening.name, deps.roots)
 
 
 async def _arguments(opening: ConnectParams) -> tuple[str, ...]:
-    words = opening.config.args
-    named = {f"args[{at}]": word for at, word in enumerate(words) if has_reference(word)}
-    if not named:
-        return tuple(words)
-    resolved = await opening.resolve_secrets(named)
-    return tuple(
-        resolved[f"args[{at}]"].reveal() if f"args[{at}]" in named else word
-        for at, word in enumerate(words)
-    )
+    words = {f"args[{at}]": word for at, word in enumerate(opening.config.args)}
+    referring = {name: word for name, word in words.items() if has_reference(word)}
+    return tuple({**words, **await opening.deps.reveal(referring)}.values())
 
 
 async def load(module: str) -> None:

@@ -107,8 +107,13 @@ _ID_TYPES = (int, str)
 class PipeDispatcher:
     """Correlates requests and answers. `call` raises `CallFailed`; the SDK's methods `MCPError`."""
 
-    def __init__(self, pipe_for: Callable[["PipeDispatcher"], ChildPipe], server: str) -> None:
-        self._server = server
+    def __init__(
+        self,
+        pipe_for: Callable[["PipeDispatcher"], ChildPipe],
+        server: str,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        self._server, self._redact = server, redact
         self._loop = get_running_loop()
         self._ids = count(1)
         self._pending = PendingTable()
@@ -123,7 +128,6 @@ class PipeDispatcher:
         self._noise = bounds.RateLimit(bounds.LOG_LINES_PER_SECOND, bounds.LOG_BURST)
         self._warned_at: float | None = None
         self._intercept: OnNotifyIntercept | None = None
-        self.redact: Callable[[str], str] = str
         self.end_reason: str | None = None
         self.input_closed = False
         self._too_long: TooLong | None = None
@@ -190,11 +194,7 @@ class PipeDispatcher:
 
     def _tell_cancelled(self, key: int | str, reason: str) -> None:
         params = {"requestId": key, "reason": reason}
-        self._pipe.answer(
-            jsonrpc.encode(
-                {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-            )
-        )
+        self._answer(method="notifications/cancelled", params=params)
 
     # What the SDK's session calls.
 
@@ -218,10 +218,11 @@ class PipeDispatcher:
         self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
     ) -> None:
         """Send a notification; where the server is gone, nothing happens."""
-        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            message["params"] = params
-        self._pipe.answer(jsonrpc.encode(message))
+        self._answer(method=method, **({} if params is None else {"params": params}))
+
+    def _answer(self, **message: Any) -> None:
+        """Send what nobody waits for."""
+        self._pipe.answer(jsonrpc.encode({"jsonrpc": "2.0", **message}))
 
     async def run(
         self,
@@ -408,7 +409,7 @@ class PipeDispatcher:
         params = cast("dict[str, Any]", params) if type(params) is dict else None
         try:
             result = await on_request(PipeContext(self, key), message["method"], params)
-            self._pipe.answer(jsonrpc.encode({"jsonrpc": "2.0", "id": key, "result": result}))
+            self._answer(id=key, result=result)
         except MCPError as error:
             self._reply_error(key, error.code, error.message)
         except Exception:  # one bad request must not end the connection
@@ -416,8 +417,7 @@ class PipeDispatcher:
             self._reply_error(key, jsonrpc.INTERNAL, "the request could not be handled")
 
     def _reply_error(self, key: Any, code: int, text: str) -> None:
-        error = {"code": code, "message": text}
-        self._pipe.answer(jsonrpc.encode({"jsonrpc": "2.0", "id": key, "error": error}))
+        self._answer(id=key, error={"code": code, "message": text})
 
     def _cancel_serving(self, key: Any) -> None:
         scope = self._serving.get(key) if type(key) is int or type(key) is str else None
@@ -430,7 +430,7 @@ class PipeDispatcher:
             pending.refuse(jsonrpc.unreadable(problem))
             return
         if line.strip() and self._noise.allows(self._loop.time()):
-            text = bounds.printable(self.redact(line[:65536].decode("utf-8", "replace")), 500)
+            text = bounds.printable(self._redact(line[:65536].decode("utf-8", "replace")), 500)
             logger.warning("MCP server '%s' wrote to its output: %s", self._server, text)
 
     def _fail_pending(self) -> None:
@@ -444,26 +444,12 @@ class PipeContext:
     message_metadata = None
 
     def __init__(self, dispatcher: "PipeDispatcher", request_id: int | str) -> None:
-        self._dispatcher = dispatcher
-        self.request_id = request_id
-        self.cancel_requested = anyio.Event()
-
-    @property
-    def transport(self) -> "TransportContext":
-        """A pipe, which takes requests either way."""
         from mcp.shared.transport_context import TransportContext
 
-        return TransportContext(kind="stdio", can_send_request=True)
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
-    ) -> dict[str, Any]:
-        return await self._dispatcher.send_raw_request(method, params, opts)
-
-    async def notify(
-        self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
-    ) -> None:
-        await self._dispatcher.notify(method, params, opts)
+        self.transport = TransportContext(kind="stdio", can_send_request=True)
+        self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
+        self.request_id = request_id
+        self.cancel_requested = anyio.Event()
 
     async def progress(
         self, progress: float, total: float | None = None, message: str | None = None

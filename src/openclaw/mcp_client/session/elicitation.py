@@ -22,7 +22,7 @@ import orjson
 from openclaw.content.labels import sanitise_label, sanitise_schema
 from openclaw.content.sanitise import holds_orders
 from openclaw.core.tools import Elicit, JsonObject
-from openclaw.secrets.redactor import redacted_tree
+from openclaw.secrets.redactor import Redactor, redacted_tree
 
 logger = logging.getLogger(__name__)
 
@@ -48,15 +48,9 @@ _asker: ContextVar[Elicit | None] = ContextVar("openclaw_asker", default=None)
 class Asking:
     """Takes the questions of one server; `otherwise` those that belong to no call."""
 
-    def __init__(
-        self,
-        otherwise: Elicit,
-        redact: Callable[[str], str] = str,
-        holds_secret: Callable[[str], bool] = lambda text: False,
-    ) -> None:
+    def __init__(self, otherwise: Elicit, redactor: Redactor | None = None) -> None:
         self._otherwise = otherwise
-        self._redact = redact
-        self._holds_secret = holds_secret
+        self._redactor = redactor or Redactor()
         self._calls: dict[object, Elicit] = {}
 
     @contextmanager
@@ -73,7 +67,7 @@ class Asking:
 
     async def __call__(self, server: str, params: JsonObject) -> JsonObject:
         try:
-            question = shown(params, self._redact, self._holds_secret)
+            question = shown(params, self._redactor)
         except (TypeError, ValueError) as error:
             logger.warning("MCP server '%s' asks something that cannot be shown: %s", server, error)
             return _DECLINE
@@ -90,40 +84,36 @@ class Asking:
         return askers.pop() if askers else self._otherwise
 
 
-def shown(
-    params: JsonObject,
-    redact: Callable[[str], str],
-    holds_secret: Callable[[str], bool] = lambda text: False,
-) -> JsonObject:
+def shown(params: JsonObject, redactor: Redactor) -> JsonObject:
     """A server's question as a person may see it. Raises ValueError where there is no such form.
 
     What the protocol does not name is left out: nobody would look at it before a client does.
     """
     question: dict[str, Any] = {}
     if "message" in params:
-        message = redact(str(params["message"] or "")[: 4 * MAX_QUESTION])
+        message = redactor.redact(str(params["message"] or "")[: 4 * MAX_QUESTION])
         question["message"] = sanitise_label(message, MAX_QUESTION)
     if params.get("requestedSchema") is not None:
-        question["requestedSchema"] = _shown_schema(params["requestedSchema"], redact)
+        question["requestedSchema"] = _shown_schema(params["requestedSchema"], redactor.redact)
     if params.get("mode") is not None:
         if params["mode"] not in _MODES:
             raise ValueError("it asks in an unknown way")
         question["mode"] = params["mode"]
     for key, limit in (("url", MAX_ADDRESS), ("elicitationId", MAX_ID)):
         if params.get(key) is not None:
-            question[key] = _unchanged(key, params[key], limit, holds_secret)
+            question[key] = _unchanged(key, params[key], limit, redactor)
     if "url" in question:
         _check_address(question["url"])
     return question
 
 
-def _unchanged(key: str, text: object, limit: int, holds_secret: Callable[[str], bool]) -> str:
+def _unchanged(key: str, text: object, limit: int, redactor: Redactor) -> str:
     """What means nothing any more once a character of it is replaced."""
     if not isinstance(text, str) or len(text) > limit:
         raise ValueError(f"its {key} is not text, or too long")
     if not text.isprintable() or holds_orders(text):
         raise ValueError(f"its {key} has hidden characters or markers in it")
-    if holds_secret(text):
+    if redactor.holds(text):
         raise ValueError(f"its {key} has a secret in it")
     return text
 

@@ -31,7 +31,7 @@ from openclaw.mcp_client.errors import (
     first_cause,
     worded,
 )
-from openclaw.mcp_client.session.connect import ConnectParams
+from openclaw.mcp_client.session.connect import ConnectParams, shake_hands
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION, InterceptingDispatcher
 from openclaw.mcp_client.session.http_client import (
     PARSE_ERROR,
@@ -42,12 +42,10 @@ from openclaw.mcp_client.session.http_client import (
     recorded,
 )
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
-from openclaw.mcp_client.session.negotiation import greet
-from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
+from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
-    from mcp.client.session import ClientSession
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.transport_context import TransportContext
 
@@ -312,16 +310,14 @@ async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     url = opening.config.url
     if url is None:
         raise OperatorFacing("a remote server needs a `url`")
-    secrets = await opening.resolve_secrets(
-        {name: str(value) for name, value in opening.config.headers.items()}
-    )
-    headers = {name: secret.reveal() for name, secret in secrets.items()}
+    config, deps = opening.config, opening.deps
+    headers = await deps.reveal({name: str(value) for name, value in config.headers.items()})
     if has_reference(url):
-        url = (await opening.resolve_secrets({"url": url}))["url"].reveal()
-    watch = Watch(opening.config.max_message_bytes)
+        url = (await deps.reveal({"url": url}))["url"]
+    watch = Watch(config.max_message_bytes)
     auth = None
-    if opening.config.auth is not None and opening.auth is not None:
-        auth = await opening.auth(opening.config)
+    if config.auth is not None and deps.auth is not None:
+        auth = await deps.auth(config)
         watch.remedy = f"run: openclaw mcp login {opening.name}"
     dial = _Dial(url, headers, watch, auth)
     opening.on_asked()
@@ -356,11 +352,15 @@ async def _open(
     opening: ConnectParams, dial: _Dial, transport: str
 ) -> AsyncGenerator[ServerSession]:
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(_client(opening, dial))
+        seconds, limit = opening.config.timeout / 1000, opening.config.max_message_bytes
+        # Every call has its own deadline, and a stream of events may be silent as long as it likes.
+        timeout = httpx2.Timeout(seconds, read=None)
+        client = await stack.enter_async_context(
+            RemoteClient(dial.watch, headers=dial.headers, auth=dial.auth, timeout=timeout)
+        )
         stack.push_async_callback(_end_session, client, dial)
-        limit = opening.config.max_message_bytes
         streams = await stack.enter_async_context(
-            sse_streams(client, dial.url, limit, opening.config.timeout / 1000)
+            sse_streams(client, dial.url, limit, seconds)
             if transport == "sse"
             else streamable_http_client(
                 dial.url,
@@ -375,35 +375,15 @@ async def _open(
             dispatcher, opening.incoming, opening.answers, caller.lost, caller.serving
         )
         session = await stack.enter_async_context(opening.answers.session(hooked))
-        yield await _greeted(opening, session, caller, transport)
-
-
-async def _greeted(
-    opening: ConnectParams, session: "ClientSession", caller: StreamCaller, transport: str
-) -> ServerSession:
-    seconds = opening.config.timeout / 1000
-    try:
-        with anyio.fail_after(seconds):
-            era = await greet(session, opening.memory, caller.turned_away)
-    except TimeoutError:
-        raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
-    version = session.protocol_version or ""
-    return ServerSession(
-        caller=caller,
-        session=session,
-        stamp=RequestMetadata(version, era, opening.answers.capabilities(), http=True),
-        era=era,
-        ended=caller.lost,
-        is_gone=caller.lost.is_set,
-        why_ended=caller.why_lost,
-        transport=transport,
-    )
-
-
-def _client(opening: ConnectParams, dial: _Dial) -> RemoteClient:
-    # Every call has its own deadline, and a stream of events may be silent for as long as it likes.
-    timeout = httpx2.Timeout(opening.config.timeout / 1000, read=None)
-    return RemoteClient(dial.watch, headers=dial.headers, auth=dial.auth, timeout=timeout)
+        yield ServerSession(
+            caller=caller,
+            session=session,
+            stamp=await shake_hands(opening, session, caller.turned_away),
+            ended=caller.lost,
+            is_gone=caller.lost.is_set,
+            why_ended=caller.why_lost,
+            transport=transport,
+        )
 
 
 async def _end_session(client: RemoteClient, dial: _Dial) -> None:

@@ -1,18 +1,24 @@
 """Asking a server what it offers: every page, within bounds; a bad entry costs that entry alone."""
 
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio.to_thread
 import orjson
 from pydantic import ValidationError
 
+from openclaw.config.files import write_atomically
+from openclaw.config.paths import private_directory
+from openclaw.core.errors import OpenClawError
 from openclaw.core.tools import json_list, json_object
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import InvalidResult, RemoteError
 from openclaw.mcp_client.session.jsonrpc import Listing, RawResult
+from openclaw.secrets.redactor import redacted_tree
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -31,15 +37,26 @@ class _Catalogue:
     key: str
     limit: int
     asked_by: str  # the field by which one is asked for
+    type: str
+
+    @property
+    def model(self) -> "type[BaseModel]":
+        import mcp_types
+
+        return getattr(mcp_types, self.type)
 
 
 _CATALOGUES = {
-    "tools": _Catalogue("tools/list", "tools", bounds.MAX_TOOLS, "name"),
-    "resources": _Catalogue("resources/list", "resources", bounds.MAX_RESOURCES, "uri"),
+    "tools": _Catalogue("tools/list", "tools", bounds.MAX_TOOLS, "name", "Tool"),
+    "resources": _Catalogue("resources/list", "resources", bounds.MAX_RESOURCES, "uri", "Resource"),
     "resource_templates": _Catalogue(
-        "resources/templates/list", "resourceTemplates", bounds.MAX_RESOURCES, "uriTemplate"
+        "resources/templates/list",
+        "resourceTemplates",
+        bounds.MAX_RESOURCES,
+        "uriTemplate",
+        "ResourceTemplate",
     ),
-    "prompts": _Catalogue("prompts/list", "prompts", bounds.MAX_PROMPTS, "name"),
+    "prompts": _Catalogue("prompts/list", "prompts", bounds.MAX_PROMPTS, "name", "Prompt"),
 }
 
 
@@ -61,7 +78,7 @@ async def fetch(ask: Ask, kind: str, redact: Redact = str) -> dict[str, Listed]:
     `redact` takes secrets out of all that is declared.
     """
     names = ("resources", "resource_templates") if kind == "resources" else (kind,)
-    return {name: await _fetch_one(ask, _CATALOGUES[name], _model(name), redact) for name in names}
+    return {name: await _fetch_one(ask, _CATALOGUES[name], redact) for name in names}
 
 
 def merged(old: Listing, parts: dict[str, Listed]) -> Listing:
@@ -95,21 +112,7 @@ def without(listing: Listing, refuses: Callable[[Any], str | None]) -> Listing:
     )
 
 
-def _model(name: str) -> "type[BaseModel]":
-    import mcp_types
-
-    models: dict[str, type[BaseModel]] = {
-        "tools": mcp_types.Tool,
-        "resources": mcp_types.Resource,
-        "resource_templates": mcp_types.ResourceTemplate,
-        "prompts": mcp_types.Prompt,
-    }
-    return models[name]
-
-
-async def _fetch_one(
-    ask: Ask, catalogue: _Catalogue, model: "type[BaseModel]", redact: Redact
-) -> Listed:
+async def _fetch_one(ask: Ask, catalogue: _Catalogue, redact: Redact) -> Listed:
     listed = Listed()
     cursor: str | None = None
     seen: set[str] = set()
@@ -123,7 +126,7 @@ async def _fetch_one(
             return listed
         # In a thread, since a long page takes a while.
         entries = page.get(catalogue.key)
-        await anyio.to_thread.run_sync(_absorb, entries, listed, catalogue, model, redact)
+        await anyio.to_thread.run_sync(_absorb, entries, listed, catalogue, redact)
         cursor = _next_cursor(page, seen)
         if cursor is None:
             return listed
@@ -141,10 +144,8 @@ def _next_cursor(page: RawResult, seen: set[str]) -> str | None:
     return cursor
 
 
-def _absorb(
-    raw: Any, listed: Listed, catalogue: _Catalogue, model: "type[BaseModel]", redact: Redact
-) -> None:
-    entries = json_list(raw)
+def _absorb(raw: Any, listed: Listed, catalogue: _Catalogue, redact: Redact) -> None:
+    entries, model = json_list(raw), catalogue.model
     room = catalogue.limit - len(listed.entries)
     for entry in entries[:room]:
         reason = _refused(entry) or _tells(entry, catalogue.asked_by, redact)
@@ -185,22 +186,9 @@ def _tells(entry: dict[str, Any], asked_by: str, redact: Redact) -> str | None:
 
 def _without_secrets(entry: dict[str, Any], redact: Redact) -> dict[str, Any]:
     written = orjson.dumps(entry).decode()
-    return entry if redact(written) == written else _redacted(entry, redact)
-
-
-def _redacted(value: Any, redact: Redact) -> Any:
-    """Text by text, so that what is replaced cannot take the form of the whole with it.
-
-    The depth is bounded: it was written as JSON.
-    """
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, dict):
-        fields = cast("dict[str, Any]", value)
-        return {redact(key): _redacted(part, redact) for key, part in fields.items()}
-    if isinstance(value, list):
-        return [_redacted(part, redact) for part in cast("list[Any]", value)]
-    return value
+    if redact(written) == written:
+        return entry
+    return cast("dict[str, Any]", redacted_tree(entry, redact))
 
 
 def _name(entry: Any, redact: Redact) -> str:
@@ -218,3 +206,55 @@ def are_objects(value: Any) -> bool:
 def are_blocks(value: Any) -> bool:
     """Whether this is a list of content blocks, which all have a type."""
     return are_objects(value) and all(type(block.get("type")) is str for block in value)
+
+
+_FORMAT = 1
+_MAX_BYTES = 16 * 1024 * 1024
+
+
+class CatalogCache:
+    """What lazy servers offered when they last ran: one file for each server and configuration.
+
+    Losing one costs a start, nothing else. `redact` takes out secrets that a server put into it.
+    """
+
+    def __init__(self, directory: Path, redact: Redact = str) -> None:
+        self._directory, self._redact = directory, redact
+
+    def _path(self, fingerprint: str) -> Path:
+        return self._directory / f"{fingerprint}.json"
+
+    def load(self, fingerprint: str) -> Listing | None:
+        path = self._path(fingerprint)
+        try:
+            if path.stat().st_size > _MAX_BYTES:
+                return None
+            return _restored(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            logger.info("the tool catalogue %s is not used: %s", path.name, type(error).__name__)
+            return None
+
+    def store(self, fingerprint: str, listing: Listing) -> None:
+        stored: dict[str, Any] = {"format": _FORMAT, "instructions": listing.instructions}
+        for name, catalogue in _CATALOGUES.items():
+            entries: tuple[BaseModel, ...] = getattr(listing, name)
+            stored[catalogue.key] = [
+                one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in entries
+            ]
+        try:
+            private_directory(self._directory)
+            write_atomically(self._path(fingerprint), self._redact(json.dumps(stored)))
+        except OpenClawError as error:
+            logger.warning("a tool catalogue could not be kept: %s", error.message)
+
+
+def _restored(stored: dict[str, Any]) -> Listing:
+    if stored["format"] != _FORMAT:
+        raise ValueError("another format")
+    entries: dict[str, Any] = {
+        name: tuple(map(catalogue.model.model_validate, stored[catalogue.key]))
+        for name, catalogue in _CATALOGUES.items()
+    }
+    return Listing(**entries, instructions=stored["instructions"])

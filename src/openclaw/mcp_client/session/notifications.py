@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -18,7 +18,8 @@ from openclaw.mcp_client.session.listing import KINDS
 from openclaw.mcp_client.session.negotiation import Era
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.mcp_client.session.tasks import EXTENSION
-from openclaw.mcp_client.transport.child_process import FLUSH_AFTER, LineRedactor
+from openclaw.mcp_client.transport.child_process import FLUSH_AFTER
+from openclaw.secrets.redactor import Redactor, StreamRedactor
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext, ClientSession
@@ -49,16 +50,6 @@ _LEVELS = {
 _INVALID_REQUEST = -32600
 
 
-class Listener(Protocol):
-    """Who wants to know what changed at the server. Called from the event loop; must not block."""
-
-    def list_changed(self, kind: str) -> None:
-        """`tools`, `resources` or `prompts` are not what they were."""
-        ...
-
-    def resource_updated(self, uri: str) -> None: ...
-
-
 class Incoming:
     """Sorts a server's notifications. Its log messages never get further than our own log.
 
@@ -67,15 +58,10 @@ class Incoming:
     """
 
     def __init__(
-        self,
-        server: str,
-        listener: Listener,
-        redact: Callable[[str], str],
-        lines: LineRedactor,
-        clock: Clock,
+        self, server: str, listener: "ChangeSubscription", redactor: Redactor, clock: Clock
     ) -> None:
-        self._server, self._listener = server, listener
-        self._redact, self._lines, self._clock = redact, lines, clock
+        self._server, self._listener, self._clock = server, listener, clock
+        self._redact, self._lines = redactor.redact, StreamRedactor(redactor)
         self._levels: deque[int] = deque()  # of the lines that were not released yet
         self._timer: asyncio.TimerHandle | None = None
         self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
@@ -247,7 +233,7 @@ class ChangeSubscription:
 
     async def run(self, link: ServerSession) -> None:
         async with anyio.create_task_group() as group:
-            if link.era is Era.MODERN:
+            if link.stamp.era is Era.MODERN:
                 group.start_soon(self._listen, link, name="subscriptions/listen")
             failures = 0
             while True:
@@ -271,7 +257,7 @@ class ChangeSubscription:
         for kind in sorted(stale):
             if not await _succeeds(self._refresh(link, kind)):
                 self._stale.add(kind)
-        subscribed = link.era is not Era.LEGACY or await self._subscribe(link)
+        subscribed = link.stamp.era is not Era.LEGACY or await self._subscribe(link)
         for uri in sorted(touched):
             self._updated(uri)
         return not self._stale and subscribed

@@ -21,7 +21,7 @@ class RequestMetadata:
     def __init__(
         self, version: str, era: Era, capabilities: Mapping[str, Any], *, http: bool
     ) -> None:
-        self._version, self._http = version, http
+        self.era, self._version, self._http = era, version, http
         self._modern = era is Era.MODERN
         self._meta = _meta(version, capabilities) if self._modern else {}
         self._parameter_headers: dict[str, Any] = {}
@@ -119,7 +119,6 @@ class ServerSession:
     caller: Caller
     session: "ClientSession"
     stamp: RequestMetadata
-    era: Era
     ended: anyio.Event
     is_gone: Callable[[], bool]
     why_ended: Callable[[], str]

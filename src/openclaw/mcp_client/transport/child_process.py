@@ -13,10 +13,10 @@ import threading
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, Future, get_running_loop
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import anyio
 import anyio.to_thread
@@ -29,6 +29,7 @@ from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.transport import orphans
 from openclaw.mcp_client.transport.child_pipe import ChildPipe, Ends
 from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.secrets.redactor import Redactor, StreamRedactor
 from openclaw.stdio.pipes import WatchedReader, WatchedWriter, enlarge
 
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
@@ -318,32 +319,6 @@ _MAX_LINE = 64 * 1024
 FLUSH_AFTER = 0.2  # seconds of silence after which lines that were held back are logged
 
 
-class LineRedactor(Protocol):
-    """Takes text in any pieces and gives redacted lines; holds back what may be part of a secret."""
-
-    @property
-    def pending(self) -> bool: ...
-
-    def feed(self, text: str) -> list[str]:
-        """Take some text; give the lines that are certain by now."""
-        ...
-
-    def flush(self) -> list[str]: ...
-
-
-class EachLine:
-    pending = False
-
-    def __init__(self, redact: Callable[[str], str]) -> None:
-        self._redact = redact
-
-    def feed(self, text: str) -> list[str]:
-        return [self._redact(line) for line in text.splitlines()]
-
-    def flush(self) -> list[str]:
-        return []
-
-
 class StderrTail:
     """The last lines of a server's standard error.
 
@@ -351,9 +326,9 @@ class StderrTail:
     pieces does not get it into the log.
     """
 
-    def __init__(self, server: str, redactor: Callable[[], LineRedactor], clock: Clock) -> None:
+    def __init__(self, server: str, redactor: Redactor, clock: Clock) -> None:
         self._server, self._redactor, self._clock = server, redactor, clock
-        self._live = redactor()
+        self._live = StreamRedactor(redactor)
         self._lines: deque[bytes] = deque(maxlen=_REMEMBERED_LINES)
         self._partial = b""
         self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
@@ -381,7 +356,7 @@ class StderrTail:
         self._log(self._live.flush())
 
     def tail(self) -> tuple[str, ...]:
-        redactor = self._redactor()
+        redactor = StreamRedactor(self._redactor)
         partial = (self._partial,) if self._partial else ()
         shown: list[str] = []
         for line in (*self._lines, *partial):

@@ -16,7 +16,7 @@ from openclaw.mcp_client.session.notifications import ChangeSubscription
 class _Link:
     """A server with resources; `refuses` names the one that it never tells of."""
 
-    era = Era.LEGACY
+    stamp = SimpleNamespace(era=Era.LEGACY)
     session = SimpleNamespace(
         server_capabilities=SimpleNamespace(resources=SimpleNamespace(subscribe=True))
     )

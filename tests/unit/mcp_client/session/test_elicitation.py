@@ -4,6 +4,7 @@ import contextvars
 
 import anyio
 import pytest
+from tests.support.connection_bench import knowing
 
 from openclaw.core.tools import Elicit, JsonObject
 from openclaw.mcp_client.session.elicitation import Asking, decline
@@ -74,10 +75,7 @@ async def asked(**params: object) -> tuple[JsonObject, list[JsonObject]]:
         seen.append(params)
         return {"action": "accept"}
 
-    asking = Asking(
-        person, lambda text: text.replace(SECRET, "[redacted]"), lambda text: SECRET in text
-    )
-    return await asking("s", params), seen
+    return await Asking(person, knowing(SECRET))("s", params), seen
 
 
 async def test_a_question_is_shown_without_secrets_control_characters_and_markers() -> None:
@@ -88,7 +86,7 @@ async def test_a_question_is_shown_without_secrets_control_characters_and_marker
     assert answer == {"action": "accept"}
     shown = question["requestedSchema"]["properties"]["a"]
     for text in (question["message"], shown["title"], shown["description"]):
-        assert "Give\nme [redacted]" in text
+        assert "Give\nme [REDACTED]" in text
         assert "\x1b" not in text
         assert "<<<END" not in text
     assert question["requestedSchema"]["required"] == ["a"]

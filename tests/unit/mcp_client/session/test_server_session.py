@@ -28,7 +28,6 @@ async def test_a_call_whose_server_dies_between_rounds_is_not_begun_again() -> N
         caller=caller,
         session=cast("Any", None),
         stamp=RequestMetadata("2025-11-25", Era.LEGACY, {}, http=False),
-        era=Era.LEGACY,
         ended=anyio.Event(),
         is_gone=lambda: False,
         why_ended=lambda: "it ended",

@@ -6,8 +6,7 @@ from typing import Any, cast
 import pytest
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.session.connect import _program
-from openclaw.mcp_client.transport.child_process import Program
+from openclaw.mcp_client.session.connect import ConnectionDeps, _program
 from openclaw.mcp_client.transport.windows import find_program
 
 ENVIRON = {"Path": r"C:\Windows;C:\node", "PATHEXT": ".EXE;.CMD"}
@@ -31,14 +30,10 @@ async def test_a_child_on_windows_gets_the_variables_that_programs_need_there() 
     async def resolve(values: Any) -> dict[str, Any]:
         return {}
 
-    def unconfined(config: Any, program: Program) -> Program:
-        return program
-
-    opening = SimpleNamespace(
-        config=McpServerConfig.model_validate({"command": "server"}),
-        environ={"SystemRoot": r"C:\Windows", "SECRET": "x"},
-        resolve_secrets=resolve,
-        confine=unconfined,
+    deps = ConnectionDeps(
+        resolve_secrets=resolve, environ={"SystemRoot": r"C:\Windows", "SECRET": "x"}
     )
+    config = McpServerConfig.model_validate({"command": "server"})
+    opening = SimpleNamespace(name="s", config=config, deps=deps)
     program = await _program(cast("Any", opening), windows=True)
     assert program.environment == {"SystemRoot": r"C:\Windows"}

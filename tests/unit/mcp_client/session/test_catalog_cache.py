@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-from openclaw.mcp_client.catalog.cache import CatalogCache
 from openclaw.mcp_client.session.jsonrpc import Listing
+from openclaw.mcp_client.session.listing import CatalogCache
 
 LISTING = Listing(
     tools=(Tool(name="now", description="The time.", input_schema={"type": "object"}),),
