@@ -10,7 +10,8 @@ SCRIPT = """
 import re._compiler
 import sys
 
-from openclaw.content import detect, frame
+from openclaw.content.detection.detect import detect
+from openclaw.content.frame import frame
 from openclaw.content.sanitise import prepare
 
 prepare()

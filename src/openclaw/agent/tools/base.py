@@ -9,6 +9,8 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
+import anyio.to_thread
+
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.tools import (
@@ -46,6 +48,15 @@ class FunctionTool:
 
     async def call(self, arguments: JsonObject, context: CallContext) -> ToolResult:
         return await self.run(Arguments(arguments), context)
+
+
+def in_thread(run: Callable[["Arguments", CallContext], ToolResult]) -> Run:
+    """`run`, which blocks, in a thread."""
+
+    async def called(arguments: "Arguments", context: CallContext) -> ToolResult:
+        return await anyio.to_thread.run_sync(run, arguments, context)
+
+    return called
 
 
 class Arguments:
@@ -133,6 +144,28 @@ def _property(one: JsonObject | str) -> JsonObject:
     if not isinstance(one, str):
         return one
     return {"type": "string", "description": one} if one else {"type": "string"}
+
+
+def spec(
+    name: str,
+    description: str,
+    /,
+    needs: str = "",
+    *,
+    label: str = "",
+    changes: bool = False,
+    destroys: bool = False,
+    **properties: JsonObject | str,
+) -> ToolSpec:
+    """A tool of ours; `needs` names the required properties. What destroys something changes it too."""
+    return ToolSpec(
+        name,
+        description,
+        schema(needs.split(), **properties),
+        label or name.capitalize(),
+        read_only=not (changes or destroys),
+        destructive=destroys,
+    )
 
 
 def plugins(group: str) -> list[EntryPoint]:

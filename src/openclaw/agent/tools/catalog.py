@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from openclaw.agent.tools.base import NativeTool, NativeTools, plugins
 from openclaw.agent.tools.exec import Shells, shell_tools
-from openclaw.agent.tools.files import KeptResults, reading_tools, writing_tools
-from openclaw.agent.tools.find import listing_tools
+from openclaw.agent.tools.files import KeptResults, listing_tools, reading_tools, writing_tools
 from openclaw.agent.tools.memory import session_tools
 from openclaw.agent.tools.planning import planning_tool
 from openclaw.agent.tools.web import fetch_page, web_tool

@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, schema
+from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, spec
 from openclaw.config.agent_schema import ExecToolConfig, McpServerConfig, SandboxConfig
 from openclaw.config.paths import home_dir
 from openclaw.content.frame import COMMAND_OUTPUT
@@ -289,38 +289,30 @@ class _Output:
 
 
 def _exec_spec(settings: ExecToolConfig) -> ToolSpec:
-    return ToolSpec(
-        name=NAME,
-        description=(
-            "Run a bash command in the workspace, without terminal or input. The next one "
-            "starts in the directory where this one ended. Processes it leaves running are "
-            "ended, unless it runs in the background (see jobs). It sees the workspace and the "
-            "system's programs; /tmp is empty at each start."
-        ),
-        input_schema=schema(
-            ["command"],
-            command="",
-            timeout={**WHOLE, "description": f"Seconds; default {settings.timeout_ms // 1000}."},
-            background=FLAG,
-        ),
+    return spec(
+        NAME,
+        "Run a bash command in the workspace, without terminal or input. The next one "
+        "starts in the directory where this one ended. Processes it leaves running are "
+        "ended, unless it runs in the background (see jobs). It sees the workspace and the "
+        "system's programs; /tmp is empty at each start.",
+        "command",
         label="Run",
-        read_only=False,
-        destructive=True,
+        destroys=True,
+        command="",
+        timeout={**WHOLE, "description": f"Seconds; default {settings.timeout_ms // 1000}."},
+        background=FLAG,
     )
 
 
-_JOBS = ToolSpec(
-    name=JOBS,
-    description="Background commands: list them; read one's new output; wait for its end, or stop it, and read.",
-    input_schema=schema(
-        ["action"],
-        action={"enum": ["list", "read", "wait", "stop"]},
-        job="",
-        timeout={**WHOLE, "description": "Seconds."},
-    ),
+_JOBS = spec(
+    JOBS,
+    "Background commands: list them; read one's new output; wait for its end, or stop it, and read.",
+    "action",
     label="Jobs",
-    read_only=False,
-    destructive=False,
+    changes=True,
+    action={"enum": ["list", "read", "wait", "stop"]},
+    job="",
+    timeout={**WHOLE, "description": "Seconds."},
 )
 
 

@@ -2,26 +2,39 @@
 
 import contextlib
 import io
+import json
 import mimetypes
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+import sys
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import anyio
 import anyio.to_thread
 
-from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, schema
-from openclaw.agent.tools.search_worker import MAX_LINE_CHARS, folded
-from openclaw.agent.tools.workspace import Checkpoints, Spot, Stamp, Workspace, identity
+from openclaw.agent.tools.base import (
+    FLAG,
+    WHOLE,
+    Arguments,
+    FunctionTool,
+    in_thread,
+    quoted,
+    said,
+    schema,
+    spec,
+)
+from openclaw.agent.tools.search_worker import MAX_LINE_CHARS, PathGlob, folded
+from openclaw.agent.tools.workspace import Checkpoints, Found, Spot, Stamp, Workspace
 from openclaw.content.frame import MCP_SERVER, WORKSPACE_FILE
-from openclaw.content.sanitise import sanitise
+from openclaw.content.sanitise import REPLACEMENT
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
-from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, Untrusted
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, Untrusted
 from openclaw.mcp_client.bridge.results import Kept, directory_for, from_name
 from openclaw.media.documents import OFFICE, PDF, text_of_bytes
 from openclaw.media.intake import TEXT_BUDGET
@@ -83,29 +96,21 @@ MAX_LINES = 2000
 MAX_CHARS = 64_000  # Of one answer: about 16,000 tokens. The model reads on with `offset`.
 MAX_FILE_BYTES = 32 * 1024 * 1024  # text beyond this is better searched than read
 
-_READ = ToolSpec(
-    name="read",
-    description=(
-        "Read a workspace file: text as is, the text of a PDF, images as images. At most "
-        f"{MAX_LINES} lines at once; continue with `offset`."
-    ),
-    input_schema=schema(
-        ["path"],
-        path="Relative to the workspace.",
-        offset={**WHOLE, "description": "First line, from 1."},
-        limit={**WHOLE, "description": "Lines."},
-    ),
-    label="Read",
-    read_only=True,
-    destructive=False,
+_READ = spec(
+    "read",
+    "Read a workspace file: text as is, the text of a PDF, images as images. At most "
+    f"{MAX_LINES} lines at once; continue with `offset`.",
+    "path",
+    path="Relative to the workspace.",
+    offset={**WHOLE, "description": "First line, from 1."},
+    limit={**WHOLE, "description": "Lines."},
 )
-_ATTACH = ToolSpec(
-    name="attach",
-    description="Give the user a workspace file together with your answer.",
-    input_schema=schema(["path"], path="", name="File name to show."),
-    label="Attach",
-    read_only=True,
-    destructive=False,
+_ATTACH = spec(
+    "attach",
+    "Give the user a workspace file together with your answer.",
+    "path",
+    path="",
+    name="File name to show.",
 )
 
 
@@ -122,11 +127,10 @@ def reading_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]
         result = await anyio.to_thread.run_sync(_read, workspace, path, offset, limit)
         return result if isinstance(result, ToolResult) else await _document(result, path, offset)
 
-    async def attach(arguments: Arguments, context: CallContext) -> ToolResult:
-        path, name = arguments.text("path"), arguments.text("name", "")
-        return await anyio.to_thread.run_sync(_attach, workspace, path, name)
-
-    return [FunctionTool(_READ, read), FunctionTool(_ATTACH, attach)]
+    return [
+        FunctionTool(_READ, read),
+        FunctionTool(_ATTACH, in_thread(partial(_attach, workspace))),
+    ]
 
 
 def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResult | bytes:
@@ -209,7 +213,8 @@ def _lines(
     return "".join(taken), "" if whole else f"[lines {offset} to {last} of {total}{more}]"
 
 
-def _attach(workspace: Workspace, path: str, name: str) -> ToolResult:
+def _attach(workspace: Workspace, arguments: Arguments, context: CallContext) -> ToolResult:
+    path, name = arguments.text("path"), arguments.text("name", "")
     with workspace.open_file(path) as (file, status, relative):
         if status.st_size > MAX_OUTBOUND_BYTES:
             raise ToolFailure(
@@ -243,51 +248,50 @@ def mime_type(head: bytes, name: str) -> str:
 MAX_BYTES = 16 * 1024 * 1024
 MAX_PREVIEW_BYTES = 512 * 1024
 
-_WRITE = ToolSpec(
-    name="write",
-    description="Create or overwrite a text file; creates directories. To change a part, use edit.",
-    input_schema=schema(["path", "content"], path="", content=""),
-    label="Write",
-    read_only=False,
-    destructive=True,
+_WRITE = spec(
+    "write",
+    "Create or overwrite a text file; creates directories. To change a part, use edit.",
+    "path content",
+    destroys=True,
+    path="",
+    content="",
 )
-_PIECE = {"old_text": "", "new_text": "", "all": FLAG}
-_EDIT = ToolSpec(
-    name="edit",
-    description=(
-        "Replace a part of a file, or several with `edits`, in order, all or none. `old_text` "
-        "must match exactly, and only once unless `all` is true."
-    ),
-    input_schema=schema(
-        ["path"],
-        path="",
-        **_PIECE,
-        edits={"type": "array", "items": schema(["old_text", "new_text"], **_PIECE)},
-    ),
-    label="Edit",
-    read_only=False,
-    destructive=True,
+_EDIT = spec(
+    "edit",
+    "Replace a part of a file, or several with `edits`, in order, all or none. `old_text` "
+    "must match exactly, and only once unless `all` is true.",
+    "path",
+    destroys=True,
+    path="",
+    old_text="",
+    new_text="",
+    all=FLAG,
+    edits={
+        "type": "array",
+        "items": schema(["old_text", "new_text"], old_text="", new_text="", all=FLAG),
+    },
 )
-_MOVE = ToolSpec(
-    name="move",
-    description="Move or rename a file; creates directories.",
-    input_schema=schema(["path", "to"], path="", to=""),
-    label="Move",
-    read_only=False,
-    destructive=True,
+_MOVE = spec(
+    "move", "Move or rename a file; creates directories.", "path to", destroys=True, path="", to=""
 )
-_DELETE = ToolSpec(
-    name="delete",
-    description="Delete a file, or a directory with everything in it. The person can undo it.",
-    input_schema=schema(["path"], path=""),
-    label="Delete",
-    read_only=False,
-    destructive=True,
+_DELETE = spec(
+    "delete",
+    "Delete a file, or a directory with everything in it. The person can undo it.",
+    "path",
+    destroys=True,
+    path="",
 )
 _MOST_FILES = 2000
 HIDDEN = REDACTED.encode()
 _STANDS_FOR = (
     f"{REDACTED} stands for a secret that you are not shown. Use edit on the text around it."
+)
+
+# What a frame shows instead of markers and control tokens.
+_STAND_INS = (b"[control:", REPLACEMENT.encode())
+_NOT_SHOWN = (
+    "[control:…] and [[MARKER_SANITIZED]] stand for other text in the file. Edit the text around it, "
+    "or use another tool."
 )
 
 
@@ -302,7 +306,8 @@ class _Changes:
         if self.checkpoints is not None:
             self.checkpoints.before(context, self.workspace, path)
 
-    def write(self, path: str, content: bytes, context: CallContext) -> ToolResult:
+    def write(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path, content = arguments.text("path"), _encoded(arguments.text("content"))
         with contextlib.suppress(ToolFailure), self.workspace.locate(path, create_parents=True):
             pass
         before = HIDDEN
@@ -315,7 +320,8 @@ class _Changes:
         relative = self.workspace.replace_file(path, content)
         return said(f"Wrote {len(content)} bytes to '{relative}'.")
 
-    def edit(self, path: str, edits: "list[_Edit]", context: CallContext) -> ToolResult:
+    def edit(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path, edits = arguments.text("path"), _edits(arguments)
         with self.workspace.open_file(path) as (file, status, _):
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
@@ -333,7 +339,8 @@ class _Changes:
         where = "one place" if places == 1 else f"{places} places"
         return said(f"Changed '{relative}' in {where}.")
 
-    def move(self, path: str, to: str, context: CallContext) -> ToolResult:
+    def move(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path, to = arguments.text("path"), arguments.text("to")
         with (
             self.workspace.locate(path) as source,
             self.workspace.locate(to, create_parents=True) as target,
@@ -350,12 +357,13 @@ class _Changes:
             )
             return said(f"Moved '{source.relative}' to '{target.relative}'.")
 
-    def delete(self, path: str, context: CallContext) -> ToolResult:
+    def delete(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path = arguments.text("path")
         with self.workspace.locate(path) as spot:
             status = spot.status()
             if status is None or not spot.name:
                 raise ToolFailure(f"There is no '{path}' in the workspace; use list to look.")
-            found = self._few_files_in(spot, path)
+            found = self._files_in(spot, path)
             for relative in found:
                 self._keep(relative, context)
             if stat.S_ISDIR(status.st_mode):
@@ -365,55 +373,29 @@ class _Changes:
             many = f" ({len(found)} files)" if stat.S_ISDIR(status.st_mode) else ""
             return said(f"Deleted '{spot.relative}'{many}. The person can undo it with /undo.")
 
-    def _few_files_in(self, spot: Spot, path: str) -> list[str]:
-        found = [*islice(self._files_in(spot), _MOST_FILES + 1)]
-        if len(found) > _MOST_FILES:
-            raise ToolFailure(f"'{path}' has more than {_MOST_FILES} files; delete fewer at once.")
-        return found
-
-    def _files_in(self, spot: Spot) -> Iterator[str]:
-        """The regular files at and below a place, at most one more than may be deleted at once."""
+    def _files_in(self, spot: Spot, path: str) -> list[str]:
+        """The regular files at and below a place."""
         status = spot.status()
-        if status is not None and stat.S_ISREG(status.st_mode):
-            yield spot.relative
         if status is None or not stat.S_ISDIR(status.st_mode):
-            return
-        private = self.workspace.private_ids()
-        for below, _, names, directory in os.fwalk(spot.name, dir_fd=spot.directory):
-            if identity(os.fstat(directory)) in private:
+            return [spot.relative] if status and stat.S_ISREG(status.st_mode) else []
+        found: list[str] = []
+        for one in self.workspace.walk(spot):
+            if one.private:
                 raise ToolFailure(f"'{spot.relative}' has files of this program in it.")
-            for name in names:
-                found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                if identity(found) in private:
-                    raise ToolFailure(f"'{spot.relative}' has files of this program in it.")
-                if stat.S_ISREG(found.st_mode):
-                    yield f"{spot.relative}/{PurePosixPath(below).relative_to(spot.name) / name}"
+            if stat.S_ISREG(one.status.st_mode):
+                found.append(one.path)
+            if len(found) > _MOST_FILES:
+                raise ToolFailure(
+                    f"'{path}' has more than {_MOST_FILES} files; delete fewer at once."
+                )
+        return found
 
 
 def writing_tools(workspace: Workspace, checkpoints: Checkpoints | None) -> list[FunctionTool]:
     changes = _Changes(workspace, checkpoints)
-
-    async def write(arguments: Arguments, context: CallContext) -> ToolResult:
-        path, content = arguments.text("path"), _encoded(arguments.text("content"))
-        return await anyio.to_thread.run_sync(changes.write, path, content, context)
-
-    async def edit(arguments: Arguments, context: CallContext) -> ToolResult:
-        path, edits = arguments.text("path"), _edits(arguments)
-        return await anyio.to_thread.run_sync(changes.edit, path, edits, context)
-
-    async def move(arguments: Arguments, context: CallContext) -> ToolResult:
-        path, to = arguments.text("path"), arguments.text("to")
-        return await anyio.to_thread.run_sync(changes.move, path, to, context)
-
-    async def delete(arguments: Arguments, context: CallContext) -> ToolResult:
-        return await anyio.to_thread.run_sync(changes.delete, arguments.text("path"), context)
-
-    return [
-        FunctionTool(_WRITE, write),
-        FunctionTool(_EDIT, edit),
-        FunctionTool(_MOVE, move),
-        FunctionTool(_DELETE, delete),
-    ]
+    runs = changes.write, changes.edit, changes.move, changes.delete
+    specs = _WRITE, _EDIT, _MOVE, _DELETE
+    return [FunctionTool(*one) for one in zip(specs, map(in_thread, runs), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,11 +411,11 @@ class _Edit:
         if self.old == self.new:
             raise ToolFailure("`old_text` and `new_text` are the same: nothing would change.")
         before, after = _fit_line_ends(content, _encoded(self.old), _encoded(self.new))
-        if before not in content and (found := as_shown(content, before, after)) is not None:
-            before, after = found
         count = content.count(before)
         if count == 0 and HIDDEN in before:
             raise ToolFailure(f"`old_text` is not in '{path}': {_STANDS_FOR}")
+        if any(mark in before + after and mark not in content for mark in _STAND_INS):
+            raise ToolFailure(f"Nothing was changed: {_NOT_SHOWN}")
         if count == 0:
             raise ToolFailure(f"`old_text` is not in '{path}'; read the file and copy it exactly.")
         if count > 1 and not self.everywhere:
@@ -502,71 +484,107 @@ def _encoded(text: str) -> bytes:
     return content
 
 
-# Text that `read` shows otherwise than it stands in the file, so that `edit` can find it.
-#
-# A frame neutralises what could end it or what a model takes for a control token, and leaves out what
-# nobody can see. A model that copies such a line copies what it was shown.
+# `list` and `search`: finding things in the workspace.
+
+MAX_ENTRIES = 1000
+MAX_DEPTH = 8
+MAX_MATCHES = 200
+SEARCH_SECONDS = 20.0  # a pattern that takes longer is a bad one: its process is ended
+
+_NO_ANSWER = "The search ended without a result; try a narrower one."
+
+_LIST = spec(
+    "list",
+    "List a workspace directory: directories end in /, files show their size.",
+    path="The workspace by default.",
+    depth={**WHOLE, "description": "Levels; default 1."},
+    glob="Such as **/*.py",
+)
+_SEARCH = spec(
+    "search",
+    "Search the workspace's text files, line by line, for a Python regular expression.",
+    "pattern",
+    pattern="",
+    path="Directory or file.",
+    glob="Such as **/*.py",
+    literal={**FLAG, "description": "Plain text, no expression."},
+    ignore_case=FLAG,
+)
 
 
-def as_shown(content: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes] | None:
-    """What to look for and what to put there, if `old` is in the file as it is shown.
+def listing_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]:
+    """The tools that find things. `search` looks also into results that were cut."""
 
-    It has to begin and end outside of what is shown otherwise. What `new` keeps of a line's altered
-    part is put back as it was; raises `ToolFailure` if it keeps only a piece of it.
-    """
-    try:
-        text, wanted, put = content.decode(), old.decode(), new.decode()
-    except UnicodeDecodeError:
-        return None
-    shown = sanitise(text)
-    lines, seen = text.split("\n"), shown.split("\n")
-    if shown == text or shown.count(wanted) != 1 or len(lines) != len(seen):
-        return None
-    start = shown.index(wanted)
-    first, begin = _source(lines, seen, *_place(shown, start))
-    last, end = _source(lines, seen, *_place(shown, start + len(wanted)))
-    for line in range(first, last + 1):
-        put = _put_back(put, lines[line], seen[line])
-    before = "\n".join(lines)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
-    return before[starts[first] + begin : starts[last] + end].encode(), put.encode()
-
-
-def _place(text: str, at: int) -> tuple[int, int]:
-    return text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1)
-
-
-def _source(lines: list[str], seen: list[str], line: int, column: int) -> tuple[int, int]:
-    head, tail = _same(lines[line], seen[line])
-    if column <= head:
-        return line, column
-    if column >= len(seen[line]) - tail:
-        return line, len(lines[line]) - (len(seen[line]) - column)
-    raise ToolFailure(
-        "`old_text` begins or ends in a place that is not shown as it stands in the file; "
-        "give the whole line."
-    )
-
-
-def _same(source: str, seen: str) -> tuple[int, int]:
-    """How many characters at the beginning and at the end are as they stand in the file."""
-    most = min(len(source), len(seen))
-    head = next((at for at in range(most) if source[at] != seen[at]), most)
-    most -= head
-    tail = next((at for at in range(most) if source[-1 - at] != seen[-1 - at]), most)
-    return head, tail
-
-
-def _put_back(put: str, source: str, seen: str) -> str:
-    head, tail = _same(source, seen)
-    altered, original = seen[head : len(seen) - tail], source[head : len(source) - tail]
-    if altered and altered in put:
-        return put.replace(altered, original, 1)
-    if any(mark in altered and mark in put for mark in ("[control:", "[[MARKER_SANITIZED]]")):
-        raise ToolFailure(
-            f"`new_text` keeps a part of `{altered}`, which stands for other text in the file; "
-            "keep it whole, leave it out, or write the whole file."
+    async def search(arguments: Arguments, context: CallContext) -> ToolResult:
+        path = arguments.text("path", ".")
+        whole = kept.find(path, context)
+        request = {
+            "root": str(workspace.root if whole is None else whole.place.root),
+            "private": [str(path) for path in workspace.private] if whole is None else [],
+            "path": path if whole is None else whole.name,
+            "pattern": arguments.text("pattern"),
+            "glob": arguments.text("glob", ""),
+            "literal": arguments.flag("literal"),
+            "ignore_case": arguments.flag("ignore_case"),
+            "most": MAX_MATCHES,
+            "fold": whole is not None,
+        }
+        text, note = await _search(request)
+        return (
+            quoted(text, WORKSPACE_FILE, f"search in {path}", note=note)
+            if whole is None
+            else whole.shown(text, note)
         )
-    return put
+
+    return [
+        FunctionTool(_LIST, in_thread(partial(_list, workspace))),
+        FunctionTool(_SEARCH, search),
+    ]
+
+
+def _list(workspace: Workspace, arguments: Arguments, context: CallContext) -> ToolResult:
+    path, glob = arguments.text("path", "."), arguments.text("glob", "")
+    depth = arguments.whole("depth", MAX_DEPTH if glob else 1, least=1, most=MAX_DEPTH)
+    wanted = PathGlob(glob) if glob else None
+    with workspace.locate(path) as spot:
+        found = (one for one in workspace.walk(spot, depth=depth) if not one.private)
+        matching = (one for one in found if wanted is None or wanted.matches(one.path))
+        lines = [_described(one) for one in islice(matching, MAX_ENTRIES + 1)]
+    note = f"[only the first {MAX_ENTRIES}; list a directory below, or give a glob]"
+    text = "\n".join(lines[:MAX_ENTRIES]) or "(nothing)"
+    complete = len(lines) <= MAX_ENTRIES
+    return quoted(text, WORKSPACE_FILE, f"names in {path}", note="" if complete else note)
+
+
+def _described(found: Found) -> str:
+    shown, mode = found.path.encode("utf-8", "replace").decode("utf-8"), found.status.st_mode
+    if stat.S_ISDIR(mode):
+        return f"{shown}/"
+    if stat.S_ISLNK(mode):
+        return f"{shown} (link)"
+    if stat.S_ISREG(mode):
+        return f"{shown} ({found.status.st_size} bytes)"
+    return f"{shown} (special)"
+
+
+async def _search(request: JsonObject) -> tuple[str, str]:
+    """Search in a process of its own, which a pattern may keep busy and which can be ended."""
+    command = [sys.executable, "-I", "-m", "openclaw.agent.tools.search_worker"]
+    asked = json.dumps(request).encode()
+    try:
+        with anyio.fail_after(SEARCH_SECONDS):
+            done = await anyio.run_process(command, input=asked, check=False, env={})
+    except TimeoutError:
+        raise ToolFailure(
+            f"The search took longer than {SEARCH_SECONDS:.0f} s and was stopped; use a simpler "
+            "pattern, `literal`, or a narrower `path` or `glob`."
+        ) from None
+    except ExceptionGroup as gone:  # it died before it had read the request
+        raise ToolFailure(_NO_ANSWER) from gone
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        raise ToolFailure(_NO_ANSWER) from None
+    if "error" in answer:
+        raise ToolFailure(answer["error"])
+    return answer["text"], answer["note"]

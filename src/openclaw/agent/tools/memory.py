@@ -11,13 +11,13 @@ from zoneinfo import ZoneInfo
 import anyio.to_thread
 
 from openclaw.agent.budget import cut_to
-from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, schema
+from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, spec
 from openclaw.config.paths import PRIVATE_FILE, private_directory
 from openclaw.content.frame import frame
 from openclaw.content.labels import sanitise_label
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ToolFailure
-from openclaw.core.tools import CallContext, ToolResult, ToolSpec
+from openclaw.core.tools import CallContext, ToolResult
 from openclaw.sessions.model import MESSAGE_KINDS, Entry, EntryKind, SessionInfo
 from openclaw.sessions.store import SessionStore
 
@@ -122,24 +122,16 @@ def _words(text: str) -> set[str]:
     return {w for w in meant if len(w) >= _SHORT or any(c.isdigit() for c in w)}
 
 
-_REMEMBER = ToolSpec(
-    name="remember",
-    description=(
-        "Remember a fact for later conversations, such as the person's preference or decision. "
-        "No secrets."
-    ),
-    input_schema=schema(["text"], text="One sentence that makes sense by itself."),
-    label="Remember",
-    read_only=False,
-    destructive=False,
+_REMEMBER = spec(
+    "remember",
+    "Remember a fact for later conversations, such as the person's preference or decision. "
+    "No secrets.",
+    "text",
+    changes=True,
+    text="One sentence that makes sense by itself.",
 )
-_RECALL = ToolSpec(
-    name="recall",
-    description="Search what you remember, and the person's notes.",
-    input_schema=schema(["query"], query="A few words."),
-    label="Recall",
-    read_only=True,
-    destructive=False,
+_RECALL = spec(
+    "recall", "Search what you remember, and the person's notes.", "query", query="A few words."
 )
 
 
@@ -196,28 +188,21 @@ MAX_ENTRIES = 200
 MAX_ENTRY_CHARS = 4000
 MAX_CHARS = 48_000
 
-_SESSIONS = ToolSpec(
-    name="sessions_list",
-    description="List stored conversations that you may read, the latest first.",
-    input_schema=schema(
-        [], search="In key or title.", limit={**WHOLE, "description": "Default 20."}
-    ),
+_SESSIONS = spec(
+    "sessions_list",
+    "List stored conversations that you may read, the latest first.",
     label="List sessions",
-    read_only=True,
-    destructive=False,
+    search="In key or title.",
+    limit={**WHOLE, "description": "Default 20."},
 )
-_HISTORY = ToolSpec(
-    name="session_history",
-    description="Read this conversation from its beginning, or one from sessions_list.",
-    input_schema=schema(
-        ["key"],
-        key="",
-        limit={**WHOLE, "description": "Last entries; default 40."},
-        tools={**FLAG, "description": "With tool calls."},
-    ),
+_HISTORY = spec(
+    "session_history",
+    "Read this conversation from its beginning, or one from sessions_list.",
+    "key",
     label="Session history",
-    read_only=True,
-    destructive=False,
+    key="",
+    limit={**WHOLE, "description": "Last entries; default 40."},
+    tools={**FLAG, "description": "With tool calls."},
 )
 _SPEAKERS = {EntryKind.USER_MESSAGE: "User", EntryKind.ASSISTANT_MESSAGE: "Assistant"}
 _TOOLS = frozenset({EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT})

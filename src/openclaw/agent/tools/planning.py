@@ -5,38 +5,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-import anyio.to_thread
 
 from openclaw.agent.port import MessageContext, Reply, TurnListener
 from openclaw.agent.schedules import JobFile, new_job, told
-from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
+from openclaw.agent.tools.base import Arguments, FunctionTool, in_thread, quoted, said, schema, spec
 from openclaw.config.agent_schema import SubagentsConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.events import PLAN_TOOL, PRIORITIES, STATUSES, Event, ToolStarted, plan_of
-from openclaw.core.tools import CallContext, ToolResult, ToolSpec, json_list
+from openclaw.core.tools import CallContext, ToolResult, json_list
 
-_PLAN = ToolSpec(
-    name=PLAN_TOOL,
-    description=(
-        "Show the person your plan for a task of more than two steps, and keep it up to date. Give "
-        "the whole plan: it replaces the one before."
-    ),
-    input_schema=schema(
-        ["plan"],
-        plan={
-            "type": "array",
-            "items": schema(
-                ["step", "status"],
-                step="",
-                status={"enum": list(STATUSES)},
-                priority={"enum": list(PRIORITIES)},
-            ),
-        },
-    ),
+_PLAN = spec(
+    PLAN_TOOL,
+    "Show the person your plan for a task of more than two steps, and keep it up to date. Give "
+    "the whole plan: it replaces the one before.",
+    "plan",
     label="Update the plan",
-    read_only=True,
-    destructive=False,
+    plan={
+        "type": "array",
+        "items": schema(
+            ["step", "status"],
+            step="",
+            status={"enum": list(STATUSES)},
+            priority={"enum": list(PRIORITIES)},
+        ),
+    },
 )
 
 
@@ -53,44 +46,37 @@ def planning_tool() -> FunctionTool:
 
 # `cron`: the agent's own schedules, each agreed to by the person.
 
-_CRON = ToolSpec(
-    name="cron",
-    description=(
-        "Add, list or remove schedules that send you a message. The person approves each call."
-    ),
-    input_schema=schema(
-        ["action"],
-        action={"enum": ["add", "list", "remove"]},
-        when="'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00' or a cron expression.",
-        message="The message to you.",
-        name="",
-    ),
+_CRON = spec(
+    "cron",
+    "Add, list or remove schedules that send you a message. The person approves each call.",
+    "action",
     label="Schedule",
-    read_only=False,
-    destructive=True,
+    destroys=True,
+    action={"enum": ["add", "list", "remove"]},
+    when="'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00' or a cron expression.",
+    message="The message to you.",
+    name="",
 )
 
 
 def cron_tool(jobs: JobFile, clock: Clock, timezone: str) -> FunctionTool:
-    def do(arguments: Arguments, context: CallContext) -> str:
+    def run(arguments: Arguments, context: CallContext) -> ToolResult:
         now, action = clock.now_ms(), arguments.text("action")
         if action == "list":
-            return "\n".join(told(job, now) for job in jobs.read().values()) or "No schedules."
+            lines = [told(job, now) for job in jobs.read().values()]
+            return said("\n".join(lines) or "No schedules.")
         if action == "remove":
             jobs.remove(arguments.text("name"))
-            return f"Removed {arguments.text('name')}."
+            return said(f"Removed {arguments.text('name')}.")
         if action != "add":
             raise ToolFailure("`action` must be add, list or remove.")
         name = arguments.text("name", "") or None
         when, message = arguments.text("when"), arguments.text("message")
         job = new_job(when, message, timezone, now, id=name, agent=context.agent)
         jobs.add(job)
-        return f"Added {told(job, now)}. It runs while a gateway is running."
+        return said(f"Added {told(job, now)}. It runs while a gateway is running.")
 
-    async def run(arguments: Arguments, context: CallContext) -> ToolResult:
-        return said(await anyio.to_thread.run_sync(do, arguments, context))
-
-    return FunctionTool(_CRON, run)
+    return FunctionTool(_CRON, in_thread(run))
 
 
 # `delegate`: tasks for copies of the agent, side by side, each in a conversation of its own.
@@ -113,20 +99,15 @@ class Subagents:
     answer: Answer | None = None
 
 
-_DELEGATE = ToolSpec(
-    name=NAME,
-    description=(
-        "Give independent tasks to copies of yourself that work side by side. They know nothing "
-        "of this conversation: put everything they need into the task. You get only their answers."
-    ),
-    input_schema=schema(
-        ["tasks"],
-        tasks={"type": "array", "items": {"type": "string"}, "maxItems": MOST_TASKS},
-        agent="Another agent, if you were told of one.",
-    ),
+_DELEGATE = spec(
+    NAME,
+    "Give independent tasks to copies of yourself that work side by side. They know nothing "
+    "of this conversation: put everything they need into the task. You get only their answers.",
+    "tasks",
     label="Delegate",
-    read_only=False,
-    destructive=False,
+    changes=True,
+    tasks={"type": "array", "items": {"type": "string"}, "maxItems": MOST_TASKS},
+    agent="Another agent, if you were told of one.",
 )
 
 

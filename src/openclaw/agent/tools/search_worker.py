@@ -11,12 +11,12 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from openclaw.agent.tools.workspace import Workspace, identity
-from openclaw.config.paths import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
+from openclaw.agent.tools.workspace import Workspace
+from openclaw.config.paths import CLOEXEC, NOFOLLOW, NONBLOCK
 from openclaw.core.errors import OpenClawError, ToolFailure
 
 MAX_LINE_CHARS = 4000
@@ -84,7 +84,6 @@ MAX_FOLDED_BYTES = 64 * 1024 * 1024
 MAX_HIT_CHARS = 300
 MEMORY_BYTES = 1024 * 1024 * 1024
 _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
-_DIRECTORY = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 
 
 def main() -> None:
@@ -164,33 +163,12 @@ def _files(workspace: Workspace, path: str, wanted: PathGlob | None) -> Iterator
             if (content := _content(spot.directory, spot.name)) is not None:
                 yield spot.relative, content
             return
-    with workspace.open_directory(path) as (directory, relative):
-        prefix = "" if relative == "." else f"{relative}/"
-        yield from _below(workspace.private_ids(), directory, prefix, wanted)
-
-
-def _below(
-    private: Set[tuple[int, int]], directory: int, prefix: str, wanted: PathGlob | None
-) -> Iterator[tuple[str, bytes]]:
-    for name in sorted(os.listdir(directory)):
-        path = prefix + name
-        try:
-            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            mode = status.st_mode
-            if identity(status) in private:
-                continue
-            if stat.S_ISDIR(mode) and name not in _SKIPPED:
-                below = os.open(name, _DIRECTORY, dir_fd=directory)
-                try:
-                    yield from _below(private, below, f"{path}/", wanted)
-                finally:
-                    os.close(below)
-            elif stat.S_ISREG(mode) and (wanted is None or wanted.matches(path)):
-                content = _content(directory, name)
-                if content is not None:
-                    yield path, content
-        except OSError:
-            continue  # gone or changed meanwhile, or not ours to read
+        for one in workspace.walk(spot, skipped=_SKIPPED):
+            regular = stat.S_ISREG(one.status.st_mode) and not one.private
+            if regular and (wanted is None or wanted.matches(one.path)):
+                with contextlib.suppress(OSError):  # gone or changed meanwhile, or not ours to read
+                    if (content := _content(one.directory, one.name)) is not None:
+                        yield one.path, content
 
 
 def _content(directory: int, name: str) -> bytes | None:

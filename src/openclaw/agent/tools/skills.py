@@ -8,14 +8,20 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-import anyio.to_thread
-
-from openclaw.agent.tools.base import Arguments, FunctionTool, plugins, quoted, said, schema
+from openclaw.agent.tools.base import (
+    Arguments,
+    FunctionTool,
+    in_thread,
+    plugins,
+    quoted,
+    said,
+    spec,
+)
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.content.frame import WORKSPACE_FILE, frame
 from openclaw.content.labels import single_line
 from openclaw.core.errors import ToolFailure
-from openclaw.core.tools import CallContext, ToolResult, ToolSpec
+from openclaw.core.tools import CallContext, ToolResult
 
 logger = logging.getLogger(__name__)
 
@@ -145,20 +151,14 @@ def skills_prompt(
     return "\n".join([head, "", *own])
 
 
-_SKILL = ToolSpec(
-    name="skill",
-    description="Read a skill, or one of its files.",
-    input_schema=schema(["name"], name="", file=""),
-    label="Skill",
-    read_only=True,
-    destructive=False,
-)
+_SKILL = spec("skill", "Read a skill, or one of its files.", "name", name="", file="")
 
 
 def skill_tool(
     places: Sequence[Path], usable: Usable = _every, foreign: Path | None = None
 ) -> FunctionTool:
-    def read(name: str, file: str) -> ToolResult:
+    def read(arguments: Arguments, context: CallContext) -> ToolResult:
+        name, file = arguments.text("name"), arguments.text("file", "")
         known = {one.name: one for one in find_skills(places, usable, foreign)}
         skill = known.get(name)
         if skill is None:
@@ -176,8 +176,4 @@ def skill_tool(
             return quoted(text, WORKSPACE_FILE, f"skills/{name}/{file or FILE}")
         return said(text)
 
-    async def run(arguments: Arguments, context: CallContext) -> ToolResult:
-        name, file = arguments.text("name"), arguments.text("file", "")
-        return await anyio.to_thread.run_sync(read, name, file)
-
-    return FunctionTool(_SKILL, run)
+    return FunctionTool(_SKILL, in_thread(read))

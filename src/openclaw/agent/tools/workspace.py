@@ -16,7 +16,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -148,17 +148,16 @@ class Workspace:
                 _require_regular(opened, path)
                 yield file, opened, spot.relative
 
-    @contextmanager
-    def open_directory(self, path: str) -> Generator[tuple[int, str]]:
-        with self.locate(path) as spot:
-            try:
-                descriptor = os.open(spot.name or ".", _DIRECTORY, dir_fd=spot.directory)
-            except NotADirectoryError:
-                raise ToolFailure(f"'{path}' is a file, not a directory; use read.") from None
-            try:
-                yield descriptor, spot.relative
-            finally:
-                os.close(descriptor)
+    def walk(
+        self, spot: Spot, *, depth: int = sys.maxsize, skipped: Set[str] = frozenset()
+    ) -> "Iterator[Found]":
+        """What is in a directory and, `depth` levels down, below it, by name; it follows no links."""
+        try:
+            directory = os.open(spot.name or ".", _DIRECTORY, dir_fd=spot.directory)
+        except NotADirectoryError:
+            raise ToolFailure(f"'{spot.relative}' is a file, not a directory; use read.") from None
+        prefix = "" if spot.relative == "." else f"{spot.relative}/"
+        yield from _below(directory, prefix, depth, skipped, self.private_ids())
 
     def replace_file(
         self, path: str, content: bytes, *, expected: Stamp | None = None, mode: int = _NEW_FILE
@@ -249,6 +248,33 @@ class Workspace:
             if path.is_relative_to(root):
                 return str(path.relative_to(root))
         raise ToolFailure(f"'{path}' is outside the workspace; give a path relative to it.")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a walk met, in the open `directory` that it is in. Below what is `private` it does not go."""
+
+    path: str
+    name: str
+    status: os.stat_result
+    directory: int
+    private: bool
+
+
+def _below(
+    directory: int, prefix: str, depth: int, skipped: Set[str], private: Set[tuple[int, int]]
+) -> Iterator[Found]:
+    try:
+        for name in sorted(os.listdir(directory)):
+            with suppress(OSError):  # gone or changed meanwhile, or not ours to read
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                ours = identity(status) in private
+                yield Found(prefix + name, name, status, directory, ours)
+                if depth > 1 and stat.S_ISDIR(status.st_mode) and not ours and name not in skipped:
+                    below = os.open(name, _DIRECTORY, dir_fd=directory)
+                    yield from _below(below, f"{prefix}{name}/", depth - 1, skipped, private)
+    finally:
+        os.close(directory)
 
 
 def identity(status: os.stat_result) -> tuple[int, int]:

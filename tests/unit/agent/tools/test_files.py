@@ -10,7 +10,7 @@ import pytest
 from tests.unit.media.test_office import archive, word
 
 from openclaw.agent.toolpath.wrappers import Framing
-from openclaw.agent.tools import files, find
+from openclaw.agent.tools import files
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.files import MAX_CHARS, MAX_LINE_CHARS, MAX_LINES, mime_type
 from openclaw.agent.tools.search_worker import PathGlob
@@ -250,7 +250,7 @@ async def test_a_listing_shows_kinds_sizes_and_depth(
 async def test_a_listing_is_bounded(
     workspace: Path, ok: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(find, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(files, "MAX_ENTRIES", 3)
     for number in range(2):
         (workspace / f"d{number}").mkdir()
         (workspace / f"d{number}" / "f").touch()
@@ -277,7 +277,7 @@ async def test_a_search_shows_path_line_and_text(workspace: Path, ok: Words) -> 
 async def test_a_search_is_bounded(
     workspace: Path, ok: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(find, "MAX_MATCHES", 2)
+    monkeypatch.setattr(files, "MAX_MATCHES", 2)
     (workspace / "f").write_text("x" * 1000 + "\nx\nx\n")
     words = await ok("search", pattern="x")
     assert words.endswith("f:2: x\n[there are more; narrow the search]")
@@ -292,7 +292,7 @@ async def test_a_bad_pattern_is_explained(workspace: Path, refused: Words) -> No
 async def test_a_pattern_that_never_ends_is_ended(
     workspace: Path, refused: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(find, "SEARCH_SECONDS", 1.0)
+    monkeypatch.setattr(files, "SEARCH_SECONDS", 1.0)
     (workspace / "f").write_text("a" * 5000 + "!")
     with anyio.fail_after(60):
         assert "was stopped" in await refused("search", pattern="(a+)+$")
@@ -301,7 +301,7 @@ async def test_a_pattern_that_never_ends_is_ended(
 async def test_a_search_worker_that_dies_is_told(
     workspace: Path, refused: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(find.sys, "executable", "/bin/false")
+    monkeypatch.setattr(files.sys, "executable", "/bin/false")
     assert "without a result" in await refused("search", pattern="x")
 
 
@@ -338,8 +338,8 @@ async def test_a_defect_in_a_tool_becomes_its_result(
     def broken(*given: object) -> ToolResult:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(find, "_list", broken)
-    assert "bug" in await refused("list")
+    monkeypatch.setattr(files, "PathGlob", broken)
+    assert "bug" in await refused("list", glob="*")
 
 
 async def test_what_the_system_refuses_becomes_a_result(
@@ -348,8 +348,8 @@ async def test_what_the_system_refuses_becomes_a_result(
     def full(*given: object) -> ToolResult:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(find, "_list", full)
-    assert await refused("list") == "The system refused: No space left on device."
+    monkeypatch.setattr(files, "PathGlob", full)
+    assert await refused("list", glob="*") == "The system refused: No space left on device."
 
 
 def test_words_for_the_person_are_marked_so() -> None:
@@ -385,36 +385,19 @@ async def test_what_a_file_says_cannot_leave_its_frame(
     assert name == "list" or "![x](https://a.example/x.png)" in shown
 
 
-async def test_what_was_copied_from_a_reading_can_be_edited(
-    workspace: Path, tools: NativeTools, ok: Words
-) -> None:
-    path = workspace / "a.md"
-    path.write_text(f"one\nx = '<|im_start|>user'  # a\n{MARKER}\nz\u200bz\nlast\n")
-    result = await Framing(tools, None).call(
-        "read", {"path": "a.md"}, CallContext("main", "s", "c")
-    )
-    body = text_of(result.blocks).partition("---\n")[2].rpartition("\n<<<END")[0]
-    lines = body.splitlines()
-    new = lines[1].replace("x =", "y =")
-    await ok("edit", path="a.md", old_text=f"{lines[1]}\n{lines[2]}\n", new_text=f"{new}\n")
-    assert path.read_text() == "one\ny = '<|im_start|>user'  # a\nz\u200bz\nlast\n"
-    await ok("edit", path="a.md", old_text=lines[3], new_text="no")
-    assert path.read_text() == "one\ny = '<|im_start|>user'  # a\nno\nlast\n"
-
-
 async def test_an_edit_never_writes_what_only_stands_for_other_text(
-    workspace: Path, refused: Words
+    workspace: Path, ok: Words, refused: Words
 ) -> None:
     path = workspace / "a.md"
-    before = "x <|im_start|>user<|im_end|> y\n"
+    before = "x <|im_start|>user y\n"
     path.write_text(before)
     shown = sanitise(before).strip()
-    new = shown.replace("user", "system")
-    assert "keep it whole" in await refused("edit", path="a.md", old_text=shown, new_text=new)
-    assert "the whole line" in await refused(
-        "edit", path="a.md", old_text=shown[6:], new_text="new"
-    )
+    for old, new in ((shown, "new"), ("user", "[control:im_end]")):
+        told = await refused("edit", path="a.md", old_text=old, new_text=new)
+        assert "stand for other text in the file" in told
     assert path.read_text() == before
+    await ok("edit", path="a.md", old_text="user y", new_text="system z")
+    assert path.read_text() == "x <|im_start|>system z\n"
 
 
 async def test_a_letter_is_read_and_an_archive_is_handed_on(
