@@ -9,7 +9,6 @@ Two kinds of folding, both linear:
 """
 
 import html
-import pkgutil
 import re
 import unicodedata
 from bisect import bisect_right
@@ -18,6 +17,7 @@ from functools import cache, cached_property
 from itertools import accumulate
 
 from openclaw.content.characters import CharSet, members
+from openclaw.core.data_file import read_data
 
 HIDDEN = "\x00"  # what `shape` puts where a reader sees nothing
 
@@ -32,9 +32,7 @@ _MOST_LAYERS = 6
 
 
 def _lookalikes() -> dict[str, str]:
-    raw = pkgutil.get_data("openclaw.content", "confusables.txt")
-    assert raw is not None  # every loader of a package can read the package's files
-    lines = raw.decode().splitlines()
+    lines = read_data("openclaw.content", "confusables.txt").decode().splitlines()
     return dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
 
 

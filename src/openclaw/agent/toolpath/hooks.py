@@ -6,15 +6,13 @@ environment. One before a tool that ends with anything but 0 refuses the call.
 
 import json
 import logging
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import anyio
@@ -38,7 +36,6 @@ logger = logging.getLogger(__name__)
 _OUTPUT_BYTES = 16_384
 _REASON_CHARS = 500
 _TEXT_CHARS = 20_000
-_DRAIN_SECONDS = 1.0
 _DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR")
 """What a command needs to show something on the person's screen."""
 
@@ -85,77 +82,50 @@ async def run_command(
     directory: Path | None = None,
 ) -> str | None:
     """Run a command of the person's with this input; why it failed, in its own words, or None."""
-    output = bytearray()
-    try:
-        with anyio.fail_after(seconds):
-            marker = f"hook.{random_id()}"
-            environment = child_environment(environ, {}, (*_DESKTOP, *inherit))
-            environment = {**environment, orphans.MARKER: marker}
-            process = await _started(command, environment, directory)
-            try:
-                code = await _talk(process, given, output)
-            finally:
-                await _end(process, marker)
-    except TimeoutError:
-        return f"it did not end within {seconds:g} s"
-    except (OSError, ValueError) as error:
-        return f"it could not be started: {error}"
+    marker = f"hook.{random_id()}"
+    environment = child_environment(environ, {}, (*_DESKTOP, *inherit))
+    # Files, not pipes: a command need not read its input, and a child of its own may hold its output.
+    with TemporaryFile() as told, TemporaryFile() as said:
+        told.write(given)
+        told.seek(0)
+        process: anyio.abc.Process | None = None
+        try:
+            # A start that is cancelled half-way would leave a process that nobody knows.
+            with anyio.CancelScope(shield=True):
+                process = await anyio.open_process(
+                    command,
+                    stdin=told,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    env={**environment, orphans.MARKER: marker},
+                    cwd=directory,
+                    start_new_session=True,
+                )
+        except (OSError, ValueError) as error:
+            return f"it could not be started: {error}"
+        assert process is not None
+        try:
+            with anyio.fail_after(seconds):
+                code = await process.wait()
+        except TimeoutError:
+            return f"it did not end within {seconds:g} s"
+        finally:
+            await _end(process, marker)
+        said.seek(0)
+        output = said.read(_OUTPUT_BYTES).decode(errors="replace")
     if code == 0:
         return None
-    said = single_line(output.decode(errors="replace"), _OUTPUT_BYTES)
-    return said or f"it exited with code {code} and gave no reason"
-
-
-async def _started(
-    command: Sequence[str], environment: Mapping[str, str], directory: Path | None
-) -> anyio.abc.Process:
-    # A start that is cancelled half-way would leave a process that nobody knows.
-    process: anyio.abc.Process | None = None
-    with anyio.CancelScope(shield=True):
-        process = await anyio.open_process(
-            command,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=directory,
-            start_new_session=True,
-        )
-    assert process is not None
-    return process
+    return single_line(output, _OUTPUT_BYTES) or f"it exited with code {code} and gave no reason"
 
 
 async def _end(process: anyio.abc.Process, marker: str) -> None:
     """The process and what it started are gone after this, in whatever session it is."""
     with anyio.CancelScope(shield=True):
-        with suppress(OSError):
-            if sys.platform == "win32":
+        if not orphans.signal_group(process.pid, orphans.KILL):
+            with suppress(ProcessLookupError):
                 process.kill()
-            else:
-                os.killpg(process.pid, signal.SIGKILL)
         await anyio.to_thread.run_sync(orphans.kill_marked, marker)
         await process.aclose()
-
-
-async def _talk(process: anyio.abc.Process, given: bytes, output: bytearray) -> int:
-    """Give it its input and take the first of what it says; its exit code."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    source, silent, code = process.stdout, anyio.Event(), 0
-
-    async def listen() -> None:
-        async for piece in source:
-            output.extend(piece[: max(0, _OUTPUT_BYTES - len(output))])
-        silent.set()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(listen, name="what a hook says")
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await process.stdin.send(given)
-        await process.stdin.aclose()
-        code = await process.wait()
-        with anyio.move_on_after(_DRAIN_SECONDS):  # a child of its own may hold its output open
-            await silent.wait()
-        group.cancel_scope.cancel()
-    return code
 
 
 def _fits(hook: HookConfig, tool: str) -> bool:

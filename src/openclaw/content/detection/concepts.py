@@ -7,46 +7,27 @@ lookup a word.
 """
 
 import codecs
-import pkgutil
 import re
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-
-@cache
-def _sections(file: str) -> tuple[tuple[str, str, list[str]], ...]:
-    """The kind, the name and the lines of each section of a data file."""
-    raw = pkgutil.get_data("openclaw.content.detection", file)
-    assert raw is not None  # every loader of a package can read the package's files
-    found: list[tuple[str, str, list[str]]] = []
-    for line in raw.decode().splitlines():
-        if line.startswith("["):
-            kind, _, name = line.strip("[]").partition(" ")
-            found.append((kind, name, []))
-        elif line and not line.startswith("#"):
-            found[-1][2].append(line)
-    return tuple(found)
+from openclaw.core.data_file import sections
 
 
 def word_lists(kind: str) -> dict[str, list[str]]:
     """The lists of a kind in `words.txt`, by name."""
-    found = (one for one in _sections("words.txt") if one[0] == kind)
-    return {name: " ".join(lines).split() for _, name, lines in found}
+    found = sections("openclaw.content.detection", "words.txt")[kind]
+    return {name: " ".join(lines).split() for name, lines in found.items()}
 
 
-@cache
 def patterns(kind: str) -> dict[str, str]:
     """The patterns of a kind in `patterns.txt`, by their names and what stands behind these."""
-    parts: dict[str, str] = {}
-    found: dict[str, str] = {}
-    for of, name, lines in _sections("patterns.txt"):
-        pattern = _PART.sub(lambda part: parts[part[1]], "".join(lines))
-        if of == "part":
-            parts[name] = pattern
-        elif of == kind:
-            found[name] = pattern
-    return found
+    found = sections("openclaw.content.detection", "patterns.txt")
+    return {
+        name: _PART.sub(lambda part: "".join(found["part"][part[1]]), "".join(lines))
+        for name, lines in found[kind].items()
+    }
 
 
 _PART = re.compile(r"\{([A-Z]+)\}")

@@ -12,7 +12,6 @@ what was seen. The same again for what the text may be read as (`readings`).
 import base64
 import binascii
 import codecs
-import pkgutil
 import re
 import struct
 import unicodedata
@@ -39,6 +38,7 @@ from openclaw.content.detection.concepts import (
 from openclaw.content.detection.features import read as read_sentence
 from openclaw.content.detection.features import window
 from openclaw.content.folding import HIDDEN, layers, may_be_encoded, shape
+from openclaw.core.data_file import read_data
 
 # The file starts with the bias, the scale and a digest of what was learnt from; the rest is one signed
 # byte per feature, compressed.
@@ -68,9 +68,7 @@ class Weights(NamedTuple):
 
 @cache
 def weights() -> Weights:
-    raw = pkgutil.get_data("openclaw.content.detection", "weights.bin")
-    assert raw is not None  # every loader of a package can read the package's files
-    return Weights.from_bytes(raw)
+    return Weights.from_bytes(read_data("openclaw.content.detection", "weights.bin"))
 
 
 _RUNS = re.compile(r"[^\S\n]+")

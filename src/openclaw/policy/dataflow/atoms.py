@@ -12,6 +12,8 @@ from enum import StrEnum
 from functools import lru_cache
 from urllib.parse import unquote
 
+from openclaw.core.data_file import sections
+
 # Brings texts and values to comparable forms, and undoes common disguises.
 #
 # Folding for comparison with the person's words is strict: a lookalike letter stays different.
@@ -176,8 +178,13 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLURAL = re.compile(r"(?<=[^s])s$")
 
 
-def word_set(*rows: str) -> frozenset[str]:
-    return frozenset(word for row in rows for word in row.split())
+def word_lists(kind: str) -> dict[str, list[str]]:
+    """The lines of a kind in `words.txt`, by name."""
+    return sections("openclaw.policy.dataflow", "words.txt")[kind]
+
+
+def word_set(name: str) -> frozenset[str]:
+    return frozenset(" ".join(word_lists("set")[name]).split())
 
 
 @lru_cache(maxsize=4096)

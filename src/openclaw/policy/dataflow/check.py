@@ -62,17 +62,9 @@ class Standing:
     key: str = ""
 
 
-_NAMING = word_set(
-    "name title subject file filename path label email sender from user username login url number slug phone "
-    "recipient participant attendee channel repo repository topic company contact project summary to "
-    "first last full display event host organizer owner author"
-)
-# Anyone can put anything there, also a bare address.
-_PROSE_FIELDS = word_set(
-    "body content text description note comment message snippet summary caption html markdown abstract review "
-    "detail excerpt bio about reason error"
-)
-_WHO_WROTE = frozenset({"sender", "from", "author", "reporter", "creator", "reply"})
+_NAMING = word_set("naming")
+_PROSE_FIELDS = word_set("prose_fields")
+_WHO_WROTE = word_set("who_wrote")
 # For these it makes no difference whether an outsider named the value or the model made it up.
 _NEED_FOUNDATION = (Role.HANDLE, Role.TARGET, Role.SECRET, Role.COMMAND)
 _REPLYING = re.compile(
@@ -378,7 +370,7 @@ _BY_ROLE: dict[Role, Callable[[Judged, Effect, Index], Why | None]] = {
     Role.OTHER: _other,
 }
 
-_LINK_FIELD = frozenset({"url", "link", "href", "uri", "permalink", "website"})
+_LINK_FIELD = word_set("link_field")
 _LINK_WORDS = re.compile(
     r"\b(?:article|web\s?sites?|sites?|web\s?pages?|pages?|links?|urls?|blogs?|seiten?|artikel|lien|enlace)"
 )

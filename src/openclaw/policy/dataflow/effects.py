@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import cast
 
-from openclaw.policy.dataflow.atoms import address, fold, singular, split, word_set
+from openclaw.policy.dataflow.atoms import address, fold, singular, split, word_lists, word_set
 
 # What a parameter is for: where something goes, what is acted on, how much, or plain content.
 
@@ -37,30 +37,9 @@ class Value:
 
 
 _ROLE_OF_WORD = {
-    word: role
-    for role, row in {
-        Role.SECRET: "password passwd passphrase secret token apikey pin credential permission role scope "
-        "visibility access acl grant",
-        Role.ADDRESS: "url uri link href endpoint webhook host hostname domain site website email iban account "
-        "wallet phone ip callback address proxy upstream registry",
-        Role.HANDLE: "recipient to cc bcc user username channel group team assignee member participant attendee "
-        "invitee owner contact person payee remote chat room thread conversation destination receiver "
-        "beneficiary sender reviewer collaborator audience list",
-        Role.COMMAND: "command cmd script code sql shell expression program args argv query stdin",
-        Role.PATH: "path file filename directory dir folder filepath src dest source",
-        Role.QUANTITY: "amount price quantity count date time start end day duration due deadline n limit size "
-        "month year hour minute from until timezone total number rate page offset priority",
-        Role.TARGET: "id ids uuid guid sha key slug issue ticket pr index",
-        Role.CONTENT: "body content text message description title subject summary note comment caption "
-        "location label tag reason html markdown question topic name heading prompt data value street city "
-        "html input item entry todo task patch diff old new string replacement",
-    }.items()
-    for word in row.split()
+    word: Role[role] for role, rows in word_lists("role").items() for word in " ".join(rows).split()
 }
-_EXIT_WORDS = word_set(
-    "url uri link href endpoint webhook host hostname domain website recipient email iban phone callback "
-    "to cc bcc payee wallet proxy"
-)
+_EXIT_WORDS = word_set("exit_words")
 _PATH_LIKE = re.compile(r"[~.]{0,2}/|\w+/[^\s@]*\.\w{1,5}$")
 _NUMERIC = re.compile(r"[-+]?\d[\d.,]*|\d{4}-\d{2}-\d{2}.*|\d{1,2}:\d{2}.*")
 
@@ -188,76 +167,13 @@ class Action(StrEnum):
     UNKNOWN = "act"
 
 
-def _table(rows: dict[Action, str]) -> dict[str, Action]:
-    return {word: action for action, row in rows.items() for word in row.split()}
-
-
-_BY_TOOL_WORD = _table(
-    {
-        Action.SEND: "send email mail message notify forward reply respond dm sms text tell alert broadcast "
-        "call contact ping remind",
-        Action.PAY: "pay transfer refund charge wire donate tip withdraw deposit payout",
-        Action.POST: "post publish upload tweet comment submit push release deploy announce toot",
-        Action.SHARE: "share grant allow permit expose",
-        Action.INVITE: "invite",
-        Action.CREATE: "create add new insert write make save append put store record register schedule "
-        "draft generate init copy clone duplicate import attach remember note plan apply",
-        Action.UPDATE: "update edit set change modify patch rename move reschedule replace assign mark "
-        "toggle enable disable configure merge close reopen format restore lock adjust switch "
-        "turn upsert label tag star accept approve reject decline play pause press click type fill drag archive "
-        "start complete finish commit stash rebase pull sync connect pin unpin mute follow vote react snooze unarchive",
-        Action.DELETE: "delete remove cancel drop clear erase purge trash destroy unsubscribe revoke kick "
-        "ban wipe truncate uninstall reset kill stop terminate empty unlink rm",
-        Action.RESERVE: "reserve book buy order purchase checkout subscribe rent hire",
-        Action.RUN: "run exec execute eval shell bash install build invoke terminal sh spawn python",
-        Action.OPEN: "fetch browse navigate visit open download crawl scrape goto curl wget request http",
-        Action.READ: "get list read search find show describe check count view query lookup look summarize "
-        "summarise validate analyze analyse compare calculate compute estimate preview inspect status is "
-        "has can explain translate parse diff head tail cat ls grep glob tree stat whoami time now weather "
-        "today recall measure rank filter detect verify watch fetch_all load retrieve convert think ask "
-        "log blame screenshot extract snapshot resolve thinking sequentialthinking current hover wait scroll",
-    }
-)
-_MONEY = frozenset(
-    {"money", "payment", "payments", "funds", "transaction", "transactions", "invoice"}
-)
-
-# How a person asks for it. Past tenses are left out on purpose: "Bob posted" asks for nothing.
-_ASKED: dict[Action, str] = {
-    Action.SEND: r"send|e-?mail|mail|message|text|tell|forward|reply|respond|answer|notify|inform|ping|dm"
-    r"|write|post|publish|announce|let \w+ know|share|contact|ask|remind|invite|thank|congratulate|greet|warn|submit|report"
-    r"|schick\w*|send\w*|maile?|schreib\w*|antworte\w*|informier\w*|sag|leite"
-    r"|envo[iy]\w*|écri[st]\w*|réponds?|transf[eè]re\w*|dis|env[ií]a\w*|manda\w*|escrib\w*|responde\w*"
-    r"|avisa\w*|reenv[ií]a\w*",
-    Action.PAY: r"pay|transfer|refund|wire|settle|reimburse|send|donate|tip|return|charge|cover|split"
-    r"|bezahl\w*|zahl\w*|überweis\w*|erstatte\w*|pa[iy]e\w*|vire\w*|rembourse\w*|pag\w+|transfiere",
-    Action.POST: r"post|publish|share|send|write|upload|put|advertise|tweet|comment|reply|announce|submit"
-    r"|push|release|deploy|ship|file|open|report|answer|veröffentlich\w*|poste|publie\w*|publica\w*|sube",
-    Action.SHARE: r"share|give \w+ access|grant|send|invite|allow|teile?|freigeben|partage\w*|comparte\w*",
-    Action.INVITE: r"invite|add|include|bring|onboard|lade|füge|invite[rz]?|ajoute\w*|invita\w*|añade",
-    Action.CREATE: r"create|add|make|set up|set-up|setup|schedule|book (?:an? |the |some )?(?:meeting|appointment|slot|call|time|event|\d+ hours?)|put|plan|organi[sz]e|save|write|draft"
-    r"|note|record|remind|open (?:an?|the|another|new)|file|start|generate|insert|block|log|register|append|build|prepare|store"
-    r"|copy|buy|order|comment|compile|collect|document|jot|track|remember|implement|summari[sz]e .{0,60}\b(?:to|into)\b"
-    r"|set|report|extract|export|turn .{0,60}\binto\b|invite|refactor|split|fix|scaffold"
-    r"|erstell\w*|leg\w*|anlegen|füge|hinzufügen|trag\w*|schreib\w*|speicher\w*|notier\w*|plane?"
-    r"|crée\w*|ajoute\w*|enregistre\w*|note[rz]?|prépare|crea\w*|añad\w*|agrega\w*|guarda\w*|escrib\w*|anota",
-    Action.UPDATE: r"update|change|edit|set|adjust|modify|correct|move|rename|fix|refactor|replace|mark|assign"
-    r"|reschedule|append|improve|convert|format|rewrite|add|turn|switch|shift|postpone|merge|close|reopen"
-    r"|resolve|enable|disable|apply|label|tag|sort|clean up|tidy|extend|increase|decrease|raise|lower|put"
-    r"|accept|decline|approve|archive|complete|finish|check off|tick|commit|pay|migrate|implement|bump|simplify|translate|extract|make|play|pause|click"
-    r"|fill|ändere?|ändern|aktualisier\w*|verschieb\w*|korrigier\w*|ersetz\w*|benenn\w*|setz\w*|stell\w*"
-    r"|modifie\w*|change[rz]?|corrige\w*|déplace\w*|mets|cambia\w*|actualiza\w*|modifica\w*|mueve|pon",
-    Action.DELETE: r"delete|remove|cancel|drop|clear|erase|discard|purge|trash|clean|unsubscribe|revoke|kick"
-    r"|get rid of|wipe|archive|empty|reset|uninstall|stop|kill|throw (?:away|out)"
-    r"|lösch\w*|entfern\w*|storniere?\w*|supprime\w*|efface\w*|annule\w*|elimina\w*|borra\w*|cancela\w*",
-    Action.RESERVE: r"book|reserve|buy|order|purchase|make (?:a|the|me a|us a) reservation|subscribe|rent|hire"
-    r"|get (?:me|us) (?:a|some|two|\d+)|buche?\w*|reservier\w*|kauf\w*|bestell\w*|réserve\w*|achète\w*"
-    r"|commande\w*|reserva\w*|compra\w*|pide",
-    Action.RUN: r"run|execute|test|build|install|compile|lint|start|fix|refactor|implement|debug|check|add|make"
-    r"|set up|deploy|benchmark|profile|format|update|upgrade|migrate|convert|reproduce|verify|release|commit"
-    r"|count|plot|compute|calculate|analy[sz]e|clean|rename|move|find out|show|list"
-    r"|starte?|führ\w*|teste?\w*|baue?|installier\w*|exécute\w*|lance\w*|ejecuta\w*|corre|prueba\w*|instala",
+_BY_TOOL_WORD = {
+    word: Action[action]
+    for action, rows in word_lists("tool").items()
+    for word in " ".join(rows).split()
 }
+_ASKED = {Action[action]: "|".join(rows) for action, rows in word_lists("asked").items()}
+_MONEY = word_set("money")
 _NEGATED = re.compile(
     r"(?:\b(?:do not|don't|dont|never|not|without|no need to|avoid|stop|nicht|kein\w*|ne|pas|sin|no)"
     r"\s+(?:\w+\s+){0,2})$"
@@ -270,18 +186,11 @@ _NOUN_BEFORE = re.compile(
 _NOUN_AFTER = re.compile(
     r"\s+(?:from|address\w*|account|inbox|i|we|was|is|were|are|has|have|history)\b"
 )
-_MAY_BE_NOUN = word_set(
-    "email e-mail mail message text post book order schedule share answer reply change update move report "
-    "comment note log record plan test build file release block ping set copy list contact fix tip label tag "
-    "start pay transfer refund charge wire draft remind run push drop stop cancel reset clean split check "
-    "count track invite tweet format sort put"
-)
+_MAY_BE_NOUN = word_set("may_be_noun")
 _TO_US = re.compile(
     r"\s+(?:me|us|mir|uns)\b(?!\s+(?:a|an|the)?\s*(?:e-?mail|mail|message|sms|reminder|calendar|event))"
 )
-_TELLING = word_set(
-    "send tell text write message give show remind notify inform ask answer sag schick dis envoie"
-)
+_TELLING = word_set("telling")
 _DELEGATED = re.compile(
     r"\b(?:do|perform|follow|execute|carry out|complete|handle|act on|work through|take care of|obey|apply|führ\w*"
     r"|erledig\w*|befolg\w*|suis|exécute\w*|sigue|haz)\b.{0,60}?"
@@ -393,12 +302,7 @@ class Effect:
 
 SENDING = frozenset({Action.SEND, Action.PAY, Action.POST, Action.SHARE, Action.INVITE})
 _FINAL = frozenset({Action.DELETE, Action.PAY, Action.RESERVE})
-_SEEN_BY_OTHERS = word_set(
-    "comment issue pull pr gist tweet post review reply discussion release webhook message email sms",
-    "page",
-    # Seen by nobody else, but read again later as if it were ours.
-    "memory memories remember observation observations skill prompt rule instruction",
-)
+_SEEN_BY_OTHERS = word_set("seen_by_others")
 _BY_CLASS = {
     EffectClass.READ: Effect(Action.READ, why="classified as a read"),
     EffectClass.OPEN: Effect(Action.OPEN, sends=True, why="classified as opening addresses"),

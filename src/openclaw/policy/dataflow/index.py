@@ -241,11 +241,7 @@ _QUOTED = re.compile(
     r"```.*?```|^\s*>.*?$|\"[^\"\n]{3,}\"|“[^”]{3,}”|«[^»]{3,}»|(?<!\w)'[^'\n]{3,}'(?!\w)",
     re.DOTALL | re.MULTILINE,
 )
-COMMON_WORDS = word_set(
-    "the and for with from you your our team mail email info contact admin support sales office hello security "
-    "news noreply service services help account accounts billing user users test file files document docx "
-    "pdf txt xlsx csv meeting event new sent draft received read unread project list all message"
-)
+COMMON_WORDS = word_set("common_words")
 _LONGEST_SPAN = 6
 _MONTHS = "january february march april may june july august september october november december"
 _ISO_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
@@ -406,10 +402,7 @@ def _forms(match: re.Match[str]) -> list[str]:
 
 
 _DOCUMENT = re.compile(r"\.\w{2,5}$|/|^www\.")
-_DOCUMENT_NOUNS = word_set(
-    "email mail message inbox file document note page webpage article channel chat thread issue",
-    "ticket recipe event calendar transcript spreadsheet sheet",
-)
+_DOCUMENT_NOUNS = word_set("document_nouns")
 _POINTING = (
     r"\b(?:based on|according to|from|in|on|per|using|mentioned|described|listed|inside|forward|copy"
     r"|translate|quote|aus|laut|dans|en)\s+(?:\S+\s+){{0,3}}?{noun}s?\b"
