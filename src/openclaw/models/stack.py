@@ -451,6 +451,8 @@ class _Asking:
         from pydantic_ai import messages as m
 
         async for event in stream:
+            if isinstance(event, m.PartEndEvent):
+                continue  # it has all of the part once more
             part = getattr(event, "part", None) or getattr(event, "delta", None)
             piece = getattr(part, "content", None) or getattr(part, "content_delta", None)
             if not piece:
