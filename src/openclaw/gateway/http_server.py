@@ -19,9 +19,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from openclaw.gateway.api import control, routes, session_servers, views
-from openclaw.gateway.api.bodies import json_body
-from openclaw.gateway.api.schema import Json, Operation, document, given
+from openclaw.gateway.api import control, routes, views
+from openclaw.gateway.api.schema import OPERATIONS, document
 from openclaw.gateway.auth import (
     MCP_PATH,
     RESOURCE_PATH,
@@ -36,63 +35,12 @@ from openclaw.gateway.auth import (
 from openclaw.gateway.openai import endpoints
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.page import routes as page
-from openclaw.gateway.page.routes import page_routes
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.tokens import Tokens
 
 Handler = Callable[..., Awaitable[Any]]
-
-
-API: tuple[tuple[str, Handler, str, str | None], ...] = (
-    ("/api/login", page.log_in, "POST", None),
-    ("/api/login/links", page.make_link, "POST", "admin"),
-    ("/api/status", views.status, "GET", "read"),
-    ("/api/agents", views.agents, "GET", "read"),
-    ("/api/sessions", views.sessions, "GET", "read"),
-    ("/api/sessions/{key:path}/cancel", routes.cancel_session, "POST", "orders"),
-    ("/api/sessions/{key:path}/undo", routes.undo, "POST", "orders"),
-    ("/api/sessions/{key:path}/title", views.rename_session, "POST", "admin"),
-    ("/api/sessions/{key:path}/fork", views.fork_session, "POST", "admin"),
-    ("/api/sessions/{key:path}/media/{digest}", page.show_media, "GET", "read"),
-    ("/api/sessions/{key:path}", views.session, "GET", "read"),
-    ("/api/sessions/{key:path}", views.delete_session, "DELETE", "admin"),
-    ("/api/servers", views.servers, "GET", "read"),
-    ("/api/servers/{name}/restart", views.restart_server, "POST", "admin"),
-    ("/api/usage", views.usage, "GET", "read"),
-    ("/api/tools", views.tools, "GET", "read"),
-    ("/api/prompts", views.prompts, "GET", "read"),
-    ("/api/completions", session_servers.complete, "POST", "orders"),
-    ("/api/models", session_servers.models, "GET", "read"),
-    ("/api/scopes", session_servers.open_scope, "POST", "admin"),
-    ("/api/messages", routes.post_message, "POST", "orders"),
-    ("/api/turns", routes.list_turns, "GET", "read"),
-    ("/api/turns/{turn}/cancel", routes.cancel_turn, "POST", "orders"),
-    ("/api/turns/{turn}/events", routes.turn_events, "GET", "orders"),
-    ("/api/tasks", views.tasks, "GET", "read"),
-    ("/api/tasks/{id}", views.task, "GET", "read"),
-    ("/api/tasks/{id}/cancel", views.cancel_task, "POST", "orders"),
-    ("/api/questions/{id}", routes.answer_question, "POST", "admin"),
-    ("/api/events", routes.events, "GET", "read"),
-    ("/api/logs", routes.logs, "GET", "read"),
-    ("/api/reload", routes.reload, "POST", "admin"),
-    ("/api/config", control.show_config, "GET", "admin"),
-    ("/api/config", control.edit, "POST", "admin"),
-    ("/api/secrets", control.secrets, "GET", "admin"),
-    ("/api/secrets", control.store_secret, "POST", "admin"),
-    ("/api/secrets/{name}", control.remove_secret, "DELETE", "admin"),
-    ("/api/approvals", control.approvals, "GET", "admin"),
-    ("/api/approvals/revoke", control.revoke_approval, "POST", "admin"),
-    ("/api/servers/{name}/login", control.log_in, "POST", "admin"),
-    ("/api/cron", control.jobs, "GET", "read"),
-    ("/api/cron", control.add_job, "POST", "admin"),
-    ("/api/cron/{id}", control.remove_job, "DELETE", "admin"),
-    ("/api/cron/{id}/pause", control.pause_job, "POST", "admin"),
-    ("/api/cron/{id}/run", control.run_job, "POST", "admin"),
-    ("/api/pins", page.pins, "GET", "read"),
-    ("/api/servers/{name}/pins", page.accept_pins, "POST", "admin"),
-    ("/api/files", page.show_file, "GET", "read"),
-)
-"""The gateway's own API, and the scope that each route needs; the OpenAPI document is made from it."""
+# Where the routes of our own API are: `OPERATIONS` knows those of modules that were imported.
+API = (control, page, routes, views)
 
 
 def build_app(gateway: Gateway) -> Starlette:
@@ -101,7 +49,7 @@ def build_app(gateway: Gateway) -> Starlette:
             try:
                 if needs is not None:
                     require(request.scope, needs)
-                return await _answered(handler, gateway, request)
+                return await handler(gateway, request)
             except Refused as refused:
                 return _refused(request, refused)
             except ClientDisconnect:
@@ -109,7 +57,7 @@ def build_app(gateway: Gateway) -> Starlette:
             except Exception as error:  # noqa: BLE001 - every failure is an answer
                 return _failed(request, error)
 
-        return Route(path, endpoint, methods=[method], name=handler.__name__)
+        return Route(path, endpoint, methods=[method])
 
     table: list[BaseRoute] = [
         on("/health", health, needs=None),
@@ -121,31 +69,18 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/v1/responses", endpoints.responses, "POST", "orders"),
         on("/v1/responses/{response}", endpoints.show_response, needs="orders"),
         on("/api/openapi.json", openapi),
-        *(on(path, handler, method, needs) for path, handler, method, needs in API),
+        *(  # the longer path first, since a session's key may have slashes in it
+            on(one.path, one.answered, one.method, one.needs)
+            for one in sorted(OPERATIONS, key=lambda one: one.path, reverse=True)
+        ),
         Route(MCP_PATH, _Mcp(gateway)),
         on(RESOURCE_PATH, protected_resource, needs=None),
         on(f"{RESOURCE_PATH}{MCP_PATH}", protected_resource, needs=None),
     ]
     if gateway.settings.dashboard:
-        table += page_routes()
+        table += page.page_routes()
     handlers: dict[Any, Any] = {HTTPException: _http_failed}
     return Starlette(routes=table, exception_handlers=handlers)
-
-
-async def _answered(handler: Handler, gateway: Gateway, request: Request) -> Any:
-    """What the handler answers; a dictionary is held to what the document says of it."""
-    described: Operation | None = getattr(handler, "operation", None)
-    if described is None:
-        return await handler(gateway, request)
-    if described.body is None:
-        answer = await handler(gateway, request)
-    else:
-        body = given(described.body, await json_body(request))
-        answer = await handler(gateway, request, body)
-    if not isinstance(answer, dict):
-        return answer
-    described.check(cast("Json", answer))
-    return JSONResponse(answer)
 
 
 class _Mcp:
@@ -192,7 +127,7 @@ async def _http_failed(request: Request, error: HTTPException) -> Response:
 
 
 async def openapi(gateway: Gateway, request: Request) -> Response:
-    return JSONResponse(document(gateway.url, API))
+    return JSONResponse(document(gateway.url))
 
 
 async def health(gateway: Gateway, request: Request) -> Response:

@@ -1,10 +1,15 @@
 """What every store promises, and all that both databases do alike."""
 
+import logging
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import anyio
 
 from openclaw.core.errors import Busy, InvalidRequest, OperatorFacing, UserFacing
 from openclaw.core.ids import random_id
@@ -34,6 +39,8 @@ from openclaw.sessions.model import (
 )
 from openclaw.sessions.queries import Statements
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 Work = Callable[[Statements], Coroutine[Any, Any, T]]
 
@@ -41,6 +48,8 @@ DEFAULT_LIMIT = 50
 
 LEASE_SECONDS = 9.0
 """How long a process that froze keeps others waiting; one that died is noticed at once."""
+
+BEATS_PER_LEASE = 3  # renewals in one lease, so that two of them may fail
 
 
 class Lane(ABC):
@@ -121,6 +130,114 @@ class Lane(ABC):
     async def _finish(
         self, turn: str, outcome: Outcome, entries: list[Encoded], usage: Usage
     ) -> None: ...
+
+
+L = TypeVar("L", bound=Lane)
+
+
+@dataclass(slots=True, eq=False)
+class Place(Generic[L]):
+    """Somebody's place in the line for a session, known by its `ticket` once that was drawn.
+
+    Whoever is `entitled` does not wait behind the others of this process.
+    """
+
+    session: SessionRef
+    entitled: bool
+    ticket: Any = None
+    wanted: str = ""  # the ticket that is being drawn, where its owner names it
+    woken: anyio.Event = field(default_factory=anyio.Event)
+    lane: L | None = None
+    scope: anyio.CancelScope | None = None
+
+
+@dataclass(slots=True)
+class _Line(Generic[L]):
+    places: deque[Place[L]] = field(default_factory=deque[Place[L]])
+    drawing: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def wake(self) -> None:
+        for place in self.places:
+            place.woken.set()
+
+
+class LaneDesk(ABC, Generic[L]):
+    """Where a process waits for sessions: one line for each, in the order in which they came."""
+
+    look_seconds: ClassVar[tuple[float, float]]
+    """First and longest pause between two looks at a session that another process holds."""
+
+    def __init__(self, lease: float) -> None:
+        self.lease = lease
+        self._lines: dict[str, _Line[L]] = {}
+
+    @abstractmethod
+    async def _try(self, place: Place[L]) -> L | None:
+        """Take the session if nobody is ahead; a ticket is drawn if there is none yet."""
+
+    async def _is_worth_trying(self, place: Place[L]) -> bool:
+        return True
+
+    @abstractmethod
+    async def _hand_in(self, place: Place[L]) -> None:
+        """Leave the line, or the session; a turn that was not finished by then is lost."""
+
+    @asynccontextmanager
+    async def hold(self, session: SessionRef, *, entitled: bool = False) -> AsyncGenerator[L]:
+        place: Place[L] = Place(session, entitled)
+        line = self._lines.setdefault(session.id, _Line[L]())
+        line.places.append(place)
+        try:
+            lane = place.lane = await self._granted(line, place)
+            with anyio.CancelScope() as scope:
+                place.scope = scope
+                yield lane
+            if scope.cancelled_caught:
+                raise LaneLost("another process took it over")
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._leave(line, place)
+
+    async def _granted(self, line: _Line[L], place: Place[L]) -> L:
+        async with line.drawing:  # tickets are drawn as their owners came
+            lane = await self._try(place)
+        pause, longest = self.look_seconds
+        while lane is None:
+            first = place.entitled or line.places[0] is place
+            spread = random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
+            with anyio.move_on_after(pause * spread if first else None):
+                await place.woken.wait()
+            place.woken = anyio.Event()
+            if place.entitled or line.places[0] is place:
+                pause = min(2 * pause, longest)
+                if await self._is_worth_trying(place):
+                    lane = await self._try(place)
+        return lane
+
+    async def _leave(self, line: _Line[L], place: Place[L]) -> None:
+        try:
+            await self._hand_in(place)
+        except StoreError as error:
+            # Its lease runs out by itself, since nobody renews it from now on.
+            logger.warning("could not leave the lane of a session: %s", error)
+        finally:
+            line.places.remove(place)
+            if not line.places:
+                del self._lines[place.session.id]
+            line.wake()
+
+    def tickets(self) -> list[Any]:
+        """Those to renew."""
+        places = (place for line in self._lines.values() for place in line.places)
+        return [place.ticket for place in places if place.ticket is not None]
+
+    def renewed(self, asked: Iterable[Any], alive: set[Any]) -> None:
+        """End what is done under tickets that are gone."""
+        gone = set(asked) - alive
+        for line in self._lines.values():
+            for place in line.places:
+                if place.ticket in gone and place.scope is not None:
+                    place.scope.cancel("another process took the session over")
 
 
 class SessionStore(ABC):

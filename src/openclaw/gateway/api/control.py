@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 import orjson
-from starlette.requests import Request
 
 from openclaw.agent.event_codec import error_json
 from openclaw.agent.port import NOBODY, MessageContext
+from openclaw.config import files
 from openclaw.config.edit import append_value, delete_value, set_value
-from openclaw.config.files import edit_config
 from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.load import LoadedConfig, load_config, parse_config, read_text
 from openclaw.config.secret_store import SecretStore
@@ -57,8 +56,8 @@ logger = logging.getLogger(__name__)
 # ---- the configuration
 
 
-@operation("showConfig", "the configuration file as written, without secrets")
-async def show_config(gateway: Gateway, request: Request) -> Json:
+@operation("GET /api/config", "the configuration file as written, without secrets", needs="admin")
+async def show_config(gateway: Gateway) -> Json:
     text = await _text(gateway)
     tree = redacted(parse(text).root.plain(), redactor=gateway.backend.redactor)
     path = str(gateway.config_path)
@@ -66,12 +65,11 @@ async def show_config(gateway: Gateway, request: Request) -> Json:
 
 
 @operation(
-    "editConfig",
+    "POST /api/config",
     "preview changes to the configuration file; with apply, make them and reload",
     {"diff": list[str], "digest": str, "warnings": list[str], "waiting": list[str]},
-    body=ConfigEdit,
 )
-async def edit(gateway: Gateway, request: Request, body: ConfigEdit) -> Json:
+async def edit_config(gateway: Gateway, body: ConfigEdit) -> Json:
     try:
         values = orjson.dumps([one.value for one in body.changes])
     except orjson.JSONEncodeError:
@@ -105,7 +103,7 @@ def _apply(gateway: Gateway, body: ConfigEdit) -> None:
             )
         return _changed(text, body.changes)
 
-    edit_config(gateway.config_path, gateway.environ, change)
+    files.edit_config(gateway.config_path, gateway.environ, change)
 
 
 def _changed(text: str, changes: Sequence[ConfigChange]) -> str:
@@ -157,8 +155,12 @@ def _without_secrets(gateway: Gateway, text: str) -> str:
 # ---- secrets
 
 
-@operation("listSecrets", "names of secrets that are stored or that the configuration refers to")
-async def secrets(gateway: Gateway, request: Request) -> Json:
+@operation(
+    "GET /api/secrets",
+    "names of secrets that are stored or that the configuration refers to",
+    needs="admin",
+)
+async def list_secrets(gateway: Gateway) -> Json:
     used = references(parse(await _text(gateway)).root.plain())
     uses = {ref.name: places for ref, places in used.items() if ref.scheme == "store"}
     stored = await anyio.to_thread.run_sync(SecretStore(gateway.environ).names)
@@ -169,10 +171,8 @@ async def secrets(gateway: Gateway, request: Request) -> Json:
     return {"secrets": rows}
 
 
-@operation(
-    "storeSecret", "store a secret, to be referred to as secret://store/NAME", body=NewSecret
-)
-async def store_secret(gateway: Gateway, request: Request, body: NewSecret) -> Json:
+@operation("POST /api/secrets", "store a secret, to be referred to as secret://store/NAME")
+async def store_secret(gateway: Gateway, body: NewSecret) -> Json:
     gateway.backend.redactor.register(body.value)
     store = SecretStore(gateway.environ)
     where = await anyio.to_thread.run_sync(store.set, body.name, body.value)
@@ -180,9 +180,8 @@ async def store_secret(gateway: Gateway, request: Request, body: NewSecret) -> J
     return {"reference": f"secret://store/{body.name}", "where": where}
 
 
-@operation("removeSecret", "delete a stored secret", {"removed": str})
-async def remove_secret(gateway: Gateway, request: Request) -> Json:
-    name = request.path_params["name"]
+@operation("DELETE /api/secrets/{name}", "delete a stored secret", {"removed": str})
+async def remove_secret(gateway: Gateway, name: str) -> Json:
     await anyio.to_thread.run_sync(SecretStore(gateway.environ).remove, name)
     return {"removed": name}
 
@@ -202,8 +201,8 @@ async def _resolve_again(gateway: Gateway, name: str) -> None:
 # ---- what was allowed for a session
 
 
-@operation("listApprovals", "what was allowed for the rest of a session")
-async def approvals(gateway: Gateway, request: Request) -> Json:
+@operation("GET /api/approvals", "what was allowed for the rest of a session", needs="admin")
+async def list_approvals(gateway: Gateway) -> Json:
     redact = gateway.backend.redactor.redact
     rows = [
         {"agent": agent, "sessionKey": session, "rule": redact(rule)}
@@ -212,8 +211,8 @@ async def approvals(gateway: Gateway, request: Request) -> Json:
     return {"approvals": rows}
 
 
-@operation("revokeApproval", "revoke an approval of a session", body=SessionRule)
-async def revoke_approval(gateway: Gateway, request: Request, body: SessionRule) -> Json:
+@operation("POST /api/approvals/revoke", "revoke an approval of a session")
+async def revoke_approval(gateway: Gateway, body: SessionRule) -> Json:
     found = gateway.backend.approvals()
     meant = {
         gateway.backend.redactor.redact(rule): rule
@@ -230,16 +229,16 @@ async def revoke_approval(gateway: Gateway, request: Request, body: SessionRule)
 
 
 @operation(
-    "logInToServer",
+    "POST /api/servers/{name}/login",
     "log in to a remote server: the address to open, then done or error",
     str,
     stream=True,
 )
-async def log_in(gateway: Gateway, request: Request) -> Any:
+async def log_in_to_server(gateway: Gateway, name: str) -> Any:
     """The login ends in a browser on this machine: the answer comes back to a port on loopback."""
     from openclaw.mcp_client.auth import login
 
-    name, backend = request.path_params["name"], gateway.backend
+    backend = gateway.backend
     known = (agent.servers.get(name) for agent in backend.agents().values())
     config = next((one for one in known if one is not None and one.auth is not None), None)
     if config is None:
@@ -277,15 +276,15 @@ def _row(job: "Job", now_ms: int) -> Json:
     return {**facts, "sessionKey": job.session_key, "nextAt": following}
 
 
-@operation("listJobs", "the schedules, and when each runs next")
-async def jobs(gateway: Gateway, request: Request) -> Json:
+@operation("GET /api/cron", "the schedules, and when each runs next")
+async def list_jobs(gateway: Gateway) -> Json:
     found = await anyio.to_thread.run_sync(_jobs(gateway).read)
     now = gateway.clock.now_ms()
     return {"jobs": [_row(job, now) for job in found.values()]}
 
 
-@operation("addJob", "add a schedule; `when` is 'weekdays 8:00' or a cron expression", body=NewJob)
-async def add_job(gateway: Gateway, request: Request, body: NewJob) -> Json:
+@operation("POST /api/cron", "add a schedule; `when` is 'weekdays 8:00' or a cron expression")
+async def add_job(gateway: Gateway, body: NewJob) -> Json:
     from openclaw.agent.schedules import new_job
 
     agent = (await gateway.backend.agent.settings(body.agent)).id
@@ -295,23 +294,22 @@ async def add_job(gateway: Gateway, request: Request, body: NewJob) -> Json:
     return _row(job, now)
 
 
-@operation("pauseJob", "pause a schedule, or resume it", body=PausedJob)
-async def pause_job(gateway: Gateway, request: Request, body: PausedJob) -> Json:
-    id, now = request.path_params["id"], gateway.clock.now_ms()
+@operation("POST /api/cron/{id}/pause", "pause a schedule, or resume it")
+async def pause_job(gateway: Gateway, id: str, body: PausedJob) -> Json:
+    now = gateway.clock.now_ms()
     await anyio.to_thread.run_sync(_jobs(gateway).pause, id, body.paused, now)
     return _row(_jobs(gateway).get(id), now)
 
 
-@operation("removeJob", "remove a schedule", {"removed": str})
-async def remove_job(gateway: Gateway, request: Request) -> Json:
-    id = request.path_params["id"]
+@operation("DELETE /api/cron/{id}", "remove a schedule", {"removed": str})
+async def remove_job(gateway: Gateway, id: str) -> Json:
     await anyio.to_thread.run_sync(_jobs(gateway).remove, id)
     return {"removed": id}
 
 
-@operation("runJob", "run a schedule now", {"sessionKey": str, "turn": str})
-async def run_job(gateway: Gateway, request: Request) -> Json:
-    job = await anyio.to_thread.run_sync(_jobs(gateway).get, request.path_params["id"])
+@operation("POST /api/cron/{id}/run", "run a schedule now", {"sessionKey": str, "turn": str})
+async def run_job(gateway: Gateway, id: str) -> Json:
+    job = await anyio.to_thread.run_sync(_jobs(gateway).get, id)
     agent = (await gateway.backend.agent.settings(job.agent)).id
     context = MessageContext(
         job.message, job.session_key, agent, origin="cron", idempotency_key=random_id()

@@ -1,6 +1,8 @@
 """The gateway's own interface under `/api`, for the dashboard, the command line and scripts."""
 
 import logging
+import re
+from collections.abc import Sequence
 from contextlib import ExitStack, aclosing
 from functools import partial
 from pathlib import Path
@@ -22,6 +24,7 @@ from openclaw.agent.event_codec import (
     settings_json,
 )
 from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply, TurnListener
+from openclaw.core.content import InboundMedia
 from openclaw.core.errors import (
     Busy,
     InvalidRequest,
@@ -33,8 +36,8 @@ from openclaw.core.errors import (
 from openclaw.core.events import Event
 from openclaw.core.ids import random_id
 from openclaw.gateway.api import schema
-from openclaw.gateway.api.bodies import Attachments
 from openclaw.gateway.api.schema import (
+    Count,
     Json,
     Media,
     Message,
@@ -43,13 +46,70 @@ from openclaw.gateway.api.schema import (
     given,
     operation,
 )
-from openclaw.gateway.api.session_servers import check_scope, require_owner
+from openclaw.gateway.api.views import check_scope, require_owner
 from openclaw.gateway.auth import own_session, require
 from openclaw.gateway.feeds import EventStream, Feed, Put, WatchedAnswer, Work, frame
-from openclaw.gateway.openai.requests import new_session
 from openclaw.gateway.state import Cluster, Gateway
+from openclaw.media import kinds
+from openclaw.media.files import OrderFiles, order_files
+from openclaw.media.intake import Intake
+from openclaw.media.transcription import Transcriber
+
+logger = logging.getLogger(__name__)
 
 _RETRY_AFTER = 5.0
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,", re.ASCII)
+_TAKEN = kinds.FILE_TYPES + kinds.IMAGE_TYPES
+
+
+def new_session() -> str:
+    """The key of a conversation that nobody named."""
+    return f"http-{random_id()}"
+
+
+class Attachments:
+    def __init__(self, root: Path, stack: ExitStack, transcriber: Transcriber) -> None:
+        self._root = root
+        self._stack = stack
+        self._kept: OrderFiles | None = None
+        self._intake = Intake(transcriber, self._files)
+        self._taken: list[InboundMedia] = []
+
+    @property
+    def taken(self) -> Sequence[InboundMedia]:
+        return tuple(self._taken)
+
+    async def take_url(self, url: Any, field: str, name: str | None = None) -> None:
+        """A `data:` URL; others are refused, since we fetch nothing on a client's word."""
+        found = _DATA_URL.match(url) if isinstance(url, str) else None
+        if found is None:
+            raise InvalidRequest("has to be a data: URL with base64", field=field)
+        await self.take(found[1], str(url)[found.end() :], field, name)
+
+    async def take(
+        self,
+        mime_type: str,
+        data: str,
+        field: str,
+        name: str | None = None,
+        *,
+        of_object: bool = False,
+    ) -> None:
+        """Base64 with its type; `of_object` if both are fields of their own."""
+        if len(self._taken) >= kinds.MAX_IMAGES + kinds.MAX_FILES:
+            raise InvalidRequest("has too many attachments", field=field)
+        media = await self._intake.store(
+            data, mime_type, _TAKEN, field=field, name=name, of_object=of_object
+        )
+        self._taken.append(await self._intake.read(media))
+
+    def take_read(self, media: InboundMedia) -> None:
+        self._taken.append(media)
+
+    def _files(self) -> OrderFiles:
+        if self._kept is None:  # most messages have no attachment and need no directory
+            self._kept = self._stack.enter_context(order_files(self._root))
+        return self._kept
 
 
 async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
@@ -69,36 +129,32 @@ async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
 
 
 @operation(
-    "turnEvents",
+    "GET /api/turns/{turn}/events",
     "a running turn's events, from its start to its end",
     str,
-    query={"questions": bool},
     stream=True,
+    needs="orders",
 )
-async def turn_events(gateway: Gateway, request: Request) -> Any:
-    """Its questions are shown to those who say that they can answer (`?questions=true`)."""
-    turn, cluster = request.path_params["turn"], gateway.backend.cluster
-    questions = _can_answer(request)
+async def turn_events(
+    gateway: Gateway,
+    request: Request,
+    turn: str,
+    questions: bool = False,
+    after: Count | None = None,
+) -> Any:
+    """Its questions are shown to those who say that they can answer (`?questions=true`).
+
+    `after` is the number of the last event that the client has, if it comes back.
+    """
+    cluster = gateway.backend.cluster
+    if questions:
+        require(request.scope, "admin")
     if cluster is None or gateway.feeds.has(turn):
         return EventStream(partial(gateway.feeds.of(turn).follow, questions=questions))
-    return EventStream(_elsewhere(cluster, turn, _seen(request)))
-
-
-def _can_answer(request: Request) -> bool:
-    given = request.query_params.get("questions", "false")
-    if given not in ("true", "false"):
-        raise InvalidRequest("has to be true or false", field="questions")
-    if given == "true":
-        require(request.scope, "admin")
-    return given == "true"
-
-
-def _seen(request: Request) -> int:
-    """The number of the last event that the client has, where it comes back."""
-    text = request.query_params.get("after") or request.headers.get("last-event-id") or "0"
+    text = request.headers.get("last-event-id", "0")
     if not text.isdecimal() or not text.isascii():
-        raise InvalidRequest("is not a number", field="after")
-    return int(text)
+        raise InvalidRequest("is not a number", field="Last-Event-ID")
+    return EventStream(_elsewhere(cluster, turn, int(text) if after is None else after))
 
 
 def _elsewhere(cluster: Cluster, turn: str, seen: int) -> Work:
@@ -120,9 +176,6 @@ def _ending(result: Any) -> dict[str, Any]:
     return reply_json(result) if isinstance(result, Reply) else error_json(result)
 
 
-logger = logging.getLogger(__name__)
-
-
 def failed(error: BaseException) -> JSONResponse:
     if not isinstance(error, OpenClawError):
         logger.error("a request failed", exc_info=error)
@@ -130,11 +183,11 @@ def failed(error: BaseException) -> JSONResponse:
 
 
 @operation(
-    "postMessage",
+    "POST /api/messages",
     "run a turn; stream its events, or with stream: false return its reply",
     schema.Reply,
-    body=Message,
     stream=True,
+    needs="orders",
 )
 async def post_message(gateway: Gateway, request: Request, body: Message) -> Any:
     settings = await gateway.backend.agent.settings(body.agent)
@@ -263,22 +316,21 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
 
 
 @operation(
-    "answerQuestion",
+    "POST /api/questions/{id}",
     "answer a question event of a turn's stream",
     {"answered": str},
-    body=QuestionAnswer,
 )
-async def answer_question(gateway: Gateway, request: Request, body: QuestionAnswer) -> Json:
+async def answer_question(gateway: Gateway, id: str, body: QuestionAnswer) -> Json:
     answer: Json = {"action": body.action}
     if body.content is not None and body.action == "accept":
         answer["content"] = body.content
     answer |= {"choice": body.choice, "reason": body.reason}
-    gateway.questions.answer(request.path_params["id"], answer)
-    return {"answered": request.path_params["id"]}
+    gateway.questions.answer(id, answer)
+    return {"answered": id}
 
 
-@operation("listTurns", "the running turns", {"turns": list[Turn]})
-async def list_turns(gateway: Gateway, request: Request) -> Json:
+@operation("GET /api/turns", "the running turns", {"turns": list[Turn]})
+async def list_turns(gateway: Gateway) -> Json:
     turns = [
         {
             "turn": turn.id,
@@ -292,9 +344,9 @@ async def list_turns(gateway: Gateway, request: Request) -> Json:
     return {"turns": turns}
 
 
-@operation("cancelTurn", "stop a turn", {"cancelled": int})
-async def cancel_turn(gateway: Gateway, request: Request) -> Json:
-    turn, cluster = request.path_params["turn"], gateway.backend.cluster
+@operation("POST /api/turns/{turn}/cancel", "stop a turn", {"cancelled": int}, needs="orders")
+async def cancel_turn(gateway: Gateway, turn: str) -> Json:
+    cluster = gateway.backend.cluster
     if cluster is None or gateway.turns.has(turn):
         gateway.turns.cancel(turn)
     elif not await cluster.cancel_turn(turn):
@@ -303,14 +355,15 @@ async def cancel_turn(gateway: Gateway, request: Request) -> Json:
 
 
 @operation(
-    "cancelSession",
+    "POST /api/sessions/{key:path}/cancel",
     "stop the turn that is running in a session",
     {"cancelled": int},
-    query={"agent": str},
+    needs="orders",
 )
-async def cancel_session(gateway: Gateway, request: Request) -> Json:
-    key = own_session(request.scope, request.path_params["key"])
-    agent = request.query_params.get("agent")
+async def cancel_session(
+    gateway: Gateway, request: Request, key: str, agent: str | None = None
+) -> Json:
+    key = own_session(request.scope, key)
     cluster = gateway.backend.cluster
     found = await cluster.cancel_session(key, agent) if cluster is not None else 0
     here = gateway.turns.cancel_session(key, agent)
@@ -318,29 +371,30 @@ async def cancel_session(gateway: Gateway, request: Request) -> Json:
 
 
 @operation(
-    "undo",
+    "POST /api/sessions/{key:path}/undo",
     "restore the files that the last turn changed; a second call redoes the changes",
     schema.Reply,
-    query={"agent": str},
+    needs="orders",
 )
-async def undo(gateway: Gateway, request: Request) -> Json:
-    settings = await gateway.backend.agent.settings(request.query_params.get("agent"))
-    key = own_session(request.scope, request.path_params["key"])
+async def undo(gateway: Gateway, request: Request, key: str, agent: str | None = None) -> Json:
+    settings = await gateway.backend.agent.settings(agent)
+    key = own_session(request.scope, key)
     if not await gateway.backend.store.find_sessions(key, settings.id):
         raise NotFound(f"there is no session '{key}'")
     body = given(Message, {"text": "/undo", "promptCalls": True})
     return await _Message(gateway, settings, body, key).whole()
 
 
-@operation("reload", "read the configuration again", {"changed": bool, "waiting": list[str]})
-async def reload(gateway: Gateway, request: Request) -> Json:
+@operation(
+    "POST /api/reload", "read the configuration again", {"changed": bool, "waiting": list[str]}
+)
+async def reload(gateway: Gateway) -> Json:
     report = await gateway.reload()
     return {"changed": report.changed, "waiting": list(report.waiting)}
 
 
-@operation("events", "events as they happen", str, stream=True)
-async def events(gateway: Gateway, request: Request) -> Any:
-
+@operation("GET /api/events", "events as they happen", str, stream=True)
+async def events(gateway: Gateway) -> Any:
     async def work(put: Put) -> None:
         put(frame({"startedAt": gateway.started}, "hello"))
         with gateway.hub.listen() as listener:
@@ -355,16 +409,12 @@ _TAIL_BYTES = 1024 * 1024
 _MOST_LINES = 5000
 
 
-@operation("logs", "the last lines of the log", {"lines": list[str]}, query={"lines": int})
-async def logs(gateway: Gateway, request: Request) -> Json:
-    try:
-        count = min(int(request.query_params.get("lines", "200")), _MOST_LINES)
-    except ValueError:
-        raise InvalidRequest("is not a number", field="lines") from None
+@operation("GET /api/logs", "the last lines of the log", {"lines": list[str]})
+async def logs(gateway: Gateway, lines: Count = 200) -> Json:
     if gateway.log_file is None:
         raise NotFound("no log file is written")
-    lines = await anyio.to_thread.run_sync(_tail, gateway.log_file, count)
-    return {"lines": lines}
+    count = min(lines, _MOST_LINES)
+    return {"lines": await anyio.to_thread.run_sync(_tail, gateway.log_file, count)}
 
 
 def _tail(path: Path, count: int) -> list[str]:

@@ -3,11 +3,15 @@
 The OpenAPI document is made from them and from what `operation` says at each handler.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, cast
+from inspect import signature
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
+import orjson
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -18,6 +22,8 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from openclaw.config.agent_schema import Effort
 from openclaw.core.errors import InvalidRequest
@@ -42,6 +48,21 @@ class _Answer(BaseModel):
 
 
 Known = TypeVar("Known", bound=BaseModel)
+
+
+async def json_body(request: Request) -> Json:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        # A form of another site's page can be posted without a preflight; JSON cannot.
+        raise InvalidRequest("the body has to be application/json", field="Content-Type")
+    raw = await request.body()
+    try:
+        body: Any = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise InvalidRequest("the body is not a JSON object")
+    return cast("Json", body)
 
 
 def given(model: type[Known], body: Json) -> Known:
@@ -342,21 +363,59 @@ class Turn(_Answer):
 
 
 Fields = Mapping[str, Any]  # fields by name, each with its type
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+Count = Annotated[int, Field(ge=0, le=1 << 53)]
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What the document says of a handler. `answer` is a type, or the fields of an object."""
+    """A route of the gateway's own API and what the document says of it.
 
-    name: str
+    `answer` is a type, or the fields of an object. `needs` is the scope that a token must have.
+    """
+
+    handler: Callable[..., Any]
+    method: str
+    path: str
+    needs: str | None
     summary: str
     answer: Any
-    query: Fields = field(default_factory=dict[str, Any])
-    body: type[BaseModel] | None = None
-    stream: bool = False
+    parameters: Fields
+    stream: bool
+
+    @property
+    def body(self) -> type[BaseModel] | None:
+        return self.parameters.get("body")
+
+    @property
+    def query(self) -> Fields:
+        other = ("body", "request", *re.findall(r"{(\w+)", self.path))
+        return {name: kind for name, kind in self.parameters.items() if name not in other}
+
+    async def answered(self, gateway: Any, request: Request) -> Any:
+        """What the handler answers; a dictionary is held to what the document says of it."""
+        values: Json = {**request.path_params, **self._asked(request), "request": request}
+        if self.body is not None:
+            values["body"] = given(self.body, await json_body(request))
+        taken = {name: one for name, one in values.items() if name in self.parameters}
+        answer = await self.handler(gateway, **taken)
+        if not isinstance(answer, dict):
+            return answer
+        self.check(cast("Json", answer))
+        return JSONResponse(answer)
+
+    def _asked(self, request: Request) -> Json:
+        found: Json = {}
+        for name, kind in self.query.items():
+            if (text := request.query_params.get(name)) is not None:
+                try:
+                    found[name] = _adapter(kind).validate_strings(text)
+                except ValidationError:
+                    told = "has to be true or false" if kind is bool else "is not a number"
+                    raise InvalidRequest(told, field=name) from None
+        return found
 
     def check(self, answer: Json) -> None:
-        """Hold what we answer to what the document says of it."""
         kinds: Any = self.answer
         if not isinstance(kinds, Mapping):
             _adapter(kinds).validate_python(answer)
@@ -370,20 +429,34 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-Handler = TypeVar("Handler", bound=Callable[..., Any])
+OPERATIONS: list[Operation] = []
 
 
 def operation(
-    name: str, summary: str, answer: Any = Json, **more: Any
+    route: str, summary: str, answer: Any = Json, *, stream: bool = False, needs: str | None = ""
 ) -> Callable[[Handler], Handler]:
-    """Describes a handler. It gets the gateway, the request and, if it has one, the body as its model,
-    and answers with a dictionary, or with a response of another kind."""
+    """Makes a handler a route. Who may only read may GET, and only an admin may do the rest.
+
+    The handler gets the gateway and whatever it has a parameter for: `request`, `body` as its model,
+    and parts of the path and of the query. It answers with a dictionary, or a response of another kind.
+    """
+    method, _, path = route.partition(" ")
 
     def describe(handler: Handler) -> Handler:
-        cast("Any", handler).operation = Operation(name, summary, answer, **more)
+        _, *taken = signature(handler).parameters.values()
+        parameters = {one.name: _kind(one.annotation) for one in taken}
+        scope = ("read" if method == "GET" else "admin") if needs == "" else needs
+        OPERATIONS.append(
+            Operation(handler, method, path, scope, summary, answer, parameters, stream)
+        )
         return handler
 
     return describe
+
+
+def _kind(annotation: Any) -> Any:
+    """Of a field that may be left out, what it is if it is there."""
+    return get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation
 
 
 class _Components:
@@ -421,14 +494,13 @@ def _plain(schema: Any) -> Any:
     return {**left, "properties": fields, "required": left.get("required", [])}
 
 
-def document(url: str, table: Iterable[tuple[str, Any, str, str | None]]) -> Json:
+def document(url: str) -> Json:
     components = _Components()
     error = components.of(Error)
     paths: dict[str, Json] = {}
-    for path, handler, method, _ in table:
-        described: Operation = handler.operation
-        shown = path.replace(":path", "")
-        paths.setdefault(shown, {})[method.lower()] = _entry(described, shown, components, error)
+    for one in sorted(OPERATIONS, key=lambda one: one.path):
+        shown = one.path.replace(":path", "")
+        paths.setdefault(shown, {})[one.method.lower()] = _entry(one, shown, components, error)
     return {
         "openapi": "3.1.0",
         "info": {"title": "OpenClaw gateway", "version": __version__},
@@ -456,7 +528,7 @@ def _entry(one: Operation, path: str, components: _Components, error: Json) -> J
     if one.stream:
         fine["text/event-stream"] = {"schema": {"type": "string"}}
     entry: Json = {
-        "operationId": one.name,
+        "operationId": to_camel(one.handler.__name__),
         "summary": one.summary,
         "parameters": parameters,
         "responses": {

@@ -1,19 +1,27 @@
 """What there is: agents, sessions, servers, tools. Read-only, except for restart and delete."""
 
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import orjson
+from pydantic import ValidationError
 from starlette.requests import Request
 
 from openclaw.agent.event_codec import settings_json
+from openclaw.config.agent_schema import McpServerConfig
+from openclaw.config.sensitive import server_credentials
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.ids import random_id
 from openclaw.gateway.api.schema import (
     Agent,
+    BegunArgument,
+    Count,
     Entry,
     ForkPoint,
     Json,
+    Scope,
     Server,
     Session,
     SessionTitle,
@@ -24,9 +32,12 @@ from openclaw.gateway.api.schema import (
     UsageRow,
     operation,
 )
-from openclaw.gateway.auth import grant_of
+from openclaw.gateway.auth import Refused, grant_of, is_owner
+from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.metrics import Labels
 from openclaw.gateway.state import Gateway
+from openclaw.mcp_client.bridge import prompts
+from openclaw.secrets.refs import has_reference
 from openclaw.sessions import tasks as records
 from openclaw.sessions.model import SessionInfo, header_json
 from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, row_json, spent_json, total
@@ -39,7 +50,7 @@ if TYPE_CHECKING:
 _MOST = 500
 
 
-@operation("status", "the gateway and its servers")
+@operation("GET /api/status", "the gateway and its servers")
 async def status(gateway: Gateway, request: Request) -> Json:
     page = await gateway.backend.store.list_sessions(limit=1)
     grant = grant_of(request.scope)
@@ -58,8 +69,8 @@ async def status(gateway: Gateway, request: Request) -> Json:
     }
 
 
-@operation("listAgents", "the agents", {"agents": list[Agent]})
-async def agents(gateway: Gateway, request: Request) -> Json:
+@operation("GET /api/agents", "the agents", {"agents": list[Agent]})
+async def list_agents(gateway: Gateway) -> Json:
     backend = gateway.backend
     default = (await backend.agent.settings()).id
     rows: list[Json] = [
@@ -77,34 +88,39 @@ async def agents(gateway: Gateway, request: Request) -> Json:
 
 
 @operation(
-    "listSessions",
+    "GET /api/sessions",
     "sessions, the most recently used first",
     {"sessions": list[Session], "cursor": str | None},
-    query={"agent": str, "limit": int, "cursor": str, "search": str},
 )
-async def sessions(gateway: Gateway, request: Request) -> Json:
-    query = request.query_params
+async def list_sessions(
+    gateway: Gateway,
+    agent: str | None = None,
+    limit: Count = 50,
+    cursor: str | None = None,
+    search: str | None = None,
+) -> Json:
     page = await gateway.backend.store.list_sessions(
-        query.get("agent"),
-        limit=_count(query.get("limit"), 50),
-        cursor=query.get("cursor"),
-        search=query.get("search"),
+        agent, limit=min(limit, _MOST), cursor=cursor, search=search
     )
     rows = [header_json(info) for info in page.sessions]
     return {"sessions": rows, "cursor": page.cursor}
 
 
 @operation(
-    "showSession",
+    "GET /api/sessions/{key:path}",
     "a session and its entries",
     {"session": Session, "entries": list[Entry]},
-    query={"agent": str, "limit": int, "after": int},
 )
-async def session(gateway: Gateway, request: Request) -> Json:
-    info = await found_session(gateway, request)
-    limit = _count(request.query_params.get("limit"), 100)
-    after = request.query_params.get("after")
-    first = _count(after, 0, most=1 << 53) if after else max(0, info.entries - limit)
+async def show_session(
+    gateway: Gateway,
+    key: str,
+    agent: str | None = None,
+    limit: Count = 100,
+    after: Count | None = None,
+) -> Json:
+    info = await found_session(gateway, key, agent)
+    limit = min(limit, _MOST)
+    first = after if after is not None else max(0, info.entries - limit)
     entries = await gateway.backend.store.entries(info.ref, after=first, limit=limit)
     return {
         "session": header_json(info),
@@ -113,65 +129,71 @@ async def session(gateway: Gateway, request: Request) -> Json:
 
 
 @operation(
-    "renameSession", "give a session a title, or none", body=SessionTitle, query={"agent": str}
+    "POST /api/sessions/{key:path}/title",
+    "give a session a title, or none",
 )
-async def rename_session(gateway: Gateway, request: Request, body: SessionTitle) -> Json:
-    info = await found_session(gateway, request)
+async def rename_session(
+    gateway: Gateway, key: str, body: SessionTitle, agent: str | None = None
+) -> Json:
+    info = await found_session(gateway, key, agent)
     await gateway.backend.store.set_title(info.ref, body.title)
     return {"title": body.title}
 
 
 @operation(
-    "forkSession",
+    "POST /api/sessions/{key:path}/fork",
     "copy a session as it was before a turn",
     {"sessionKey": str, "agent": str},
-    body=ForkPoint,
-    query={"agent": str},
 )
-async def fork_session(gateway: Gateway, request: Request, body: ForkPoint) -> Json:
+async def fork_session(
+    gateway: Gateway, key: str, body: ForkPoint, agent: str | None = None
+) -> Json:
     from openclaw.sessions.copying import fork
 
-    info = await found_session(gateway, request)
+    info = await found_session(gateway, key, agent)
     store, now = gateway.backend.store, gateway.clock.now_ms()
     made = await fork(store, info, f"page-{random_id()}", body.before, now)
     return {"sessionKey": made.key, "agent": made.agent}
 
 
-@operation("deleteSession", "remove a session for good", query={"agent": str})
-async def delete_session(gateway: Gateway, request: Request) -> Json:
-    info = await found_session(gateway, request)
+@operation("DELETE /api/sessions/{key:path}", "remove a session for good")
+async def delete_session(gateway: Gateway, key: str, agent: str | None = None) -> Json:
+    info = await found_session(gateway, key, agent)
     await records.delete_session(gateway.backend.store, info, gateway.clock.now_ms())
     return {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
 
 
 @operation(
-    "listTasks",
+    "GET /api/tasks",
     "tasks, the most recently changed first",
     {"tasks": list[Task]},
-    query={"limit": int},
 )
-async def tasks(gateway: Gateway, request: Request) -> Json:
-    limit = _count(request.query_params.get("limit"), 50)
-    found = await records.current_tasks(gateway.backend.store, gateway.clock.now_ms(), limit)
+async def list_tasks(gateway: Gateway, limit: Count = 50) -> Json:
+    store, now = gateway.backend.store, gateway.clock.now_ms()
+    found = await records.current_tasks(store, now, min(limit, _MOST))
     rows = [records.task_json(one, whole=False) for one in found]
     return {"tasks": rows}
 
 
-@operation("showTask", "a task with its questions and its result or error", TaskDetails)
-async def task(gateway: Gateway, request: Request) -> Json:
-    return records.task_json(await _task(gateway, request))
+@operation("GET /api/tasks/{id}", "a task with its questions and its result or error", TaskDetails)
+async def show_task(gateway: Gateway, id: str) -> Json:
+    return records.task_json(await _task(gateway, id))
 
 
-@operation("cancelTask", "stop a task, wherever it is running", {"cancelled": bool})
-async def cancel_task(gateway: Gateway, request: Request) -> Json:
-    found = await _task(gateway, request)
+@operation(
+    "POST /api/tasks/{id}/cancel",
+    "stop a task, wherever it is running",
+    {"cancelled": bool},
+    needs="orders",
+)
+async def cancel_task(gateway: Gateway, id: str) -> Json:
+    found = await _task(gateway, id)
     if found.open:
         await records.tell_task(gateway.backend.store, found, cancel=True)
     return {"cancelled": found.open}
 
 
-async def _task(gateway: Gateway, request: Request) -> records.Task:
-    id = request.path_params["id"]
+async def _task(gateway: Gateway, id: str) -> records.Task:
     now = gateway.clock.now_ms()
     found = await records.current_tasks(gateway.backend.store, now, 1, [id])
     if not found:
@@ -179,9 +201,7 @@ async def _task(gateway: Gateway, request: Request) -> records.Task:
     return found[0]
 
 
-async def found_session(gateway: Gateway, request: Request) -> SessionInfo:
-    key = request.path_params["key"]
-    agent = request.query_params.get("agent")
+async def found_session(gateway: Gateway, key: str, agent: str | None) -> SessionInfo:
     found = await gateway.backend.store.find_sessions(key, agent)
     if not found:
         raise NotFound(f"there is no session '{key}'")
@@ -191,70 +211,53 @@ async def found_session(gateway: Gateway, request: Request) -> SessionInfo:
     return found[0]
 
 
-def _count(text: str | None, default: int, *, most: int = _MOST) -> int:
-    if text is None:
-        return default
-    if not text.isdecimal() or not text.isascii():
-        raise InvalidRequest(f"{text!r} is not a number")
-    return min(int(text), most)
-
-
 @operation(
-    "usage",
+    "GET /api/usage",
     "model usage and cost by day, session and model, today first",
     {"today": str, "timezone": str, "rows": list[UsageRow], "total": Spent},
-    query={"days": int, "agent": str, "session": str},
 )
-async def usage(gateway: Gateway, request: Request) -> Json:
-    query = request.query_params
-    settings = await gateway.backend.agent.settings(query.get("agent"))
+async def usage(
+    gateway: Gateway, days: Count = 30, agent: str | None = None, session: str | None = None
+) -> Json:
+    settings = await gateway.backend.agent.settings(agent)
     ledger = UsageLedger(gateway.backend.store, gateway.clock, settings.timezone)
-    days = ledger.days(max(1, _count(query.get("days"), 30, most=KEPT_DAYS)))
+    wanted = ledger.days(max(1, min(days, KEPT_DAYS)))
     rows = [
         row
-        for row in await ledger.rows(days)
-        if query.get("agent") in (None, row.agent) and query.get("session") in (None, row.session)
+        for row in await ledger.rows(wanted)
+        if agent in (None, row.agent) and session in (None, row.session)
     ]
     return {
-        "today": days[0],
+        "today": wanted[0],
         "timezone": settings.timezone,
         "rows": [row_json(row) for row in rows],
         "total": spent_json(total(rows)),
     }
 
 
-@operation("listServers", "MCP servers", {"servers": list[Server]})
-async def servers(gateway: Gateway, request: Request) -> Json:
+@operation("GET /api/servers", "MCP servers", {"servers": list[Server]})
+async def list_servers(gateway: Gateway) -> Json:
     return {"servers": await server_rows(gateway)}
 
 
-@operation("restartServer", "reconnect to a server")
-async def restart_server(gateway: Gateway, request: Request) -> Json:
-    name = request.path_params["name"]
+@operation("POST /api/servers/{name}/restart", "reconnect to a server")
+async def restart_server(gateway: Gateway, name: str) -> Json:
     gateway.backend.servers.restart(name)
     return {"restarted": name}
 
 
-@operation(
-    "listTools",
-    "the MCP tools of an agent",
-    {"agent": str, "tools": list[Tool]},
-    query={"agent": str},
-)
-async def tools(gateway: Gateway, request: Request) -> Json:
-    agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
-    specs = gateway.backend.tools(agent.id)
+@operation("GET /api/tools", "the MCP tools of an agent", {"agent": str, "tools": list[Tool]})
+async def list_tools(gateway: Gateway, agent: str | None = None) -> Json:
+    id = (await gateway.backend.agent.settings(agent)).id
+    specs = gateway.backend.tools(id)
     rows = [{"label": spec.label, **spec.to_json()} for spec in specs if spec.origin.server]
-    return {"agent": agent.id, "tools": rows}
+    return {"agent": id, "tools": rows}
 
 
-@operation(
-    "listPrompts", "the prompts that a message with promptCalls may name", query={"agent": str}
-)
-async def prompts(gateway: Gateway, request: Request) -> Json:
-    agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
-    rows = [asdict(one) for one in gateway.backend.servers.prompts(agent.id)]
-    return {"agent": agent.id, "prompts": rows}
+@operation("GET /api/prompts", "the prompts that a message with promptCalls may name")
+async def list_prompts(gateway: Gateway, agent: str | None = None) -> Json:
+    id = (await gateway.backend.agent.settings(agent)).id
+    return {"agent": id, "prompts": [asdict(one) for one in gateway.backend.servers.prompts(id)]}
 
 
 async def server_rows(gateway: Gateway) -> list[Json]:
@@ -298,3 +301,100 @@ def gauges(gateway: Gateway) -> Iterable[tuple[str, str, Mapping[Labels, float]]
 
 def _server(one: "ServerStatus") -> Labels:
     return (("server", one.snapshot.name), ("agents", ",".join(one.agents)))
+
+
+# ---- MCP servers that a front end brings along, for as long as its connection lasts
+#
+# Starting a program on a client's word is more than using the agent, so that neither an open gateway
+# nor its configured token is enough: it takes the token that only this account can read, on loopback.
+
+_ID_BYTES = 16
+
+
+def require_owner(request: Request, what: str) -> None:
+    """Raise unless the request comes from a program of this account on this machine."""
+    if not is_owner(request.scope):
+        raise Refused(403, f"{what} is only for programs of this account on this machine")
+
+
+@operation(
+    "POST /api/scopes",
+    "start MCP servers for one front end, until it closes the connection; only for this account",
+    str,
+    stream=True,
+)
+async def open_scope(gateway: Gateway, request: Request, body: Scope) -> Any:
+    require_owner(request, "starting MCP servers")
+    backend = gateway.backend
+    agent = (await backend.agent.settings(body.agent)).id
+    servers = _servers(body.servers)
+    for config in servers.values():
+        for value in server_credentials(config):
+            backend.redactor.register(value)
+    scope = secrets.token_hex(_ID_BYTES)
+
+    async def work(put: Put) -> None:
+        gateway.scopes.add(scope)
+        try:
+            await backend.agent.add_servers(scope, agent, servers)
+            put(frame({"scope": scope}, "opened"))
+            await backend.agent.refresh(agent, scope, wait=True)
+            prompts = [asdict(one) for one in backend.agent.prompts(agent, scope)]
+            put(frame({"prompts": prompts}, "settled"))
+            with gateway.hub.listen() as listener:
+                while not gateway.stopping:
+                    await listener.take()
+        finally:
+            gateway.scopes.discard(scope)
+            backend.agent.end_session(scope)
+
+    return EventStream(work)
+
+
+def check_scope(gateway: Gateway, scope: str | None) -> None:
+    if scope is not None and scope not in gateway.scopes:
+        raise NotFound("the connection that added these MCP servers is closed")
+
+
+@operation(
+    "GET /api/models",
+    "an agent's models, in the order in which they are tried; and, of the model `check`, why "
+    "there is no such one",
+    {"agent": str, "models": list[str], "problem": str | None},
+)
+async def list_models(gateway: Gateway, agent: str | None = None, check: str | None = None) -> Json:
+    port = gateway.backend.agent
+    id = (await port.settings(agent)).id
+    problem = await port.model_problem(check) if check else None
+    return {"agent": id, "models": list(await port.models(id)), "problem": problem}
+
+
+@operation(
+    "POST /api/completions",
+    "what a server suggests for an argument of a prompt or a resource template",
+    {"values": list[str]},
+    needs="orders",
+)
+async def complete(gateway: Gateway, request: Request, body: BegunArgument) -> Json:
+    if body.scope is not None:
+        require_owner(request, "servers that a client added")
+    check_scope(gateway, body.scope)
+    agent = gateway.backend.agent
+    begun = prompts.BegunArgument(
+        body.server, body.argument, body.value, body.prompt, body.template, body.given
+    )
+    settings = await agent.settings(body.agent)
+    return {"values": list(await agent.complete(settings.id, begun, body.scope))}
+
+
+def _servers(entries: Json) -> dict[str, McpServerConfig]:
+    if has_reference(orjson.dumps(entries).decode()):
+        raise InvalidRequest("a client may not use secret references", field="servers")
+    servers: dict[str, McpServerConfig] = {}
+    for name, fields in entries.items():
+        try:
+            servers[name] = McpServerConfig.model_validate(fields)
+        except ValidationError as error:
+            problem = error.errors(include_input=False)[0]["msg"]
+            raise InvalidRequest(problem, field=f"servers.{name}") from None
+    return servers

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from openclaw.agent.port import Reply
 from openclaw.agent.transcript import waiting_calls
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.api.bodies import Json, json_body, objects, text_field
+from openclaw.gateway.api.schema import Json, json_body
 from openclaw.gateway.feeds import Put, frame
 from openclaw.gateway.openai.order import Order, reason_of, waiting_session
 from openclaw.gateway.openai.requests import (
@@ -19,7 +19,9 @@ from openclaw.gateway.openai.requests import (
     call_id,
     chat_options,
     error_body,
+    objects,
     response_options,
+    text_field,
 )
 from openclaw.gateway.state import Gateway
 from openclaw.sessions.model import EntryKind, SessionRef, Turn, TurnState

@@ -21,13 +21,14 @@ from openclaw.core.content import Block, Media, text_of
 from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.events import STARTS_OVER, BlockReply, Event, TextDelta
 from openclaw.core.ids import random_id
-from openclaw.gateway.api.bodies import Attachments, Json, flag
+from openclaw.gateway.api.routes import Attachments, new_session
+from openclaw.gateway.api.schema import Json
 from openclaw.gateway.auth import own_session
 from openclaw.gateway.feeds import EventStream, Put, WatchedAnswer
 from openclaw.gateway.openai.requests import (
     call_id,
     error_response,
-    new_session,
+    flag,
     order_index,
     order_text,
     results_of,

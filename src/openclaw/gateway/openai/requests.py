@@ -23,8 +23,8 @@ from openclaw.core.errors import (
     describe,
     http_status,
 )
-from openclaw.core.ids import random_id
-from openclaw.gateway.api.bodies import Attachments, Json, objects, text_field
+from openclaw.gateway.api.routes import Attachments
+from openclaw.gateway.api.schema import Json
 from openclaw.gateway.auth import own_session
 from openclaw.models.options import ClientTool, ModelOptions
 
@@ -63,9 +63,29 @@ def session_of(request: Request) -> str | None:
     return own_session(request.scope, named) if named else None
 
 
-def new_session() -> str:
-    """The key of a conversation that nobody named."""
-    return f"http-{random_id()}"
+def text_field(body: Mapping[str, Any], name: str) -> str | None:
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InvalidRequest("has to be a string", field=name)
+    return value
+
+
+def flag(body: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise InvalidRequest("has to be true or false", field=name)
+    return value
+
+
+def objects(value: Any, name: str) -> list[Json]:
+    items = cast("list[Any]", value if isinstance(value, list) else [value])
+    if value is None:
+        return []
+    if not all(isinstance(item, dict) for item in items):
+        raise InvalidRequest("has to be a list of objects", field=name)
+    return items
 
 
 async def order_text(

@@ -43,8 +43,8 @@ _FILE_HEADERS = {
 }
 
 
-@operation("makeLoginLink", "a one-time link that logs a browser in", {"url": str}, body=LoginLink)
-async def make_link(gateway: Gateway, request: Request, body: LoginLink) -> Json:
+@operation("POST /api/login/links", "a one-time link that logs a browser in", {"url": str})
+async def make_login_link(gateway: Gateway, body: LoginLink) -> Json:
     return {"url": login_link(gateway, local=body.local)}
 
 
@@ -54,7 +54,10 @@ def login_link(gateway: Gateway, *, local: bool = False) -> str:
 
 
 @operation(
-    "logIn", "a token for the page, in exchange for a one-time code", {"token": str}, body=LoginCode
+    "POST /api/login",
+    "a token for the page, in exchange for a one-time code",
+    {"token": str},
+    needs=None,
 )
 async def log_in(gateway: Gateway, request: Request, body: LoginCode) -> Response:
     token = gateway.tokens.redeem(body.code, lambda: _is_ours(request))
@@ -88,8 +91,8 @@ def _in_table(host: str, port: int) -> str:
     return "".join(f"{word:08X}" for word in words) + f":{port:04X}"
 
 
-@operation("listPins", "changed declarations of servers that you have not accepted yet")
-async def pins(gateway: Gateway, request: Request) -> Json:
+@operation("GET /api/pins", "changed declarations of servers that you have not accepted yet")
+async def list_pins(gateway: Gateway) -> Json:
     keys = dict(_pin_keys(gateway))
     known = await anyio.to_thread.run_sync(_store(gateway).load)
     rows = [
@@ -101,16 +104,14 @@ async def pins(gateway: Gateway, request: Request) -> Json:
 
 
 @operation(
-    "acceptPins",
+    "POST /api/servers/{name}/pins",
     "accept a server's current declarations, all or the given names",
     {"accepted": list[str]},
-    body=PinNames,
 )
-async def accept_pins(gateway: Gateway, request: Request, body: PinNames) -> Json:
-    server = request.path_params["name"]
-    found = [key for key, name in _pin_keys(gateway) if name == server]
+async def accept_pins(gateway: Gateway, name: str, body: PinNames) -> Json:
+    found = [key for key, server in _pin_keys(gateway) if server == name]
     if not found:
-        raise NotFound(f"there is no server '{server}'")
+        raise NotFound(f"there is no server '{name}'")
     store = _store(gateway)
     accepted: list[str] = []
     for key in found:
@@ -157,28 +158,30 @@ def _changes(pinned: "Pinned") -> list[Json]:
 
 
 @operation(
-    "showFile",
+    "GET /api/files",
     "a file that the agent handed over, unchanged",
     _BYTES,
-    query={"agent": str, "path": str, "session": str},
 )
-async def show_file(gateway: Gateway, request: Request) -> Response:
-    settings = await gateway.backend.agent.settings(request.query_params.get("agent"))
-    wanted = request.query_params.get("path")
-    if not wanted:
+async def show_file(
+    gateway: Gateway, request: Request, path: str = "", agent: str | None = None, session: str = ""
+) -> Response:
+    settings = await gateway.backend.agent.settings(agent)
+    if not path:
         raise InvalidRequest("is missing", field="path")
-    if "\0" in wanted:
+    if "\0" in path:
         raise InvalidRequest("is not a path", field="path")
-    if not await _may_have(gateway, request, settings.id, wanted):
+    if not await _may_have(gateway, request, session, settings.id, path):
         raise NotFound("the agent did not hand over this file in this session")
     private = (gateway.paths.root, gateway.config_path)
     roots = [Workspace(one, private) for one in settings.directories]
     roots.insert(0, Workspace(gateway.paths.results))
-    data = await anyio.to_thread.run_sync(_read, Path(wanted), roots)
+    data = await anyio.to_thread.run_sync(_read, Path(path), roots)
     return await _download(data, settings)
 
 
-async def _may_have(gateway: Gateway, request: Request, agent: str, wanted: str) -> bool:
+async def _may_have(
+    gateway: Gateway, request: Request, session: str, agent: str, wanted: str
+) -> bool:
     """Whoever may only read gets what was handed over in the session that they name."""
     grant = grant_of(request.scope)
     if grant is not None and grant.allows("admin"):
@@ -186,17 +189,21 @@ async def _may_have(gateway: Gateway, request: Request, agent: str, wanted: str)
     store = gateway.backend.store
     return wanted in [
         row.get("path")
-        for info in await store.find_sessions(request.query_params.get("session", ""), agent)
+        for info in await store.find_sessions(session, agent)
         for entry in await store.history(info.ref, since_compaction=False)
         for row in entry.data.get("handed", ())
     ]
 
 
-@operation("showMedia", "an attachment of a session, unchanged", _BYTES, query={"agent": str})
-async def show_media(gateway: Gateway, request: Request) -> Response:
-    info = await found_session(gateway, request)
+@operation(
+    "GET /api/sessions/{key:path}/media/{digest}",
+    "an attachment of a session, unchanged",
+    _BYTES,
+)
+async def show_media(gateway: Gateway, key: str, digest: str, agent: str | None = None) -> Response:
+    info = await found_session(gateway, key, agent)
     settings = await gateway.backend.agent.settings(info.agent)
-    data = await gateway.backend.store.media(info.ref, request.path_params["digest"])
+    data = await gateway.backend.store.media(info.ref, digest)
     if data is None:
         raise NotFound("this attachment is no longer stored")
     return await _download(data, settings)

@@ -12,14 +12,13 @@ Two things are here for a queue of turns that lives in the same database:
 """
 
 import logging
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import orjson
 
 from openclaw.core.clock import Clock
 from openclaw.core.ids import random_id
@@ -28,48 +27,241 @@ from openclaw.sessions.model import (
     EntryKind,
     Outcome,
     SessionRef,
+    Turn,
+    TurnState,
     Usage,
 )
-from openclaw.sessions.postgres import tickets, transcript
-from openclaw.sessions.postgres.pool import Database
-from openclaw.sessions.postgres.tickets import Presence
-from openclaw.sessions.postgres.transcript import Behind, Position, Write
-from openclaw.sessions.store import Lane, LaneLost, StoreError, StoreUnavailable
+from openclaw.sessions.postgres import transcript
+from openclaw.sessions.postgres.pool import (
+    RECONNECT_SECONDS,
+    Database,
+    explain,
+    is_lost,
+    is_of_driver,
+)
+from openclaw.sessions.postgres.transcript import NOW_MS, Behind, Position, Write
+from openclaw.sessions.queries import Statements, found_row, running_turns
+from openclaw.sessions.store import (
+    BEATS_PER_LEASE,
+    Lane,
+    LaneDesk,
+    LaneLost,
+    Place,
+    StoreError,
+    StoreUnavailable,
+)
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from openclaw.sessions.postgres.pool import Connection
 
 logger = logging.getLogger(__name__)
 
+# ---- tickets: who waits for which session, kept in the database so that every gateway sees one queue
+#
+# Whoever wants a session draws a ticket, under a lock on the session's row, so that the numbers have
+# the order in which they came. The oldest live ticket holds the session. A ticket is dead
+#
+# - once its lease has run out, by the database's clock: its process is frozen, or cut off;
+# - once its owner's advisory lock has been free for a moment (`SUSPICION_SECONDS`): its process is
+#   gone. The moment is for a live process that lost its connection and makes a new one.
+#
+# Neither counts within one lease after the server started: until then, everyone may come back.
+
+OWNER_LOCKS = 0x4F43_4C57
+"""The first half of the advisory locks by which processes are known to live."""
+
+CHANNEL = "openclaw_lanes"
+"""Where the id of a session is announced that somebody left while others wait for it."""
+
+SUSPICION_SECONDS = 1.0
+
+_LOCK_SESSION = "SELECT row FROM sessions WHERE id = $1 FOR NO KEY UPDATE"
+
+# $1 row, $2 token, $3 owner, $4 entitled, $5 lease; taken at once where nobody else is there.
+_DRAW = """
+WITH drawn AS (
+  INSERT INTO tickets (session, token, owner, entitled, expires, holding)
+  SELECT $1, $2, $3, $4, clock_timestamp() + $5 * interval '1 s',
+    NOT EXISTS (SELECT FROM tickets WHERE session = $1 AND token <> $2)
+  ON CONFLICT (token) DO UPDATE
+    SET owner = excluded.owner, expires = excluded.expires, holding = excluded.holding,
+      missing_since = NULL
+  RETURNING id, holding
+), taken AS (
+  UPDATE sessions SET epoch = epoch + 1 FROM drawn WHERE row = $1 AND drawn.holding
+  RETURNING epoch, seq
+)
+SELECT drawn.id, taken.epoch, taken.seq,
+  EXISTS (SELECT FROM turns WHERE session = $1 AND state = 'running') AS unfinished
+FROM drawn LEFT JOIN taken ON true
+"""
+
+_SETTLED = "clock_timestamp() > pg_postmaster_start_time() + {lease} * interval '1 s'"
+_GONE = f"pg_try_advisory_xact_lock_shared({OWNER_LOCKS}, owner)"
+_EXPIRED = "expires <= clock_timestamp()"
+
+# $1 row, $2 id of the ticket, $3 owner, $4 entitled, $5 lease
+_AHEAD = f"""
+SELECT id, entitled AND $4 AS replaced, missing_since IS NOT NULL AS suspected,
+  {_SETTLED.format(lease="$5")} AND {_EXPIRED} AS expired,
+  missing_since <= clock_timestamp() - {SUSPICION_SECONDS} * interval '1 s' AS overdue,
+  {_SETTLED.format(lease="$5")} AND owner <> $3 AND {_GONE} AS gone
+FROM tickets WHERE session = $1 AND id <> $2 AND (holding OR (id < $2 AND NOT $4))
+"""  # noqa: S608 - constants
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """Who asks for a session. `token` names the claim for good, also when it is sent again.
+
+    Whoever is `entitled` was given this session's next turn by a queue: it does not wait behind
+    those who merely wait, and replaces another entitled holder, whom the queue has given up.
+    """
+
+    token: str
+    owner: int
+    entitled: bool
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A session that was taken: the new fence, and turns that its last holder left."""
+
+    row: int
+    epoch: int
+    seq: int
+    lost_turns: tuple[Turn, ...]
+
+
+async def try_grant(connection: "Connection", session: SessionRef, claim: _Claim) -> Grant | None:
+    """Take the session where nobody live is ahead; None where one is. Runs in a transaction."""
+    row = found_row(await connection.fetchval(_LOCK_SESSION, session.id), session)
+    drawn = await connection.fetchrow(
+        _DRAW, row, claim.token, claim.owner, claim.entitled, claim.lease
+    )
+    assert drawn is not None
+    epoch, seq, unfinished = drawn["epoch"], drawn["seq"], drawn["unfinished"]
+    if epoch is None:
+        if not await _clear_the_way(connection, row, drawn["id"], claim):
+            return None
+        await connection.execute("UPDATE tickets SET holding = true WHERE id = $1", drawn["id"])
+        taken = await connection.fetchrow(
+            "UPDATE sessions SET epoch = epoch + 1 WHERE row = $1 RETURNING epoch, seq", row
+        )
+        assert taken is not None
+        epoch, seq = taken
+    lost = await give_up_turns(connection, row, None) if unfinished else ()
+    return Grant(row, epoch, seq + len(lost), lost)
+
+
+async def _clear_the_way(connection: "Connection", row: int, ticket: int, claim: _Claim) -> bool:
+    ahead = await connection.fetch(_AHEAD, row, ticket, claim.owner, claim.entitled, claim.lease)
+    dead = [one["id"] for one in ahead if _is_dead(one)]
+    doubted = [one["id"] for one in ahead if one["gone"] and not one["suspected"]]
+    trusted = [one["id"] for one in ahead if one["suspected"] and not one["gone"]]
+    if doubted or trusted:
+        await connection.execute(
+            "UPDATE tickets SET missing_since = CASE WHEN id = ANY($1) THEN clock_timestamp() END"
+            " WHERE id = ANY($1) OR id = ANY($2)",
+            doubted,
+            trusted,
+        )
+    if dead:
+        await connection.execute("DELETE FROM tickets WHERE id = ANY($1)", dead)
+    return len(dead) == len(ahead)
+
+
+def _is_dead(ticket: Any) -> bool:
+    return bool(ticket["replaced"] or ticket["expired"] or (ticket["gone"] and ticket["overdue"]))
+
+
+async def is_held(connection: Statements, row: int, lease: float) -> bool:
+    """True while a live ticket holds or awaits the session. Runs in a transaction."""
+    settled = _SETTLED.format(lease="$2::float8")
+    return await connection.fetchval(
+        f"SELECT EXISTS (SELECT FROM tickets WHERE session = $1"  # noqa: S608 - constants
+        f" AND NOT ({settled} AND ({_EXPIRED} OR {_GONE})))",
+        row,
+        lease,
+    )
+
+
+async def renew(
+    connection: "Connection", tokens: Sequence[str], owner: int, lease: float
+) -> set[str]:
+    rows = await connection.fetch(
+        "UPDATE tickets SET owner = $2, missing_since = NULL,"
+        " expires = clock_timestamp() + $3 * interval '1 s'"
+        " WHERE token = ANY($1) RETURNING token",
+        list(tokens),
+        owner,
+        lease,
+    )
+    return {row["token"] for row in rows}
+
+
+async def hand_in(connection: "Connection", session: SessionRef, token: str) -> None:
+    """Leave the queue, or the session, and wake those who wait for it elsewhere.
+
+    It need not reach the disk: a ticket that came back in a crash is renewed by nobody.
+    """
+    await connection.execute(
+        "WITH gone AS (DELETE FROM tickets WHERE token = $1 RETURNING id, session)"
+        " SELECT set_config('synchronous_commit', 'off', true), (SELECT pg_notify($2, $3)"
+        " WHERE EXISTS (SELECT FROM tickets t WHERE t.session = gone.session AND t.id <> gone.id))"
+        " FROM gone",
+        token,
+        CHANNEL,
+        session.id,
+    )
+
+
+async def abandon(
+    connection: "Connection", session: SessionRef, token: str, grant: Grant, now_ms: int | None
+) -> None:
+    """The same where a turn was not finished: it is lost. Runs in a transaction."""
+    epoch = await connection.fetchval(
+        "SELECT epoch FROM sessions WHERE row = $1 FOR NO KEY UPDATE", grant.row
+    )
+    if epoch == grant.epoch:
+        await give_up_turns(connection, grant.row, now_ms)
+    await hand_in(connection, session, token)
+
+
+async def give_up_turns(connection: "Connection", row: int, now_ms: int | None) -> tuple[Turn, ...]:
+    """Mark turns that still run as lost: whoever began them no longer holds the session."""
+    lost: list[Turn] = []
+    for turn in await running_turns(connection, row):
+        data = orjson.dumps({"openCalls": [call.call_id for call in turn.open_calls]})
+        ended = await connection.fetchval(
+            f"WITH lane AS (UPDATE sessions SET seq = seq + 1,"  # noqa: S608 - constants
+            f" updated_ms = greatest(updated_ms, coalesce($3::bigint, {NOW_MS}))"
+            f" WHERE row = $1 RETURNING seq, coalesce($3::bigint, {NOW_MS}) AS now_ms),"
+            " added AS (INSERT INTO entries (session, seq, turn, kind, at_ms, text, data)"
+            " SELECT $1, seq, $2, 'turn_lost', now_ms, '', $4 FROM lane)"
+            " UPDATE turns SET state = 'lost', finished_ms = lane.now_ms FROM lane"
+            " WHERE session = $1 AND id = $2 RETURNING finished_ms",
+            row,
+            turn.id,
+            now_ms,
+            data,
+        )
+        lost.append(replace(turn, state=TurnState.LOST, finished_ms=ended))
+    return tuple(lost)
+
+
+# ---- lanes
+
 OnFinish = Callable[["Connection"], Awaitable[None]]
 _Step = Callable[["Connection", Position], Awaitable[None]]
-
-_LOOK_SECONDS = (0.005, 0.25)
-"""First and longest pause between two looks at a session that another process holds: one that
-leaves is heard of at once, so that this is for one that dies, or was not heard."""
-
-
-@dataclass(slots=True, eq=False)
-class _Place:
-    session: SessionRef
-    entitled: bool
-    token: str = field(default_factory=random_id)
-    woken: anyio.Event = field(default_factory=anyio.Event)
-    drawn: bool = False
-    known: bool = False  # true once its ticket is there for certain, so that it can be missed
-    lane: "PostgresLane | None" = None
-    scope: anyio.CancelScope | None = None
-
-
-@dataclass(slots=True)
-class _Line:
-    places: deque[_Place] = field(default_factory=deque[_Place])
-    drawing: anyio.Lock = field(default_factory=anyio.Lock)
 
 
 class PostgresLane(Lane):
     def __init__(
-        self, session: SessionRef, grant: tickets.Grant, database: Database, clock: Clock | None
+        self, session: SessionRef, grant: Grant, database: Database, clock: Clock | None
     ) -> None:
         super().__init__(session, grant.epoch, grant.lost_turns)
         self.on_finish: OnFinish | None = None
@@ -168,107 +360,124 @@ async def _at(step: _Step, at: Position, connection: "Connection") -> None:
     await step(connection, at)
 
 
-class LaneDesk:
+_PAUSE_SECONDS = 0.25
+_CLOSE_SECONDS = 2.0
+
+
+class Desk(LaneDesk[PostgresLane]):
+    """Has a connection of its own, made when the first lane is wanted and anew when it breaks.
+
+    It holds an advisory lock that ends with it, renews the leases of whoever waits or holds here,
+    and hears which sessions were left elsewhere.
+    """
+
+    look_seconds = (0.005, 0.25)  # for one that dies, or was not heard: others say that they leave
+
     def __init__(self, database: Database, clock: Clock | None, *, lease: float) -> None:
+        super().__init__(lease)
         self._database = database
         self._clock = clock
-        self.lease = lease
-        self._lines: dict[str, _Line] = {}
-        self._presence = Presence(
-            database,
-            lease,
-            tokens=self._tokens,
-            on_alive=self._on_alive,
-            on_left=self._on_left,
-        )
+        self._wanted = anyio.Event()
+        self._known = anyio.Event()
+        self._broken = anyio.Event()
+        self._owner = 0
 
-    async def run(self) -> None:
-        await self._presence.run()
+    async def _try(self, place: Place[PostgresLane]) -> PostgresLane | None:
+        owner = await self._present_as()
+        place.wanted = place.wanted or random_id()
+        claim = _Claim(place.wanted, owner, place.entitled, self.lease)
+        grant = await self._database.transact(lambda db: try_grant(db, place.session, claim))
+        place.ticket = place.wanted  # it is there for certain, so that it can be missed
+        return grant and PostgresLane(place.session, grant, self._database, self._clock)
 
-    @asynccontextmanager
-    async def hold(
-        self, session: SessionRef, *, entitled: bool = False
-    ) -> AsyncGenerator[PostgresLane]:
-        place = _Place(session, entitled)
-        line = self._lines.setdefault(session.id, _Line())
-        line.places.append(place)
-        try:
-            grant = await self._granted(line, place)
-            lane = place.lane = PostgresLane(session, grant, self._database, self._clock)
-            with anyio.CancelScope() as scope:
-                place.scope = scope
-                yield lane
-            if scope.cancelled_caught:
-                raise LaneLost("another process took it over")
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self._leave(line, place)
-
-    async def _granted(self, line: _Line, place: _Place) -> tickets.Grant:
-        async with line.drawing:  # tickets are drawn as their owners came
-            grant = await self._try(place)
-        pause, longest = _LOOK_SECONDS
-        while grant is None:
-            first = place.entitled or line.places[0] is place
-            with anyio.move_on_after(pause if first else None):
-                await place.woken.wait()
-            place.woken = anyio.Event()
-            if place.entitled or line.places[0] is place:
-                grant = await self._try(place)
-                pause = min(2 * pause, longest)
-        return grant
-
-    async def _try(self, place: _Place) -> tickets.Grant | None:
-        owner = await self._presence.owner()
-        claim = tickets.Claim(place.token, owner, place.entitled, self.lease)
-        place.drawn = True
-        grant = await self._database.transact(
-            lambda db: tickets.try_grant(db, place.session, claim)
-        )
-        place.known = True
-        return grant
-
-    async def _leave(self, line: _Line, place: _Place) -> None:
-        try:
-            if place.drawn:
-                await self._hand_in(place)
-        except StoreError as error:
-            # Its lease runs out by itself, since nobody renews it from now on.
-            logger.warning("could not leave the lane of a session: %s", error)
-        finally:
-            line.places.remove(place)
-            if not line.places:
-                del self._lines[place.session.id]
-            _wake(line)
-
-    async def _hand_in(self, place: _Place) -> None:
-        lane = place.lane
+    async def _hand_in(self, place: Place[PostgresLane]) -> None:
+        lane, token = place.lane, place.wanted
+        if not token:
+            return
         if lane is None or lane.tidy:
-            await self._database.write(lambda db: tickets.hand_in(db, place.session, place.token))
+            await self._database.write(lambda db: hand_in(db, place.session, token))
             return
         now = self._clock.now_ms() if self._clock else None
-        await self._database.transact(
-            lambda db: tickets.abandon(db, place.session, place.token, lane.grant, now)
-        )
+        await self._database.transact(lambda db: abandon(db, place.session, token, lane.grant, now))
 
-    def _tokens(self) -> list[str]:
-        return [
-            place.token for line in self._lines.values() for place in line.places if place.known
-        ]
+    async def _present_as(self) -> int:
+        """The number by which this process is known; waits until it is."""
+        self._wanted.set()
+        if not self._known.is_set():
+            with anyio.move_on_after(RECONNECT_SECONDS):
+                await self._known.wait()
+        if not self._known.is_set():
+            raise StoreUnavailable(
+                f"the session store on PostgreSQL ({self._database.place}) cannot be reached"
+            )
+        return self._owner
 
-    def _on_alive(self, asked: list[str], alive: set[str]) -> None:
-        gone = set(asked) - alive
-        for line in self._lines.values():
-            for place in line.places:
-                if place.token in gone and place.scope is not None:
-                    place.scope.cancel("another process took the session over")
+    async def run(self) -> None:
+        await self._wanted.wait()
+        told = ""
+        while True:
+            try:
+                await self._be_present()
+                told = ""
+            except StoreError as error:
+                if told != error.message:  # once, however long it lasts
+                    logger.warning("the database does not hear that this process lives: %s", error)
+                told = error.message
+            await anyio.sleep(_PAUSE_SECONDS)
 
-    def _on_left(self, session: str) -> None:
-        line = self._lines.get(session)
+    async def _be_present(self) -> None:
+        connection = await self._database.connect()
+        try:
+            self._broken = anyio.Event()
+            connection.add_termination_listener(self._on_break)
+            await self._announce(connection)
+            while not self._broken.is_set():
+                await self._beat(connection)
+                with anyio.move_on_after(self.lease / BEATS_PER_LEASE):
+                    await self._broken.wait()
+        except Exception as error:
+            if not is_of_driver(error):
+                raise
+            if not is_lost(error):
+                raise explain(error, self._database.place) from None
+            logger.info("the connection that shows that this process lives broke")
+        finally:
+            await _closed(connection)
+
+    async def _announce(self, connection: "asyncpg.Connection[Any]") -> None:
+        """Take a number that nobody has: the former one's lock may not be free yet."""
+        while True:
+            owner = await connection.fetchval("SELECT nextval('owners')::integer")
+            locked = await connection.fetchval(
+                "SELECT pg_try_advisory_lock($1, $2)", OWNER_LOCKS, owner
+            )
+            if locked:
+                break
+        await connection.add_listener(CHANNEL, self._on_notice)
+        self._owner = owner
+        self._known.set()
+
+    async def _beat(self, connection: "asyncpg.Connection[Any]") -> None:
+        tickets = self.tickets()
+        if not tickets:
+            return
+        with anyio.fail_after(self.lease / BEATS_PER_LEASE):  # a connection may die silently
+            alive = await renew(connection, tickets, self._owner, self.lease)
+        self.renewed(tickets, alive)
+
+    def _on_notice(self, connection: Any, pid: int, channel: str, payload: object) -> None:
+        line = self._lines.get(str(payload))
         if line is not None:
-            _wake(line)
+            line.wake()
+
+    def _on_break(self, connection: Any) -> None:
+        self._broken.set()
 
 
-def _wake(line: _Line) -> None:
-    for place in line.places:
-        place.woken.set()
+async def _closed(connection: "asyncpg.Connection[Any]") -> None:
+    with anyio.CancelScope(shield=True):
+        with anyio.move_on_after(_CLOSE_SECONDS) as scope:
+            if not connection.is_closed():
+                await connection.close()
+        if scope.cancelled_caught:
+            connection.terminate()

@@ -28,8 +28,7 @@ from openclaw.sessions.model import (
     searchable,
     storable,
 )
-from openclaw.sessions.postgres import tickets
-from openclaw.sessions.postgres.lanes import LaneDesk, PostgresLane
+from openclaw.sessions.postgres.lanes import Desk, PostgresLane, is_held
 from openclaw.sessions.postgres.pool import (
     RECONNECT_SECONDS,
     SCHEMA,
@@ -223,7 +222,7 @@ class PostgresStore(SessionStore):
         "ts_rank(e.words, $3::text::tsquery) DESC, e.at_ms DESC",
     )
 
-    def __init__(self, database: Database, desk: LaneDesk, clock: Clock | None) -> None:
+    def __init__(self, database: Database, desk: Desk, clock: Clock | None) -> None:
         self.database = database
         self.lease = desk.lease
         self._desk = desk
@@ -295,7 +294,7 @@ class PostgresStore(SessionStore):
         return row
 
     async def _is_held(self, db: Statements, row: int) -> bool:
-        return await tickets.is_held(db, row, self.lease)
+        return await is_held(db, row, self.lease)
 
     def acquire_lane(
         self, session: SessionRef, *, entitled: bool = False
@@ -400,7 +399,7 @@ async def open_postgres_store(
     """
     async with open_database(address, patience=patience) as database:
         await migrate(database, create=create)
-        desk = LaneDesk(database, clock, lease=lease)
+        desk = Desk(database, clock, lease=lease)
         failure: BaseException | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(desk.run, name="session leases")

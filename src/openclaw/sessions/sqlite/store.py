@@ -1,7 +1,11 @@
 """The file store: sessions in one SQLite database."""
 
-from collections.abc import AsyncGenerator, Sequence
+import logging
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import astuple, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -10,25 +14,352 @@ import anyio.to_thread
 import orjson
 
 from openclaw.core.clock import Clock
+from openclaw.core.errors import DeveloperFacing, InvalidRequest
 from openclaw.core.ids import random_id
 from openclaw.media.files import AttachmentFiles
 from openclaw.sessions import queries as shared
-from openclaw.sessions.liveness import own_mark
+from openclaw.sessions.liveness import is_gone, own_mark
 from openclaw.sessions.model import (
+    MESSAGE_KINDS,
     Document,
     Encoded,
     Entry,
+    EntryKind,
+    Outcome,
     SessionInfo,
     SessionRef,
+    Turn,
+    TurnState,
+    Usage,
     encode,
     searchable,
 )
-from openclaw.sessions.sqlite import connections, lanes
+from openclaw.sessions.sqlite import connections
 from openclaw.sessions.sqlite.connections import Readers, Statements, Writer, at_once
-from openclaw.sessions.sqlite.lanes import FileLane, LaneDesk
-from openclaw.sessions.store import LEASE_SECONDS, CopyConflict, SessionStore, Work
+from openclaw.sessions.store import (
+    BEATS_PER_LEASE,
+    LEASE_SECONDS,
+    CopyConflict,
+    Lane,
+    LaneDesk,
+    LaneLost,
+    Place,
+    SessionStore,
+    StoreError,
+    Work,
+)
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+# ---- transcripts
+
+
+def _value(db: sqlite3.Connection, query: str, *values: Any) -> Any:
+    found = db.execute(query, values).fetchone()
+    return None if found is None else found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Transcript:
+    """A session inside of a transaction that writes to it."""
+
+    db: sqlite3.Connection
+    row: int
+    now_ms: int
+
+    def check(self, epoch: int) -> None:
+        found = _value(self.db, "SELECT epoch FROM sessions WHERE row = ?", self.row)
+        if found != epoch:
+            raise LaneLost("it was deleted" if found is None else "another process took it over")
+
+    def begin_turn(self, turn: str, entries: Sequence[Encoded]) -> None:
+        if self._state(turn) is not None:
+            raise InvalidRequest(f"the session already has a turn '{turn}'")
+        running = _value(
+            self.db, "SELECT id FROM turns WHERE session = ? AND state = 'running'", self.row
+        )
+        if running is not None:
+            raise DeveloperFacing(f"turn '{running}' has not been finished")
+        started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
+        numbers = self.add(turn, [started, *entries])
+        self.db.execute(
+            "INSERT INTO turns (session, id, state, started_ms, first_seq) VALUES (?, ?, ?, ?, ?)",
+            (self.row, turn, TurnState.RUNNING, self.now_ms, numbers[0]),
+        )
+
+    def resume_turn(self, turn: str, entries: Sequence[Encoded]) -> None:
+        if self._state(turn) != TurnState.LOST:
+            raise InvalidRequest(f"the session has no lost turn '{turn}'")
+        self.add(turn, entries)
+        self._move(turn, TurnState.RUNNING, None)
+
+    def append(self, turn: str | None, entries: Sequence[Encoded]) -> range:
+        self._require_running(turn)
+        return self.add(turn, entries)
+
+    def compact(self, turn: str | None, summary: Encoded, through: int) -> int:
+        self._require_running(turn)
+        last, before = self.db.execute(
+            "SELECT seq, summarised FROM sessions WHERE row = ?", (self.row,)
+        ).fetchone()
+        if not before <= through <= last:
+            raise InvalidRequest(f"a summary through {through} must be between {before} and {last}")
+        number = self.add(turn, [summary])[0]
+        self.db.execute(
+            "UPDATE entries SET details = NULL"
+            " WHERE session = ? AND seq > ? AND seq <= ? AND details IS NOT NULL",
+            (self.row, before, through),
+        )
+        self.db.execute(
+            "UPDATE sessions SET summary_seq = ?, summarised = ? WHERE row = ?",
+            (number, through, self.row),
+        )
+        return number
+
+    def finish_turn(
+        self, turn: str, outcome: Outcome, entries: Sequence[Encoded], usage: Usage
+    ) -> None:
+        self.append(turn, entries)
+        self._move(turn, TurnState(outcome), self.now_ms)
+        self.db.execute(
+            "UPDATE sessions SET input_tokens = input_tokens + ?,"
+            " output_tokens = output_tokens + ?, cache_read_tokens = cache_read_tokens + ?,"
+            " cache_write_tokens = cache_write_tokens + ?, requests = requests + ?,"
+            " tool_calls = tool_calls + ? WHERE row = ?",
+            (*astuple(usage), self.row),
+        )
+
+    def give_up_turns(self) -> tuple[Turn, ...]:
+        """Mark turns that still run as lost: whoever began them no longer holds the session."""
+        lost: list[Turn] = []
+        for turn in at_once(shared.running_turns(Statements(self.db), self.row)):
+            data = orjson.dumps({"openCalls": [call.call_id for call in turn.open_calls]})
+            self.add(turn.id, [Encoded(EntryKind.TURN_LOST, "", data, None, None)])
+            self._move(turn.id, TurnState.LOST, self.now_ms)
+            lost.append(replace(turn, state=TurnState.LOST, finished_ms=self.now_ms))
+        return tuple(lost)
+
+    def add(self, turn: str | None, entries: Sequence[Encoded]) -> range:
+        messages = sum(entry.kind in MESSAGE_KINDS for entry in entries)
+        last = _value(
+            self.db,
+            "UPDATE sessions SET seq = seq + ?, messages = messages + ?,"
+            " updated_ms = max(updated_ms, ?) WHERE row = ? RETURNING seq",
+            len(entries),
+            messages,
+            self.now_ms,
+            self.row,
+        )
+        numbers = range(last - len(entries) + 1, last + 1)
+        for number, entry in zip(numbers, entries, strict=True):
+            self.insert(number, turn, self.now_ms, entry)
+        return numbers
+
+    def insert(self, number: int, turn: str | None, at_ms: int, one: Encoded) -> None:
+        added = self.db.execute(
+            "INSERT INTO entries (session, seq, turn, kind, at_ms, call_id, text, data, details)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (self.row, number, turn, one.kind, at_ms, one.call_id, one.text, one.data, one.details),
+        )
+        if one.text:
+            values = (added.lastrowid, one.text)
+            self.db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", values)
+
+    def _state(self, turn: str) -> str | None:
+        query = "SELECT state FROM turns WHERE session = ? AND id = ?"
+        return _value(self.db, query, self.row, turn)
+
+    def _require_running(self, turn: str | None) -> None:
+        if turn is not None and self._state(turn) != TurnState.RUNNING:
+            raise DeveloperFacing(f"turn '{turn}' does not run")
+
+    def _move(self, turn: str, state: TurnState, finished_ms: int | None) -> None:
+        self.db.execute(
+            "UPDATE turns SET state = ?, finished_ms = ? WHERE session = ? AND id = ?",
+            (state, finished_ms, self.row, turn),
+        )
+
+
+# ---- tickets
+#
+# Whoever wants a session draws a ticket. The oldest live ticket holds the session. A ticket is dead
+# once its process is, where this machine can tell, or once its lease has run out. Leases are
+# measured on the monotonic clock, which all processes of one machine share and nobody can set.
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """A session that was taken: its row, the new fence, and turns that its last holder left."""
+
+    row: int
+    epoch: int
+    lost_turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    mark: str
+    monotonic: float
+    now_ms: int
+    lease: float
+
+    def is_dead(self, owner: str, expires: float) -> bool:
+        if expires <= self.monotonic:
+            return True
+        if owner == self.mark:
+            return False
+        # Nobody's lease is this long: the clock began anew, so the machine did too.
+        began_before_boot = expires > self.monotonic + 100 * self.lease
+        return began_before_boot or is_gone(owner)
+
+
+def _try_grant(
+    db: sqlite3.Connection, session: SessionRef, ticket: int | None, moment: _Moment
+) -> tuple[int, _Grant | None]:
+    """Take the session where `ticket` is the oldest live one.
+
+    Without a ticket, or where others have judged it dead, a new one is drawn first.
+    """
+    row = at_once(shared.row_of(Statements(db), session))
+    if ticket is None or _value(db, "SELECT 1 FROM tickets WHERE id = ?", ticket) is None:
+        ticket = _value(
+            db,
+            "INSERT INTO tickets (session, owner, expires) VALUES (?, ?, ?) RETURNING id",
+            row,
+            moment.mark,
+            moment.monotonic + moment.lease,
+        )
+    assert ticket is not None
+    while ahead := db.execute(
+        "SELECT id, owner, expires FROM tickets WHERE session = ? AND id < ? ORDER BY id LIMIT 1",
+        (row, ticket),
+    ).fetchone():
+        other, owner, expires = ahead
+        if not moment.is_dead(owner, expires):
+            return ticket, None
+        db.execute("DELETE FROM tickets WHERE id = ?", (other,))
+    raised = "UPDATE sessions SET epoch = epoch + 1 WHERE row = ? RETURNING epoch"
+    epoch = _value(db, raised, row)
+    return ticket, _Grant(row, epoch, _Transcript(db, row, moment.now_ms).give_up_turns())
+
+
+def _is_free(db: sqlite3.Connection, ticket: int, moment: _Moment) -> bool:
+    """True where it is worth trying: the ticket ahead is gone or dead, or this one is."""
+    found = db.execute(
+        "SELECT owner, expires FROM tickets WHERE id < ?1 AND session ="
+        " (SELECT session FROM tickets WHERE id = ?1) ORDER BY id LIMIT 1",
+        (ticket,),
+    ).fetchone()
+    return found is None or moment.is_dead(*found)
+
+
+def _renew(db: sqlite3.Connection, tickets: Sequence[int], moment: _Moment) -> set[int]:
+    rows = db.execute(
+        "UPDATE tickets SET expires = ? WHERE id IN (SELECT value FROM json_each(?)) RETURNING id",
+        (moment.monotonic + moment.lease, orjson.dumps(sorted(tickets)).decode()),
+    )
+    return {row[0] for row in rows}
+
+
+def _return(db: sqlite3.Connection, ticket: int, lane: "FileLane | None", moment: _Moment) -> None:
+    db.execute("DELETE FROM tickets WHERE id = ?", (ticket,))
+    if lane is not None:
+        found = _value(db, "SELECT epoch FROM sessions WHERE row = ?", lane.row)
+        if found == lane.epoch:
+            _Transcript(db, lane.row, moment.now_ms).give_up_turns()
+
+
+# ---- lanes
+
+
+class FileLane(Lane):
+    def __init__(self, session: SessionRef, grant: _Grant, writer: Writer, clock: Clock) -> None:
+        super().__init__(session, grant.epoch, grant.lost_turns)
+        self.row = grant.row
+        self._writer = writer
+        self._now_ms = clock.now_ms
+
+    async def _write(self, work: Callable[[_Transcript], T], *, durable: bool) -> T:
+        def write(db: sqlite3.Connection) -> T:
+            transcript = _Transcript(db, self.row, self._now_ms())
+            transcript.check(self.epoch)
+            return work(transcript)
+
+        return await self._writer.run(write, durable=durable)
+
+    async def _begin(self, turn: str, entries: list[Encoded]) -> None:
+        """Nothing of it was acknowledged yet, so that a sync can wait."""
+        await self._write(lambda t: t.begin_turn(turn, entries), durable=_reaches_out(entries))
+
+    async def _resume(self, turn: str, entries: list[Encoded]) -> None:
+        await self._write(lambda t: t.resume_turn(turn, entries), durable=False)
+
+    async def _append(self, turn: str | None, entries: list[Encoded]) -> Sequence[int]:
+        return await self._write(lambda t: t.append(turn, entries), durable=_reaches_out(entries))
+
+    async def _compact(self, turn: str | None, summary: Encoded, through: int) -> int:
+        return await self._write(lambda t: t.compact(turn, summary, through), durable=False)
+
+    async def _finish(
+        self, turn: str, outcome: Outcome, entries: list[Encoded], usage: Usage
+    ) -> None:
+        await self._write(lambda t: t.finish_turn(turn, outcome, entries, usage), durable=True)
+
+
+def _reaches_out(entries: Sequence[Encoded]) -> bool:
+    """True where something outside is about to happen, which must not be forgotten."""
+    return any(entry.kind is EntryKind.TOOL_CALL for entry in entries)
+
+
+class _Desk(LaneDesk[FileLane]):
+    look_seconds = (0.005, 0.05)
+
+    def __init__(
+        self, writer: Writer, readers: Readers, clock: Clock, *, mark: str, lease: float
+    ) -> None:
+        super().__init__(lease)
+        self._writer, self._readers, self._clock, self._mark = writer, readers, clock, mark
+
+    def moment(self) -> _Moment:
+        return _Moment(self._mark, self._clock.monotonic(), self._clock.now_ms(), self.lease)
+
+    async def beat(self) -> None:
+        while True:
+            await anyio.sleep(self.lease / BEATS_PER_LEASE)
+            tickets = self.tickets()
+            if not tickets:
+                continue
+            try:
+                alive = await self._writer.run(
+                    partial(_renew, tickets=tickets, moment=self.moment()), durable=False
+                )
+            except StoreError as error:
+                logger.warning("could not renew the leases of sessions: %s", error)
+                continue
+            self.renewed(tickets, alive)
+
+    async def _try(self, place: Place[FileLane]) -> FileLane | None:
+        place.ticket, grant = await self._writer.run(
+            lambda db: _try_grant(db, place.session, place.ticket, self.moment()), durable=False
+        )
+        return grant and FileLane(place.session, grant, self._writer, self._clock)
+
+    async def _is_worth_trying(self, place: Place[FileLane]) -> bool:
+        """Looked up without taking the write lock."""
+        return await self._readers.run(partial(_is_free, ticket=place.ticket, moment=self.moment()))
+
+    async def _hand_in(self, place: Place[FileLane]) -> None:
+        if place.ticket is not None:
+            await self._writer.run(
+                lambda db: _return(db, place.ticket, place.lane, self.moment()), durable=False
+            )
+
+
+# ---- the store
+
 _INSERT_SESSION = (
     "INSERT INTO sessions (id, agent, key, created_ms, updated_ms) VALUES ($1, $2, $3, $4, $5)"
     " ON CONFLICT DO NOTHING"
@@ -46,7 +377,7 @@ class FileStore(SessionStore):
         self,
         writer: Writer,
         readers: Readers,
-        desk: LaneDesk,
+        desk: _Desk,
         clock: Clock,
         media: AttachmentFiles,
     ) -> None:
@@ -110,15 +441,17 @@ class FileStore(SessionStore):
         )
         if row is None:
             raise CopyConflict("somebody else writes to the target's session")
-        connection = cast("Statements", db).connection
+        transcript = _Transcript(cast("Statements", db).connection, row, info.updated_ms)
         for one in entries:
             details = None if one.details is None else encode(one.details)
             ready = Encoded(one.kind, searchable(one.text), encode(one.data), one.call_id, details)
-            lanes.insert_entry(connection, row, one.seq, one.turn, one.at_ms, ready)
+            transcript.insert(one.seq, one.turn, one.at_ms, ready)
         return row
 
     async def _is_held(self, db: shared.Statements, row: int) -> bool:
-        return lanes.held(cast("Statements", db).connection, row, self._desk.moment())
+        moment = self._desk.moment()
+        tickets = await db.fetch("SELECT owner, expires FROM tickets WHERE session = $1", row)
+        return any(not moment.is_dead(*ticket) for ticket in tickets)
 
     def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[FileLane]:
         return self._desk.hold(session)
@@ -161,7 +494,7 @@ async def open_file_store(
     await anyio.to_thread.run_sync(connections.prepare, path)
     writer, readers = Writer(path), Readers(path)
     mark = await anyio.to_thread.run_sync(own_mark)
-    desk = LaneDesk(writer, readers, clock, mark=mark, lease=lease)
+    desk = _Desk(writer, readers, clock, mark=mark, lease=lease)
     await writer.start()
     failure: BaseException | None = None
     try:
