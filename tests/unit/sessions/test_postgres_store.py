@@ -140,14 +140,16 @@ def write(turn: str | None, entries: Sequence[NewEntry]) -> Write:
 
 
 async def test_a_write_that_is_sent_twice_is_written_once(postgres_url: str) -> None:
-    note = NewEntry(K.NOTICE, {"n": 1})
+    started, note = NewEntry(K.TURN_STARTED), NewEntry(K.NOTICE, {"n": 1})
     async with open_postgres_store(parsed(postgres_url)) as store:
         session = await store.open_session("main", "k")
         async with store.acquire_lane(session) as lane:
             row, epoch = lane.grant.row, lane.epoch
             for _ in range(2):
                 await store.database.write(
-                    lambda db: transcript.begin_turn(db, Position(row, epoch, 0), write("t", []))
+                    lambda db: transcript.begin_turn(
+                        db, Position(row, epoch, 0), write("t", [started])
+                    )
                 )
             for _ in range(2):
                 await store.database.write(

@@ -39,7 +39,7 @@ from openclaw.sessions.postgres.pool import (
     is_lost,
     is_of_driver,
 )
-from openclaw.sessions.postgres.transcript import NOW_MS, Behind, Position, Write
+from openclaw.sessions.postgres.transcript import NOW_MS, Position, Write
 from openclaw.sessions.queries import Statements, found_row, running_turns
 from openclaw.sessions.store import (
     BEATS_PER_LEASE,
@@ -256,10 +256,12 @@ async def give_up_turns(connection: "Connection", row: int, now_ms: int | None) 
 # ---- lanes
 
 OnFinish = Callable[["Connection"], Awaitable[None]]
-_Step = Callable[["Connection", Position], Awaitable[None]]
+_Step = Callable[["Connection", Position, Write], Awaitable[object]]
 
 
 class PostgresLane(Lane):
+    """Every write is on disk when it returns: whoever runs a turn reads it back from the store."""
+
     def __init__(
         self, session: SessionRef, grant: Grant, database: Database, clock: Clock | None
     ) -> None:
@@ -269,82 +271,56 @@ class PostgresLane(Lane):
         self.tidy = True  # false while a turn may be unfinished
         self._at = Position(grant.row, grant.epoch, grant.seq)
         self._sure = True
-        self._unsynced: list[tuple[Position, _Step]] = []
         self._database = database
         self._clock = clock
         self._writing = anyio.Lock()
 
     async def _begin(self, turn: str, entries: list[Encoded]) -> None:
-        """On disk: whoever runs it reads it back from the store."""
-        write = self._write(turn, entries, durable=True)
         self.tidy = False
-        await self._do(
-            write, lambda db, at: transcript.begin_turn(db, at, write), len(write.entries) + 1
-        )
+        started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
+        await self._write(turn, [started, *entries], transcript.begin_turn)
 
     async def _resume(self, turn: str, entries: list[Encoded]) -> None:
-        write = self._write(turn, entries, durable=True)
         self.tidy = False
-        await self._do(write, lambda db, at: transcript.resume_turn(db, at, write))
+        await self._write(turn, entries, transcript.resume_turn)
 
     async def _append(self, turn: str | None, entries: list[Encoded]) -> Sequence[int]:
-        reaches_out = any(entry.kind is EntryKind.TOOL_CALL for entry in entries)
-        write = self._write(turn, entries, durable=reaches_out)
-        return await self._do(write, lambda db, at: transcript.append(db, at, write))
+        return await self._write(turn, entries, transcript.append)
 
     async def _compact(self, turn: str | None, summary: Encoded, through: int) -> int:
-        write = self._write(turn, [summary], durable=True)  # read back, too
-        numbers = await self._do(write, lambda db, at: transcript.compact(db, at, write, through))
-        return numbers[0]
+        step = partial(transcript.compact, through=through)
+        return (await self._write(turn, [summary], step))[0]
 
     async def _finish(
         self, turn: str, outcome: Outcome, entries: list[Encoded], usage: Usage
     ) -> None:
-        write = self._write(turn, entries, durable=True)
-        await self._do(write, partial(self._end, write, outcome, usage))
+        finish = partial(transcript.finish_turn, outcome=outcome, usage=usage)
+
+        async def end(connection: "Connection", at: Position, write: Write) -> None:
+            if self.on_finish is None:
+                await finish(connection, at, write)
+                return
+            async with connection.transaction():
+                if await finish(connection, at, write):
+                    await self.on_finish(connection)
+
+        await self._write(turn, entries, end)
         self.tidy = True
 
-    async def _end(
-        self, write: Write, outcome: Outcome, usage: Usage, connection: "Connection", at: Position
-    ) -> None:
-        if self.on_finish is None:
-            await transcript.finish_turn(connection, at, write, outcome, usage)
-            return
-        async with connection.transaction():
-            if await transcript.finish_turn(connection, at, write, outcome, usage):
-                await self.on_finish(connection)
-
-    def _write(self, turn: str | None, entries: Sequence[Encoded], *, durable: bool) -> Write:
-        return Write(turn, entries, self._clock.now_ms() if self._clock else None, durable)
-
-    async def _do(self, write: Write, step: _Step, count: int | None = None) -> range:
-        """Write `count` entries and return their numbers; one write at a time."""
-        count = len(write.entries) if count is None else count
+    async def _write(self, turn: str | None, entries: Sequence[Encoded], step: _Step) -> range:
+        """Write these entries and return their numbers; one write at a time."""
+        write = Write(turn, entries, self._clock.now_ms() if self._clock else None)
         async with self._writing:
             if not self._sure:
                 await self._find_position()
+            at = self._at
             try:
-                await self._send(self._at, step)
+                await self._database.write(lambda db: step(db, at, write))
             except StoreError:
                 self._sure = False  # it may have been written all the same
                 raise
-            self._unsynced = [] if write.durable else [*self._unsynced, (self._at, step)]
-            last = self._at.seq + count
-            self._at = replace(self._at, seq=last)
-        return range(last - count + 1, last + 1)
-
-    async def _send(self, at: Position, step: _Step) -> None:
-        """Write; after a crash of the server, first what it forgot."""
-        try:
-            await self._database.write(lambda db: step(db, at))
-        except Behind as crash:
-            forgotten = [(was, then) for was, then in self._unsynced if was.seq >= crash.seq]
-            if not forgotten or forgotten[0][0].seq != crash.seq:
-                raise StoreUnavailable("the session lost entries that were on disk") from None
-            logger.warning("the database server crashed: %d writes are sent again", len(forgotten))
-            for was, then in forgotten:
-                await self._database.write(partial(_at, then, was))
-            await self._database.write(lambda db: step(db, at))
+            self._at = replace(at, seq=at.seq + len(entries))
+        return range(at.seq + 1, self._at.seq + 1)
 
     async def _find_position(self) -> None:
         seq = await self._database.read(
@@ -354,10 +330,6 @@ class PostgresLane(Lane):
             raise LaneLost("it was deleted")
         self._at = replace(self._at, seq=max(seq, self._at.seq))
         self._sure = True
-
-
-async def _at(step: _Step, at: Position, connection: "Connection") -> None:
-    await step(connection, at)
 
 
 _PAUSE_SECONDS = 0.25

@@ -3,22 +3,17 @@
 A statement writes only where the session still has the epoch (whoever took it over has raised it)
 and ends at the number that the lane saw last. Because of the latter, a write whose commit was cut
 off with its connection can be sent again: what was written already is recognised and not doubled.
-
-An append that is not `durable` is acknowledged before it is on disk; the next durable write takes it
-there. A server that crashes in between has forgotten it, which the number shows (`Behind`), and
-whoever still holds the session sends it again.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.errors import DeveloperFacing, InvalidRequest
 from openclaw.sessions.model import (
     MESSAGE_KINDS,
     Encoded,
-    EntryKind,
     Outcome,
     TurnState,
     Usage,
@@ -89,11 +84,6 @@ _FINISH = _ADVANCE.format(
 )
 
 
-_APPEND_LAZILY = _APPEND.replace(
-    "SELECT now_ms", "SELECT now_ms, set_config('synchronous_commit', 'off', true)"
-)
-
-
 _WORD = re.compile(r"\w+")
 
 _LONGEST_WORD_BYTES = 255
@@ -125,14 +115,6 @@ def as_query(text: str) -> str | None:
     return " & ".join(f"{word}:*" for word in words_of(text)) or None
 
 
-class Behind(Exception):
-    """Raised when the server crashed and forgot what came after the number `seq`."""
-
-    def __init__(self, seq: int) -> None:
-        super().__init__(f"the session ends at {seq}")
-        self.seq = seq
-
-
 @dataclass(frozen=True, slots=True)
 class Position:
     row: int
@@ -147,7 +129,6 @@ class Write:
     turn: str | None
     entries: Sequence[Encoded]
     now_ms: int | None
-    durable: bool = True
 
     @property
     def values(self) -> list[Any]:
@@ -167,11 +148,9 @@ class Write:
 
 
 async def begin_turn(connection: "Connection", at: Position, write: Write) -> None:
-    started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
-    whole = replace(write, entries=[started, *write.entries])
-    if await _did(connection, _BEGIN, at, whole):
+    if await _did(connection, _BEGIN, at, write):
         return
-    state, running = await _look(connection, at, whole)
+    state, running = await _look(connection, at, write)
     if state is not None:
         raise InvalidRequest(f"the session already has a turn '{write.turn}'")
     raise DeveloperFacing(f"turn '{running}' has not been finished")
@@ -183,8 +162,7 @@ async def resume_turn(connection: "Connection", at: Position, write: Write) -> N
 
 
 async def append(connection: "Connection", at: Position, write: Write) -> None:
-    statement = _APPEND if write.durable else _APPEND_LAZILY
-    if not await _did(connection, statement, at, write):
+    if not await _did(connection, _APPEND, at, write):
         raise _not_running(write.turn)
 
 
@@ -215,16 +193,13 @@ async def finish_turn(
 async def was_written(connection: "Connection", at: Position, count: int) -> bool:
     """True where a write of so many entries from this position on is there already.
 
-    Raises `LaneLost` where the right to write no longer stands, and `Behind` where what came
-    before it is not there.
+    Raises `LaneLost` where the right to write no longer stands.
     """
     found = await connection.fetchrow("SELECT epoch, seq FROM sessions WHERE row = $1", at.row)
     if found is None:
         raise LaneLost("it was deleted")
     if found["epoch"] != at.epoch:
         raise LaneLost("another process took it over")
-    if found["seq"] < at.seq:
-        raise Behind(found["seq"])
     if found["seq"] not in (at.seq, at.seq + count):
         raise StoreUnavailable("the session was written by somebody who did not hold it")
     return count > 0 and found["seq"] == at.seq + count
