@@ -77,6 +77,7 @@ from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.streaming import DeltaRedactor
 from openclaw.sessions.model import Entry, EntryKind
+from openclaw.sessions.queries import FRAME
 
 if TYPE_CHECKING:
     from acp.interfaces import Client
@@ -376,14 +377,6 @@ def _thought(text: str) -> list[Update]:
     return [update_agent_thought_text(text)] if text else []
 
 
-_FRAME = re.compile(
-    r'(?:This is [^\n]*\n)?<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[\w-]+)">>>\n'
-    r"Source: [^\n]*\nFrom: [^\n]*\n---\n(?P<body>.*?)\n"
-    r'<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
-    re.DOTALL,
-)
-
-
 def replay(entries: Sequence[Entry], media: Mapping[str, bytes] | None = None) -> Iterator[Update]:
     """Everything that was said and done, in order, as a client would have seen it.
 
@@ -396,10 +389,6 @@ def replay(entries: Sequence[Entry], media: Mapping[str, bytes] | None = None) -
         if isinstance(item, AssistantItem):
             calls.update((call.id, call) for call in item.calls)
         yield from _updates(item, calls, media or {})
-
-
-def unframed(text: str) -> str:
-    return _FRAME.sub(lambda found: found["body"], text)
 
 
 def _updates(
@@ -429,7 +418,7 @@ def _plan(item: ResultItem, call: CallItem | None) -> Update | None:
 
 
 def _tool_call(item: ResultItem, call: CallItem | None, media: Mapping[str, bytes]) -> Update:
-    words = [text_block(unframed(item.text))] if item.text else []
+    words = [text_block(FRAME.sub(lambda found: found["body"], item.text))] if item.text else []
     shown: list[ContentBlock] = [*words, *(_attached(one, media) for one in item.attachments)]
     return start_tool_call(
         item.call_id,

@@ -78,33 +78,38 @@ async def _copy_one(source: SessionStore, target: SessionStore, info: SessionInf
         await _require_same(source, target, wanted, there)
     elif not wanted.info.entries:
         await target.receive_entries(wanted.info, 0, [])
-    last = reached
-    while last < wanted.info.entries:
-        most = min(_PIECE, wanted.info.entries - last)
-        piece = await source.entries(info.ref, after=last, limit=most)
-        if not piece:
-            raise NotFound("it was deleted while it was copied")
-        await target.receive_entries(wanted.info, last, piece)
-        await _copy_media(source, target, wanted.info.ref, wanted.info.ref, piece)
-        last = piece[-1].seq
+    await _copy_entries(source, target, info.ref, wanted.info, reached, wanted.info.entries)
     await target.receive_dossier(wanted)
     _require_whole(wanted, await target.dossier(wanted.info.ref))
-    return last - reached
+    return wanted.info.entries - reached
 
 
-async def _copy_media(
+async def _copy_entries(
     source: SessionStore,
     target: SessionStore,
     of: SessionRef,
-    to: SessionRef,
-    entries: Sequence[Entry],
-) -> None:
-    """The attachments that these entries name; a summary names only such as were copied before."""
-    for entry in entries:
-        for attached in entry.data.get("media", ()):
-            data = await source.media(of, str(attached.get("digest", "")))
-            if data is not None:
-                await target.keep_media(to, data)
+    to: SessionInfo,
+    after: int,
+    last: int,
+) -> int:
+    """Copy the entries after one number up to another, with the attachments that they name.
+
+    A summary names only attachments that were copied before. Returns how many were messages.
+    """
+    messages = 0
+    while after < last:
+        piece = await source.entries(of, after=after, limit=min(_PIECE, last - after))
+        if not piece:
+            raise NotFound("it was deleted while it was copied")
+        await target.receive_entries(to, after, piece)
+        for entry in piece:
+            messages += entry.kind in MESSAGE_KINDS
+            for attached in entry.data.get("media", ()):
+                data = await source.media(of, str(attached.get("digest", "")))
+                if data is not None:
+                    await target.keep_media(to.ref, data)
+        after = piece[-1].seq
+    return messages
 
 
 async def fork(
@@ -113,17 +118,9 @@ async def fork(
     """A new session that is this one as it was before the turn of the entry `before`."""
     whole = await store.dossier(info.ref)
     until = max((one.first_seq for one in whole.turns if one.first_seq <= before), default=before)
-    last, messages = 0, 0
     new = SessionInfo(random_id(), info.agent, key, info.title, now_ms, now_ms, 0, until - 1)
     await store.receive_entries(new, 0, [])
-    while last < until - 1:
-        piece = await store.entries(info.ref, after=last, limit=min(_PIECE, until - 1 - last))
-        if not piece:
-            raise NotFound("it was deleted while it was copied")
-        await store.receive_entries(new, last, piece)
-        await _copy_media(store, store, info.ref, new.ref, piece)
-        messages += sum(one.kind in MESSAGE_KINDS for one in piece)
-        last = piece[-1].seq
+    messages = await _copy_entries(store, store, info.ref, new, 0, until - 1)
     summary = whole.summary_seq if whole.summary_seq < until else 0
     await store.receive_dossier(
         Dossier(
@@ -131,7 +128,7 @@ async def fork(
             summary,
             whole.summarised if summary else 0,
             tuple(one for one in whole.turns if one.first_seq < until),
-            last,
+            until - 1,
         )
     )
     return new.ref

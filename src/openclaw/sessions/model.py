@@ -126,10 +126,6 @@ class SessionInfo(NamedTuple):
     def ref(self) -> SessionRef:
         return SessionRef(self.id, self.agent, self.key)
 
-    @property
-    def usage(self) -> Usage:
-        return Usage(*self[8:14])
-
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
@@ -183,22 +179,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    id: str
-    state: TurnState
-    started_ms: int
-    finished_ms: int | None
-    open_calls: tuple[Entry, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
-    """A turn as a store keeps it; its entries begin at `first_seq`."""
+    """Its entries begin at `first_seq`. A dossier leaves open which of its calls are."""
 
     id: str
     state: TurnState
     started_ms: int
     finished_ms: int | None
     first_seq: int
+    open_calls: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +199,7 @@ class Dossier:
     info: SessionInfo
     summary_seq: int
     summarised: int
-    turns: tuple[TurnRecord, ...]
+    turns: tuple[Turn, ...]
     stored: int
 
 

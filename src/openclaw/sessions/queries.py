@@ -7,7 +7,7 @@ the connection (`sqlite.connections.at_once`), where none of them ever waits.
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from openclaw.core.errors import InvalidRequest, NotFound
@@ -21,7 +21,6 @@ from openclaw.sessions.model import (
     SessionInfo,
     SessionRef,
     Turn,
-    TurnRecord,
     TurnState,
     decode,
     decode_optional,
@@ -46,22 +45,6 @@ def found_row(row: int | None, session: SessionRef) -> int:
 
 def info_from(row: Iterable[Any]) -> SessionInfo:
     return SessionInfo._make(tuple(row)[:_INFO_WIDTH])
-
-
-def entries_from(rows: Iterable[Iterable[Any]]) -> list[Entry]:
-    return [
-        Entry(seq, turn, EntryKind(kind), at, decode(data), text, call, decode_optional(details))
-        for seq, turn, kind, at, data, text, call, details in rows
-    ]
-
-
-def unanswered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    answered = {entry.call_id for entry in entries if entry.kind is EntryKind.TOOL_RESULT}
-    return tuple(
-        entry
-        for entry in entries
-        if entry.kind is EntryKind.TOOL_CALL and entry.call_id not in answered
-    )
 
 
 def page_from(rows: Sequence[Iterable[Any]], limit: int | None) -> Page:
@@ -102,7 +85,7 @@ def containing(text: str) -> str:
 
 
 # As `content.frame` writes it; the body cannot contain a marker with the same id.
-_FRAME = re.compile(
+FRAME = re.compile(
     r"(?:^This is [^\n]*\n)?"
     r'^<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[A-Za-z0-9_-]+)">>>\n'
     r"Source: (?P<source>[^\n]*)\nFrom: (?P<sender>[^\n]*)\n---\n(?P<body>.*?)\n?"
@@ -121,7 +104,7 @@ def unframed(text: str) -> list[Piece]:
     """The words without the marks that are there for the model; `sender` says whose they were."""
     pieces: list[Piece] = []
     position = 0
-    for match in _FRAME.finditer(text):
+    for match in FRAME.finditer(text):
         pieces.append(Piece(text[position : match.start()].strip("\n")))
         source = "" if match["source"] == "MCP Server" else f"{match['source']} "
         sender = f"MCP server {match['sender']}" if not source else f"{source}{match['sender']}"
@@ -270,30 +253,21 @@ async def entries_after(db: Statements, session: SessionRef, after: int, limit: 
     return await _entries(db, row, "seq > $2 ORDER BY seq LIMIT $3", after, limit)
 
 
-async def unfinished_turns(db: Statements, session: SessionRef) -> list[Turn]:
-    row = await row_of(db, session)
-    return await _turns(db, row, "state IN ('running', 'lost') ORDER BY first_seq")
-
-
-async def find_turn(db: Statements, session: SessionRef, turn: str) -> Turn | None:
-    row = await row_of(db, session)
-    return next(iter(await _turns(db, row, "id = $2", turn)), None)
+async def turns(db: Statements, row: int, condition: str, *values: Any) -> list[Turn]:
+    """The turns that fulfil the condition, with their calls that were not answered."""
+    found = await _turns(db, row, condition, *values)
+    return [replace(one, open_calls=await _open_calls(db, row, one)) for one in found]
 
 
 async def running_turns(db: Statements, row: int) -> list[Turn]:
-    return await _turns(db, row, "state = 'running' ORDER BY first_seq")
+    return await turns(db, row, "state = 'running' ORDER BY first_seq")
 
 
 async def dossier(db: Statements, session: SessionRef) -> Dossier:
     row, summary, through = await _summary(db, session)
-    turns = await db.fetch(
-        f"SELECT {_TURN_COLUMNS} FROM turns WHERE session = $1",  # noqa: S608 - constant names
-        row,
-    )
-    records = [TurnRecord(id, TurnState(state), *rest) for id, state, *rest in turns]
-    ordered = sorted(records, key=lambda turn: (turn.first_seq, turn.id))
+    turns = sorted(await _turns(db, row, "true"), key=lambda turn: (turn.first_seq, turn.id))
     stored = await db.fetchval("SELECT count(*) FROM entries WHERE session = $1", row)
-    return Dossier(await show(db, session), summary, through, tuple(ordered), stored)
+    return Dossier(await show(db, session), summary, through, tuple(turns), stored)
 
 
 async def receive_dossier(db: Statements, dossier: Dossier) -> None:
@@ -333,15 +307,18 @@ async def _turns(db: Statements, row: int, condition: str, *values: Any) -> list
         row,
         *values,
     )
-    return [
-        Turn(id, TurnState(state), began, ended, await _open_calls(db, row, id, first))
-        for id, state, began, ended, first in rows
-    ]
+    return [Turn(id, TurnState(state), *rest) for id, state, *rest in rows]
 
 
-async def _open_calls(db: Statements, row: int, turn: str, first: int) -> tuple[Entry, ...]:
+async def _open_calls(db: Statements, row: int, turn: Turn) -> tuple[Entry, ...]:
     condition = "seq >= $2 AND turn = $3 AND kind IN ('tool_call', 'tool_result') ORDER BY seq"
-    return unanswered(await _entries(db, row, condition, first, turn))
+    entries = await _entries(db, row, condition, turn.first_seq, turn.id)
+    answered = {entry.call_id for entry in entries if entry.kind is EntryKind.TOOL_RESULT}
+    return tuple(
+        entry
+        for entry in entries
+        if entry.kind is EntryKind.TOOL_CALL and entry.call_id not in answered
+    )
 
 
 async def _entries(db: Statements, row: int, condition: str, *values: Any) -> list[Entry]:
@@ -350,4 +327,7 @@ async def _entries(db: Statements, row: int, condition: str, *values: Any) -> li
         row,
         *values,
     )
-    return entries_from(rows)
+    return [
+        Entry(seq, turn, EntryKind(kind), at, decode(data), text, call, decode_optional(details))
+        for seq, turn, kind, at, data, text, call, details in rows
+    ]

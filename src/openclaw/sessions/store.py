@@ -13,6 +13,7 @@ import anyio
 
 from openclaw.core.errors import Busy, InvalidRequest, OperatorFacing, UserFacing
 from openclaw.core.ids import random_id
+from openclaw.core.tools import JsonObject
 from openclaw.sessions import queries
 from openclaw.sessions.model import (
     Document,
@@ -45,6 +46,7 @@ T = TypeVar("T")
 Work = Callable[[Statements], Coroutine[Any, Any, T]]
 
 DEFAULT_LIMIT = 50
+_TRIES = 20
 
 LEASE_SECONDS = 9.0
 """How long a process that froze keeps others waiting; one that died is noticed at once."""
@@ -359,6 +361,23 @@ class SessionStore(ABC):
         rows = await self._read(lambda db: db.fetch(query, kind, *values, limit))
         return [Document(id, rev, decode(data)) for id, rev, data in rows]
 
+    async def update_document(
+        self,
+        kind: str,
+        id: str,
+        change: Callable[[JsonObject], JsonObject],
+        *,
+        expires_ms: int,
+        durable: bool = True,
+    ) -> None:
+        """Write what `change` makes of the document, or of nothing, however many others do so too."""
+        for _ in range(_TRIES):
+            found = await self.documents(kind, [id])
+            before = found[0] if found else Document(id, 0, {})
+            document = Document(id, before.rev + 1, change(before.data))
+            if await self.write_document(kind, document, expires_ms=expires_ms, durable=durable):
+                return
+
     async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
         """Remove these documents of a kind, and all documents whose time was up at `expired`."""
         query = f"DELETE FROM documents WHERE (kind = $1 AND {self.among}) OR expires_ms < $3"  # noqa: S608 - ours
@@ -380,16 +399,23 @@ class SessionStore(ABC):
 
     async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
         """The turn with this id, such as one that was sent twice; None where there is none."""
-        return await self._read(lambda db: queries.find_turn(db, session, storable(turn)))
+
+        async def read(db: Statements) -> list[Turn]:
+            row = await queries.row_of(db, session)
+            return await queries.turns(db, row, "id = $2", storable(turn))
+
+        return next(iter(await self._read(read)), None)
 
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
         """Turns that run now or that died half-way, oldest first, with calls of unknown outcome."""
 
         async def read(db: Statements) -> list[Turn]:
-            turns = await queries.unfinished_turns(db, session)
-            if any(turn.state is TurnState.RUNNING for turn in turns) and not await self._is_held(
-                db, await queries.row_of(db, session)
-            ):  # its process died, and nobody has taken the session since
+            row = await queries.row_of(db, session)
+            unfinished = "state IN ('running', 'lost') ORDER BY first_seq"
+            turns = await queries.turns(db, row, unfinished)
+            running = any(turn.state is TurnState.RUNNING for turn in turns)
+            if running and not await self._is_held(db, row):
+                # its process died, and nobody has taken the session since
                 return [replace(turn, state=TurnState.LOST) for turn in turns]
             return turns
 

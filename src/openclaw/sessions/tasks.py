@@ -19,7 +19,6 @@ LEASE_MS = 20_000  # how long a runner on another machine counts as alive after 
 OPEN = ("working", "input_required")
 
 _TASK, _INBOX, _RUNNER, _ORDER = "task", "task-inbox", "task-runner", "task-order"
-_TRIES = 10
 _MOST = 100_000
 
 
@@ -153,17 +152,13 @@ async def tell_task(
     *,
     cancel: bool = False,
 ) -> None:
-    for _ in range(_TRIES):
-        found = await store.documents(_INBOX, [task.id])
-        rev = found[0].rev if found else 0
-        before: JsonObject = found[0].data if found else {}
-        data = {
+    def told(before: JsonObject) -> JsonObject:
+        return {
             "responses": {**(responses or {}), **before.get("responses", {})},  # the first counts
             "cancel": cancel or before.get("cancel", False),
         }
-        document = Document(task.id, rev + 1, data)
-        if await store.write_document(_INBOX, document, expires_ms=task.expires_ms):
-            return
+
+    await store.update_document(_INBOX, task.id, told, expires_ms=task.expires_ms)
 
 
 async def read_inboxes(store: SessionStore, ids: Sequence[str]) -> dict[str, JsonObject]:
@@ -172,10 +167,10 @@ async def read_inboxes(store: SessionStore, ids: Sequence[str]) -> dict[str, Jso
 
 
 async def say_alive(store: SessionStore, runner: str, now_ms: int) -> None:
-    found = await store.documents(_RUNNER, [runner])
-    data = {"mark": own_mark(), "until": now_ms + LEASE_MS}
-    document = Document(runner, found[0].rev + 1 if found else 1, data)
-    await store.write_document(_RUNNER, document, expires_ms=now_ms + TTL_MS, durable=False)
+    alive = {"mark": own_mark(), "until": now_ms + LEASE_MS}
+    await store.update_document(
+        _RUNNER, runner, lambda _: alive, expires_ms=now_ms + TTL_MS, durable=False
+    )
 
 
 async def is_abandoned(store: SessionStore, task: Task, now_ms: int) -> bool:

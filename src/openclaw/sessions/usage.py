@@ -10,13 +10,12 @@ from pydantic.alias_generators import to_camel
 
 from openclaw.core.clock import Clock
 from openclaw.core.tools import JsonObject
-from openclaw.sessions.model import Document, SessionRef
+from openclaw.sessions.model import SessionRef
 from openclaw.sessions.store import SessionStore
 
 KEPT_DAYS = 400
 _DAY_MS = 86_400_000
 _MOST_SESSIONS = 100_000
-_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +61,15 @@ class UsageLedger:
         return [f"{now - timedelta(days=back):%Y-%m-%d}" for back in range(count)]
 
     async def add(self, session: SessionRef, model: str, spent: Spent) -> None:
-        kind = _kind(self.today())
-        expires = self._clock.now_ms() + KEPT_DAYS * _DAY_MS
-        for _ in range(_TRIES):
-            found = await self._store.documents(kind, [session.id])
-            models: dict[str, Any] = dict(found[0].data["models"]) if found else {}
+        def added(data: JsonObject) -> JsonObject:
+            models: dict[str, Any] = dict(data.get("models", {}))
             models[model] = asdict(_spent(models.get(model, {})) + spent)
-            data: JsonObject = {"agent": session.agent, "key": session.key, "models": models}
-            document = Document(session.id, found[0].rev + 1 if found else 1, data)
-            if await self._store.write_document(kind, document, expires_ms=expires, durable=False):
-                return
+            return {"agent": session.agent, "key": session.key, "models": models}
+
+        kind, expires = _kind(self.today()), self._clock.now_ms() + KEPT_DAYS * _DAY_MS
+        await self._store.update_document(
+            kind, session.id, added, expires_ms=expires, durable=False
+        )
 
     async def rows(self, days: Sequence[str]) -> list[UsageRow]:
         """What was used on these days, in their order."""
