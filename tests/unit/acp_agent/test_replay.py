@@ -1,6 +1,6 @@
 """A stored conversation, shown again."""
 
-from openclaw.acp_agent.updates import replay, unframed
+from openclaw.acp_agent.updates import replay
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,
@@ -69,10 +69,3 @@ def test_attachments_are_shown_where_they_are_still_there() -> None:
     shown = list(replay(entries(user_entry(UserItem("", attachments), "acp")), {"d1": b"png"}))
     assert [one.content.type for one in shown] == ["image", "text"]
     assert shown[1].content.text == "[image gone.png]"
-
-
-def test_only_whole_frames_are_taken_off() -> None:
-    framed = frame("one\n---\ntwo", sender="s")
-    assert unframed(f"before {framed} after") == "before one\n---\ntwo after"
-    half = framed.partition("\n<<<END")[0]
-    assert unframed(half) == half
