@@ -102,7 +102,7 @@ async def test_a_turn_is_written_in_order_with_its_totals(store: SessionStore) -
     assert entries[1].data == {"content": "find it"}
     assert entries[2].details == {"private": True}
     info = await store.show(session)
-    assert (info.messages, info.entries, info.usage) == (2, 6, used)
+    assert (info.messages, info.entries, Usage(*info[8:])) == (2, 6, used)
     assert await store.unfinished_turns(session) == []
 
 
