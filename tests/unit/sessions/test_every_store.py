@@ -112,7 +112,7 @@ async def test_usage_adds_up_over_turns(store: SessionStore) -> None:
         async with store.acquire_lane(session) as lane:
             turn = await lane.begin_turn()
             await lane.finish_turn(turn, Outcome.OK, usage=Usage(1, 2, 3, 4, 5, 6))
-    assert (await store.show(session)).usage == Usage(2, 4, 6, 8, 10, 12)
+    assert Usage(*(await store.show(session))[8:]) == Usage(2, 4, 6, 8, 10, 12)
 
 
 @pytest.mark.parametrize(
