@@ -200,6 +200,8 @@ async def was_written(connection: "Connection", at: Position, count: int) -> boo
         raise LaneLost("it was deleted")
     if found["epoch"] != at.epoch:
         raise LaneLost("another process took it over")
+    if found["seq"] < at.seq:
+        raise StoreUnavailable("the session lost entries that were on disk")
     if found["seq"] not in (at.seq, at.seq + count):
         raise StoreUnavailable("the session was written by somebody who did not hold it")
     return count > 0 and found["seq"] == at.seq + count
