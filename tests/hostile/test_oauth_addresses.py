@@ -17,7 +17,6 @@ import trustme
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.auth.login import LoginFailed, log_in
 from openclaw.mcp_client.auth.oauth import Logins
-from openclaw.mcp_client.auth.token_store import FileVault
 from openclaw.secrets.refs import Secret
 
 NAME = "docs.test"
@@ -130,7 +129,7 @@ class Stage:
         }
         self.shown: list[str] = []
         self.logins = Logins(
-            vault=lambda auth: FileVault(root / "tokens"),
+            directory=root / "tokens",
             resolve_secrets=_resolve,
         )
 

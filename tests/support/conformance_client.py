@@ -23,7 +23,7 @@ from openclaw.cli.chat.questions import Questions
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.tools import CallContext, ToolResult
 from openclaw.mcp_client.auth.login import log_in
-from openclaw.mcp_client.auth.oauth import Logins, open_logins
+from openclaw.mcp_client.auth.oauth import Logins
 from openclaw.mcp_client.auth.token_store import authentication
 from openclaw.mcp_client.lifecycle.manager import AgentServers
 from openclaw.mcp_client.lifecycle.state import ServerState
@@ -72,7 +72,7 @@ class Play:
 
     def logins(self) -> Logins:
         """Where the logins are kept."""
-        return open_logins(self.state / "tokens", _forget, _resolve)
+        return Logins(directory=self.state / "tokens", register=_forget, resolve_secrets=_resolve)
 
 
 async def play(play: Play) -> None:

@@ -91,10 +91,14 @@ class Runtime:
 
     def logins(self) -> "Logins":
         """The logins to remote servers."""
-        from openclaw.mcp_client.auth.oauth import open_logins
+        from openclaw.mcp_client.auth.oauth import Logins
 
         register = self.host.redactor.register
-        return open_logins(self.host.paths.tokens, register, self._secrets.resolve_map)
+        return Logins(
+            directory=self.host.paths.tokens,
+            register=register,
+            resolve_secrets=self._secrets.resolve_map,
+        )
 
     async def aclose(self) -> None:
         await self._generation.retire()

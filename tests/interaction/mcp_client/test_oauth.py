@@ -20,7 +20,7 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth import login as logging_in
 from openclaw.mcp_client.auth.login import LoginFailed, log_in, open_browser
 from openclaw.mcp_client.auth.oauth import Logins, check_address
-from openclaw.mcp_client.auth.token_store import FileVault, is_logged_in
+from openclaw.mcp_client.auth.token_store import is_logged_in
 from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret
@@ -43,7 +43,7 @@ class Desk:
         self.redactor = Redactor()
         self.shown: list[str] = []
         self.logins = Logins(
-            vault=lambda auth: FileVault(self.tokens),
+            directory=self.tokens,
             resolve_secrets=resolve,
             register=self.redactor.register,
         )

@@ -165,11 +165,15 @@ def log_out(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _logins(env: Environment) -> "Logins":
-    from openclaw.mcp_client.auth.oauth import open_logins
+    from openclaw.mcp_client.auth.oauth import Logins
     from openclaw.runtime.host import open_secrets
 
     secrets = open_secrets(env.load_config().config, env.environ, env.redactor)
-    return open_logins(env.paths.tokens, env.redactor.register, secrets.resolve_map)
+    return Logins(
+        directory=env.paths.tokens,
+        register=env.redactor.register,
+        resolve_secrets=secrets.resolve_map,
+    )
 
 
 def _server(args: argparse.Namespace, env: Environment) -> "McpServerConfig":

@@ -4,7 +4,6 @@ import logging
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -193,14 +192,13 @@ async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> N
     assert config.url is not None
     auth = await logins.auth(config, person)
     async with httpx2.AsyncClient(auth=auth, timeout=httpx2.Timeout(_SECONDS)) as client:
-        door = _Door(client, config.url)
         if config.kind == "sse":
-            response = await door.ask("GET")
+            response = await _ask(client, config.url, None)
         else:
-            response = await door.ask("POST", _GREETING)
+            response = await _ask(client, config.url, _GREETING)
             if auth.context.current_tokens is None:
                 # Some let everybody greet them, and want to know who asks for more.
-                response = await door.ask("POST", _LISTING, **_manners(response))
+                response = await _ask(client, config.url, _LISTING, **_manners(response))
     if auth.context.current_tokens is None:
         raise LoginFailed(
             f"the server did not ask for a login (it answered {response.status_code})",
@@ -212,20 +210,13 @@ async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> N
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Door:
-    client: httpx2.AsyncClient
-    url: str
-
-    async def ask(
-        self, method: str, message: dict[str, Any] | None = None, **headers: str
-    ) -> httpx2.Response:
-        said = {"Accept": "application/json, text/event-stream", **headers}
-        if message is not None:
-            said["Content-Type"] = "application/json"
-        request = self.client.build_request(method, self.url, headers=said, json=message)
-        response = await self.client.send(request, stream=True)
-        await response.aclose()
+async def _ask(
+    client: httpx2.AsyncClient, url: str, message: dict[str, Any] | None, **headers: str
+) -> httpx2.Response:
+    """The answer, without its body; without a message, the stream is asked for."""
+    said = {"Accept": "application/json, text/event-stream", **headers}
+    method = "GET" if message is None else "POST"
+    async with client.stream(method, url, headers=said, json=message) as response:
         return response
 
 

@@ -20,7 +20,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from openclaw.core.errors import OperatorFacing
-from openclaw.mcp_client.auth.token_store import ServerLogin, Vault, login_key, open_vault
+from openclaw.mcp_client.auth.token_store import ServerLogin, login_key, open_vault
 from openclaw.mcp_client.errors import NeedsLogin
 from openclaw.net.addresses import why_blocked
 from openclaw.net.client import GuardedClient
@@ -241,11 +241,8 @@ class Auth(OAuthClientProvider):
         return httpx2.Response(got.status, headers=kept, content=got.body, request=request)
 
     def _exemptions(self) -> Exemptions:
-        own = (self._host, self._answered_from)
-        return Exemptions.of(
-            pairs=[(host, address) for host, address in (own,) if address],
-            loopback=is_loopback(self._host),
-        )
+        own = [] if self._answered_from is None else [(self._host, self._answered_from)]
+        return Exemptions.of(pairs=own, loopback=is_loopback(self._host))
 
 
 def _peer(response: httpx2.Response) -> str | None:
@@ -272,14 +269,16 @@ async def _no_answer() -> AuthorizationCodeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logins:
-    vault: Callable[["McpAuthConfig"], Vault]
+    """The logins that are kept in this directory; `register` is told every secret of them."""
+
+    directory: Path
     resolve_secrets: ResolveSecrets
     register: Callable[[str], None] = lambda value: None
     open_client: OpenClient = open_guarded
 
     def log_out(self, config: "McpServerConfig") -> bool:
         auth, url = _settings(config)
-        return self.vault(auth).delete(login_key(url))
+        return open_vault(auth.store, self.directory).delete(login_key(url))
 
     async def auth(self, config: "McpServerConfig", person: Person | None = None) -> Auth:
         """The authentication of this server's requests; raises `OperatorFacing`."""
@@ -289,13 +288,14 @@ class Logins:
         except OAuthFlowError as error:
             raise OperatorFacing(str(error), hint="use an https address") from None
         login = ServerLogin(
-            self.vault(settings),
+            open_vault(settings.store, self.directory),
             url,
             preset=await self._preset(settings),
             register=self.register,
             afresh=person is not None,
         )
-        uri = _redirect_uri(settings) if person is None else person.redirect_uri
+        nobody = f"http://127.0.0.1:{settings.callback_port or 1}{CALLBACK_PATH}"
+        uri = nobody if person is None else person.redirect_uri
         metadata = OAuthClientMetadata(
             client_name="OpenClaw",
             redirect_uris=[AnyUrl(uri)],
@@ -319,21 +319,7 @@ class Logins:
         return OAuthClientInformationFull.model_validate(fields)
 
 
-def open_logins(
-    directory: Path, register: Callable[[str], None], resolve: ResolveSecrets
-) -> Logins:
-    return Logins(
-        vault=lambda auth: open_vault(auth.store, directory),
-        resolve_secrets=resolve,
-        register=register,
-    )
-
-
 def _settings(config: "McpServerConfig") -> "tuple[McpAuthConfig, str]":
     if config.auth is None or config.url is None:
         raise OperatorFacing('only a remote server with `auth: "oauth"` has a login')
     return config.auth, config.url
-
-
-def _redirect_uri(auth: "McpAuthConfig") -> str:
-    return f"http://127.0.0.1:{auth.callback_port or 1}{CALLBACK_PATH}"

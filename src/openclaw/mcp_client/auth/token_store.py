@@ -138,9 +138,10 @@ def authentication(
     """Gives the HTTP authentication of servers that are logged in to; nothing is imported for it before."""
 
     async def auth(config: "McpServerConfig") -> "Auth":
-        from openclaw.mcp_client.auth.oauth import open_logins
+        from openclaw.mcp_client.auth.oauth import Logins
 
-        return await open_logins(directory, register, resolve).auth(config)
+        logins = Logins(directory=directory, register=register, resolve_secrets=resolve)
+        return await logins.auth(config)
 
     return auth
 

@@ -32,21 +32,13 @@ from openclaw.mcp_client.errors import (
 )
 from openclaw.mcp_client.lifecycle.state import (
     UNAVAILABLE,
-    Broken,
     Command,
-    Connected,
     Event,
+    Kind,
     Life,
-    LoginNeeded,
-    Lost,
-    NotBegun,
-    Restarted,
-    RetryDue,
     Rules,
     ServerState,
-    Started,
     StateLog,
-    Stopped,
     advance,
     born,
     next_command,
@@ -154,19 +146,19 @@ class ServerConnection:
                 else:
                     await self._rest()
         finally:
-            self._feed(Stopped())
+            self._feed(Event(Kind.STOPPED))
 
     def start(self) -> None:
         """Ask for a connection, where the server is lazy and has none."""
-        self._feed(Started())
+        self._feed(Event(Kind.STARTED))
 
     def stop(self) -> None:
-        self._feed(Stopped())
+        self._feed(Event(Kind.STOPPED))
         self._end_attempt()
 
     def restart(self) -> None:
         """Connect afresh, whatever the state, with the count of restarts at zero."""
-        self._feed(Restarted())
+        self._feed(Event(Kind.RESTARTED))
         self._end_attempt()
 
     def answered_before(self) -> bool:
@@ -354,7 +346,7 @@ class ServerConnection:
         with anyio.move_on_after(retry_in):
             await changed.wait()
             return
-        self._feed(RetryDue())
+        self._feed(Event(Kind.RETRY_DUE))
 
     async def _serve(self) -> None:
         """One connection, from opening to closing. Here, and only here, failure becomes state."""
@@ -371,20 +363,20 @@ class ServerConnection:
         cause = first_cause(error)
         match cause:
             case NeedsLogin():
-                event = LoginNeeded(worded(cause))
+                event = Event(Kind.LOGIN_NEEDED, worded(cause))
             case SecretUnavailable():
                 # Its keeper may be out of reach for a while.
-                event = NotBegun(describe(cause))
+                event = Event(Kind.NOT_BEGUN, describe(cause))
             case OperatorFacing():
-                event = Broken(describe(cause))
+                event = Event(Kind.BROKEN, describe(cause))
             case Interrupted():
-                event = Lost(cause.reason)
+                event = Event(Kind.LOST, cause.reason)
             case _:
                 known = isinstance(
                     cause, ConnectionFailed
                 )  # a trace says nothing about a bad address
                 logger.debug("MCP server '%s' failed", self.name, exc_info=None if known else error)
-                event = Lost(bounds.printable(self._redact(worded(cause))))
+                event = Event(Kind.LOST, bounds.printable(self._redact(worded(cause))))
         self._feed(replace(event, reason=self._redact(event.reason)))
 
     async def _live(self) -> None:
@@ -396,10 +388,10 @@ class ServerConnection:
                 group.start_soon(following.run, link, name=f"following {self.name}")
                 following.want_updates(self._wanted_updates)
                 self._link = link
-                self._feed(Connected())
+                self._feed(Event(Kind.CONNECTED))
                 await link.ended.wait()
                 self._link = None
-                self._feed(Lost(link.why_ended()))
+                self._feed(Event(Kind.LOST, link.why_ended()))
                 group.cancel_scope.cancel()
 
     async def _list_all(self, link: ServerSession, following: ChangeSubscription) -> None:

@@ -224,9 +224,9 @@ class ManagedServer:
         name: str,
         config: "McpServerConfig",
         deps: ConnectionDeps,
-        *,
         cache: CatalogCache | None,
         pins: PinStore | None,
+        *,
         on_change: Callable[[], None],
     ) -> None:
         self.key = key

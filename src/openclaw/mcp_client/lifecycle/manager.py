@@ -71,6 +71,7 @@ class McpManager:
 
     def __init__(self, agents: Mapping[str, AgentServers], deps: ManagerDeps) -> None:
         self._deps = deps
+        self._redact = deps.connection.redactor.redact
         self._places = ServerRegistry(agents, deps, self._start)
         self._views: dict[tuple[str, str], _Views] = {}
         self._crossings = CrossingWatch()
@@ -148,7 +149,7 @@ class McpManager:
         units = [
             place.unit
             for name, place in self._places.of(agent, session).items()
-            if place.unit is not None and (servers is None or name in servers)
+            if servers is None or name in servers
         ]
         with anyio.move_on_after(timeout):
             async with anyio.create_task_group() as group:
@@ -180,30 +181,23 @@ class McpManager:
         shown = [
             _resources(name, place.unit, readers.get(name))
             for name, place in self._places.of(agent, session).items()
-            if place.unit is not None and place.config.resources
+            if place.config.resources
         ]
         return build_resource_context(shown, known.resource_budget)
 
     def instructions(self, agent: str, session: str | None = None) -> str:
-        redact = self._deps.connection.redactor.redact
-        places = sorted(self._places.of(agent, session).items())
-        return redact(
-            instructions_block(
-                (name, place.unit, place.config) for name, place in places if place.unit is not None
-            )
-        )
+        places = self._places.of(agent, session).items()
+        return self._redact(instructions_block((n, one.unit, one.config) for n, one in places))
 
     def unavailable(self, agent: str, session: str | None = None) -> str:
-        places = sorted(self._places.of(agent, session).items())
-        return unavailable_block(
-            (name, place.unit) for name, place in places if place.unit is not None
-        )
+        places = self._places.of(agent, session).items()
+        return unavailable_block((name, place.unit) for name, place in places)
 
     def prompts(self, agent: str, session: str | None = None) -> tuple[PromptInfo, ...]:
         return tuple(
             info
-            for name, place in sorted(self._places.of(agent, session).items())
-            if place.unit is not None and place.config.prompts
+            for name, place in self._places.of(agent, session).items()
+            if place.config.prompts
             for info in prompt_infos(name, place.unit.listing)
         )
 
@@ -212,17 +206,15 @@ class McpManager:
     ) -> tuple[str, ...]:
         """What a server suggests for an argument; what cannot be typed as it is, is left out."""
         place = self._places.of(agent, session).get(begun.server)
-        if place is None or place.unit is None or not place.config.prompts:
+        if place is None or not place.config.prompts:
             raise NotFound(f"there is no MCP server '{begun.server}' here")
         try:
             values = await place.unit.connection.complete(begun.params())
         except CallFailed as failure:
             logger.debug("MCP server '%s' suggests nothing: %s", begun.server, failure)
             return ()
-        redact = self._deps.connection.redactor.redact
-        return tuple(
-            one for one in values if one.isprintable() and len(one) <= 500 and redact(one) == one
-        )
+        plain = (one for one in values if one.isprintable() and len(one) <= 500)
+        return tuple(one for one in plain if self._redact(one) == one)
 
     async def get_prompt(
         self,
@@ -239,7 +231,6 @@ class McpManager:
             raise NotFound(f"there is no prompt /{call.server}:{call.prompt}")
         check_arguments(found, call.arguments)
         unit = self._places.of(agent, session)[call.server].unit
-        assert unit is not None  # it offered the prompt
         await unit.connection.wait_ready(unit.config.timeout / 1000)
         with unit.asking.on_behalf(elicit):
             raw = await unit.connection.get_prompt(call.prompt, call.arguments)
@@ -331,28 +322,26 @@ class McpManager:
         return views.view
 
     def _build_view(self, agent: AgentServers, places: Mapping[str, Place]) -> ToolView:
-        running = {
-            name: (place.config, place.unit)
-            for name, place in places.items()
-            if place.unit is not None
-        }
         catalog = build_catalog(
             ServerTools(
                 server=name,
-                prefix=config.tool_prefix or name,
-                tools=usable_tools(unit, config),
-                reads_resources=any(tool.whole for tool in unit.prepared.tools)
-                or (
-                    config.resources and needs_reader(_resources(name, unit), agent.resource_budget)
-                ),
+                prefix=place.config.tool_prefix or name,
+                tools=usable_tools(place.unit, place.config),
+                reads_resources=_needs_reader(name, place, agent.resource_budget),
             )
-            for name, (config, unit) in running.items()
+            for name, place in places.items()
         )
-        bound: dict[str, Bound] = {}
-        for name, entry in catalog.items():
-            config, unit = running[entry.server]
-            bound[name] = Bound(entry, unit, config)
+        bound = {
+            name: Bound(entry, places[entry.server].unit, places[entry.server].config)
+            for name, entry in catalog.items()
+        }
         return ToolView(bound, tuple(one.entry.spec for one in bound.values()))
+
+
+def _needs_reader(name: str, place: Place, budget: int) -> bool:
+    if any(tool.whole for tool in place.unit.prepared.tools):
+        return True
+    return place.config.resources and needs_reader(_resources(name, place.unit), budget)
 
 
 def _resources(name: str, unit: ManagedServer, reader: str | None = None) -> ServerResources:

@@ -98,7 +98,7 @@ User = tuple[str, str]  # an agent, and the scope of a session or `EVERYWHERE`
 @dataclass(slots=True)
 class Place:
     config: "McpServerConfig"
-    unit: ManagedServer | None = None  # none where the policy denies all of it
+    unit: ManagedServer
 
 
 class ServerRegistry:
@@ -133,15 +133,16 @@ class ServerRegistry:
             raise NotFound(f"there is no agent '{agent}'") from None
 
     def of(self, agent: str, session: str | None) -> dict[str, Place]:
-        """The agent's servers and those of the session, which win."""
+        """The agent's servers and those of the session, which win, by name."""
         shared = self._places.get((agent, EVERYWHERE), {})
-        return {**shared, **(self._places.get((agent, session), {}) if session else {})}
+        own = self._places.get((agent, session), {}) if session else {}
+        return dict(sorted({**shared, **own}.items()))
 
     @contextmanager
     def held(self, places: Mapping[str, Place]) -> Generator[None]:
         """While this lasts, these servers run on, also where they are given up meanwhile."""
         holder = object()
-        units = [place.unit for place in places.values() if place.unit is not None]
+        units = [place.unit for place in places.values()]
         for unit in units:
             unit.holders.add(holder)
         try:
@@ -194,49 +195,38 @@ class ServerRegistry:
     def _wanted(self, agent: AgentServers, scope: str) -> "dict[str, McpServerConfig]":
         added = self._added.get(scope, {})
         configured = dict(agent.servers) if scope == EVERYWHERE else {}
-        return {name: c for name, c in {**configured, **added}.items() if c.enabled}
+        wanted = {name: c for name, c in {**configured, **added}.items() if c.enabled}
+        for name, config in list(wanted.items()):
+            if agent.wholly_denied(safe_name(config.tool_prefix or name)):
+                logger.info("MCP server '%s' is not started: policy denies all of its tools", name)
+                del wanted[name]
+        return wanted
 
     def _settle(self, agent: str, scope: str) -> None:
         """Take what is wanted now, then give up what is not: a shared server never stops between."""
         known = self.agent(agent)
         user = (agent, scope)
         before = self._places.get(user, {})
-        after: dict[str, Place] = {}
-        for name, config in self._wanted(known, scope).items():
-            after[name] = self._take(user, known, name, config)
+        after = {
+            name: self._take(user, known, name, config)
+            for name, config in self._wanted(known, scope).items()
+        }
         self._places[user] = after
         kept = {place.unit for place in after.values()}
         self._release(user, {n: p for n, p in before.items() if p.unit not in kept})
         self.version += 1
 
     def _take(self, user: User, agent: AgentServers, name: str, config: "McpServerConfig") -> Place:
-        if agent.wholly_denied(safe_name(config.tool_prefix or name)):
-            logger.info("MCP server '%s' is not started: policy denies all of its tools", name)
-            return Place(config)
         roots = server_roots(config, agent.roots, self._connection.environ)
         key = fingerprint(name, config, roots)
         unit = self._units.get(key)
         if unit is None:
-            unit = self._spawn(key, name, config, roots)
+            deps, keep = replace(self._connection, roots=roots), (self._cache, self._pins)
+            unit = ManagedServer(key, name, config, deps, *keep, on_change=self._changed)
+            self._units[key] = unit
+            self._start(unit)
         unit.users.add(user)
         return Place(config, unit)
-
-    def _spawn(
-        self, key: str, name: str, config: "McpServerConfig", roots: tuple[Path, ...]
-    ) -> ManagedServer:
-        deps = replace(self._connection, roots=roots)
-        unit = ManagedServer(
-            key,
-            name,
-            config,
-            deps,
-            cache=self._cache,
-            pins=self._pins,
-            on_change=self._changed,
-        )
-        self._units[key] = unit
-        self._start(unit)
-        return unit
 
     def _drop(self, users: Iterable[User]) -> None:
         for user in users:
@@ -244,8 +234,6 @@ class ServerRegistry:
 
     def _release(self, user: User, places: Mapping[str, Place]) -> None:
         for place in places.values():
-            if place.unit is None:
-                continue
             place.unit.users.discard(user)
             if not place.unit.users and self._units.pop(place.unit.key, None) is not None:
                 self._leaving.add(place.unit)

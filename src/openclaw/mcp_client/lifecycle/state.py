@@ -43,48 +43,22 @@ class Command(Enum):
     FINISH = auto()
 
 
+class Kind(Enum):
+    STARTED = auto()  # somebody wants the server
+    CONNECTED = auto()  # the handshake is done and the server has said what it offers
+    LOST = auto()  # it could not be reached, or went away; trying again may help
+    NOT_BEGUN = auto()  # what its start needs could not be had; trying again may help
+    BROKEN = auto()
+    LOGIN_NEEDED = auto()
+    RETRY_DUE = auto()  # the wait before the next attempt is over
+    RESTARTED = auto()  # somebody asked for a fresh start
+    STOPPED = auto()  # nobody wants the server any more
+
+
 @dataclass(frozen=True, slots=True)
-class _Event:
+class Event:
+    kind: Kind
     reason: str = ""
-
-
-class Started(_Event):
-    """Somebody wants the server."""
-
-
-class Connected(_Event):
-    """The handshake is done and the server has said what it offers."""
-
-
-class Lost(_Event):
-    """It could not be reached, or went away; trying again may help."""
-
-
-class NotBegun(_Event):
-    """What its start needs could not be had, so nothing was started; trying again may help."""
-
-
-class Broken(_Event): ...
-
-
-class LoginNeeded(_Event): ...
-
-
-class RetryDue(_Event):
-    """The wait before the next attempt is over."""
-
-
-class Restarted(_Event):
-    """Somebody asked for a fresh start."""
-
-
-class Stopped(_Event):
-    """Nobody wants the server any more."""
-
-
-Event = (
-    Started | Connected | Lost | NotBegun | Broken | LoginNeeded | RetryDue | Restarted | Stopped
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,39 +101,35 @@ def advance(life: Life, event: Event, now: float, rules: Rules) -> Life:
     """The life after this event. An event that means nothing in this state changes nothing."""
     if life.state is ServerState.CLOSED:
         return life
-    match event:
-        case Stopped():
+    match event.kind, life.state:
+        case Kind.STOPPED, _:
             return _resting(life, ServerState.CLOSED, life.last_error)
-        case _ if life.state is ServerState.DISABLED:
+        case _, ServerState.DISABLED:
             return life
-        case Restarted():
+        case Kind.RESTARTED, _:
             return Life(ServerState.CONNECTING, last_error=life.last_error)
-        case Started():
-            return _connecting(life) if life.state is ServerState.DISCONNECTED else life
-        case RetryDue():
-            return _connecting(life) if life.state is ServerState.ERROR else life
-        case Connected():
-            return _ready(life, now) if life.state is ServerState.CONNECTING else life
-        case Lost() | NotBegun() | Broken() | LoginNeeded():
+        case (Kind.STARTED, ServerState.DISCONNECTED) | (Kind.RETRY_DUE, ServerState.ERROR):
+            return replace(life, state=ServerState.CONNECTING, retry_at=None)
+        case Kind.CONNECTED, ServerState.CONNECTING:
+            return replace(life, state=ServerState.READY, waits=0, ready_since=now)
+        case _, ServerState.CONNECTING | ServerState.READY:
             return _ended(life, event, now, rules)
+        case _:
+            return life
 
 
-def _ended(
-    life: Life, event: Lost | NotBegun | Broken | LoginNeeded, now: float, rules: Rules
-) -> Life:
-    if next_command(life) is not Command.OPEN:
-        return life
-    match event:
-        case NotBegun(reason) if life.state is ServerState.CONNECTING:
-            return _waiting(life, reason, now, rules)
-        case NotBegun(reason):
-            return _lost(life, reason, now, rules)
-        case Lost(reason):
-            return _lost(life, reason, now, rules)
-        case Broken(reason):
-            return _resting(life, ServerState.FAILED, reason)
-        case LoginNeeded(reason):
-            return _resting(life, ServerState.NEEDS_LOGIN, reason)
+def _ended(life: Life, event: Event, now: float, rules: Rules) -> Life:
+    match event.kind:
+        case Kind.NOT_BEGUN if life.state is ServerState.CONNECTING:
+            return _waiting(life, event.reason, now, rules)
+        case Kind.LOST | Kind.NOT_BEGUN:
+            return _lost(life, event.reason, now, rules)
+        case Kind.BROKEN:
+            return _resting(life, ServerState.FAILED, event.reason)
+        case Kind.LOGIN_NEEDED:
+            return _resting(life, ServerState.NEEDS_LOGIN, event.reason)
+        case _:
+            return life
 
 
 def _lost(life: Life, reason: str, now: float, rules: Rules) -> Life:
@@ -183,14 +153,6 @@ def _waiting(life: Life, reason: str, now: float, rules: Rules) -> Life:
         retry_at=now + restart_delay(life.waits),
         last_error=reason,
     )
-
-
-def _connecting(life: Life) -> Life:
-    return replace(life, state=ServerState.CONNECTING, retry_at=None)
-
-
-def _ready(life: Life, now: float) -> Life:
-    return replace(life, state=ServerState.READY, waits=0, ready_since=now)
 
 
 def _resting(life: Life, state: ServerState, reason: str | None) -> Life:

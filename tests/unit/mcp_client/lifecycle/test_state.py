@@ -5,20 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.mcp_client.lifecycle.state import (
-    Broken,
     Command,
-    Connected,
     Event,
+    Kind,
     Life,
-    LoginNeeded,
-    Lost,
-    NotBegun,
-    Restarted,
-    RetryDue,
     Rules,
     ServerState,
-    Started,
-    Stopped,
     advance,
     born,
     next_command,
@@ -28,15 +20,15 @@ from openclaw.mcp_client.lifecycle.state import (
 RULES = Rules(max_restarts=7)
 EVENTS = st.sampled_from(
     [
-        Started(),
-        Connected(),
-        Lost("gone"),
-        NotBegun("a secret is missing"),
-        Broken("no such command"),
-        LoginNeeded("401"),
-        RetryDue(),
-        Restarted(),
-        Stopped(),
+        Event(Kind.STARTED),
+        Event(Kind.CONNECTED),
+        Event(Kind.LOST, "gone"),
+        Event(Kind.NOT_BEGUN, "a secret is missing"),
+        Event(Kind.BROKEN, "no such command"),
+        Event(Kind.LOGIN_NEEDED, "401"),
+        Event(Kind.RETRY_DUE),
+        Event(Kind.RESTARTED),
+        Event(Kind.STOPPED),
     ]
 )
 STORIES = st.lists(st.tuples(EVENTS, st.floats(0, 100)), max_size=40)
@@ -45,14 +37,19 @@ ANY_RULES = st.builds(Rules, st.booleans(), st.integers(0, 8))
 
 def crash_and_return(life: Life, now: float, rules: Rules = RULES) -> tuple[Life, float]:
     """A loss, and the life and time once its wait is over and it is ready again."""
-    life = advance(life, Lost("gone"), now, rules)
+    life = advance(life, Event(Kind.LOST, "gone"), now, rules)
     now = life.retry_at or now
-    life = advance(life, RetryDue(), now, rules)
-    return advance(life, Connected(), now, rules), now
+    life = advance(life, Event(Kind.RETRY_DUE), now, rules)
+    return advance(life, Event(Kind.CONNECTED), now, rules), now
 
 
 def ready(now: float = 0.0) -> Life:
-    return advance(advance(born(enabled=True), Started(), now, RULES), Connected(), now, RULES)
+    return advance(
+        advance(born(enabled=True), Event(Kind.STARTED), now, RULES),
+        Event(Kind.CONNECTED),
+        now,
+        RULES,
+    )
 
 
 @pytest.mark.requirement("FR-3.3")
@@ -64,22 +61,22 @@ def test_restarts_wait_longer_and_longer_up_to_half_a_minute() -> None:
 def test_restarts_come_after_growing_waits_and_then_no_more():
     life, waits = ready(), list[float | None]()
     while life.state is not ServerState.FAILED:
-        life = advance(life, Lost("gone"), 0.0, RULES)
+        life = advance(life, Event(Kind.LOST, "gone"), 0.0, RULES)
         waits.append(life.retry_at)
-        life = advance(life, RetryDue(), 0.0, RULES)
+        life = advance(life, Event(Kind.RETRY_DUE), 0.0, RULES)
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
 
 
 @pytest.mark.requirement("E-2")
 @pytest.mark.parametrize(("uptime", "wait"), [(9.9, 1.0), (10.0, 0.0), (59.0, 0.0), (61.0, 0.0)])
 def test_a_server_that_had_proven_itself_comes_back_at_once(uptime: float, wait: float):
-    life = advance(ready(), Lost("gone"), uptime, RULES)
+    life = advance(ready(), Event(Kind.LOST, "gone"), uptime, RULES)
     assert life.retry_at == uptime + wait
 
 
 def test_only_the_first_restart_comes_at_once():
     life, now = crash_and_return(ready(), 20.0)
-    life = advance(life, Lost("gone"), now + 20, RULES)
+    life = advance(life, Event(Kind.LOST, "gone"), now + 20, RULES)
     assert life.retry_at == now + 20 + 2.0
 
 
@@ -87,53 +84,57 @@ def test_a_stable_minute_starts_the_count_afresh():
     life, now = crash_and_return(ready(), 1.0)
     life, now = crash_and_return(life, now + 1.0)
     assert life.restarts == 2
-    life = advance(life, Lost("gone"), now + 60, RULES)
+    life = advance(life, Event(Kind.LOST, "gone"), now + 60, RULES)
     assert (life.restarts, life.retry_at) == (1, now + 60)
 
 
 def test_what_could_not_be_started_counts_as_no_restart():
-    life, waits = advance(born(enabled=True), Started(), 0.0, RULES), list[float | None]()
+    life, waits = advance(born(enabled=True), Event(Kind.STARTED), 0.0, RULES), list[float | None]()
     while life.state is not ServerState.FAILED:
-        life = advance(life, NotBegun("a secret is missing"), 0.0, RULES)
+        life = advance(life, Event(Kind.NOT_BEGUN, "a secret is missing"), 0.0, RULES)
         assert (life.restarts, life.last_error) == (0, "a secret is missing")
         waits.append(life.retry_at)
-        life = advance(life, RetryDue(), 0.0, RULES)
+        life = advance(life, Event(Kind.RETRY_DUE), 0.0, RULES)
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
 
 
 def test_a_server_that_ran_and_then_could_not_be_started_keeps_its_count():
     life, now = crash_and_return(ready(), 1.0)
-    life = advance(advance(life, Lost("gone"), now, RULES), RetryDue(), now, RULES)
-    life = advance(life, NotBegun("a secret is missing"), now, RULES)
+    life = advance(
+        advance(life, Event(Kind.LOST, "gone"), now, RULES), Event(Kind.RETRY_DUE), now, RULES
+    )
+    life = advance(life, Event(Kind.NOT_BEGUN, "a secret is missing"), now, RULES)
     assert (life.restarts, life.waits) == (2, 1)
-    life = advance(advance(life, RetryDue(), now, RULES), Connected(), now, RULES)
+    life = advance(
+        advance(life, Event(Kind.RETRY_DUE), now, RULES), Event(Kind.CONNECTED), now, RULES
+    )
     assert (life.restarts, life.waits) == (2, 0)
-    assert advance(life, NotBegun("a secret is missing"), now, RULES).restarts == 3
+    assert advance(life, Event(Kind.NOT_BEGUN, "a secret is missing"), now, RULES).restarts == 3
 
 
 def test_what_could_not_be_started_is_not_tried_again_where_no_restart_is_wanted():
-    life = advance(born(enabled=True), Started(), 0.0, RULES)
-    life = advance(life, NotBegun("x"), 0.0, Rules(restart_on_crash=False))
+    life = advance(born(enabled=True), Event(Kind.STARTED), 0.0, RULES)
+    life = advance(life, Event(Kind.NOT_BEGUN, "x"), 0.0, Rules(restart_on_crash=False))
     assert (life.state, life.last_error) == (ServerState.FAILED, "x")
 
 
 def test_no_restart_where_none_is_wanted():
-    life = advance(ready(), Lost("gone"), 20.0, Rules(restart_on_crash=False))
+    life = advance(ready(), Event(Kind.LOST, "gone"), 20.0, Rules(restart_on_crash=False))
     assert (life.state, life.last_error) == (ServerState.FAILED, "gone")
 
 
 def test_a_fresh_start_leaves_failure_with_the_count_at_zero():
-    failed = advance(ready(), Broken("no such command"), 1.0, RULES)
-    life = advance(failed, Restarted(), 2.0, RULES)
+    failed = advance(ready(), Event(Kind.BROKEN, "no such command"), 1.0, RULES)
+    life = advance(failed, Event(Kind.RESTARTED), 2.0, RULES)
     assert (life.state, life.restarts) == (ServerState.CONNECTING, 0)
 
 
 @pytest.mark.parametrize(
     ("event", "state"),
     [
-        (Broken("x"), ServerState.FAILED),
-        (LoginNeeded("x"), ServerState.NEEDS_LOGIN),
-        (Stopped(), ServerState.CLOSED),
+        (Event(Kind.BROKEN, "x"), ServerState.FAILED),
+        (Event(Kind.LOGIN_NEEDED, "x"), ServerState.NEEDS_LOGIN),
+        (Event(Kind.STOPPED), ServerState.CLOSED),
     ],
 )
 def test_each_way_to_end_has_a_state_of_its_own(event: Event, state: ServerState):
@@ -142,9 +143,14 @@ def test_each_way_to_end_has_a_state_of_its_own(event: Event, state: ServerState
 
 def test_a_disabled_server_stays_so_until_it_is_closed():
     life = born(enabled=False)
-    for event in (Started(), Restarted(), RetryDue(), Lost("x")):
+    for event in (
+        Event(Kind.STARTED),
+        Event(Kind.RESTARTED),
+        Event(Kind.RETRY_DUE),
+        Event(Kind.LOST, "x"),
+    ):
         assert advance(life, event, 1.0, RULES) == life
-    assert advance(life, Stopped(), 1.0, RULES).state is ServerState.CLOSED
+    assert advance(life, Event(Kind.STOPPED), 1.0, RULES).state is ServerState.CLOSED
 
 
 @pytest.mark.requirement("NFR-4.1")
@@ -174,7 +180,7 @@ def test_a_stop_is_always_obeyed(story: list[tuple[Event, float]], rules: Rules)
     life = born(enabled=True)
     for event, now in story:
         life = advance(life, event, now, rules)
-    life = advance(life, Stopped(), 0.0, rules)
+    life = advance(life, Event(Kind.STOPPED), 0.0, rules)
     assert next_command(life) is Command.FINISH
 
 
