@@ -76,12 +76,12 @@ def why_blocked(address: str) -> str | None:
     return _why_v4(parsed) if isinstance(parsed, IPv4Address) else _why_v6(parsed)
 
 
-def is_loopback(address: str) -> bool:
-    """Whether this address is this machine itself, plainly written."""
+def is_loopback(host: str) -> bool:
+    """Whether this names this machine itself, plainly written; nobody is asked."""
     try:
-        parsed = ip_address(address)
+        parsed = ip_address(host.strip("[]"))
     except ValueError:
-        return False
+        return host.lower() == "localhost"
     return parsed == IPv6Address("::1") or parsed in IPv4Network("127.0.0.0/8")
 
 
@@ -93,8 +93,7 @@ def _why_v6(address: IPv6Address) -> str | None:
     embedded = IPv4Address(int(address) & 0xFFFFFFFF)
     # A mapped address is the IPv4 address; behind NAT64 every name may resolve to one of these.
     if address in _MAPPED or address in _NAT64:
-        why = _why_v4(embedded)
-        return f"{why}, embedded in IPv6" if why else None
+        return _why_embedded(embedded, "IPv6")
     special = next((why for network, why in _SPECIAL_V6 if address in network), None)
     if special is not None:
         return special
@@ -102,10 +101,10 @@ def _why_v6(address: IPv6Address) -> str | None:
         return "reserved"
     blocked = next((why for network, why in _BLOCKED_V6 if address in network), None)
     if blocked is None and (int(address) >> 32) & 0xFFFFFFFF in _ISATAP:
-        return _isatap(embedded)
+        return _why_embedded(embedded, "ISATAP")
     return blocked
 
 
-def _isatap(embedded: IPv4Address) -> str | None:
+def _why_embedded(embedded: IPv4Address, holder: str) -> str | None:
     why = _why_v4(embedded)
-    return f"{why}, embedded in ISATAP" if why else None
+    return f"{why}, embedded in {holder}" if why else None

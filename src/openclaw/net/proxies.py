@@ -1,10 +1,11 @@
 """The HTTP client under a model provider: our timeouts, and no proxy that nobody asked for."""
 
-import ipaddress
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from openclaw.net.addresses import is_loopback
 
 if TYPE_CHECKING:
     import httpx2
@@ -19,22 +20,14 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     """The proxy that the environment names for `url`; never one for this machine itself."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if _is_loopback(host) or _excluded(host, _variable(environ, "NO_PROXY")):
+    local = is_loopback(host) or host.endswith(".localhost")
+    if local or _excluded(host, _variable(environ, "NO_PROXY")):
         return None
     return _variable(environ, f"{parts.scheme.upper()}_PROXY") or _variable(environ, "ALL_PROXY")
 
 
 def _variable(environ: Mapping[str, str], name: str) -> str | None:
     return environ.get(name.lower()) or environ.get(name) or None
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _excluded(host: str, listed: str | None) -> bool:

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ from pydantic import AnyUrl
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.token_store import ServerLogin, login_key, open_vault
 from openclaw.mcp_client.errors import NeedsLogin
-from openclaw.net.addresses import why_blocked
+from openclaw.net.addresses import is_loopback, why_blocked
 from openclaw.net.client import GuardedClient
 from openclaw.net.transport import Exemptions, FetchError, resolve_with_system
 
@@ -54,22 +53,12 @@ class Person:
     redirect_uri: str
 
 
-def is_loopback(host: str | None) -> bool:
-    """Whether this names the machine itself, without asking anyone."""
-    if host is None:
-        return False
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 def check_address(url: str) -> None:
     """Raise `OAuthFlowError` unless credentials may go there: https, or http on this machine."""
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:
         return
-    if parts.scheme == "http" and is_loopback(parts.hostname):
+    if parts.scheme == "http" and is_loopback(parts.hostname or ""):
         return
     where = f"{parts.scheme}://{parts.hostname or ''}"
     raise OAuthFlowError(f"{where} is refused: a login needs https")

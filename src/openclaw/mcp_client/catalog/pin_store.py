@@ -4,8 +4,9 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio.to_thread
@@ -16,7 +17,6 @@ from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
 from openclaw.mcp_client.catalog.pins import (
     INSTRUCTIONS,
     Crossing,
-    Declaration,
     Declarations,
     Pinned,
     PinReport,
@@ -65,10 +65,15 @@ class PinStore:
 
     def load(self) -> dict[str, Pinned]:
         """All that is pinned, by key; raises `OperatorFacing` where the file cannot be trusted."""
+        from pydantic import TypeAdapter
+
         try:
             if self._path.stat().st_size > _MAX_BYTES:
                 raise ValueError("it is too large")
-            return _read(json.loads(self._path.read_bytes()))
+            stored = json.loads(self._path.read_bytes())
+            if stored["format"] != _FORMAT:
+                raise ValueError("another format")
+            return TypeAdapter(dict[str, Pinned]).validate_python(stored["servers"])
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -109,38 +114,8 @@ class PinStore:
                 self._write(servers)
 
     def _write(self, servers: Mapping[str, Pinned]) -> None:
-        stored = {"format": _FORMAT, "servers": {k: _written(p) for k, p in servers.items()}}
+        stored = {"format": _FORMAT, "servers": {k: asdict(p) for k, p in servers.items()}}
         write_atomically(self._path, json.dumps(stored, indent=1))
-
-
-def _written(pinned: Pinned) -> dict[str, Any]:
-    return {
-        "name": pinned.name,
-        "target": pinned.target,
-        "accepted": {k: [d.digest, d.text] for k, d in pinned.accepted.items()},
-        "pending": {k: [d.digest, d.text] for k, d in pinned.pending.items()},
-        "removed": list(pinned.removed),
-    }
-
-
-def _read(stored: Any) -> dict[str, Pinned]:
-    if stored["format"] != _FORMAT:
-        raise ValueError("another format")
-    return {
-        str(key): Pinned(
-            name=str(one["name"]),
-            target=str(one["target"]),
-            accepted=_declarations(one["accepted"]),
-            pending=_declarations(one["pending"]),
-            removed=tuple(str(name) for name in one["removed"]),
-        )
-        for key, one in cast("dict[str, Any]", stored["servers"]).items()
-    }
-
-
-def _declarations(stored: Any) -> dict[str, Declaration]:
-    found = cast("dict[str, list[str]]", stored)
-    return {str(k): Declaration(str(digest), str(text)) for k, (digest, text) in found.items()}
 
 
 PINNED = "pinned"

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -35,8 +35,7 @@ _DISTINCTIVE = re.compile(r"[_-]|[a-z][A-Z]|\d")
 _LONG_WORD = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(NamedTuple):
     """One thing that a server said of itself: its hash, and its text for a person."""
 
     digest: str

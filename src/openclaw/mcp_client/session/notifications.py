@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -25,17 +25,10 @@ if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext, ClientSession
     from mcp.shared.dispatcher import Dispatcher
     from mcp_types import (
-        CreateMessageRequestParams,
-        CreateMessageResult,
-        ElicitRequestParams,
-        ElicitResult,
-        ErrorData,
         ListRootsResult,
         ServerCapabilities,
     )
     from pydantic import BaseModel
-
-    Answer = TypeVar("Answer", bound=BaseModel)
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +114,7 @@ class Answers:
     def session(self, dispatcher: "Dispatcher[Any]") -> "ClientSession":
         """The SDK's session over this dispatcher, which offers no more than we can do."""
         from mcp.client.session import ClientSession
-        from mcp_types import Implementation
+        from mcp_types import CreateMessageResult, ElicitResult, Implementation
 
         from openclaw.version import __version__
 
@@ -129,8 +122,8 @@ class Answers:
             dispatcher=dispatcher,
             client_info=Implementation(name="openclaw", version=__version__),
             list_roots_callback=self._list_roots,
-            sampling_callback=None if self._on_sampling is None else self._sample,
-            elicitation_callback=None if self._on_elicitation is None else self._elicit,
+            sampling_callback=self._asking(self._on_sampling, CreateMessageResult),
+            elicitation_callback=self._asking(self._on_elicitation, ElicitResult),
         )
 
     def capabilities(self) -> dict[str, Any]:
@@ -154,32 +147,22 @@ class Answers:
         roots = [{"uri": path.absolute().as_uri(), "name": path.name} for path in self._roots]
         return ListRootsResult.model_validate({"roots": roots})
 
-    async def _sample(
-        self, context: "ClientRequestContext", params: "CreateMessageRequestParams"
-    ) -> "CreateMessageResult | ErrorData":
-        from mcp_types import CreateMessageResult
-
-        return await self._asked(self._on_sampling, params, CreateMessageResult)
-
-    async def _elicit(
-        self, context: "ClientRequestContext", params: "ElicitRequestParams"
-    ) -> "ElicitResult | ErrorData":
-        from mcp_types import ElicitResult
-
-        return await self._asked(self._on_elicitation, params, ElicitResult)
-
-    async def _asked(
-        self, ask: AskHost | None, params: "BaseModel", kind: "type[Answer]"
-    ) -> "Answer | ErrorData":
+    def _asking(self, ask: AskHost | None, kind: "type[BaseModel]") -> Any:
+        """The SDK's callback for what the host answers; None if it does not."""
         from mcp_types import ErrorData
 
-        assert ask is not None  # or it would not have been offered
-        try:
-            asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-            return kind.model_validate(dict(await ask(self._server, asked)))
-        except Exception as error:  # noqa: BLE001  the host's refusal is the server's answer
-            logger.warning("a request of an MCP server was refused: %s", error)
-            return ErrorData(code=_INVALID_REQUEST, message="the host refused")
+        if ask is None:
+            return None
+
+        async def asked(context: "ClientRequestContext", params: "BaseModel") -> "BaseModel":
+            try:
+                told = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+                return kind.model_validate(dict(await ask(self._server, told)))
+            except Exception as error:  # noqa: BLE001  the host's refusal is the server's answer
+                logger.warning("a request of an MCP server was refused: %s", error)
+                return ErrorData(code=_INVALID_REQUEST, message="the host refused")
+
+        return asked
 
 
 COALESCE = 0.2  # seconds after a refresh in which further changes are gathered for the next one

@@ -10,13 +10,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
 from openclaw.core.ids import random_id
+from openclaw.mcp_client.transport import orphan_reaper
 
 # Three nets, from fine to coarse:
 #
@@ -56,51 +56,30 @@ def group_alive(group: int) -> bool:
         return False
     if sys.platform != "linux":
         return True
-    return any(_running_in(stat, group) for stat in _each("stat"))
+    return any(_running_in(one, group) for one in _PROC.iterdir() if one.name.isdigit())
 
 
 def kill_marked(value: str) -> int:
     """SIGKILL every process whose environment carries this marker; how many there were."""
-    wanted = f"{MARKER}={value}".encode()
     killed = 0
-    for pid in _marked(wanted):
+    for pid in orphan_reaper.marked(f"{MARKER}={value}".encode()):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, KILL)
             killed += 1
     return killed
 
 
-def _marked(wanted: bytes) -> Iterator[int]:
-    if sys.platform != "linux":
-        return
-    own = str(os.getpid())
-    for directory in _processes():
-        if directory.name == own:
-            continue
-        with contextlib.suppress(OSError):
-            variables = (directory / "environ").read_bytes()
-            if any(variable.startswith(wanted) for variable in variables.split(b"\0")):
-                yield int(directory.name)
-
-
-def _each(name: str) -> Iterator[bytes]:
-    for directory in _processes():
-        with contextlib.suppress(OSError):
-            yield (directory / name).read_bytes()
-
-
-def _processes() -> list[Path]:
-    return [directory for directory in _PROC.iterdir() if directory.name.isdigit()]
-
-
-def _running_in(stat: bytes, group: int) -> bool:
-    fields = stat.rpartition(b")")[2].split()
+def _running_in(process: Path, group: int) -> bool:
+    try:
+        fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return False
     return fields[0] not in (b"Z", b"X") and int(fields[_PGRP_FIELD]) == group
 
 
 logger = logging.getLogger(__name__)
 
-_PROGRAM = Path(__file__).with_name("orphan_reaper.py")
+_PROGRAM = Path(orphan_reaper.__file__)
 _CLOSING = 1.0
 """Seconds that the keeper has to leave once it was told to; it does nothing then but exit."""
 
