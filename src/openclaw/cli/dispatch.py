@@ -145,7 +145,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
     env = Environment(
         program=program, config_option=args.config, goes_on=getattr(args, "goes_on", False)
     )
-    _write_whatever_it_is(env.stdout)
+    write_whatever_it_is(env.stdout)
     configure(
         level="debug" if args.verbose else "warning",
         json=args.log_json,
@@ -166,7 +166,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
         return int(code or EXIT_OK)
 
 
-def _write_whatever_it_is(stream: TextIO) -> None:
+def write_whatever_it_is(stream: TextIO) -> None:
     """Have what the stream cannot hold, such as half a character, written out instead of refused.
 
     It is written as JSON has it, which a person can read too: `--json` stays JSON in any locale.

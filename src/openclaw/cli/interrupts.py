@@ -15,6 +15,7 @@ from openclaw.cli.environment import Environment
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+STOPPING = "\nStopping… (Ctrl-C again to quit at once)\n"
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -59,7 +60,7 @@ async def _watch(env: Environment, work: anyio.CancelScope) -> None:
         async for _ in signals:
             if work.cancel_called:
                 leave(env)
-            env.stderr.write("\nStopping… (Ctrl-C again to quit at once)\n")
+            env.stderr.write(STOPPING)
             env.stderr.flush()
             work.cancel()
 

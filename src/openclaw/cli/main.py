@@ -83,10 +83,16 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
         options = bootstrap.parse_options(arguments[1:])
         if options is not None and "".join(arguments).isprintable():  # what is not is told below
             bootstrap.serve(program, lambda: _prepare_server(program, options))
-    from openclaw.cli.dispatch import dispatch
-
     if own_process:
         hide_environment()
+    if arguments[:1] == ["agent"]:
+        from openclaw.cli import quick_agent
+
+        code = quick_agent.answer(program, arguments[1:])
+        if code is not None:
+            return code
+    from openclaw.cli.dispatch import dispatch
+
     return dispatch(program, arguments)
 
 

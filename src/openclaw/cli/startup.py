@@ -228,9 +228,13 @@ class _Dataclasses(_Loader):
         """Let it write a class's methods when they are first used.
 
         Python compiles four to six of them for each of the 600 dataclasses that a message needs,
-        and finds out a signature for each that has no docstring: a fifth of the whole start.
+        and finds out a signature for each that has no docstring: a fifth of the whole start. For
+        that it also imports `inspect`, which is as large as the rest that a short command needs.
         """
+        later = _LaterModule("inspect")
+        sys.modules.setdefault("inspect", later)
         self._real.exec_module(module)
+        later.leave()
         names = vars(module)
         create, process = names.get("_create_fn"), names.get("_process_class")
         if create is None or process is None:
@@ -249,6 +253,18 @@ class _Dataclasses(_Loader):
             return _LaterMethod(name, lambda: create(name, *given, **others))
 
         names.update(_create_fn=create_later, _process_class=process_later)
+
+
+class _LaterModule(ModuleType):
+    def __getattr__(self, name: str) -> "Any":
+        from importlib import import_module
+
+        self.leave()
+        return getattr(import_module(self.__name__), name)
+
+    def leave(self) -> None:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
 
 
 class _LaterMethod:

@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -134,6 +133,8 @@ def _not_written(path: Path, error: OSError) -> OperatorFacing:
 def write_atomically(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
     """Replace the file in one step, private unless told otherwise; after a crash it is the old one or the new one."""
     try:
+        import tempfile
+
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:

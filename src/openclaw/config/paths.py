@@ -46,6 +46,29 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def file_digest(path: Path) -> str | None:
+    """The digest of the file there; None where it cannot be read."""
+    try:
+        return digest(path.read_bytes()) if path.is_file() else ""
+    except OSError:
+        return None
+
+
+def workspace_here(environ: Mapping[str, str]) -> Path | None:
+    """The current directory, if a person may have meant the agent to work in it.
+
+    The home directory, what is above it and our own state hold what no task needs: somebody who
+    merely stands there did not mean to hand all of it over.
+    """
+    try:
+        here = Path.cwd()
+    except OSError:
+        return None
+    home, state = home_dir(environ).resolve(), state_dir(environ).resolve()
+    private = home.is_relative_to(here) or state.is_relative_to(here) or here.is_relative_to(state)
+    return None if private else here
+
+
 def check_links(path: Path) -> None:
     """Raise `OperatorFacing` where a link on the way leads to nothing.
 

@@ -190,7 +190,7 @@ def _texts(value: object, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, s
 
 def _by_their_looks(path: KeyPath, text: str, name: str) -> Iterator[str]:
     """Keys of known makers, what stands after `Bearer`, private keys, and words made by chance."""
-    from openclaw.secrets.patterns import PEM_BEGIN
+    from openclaw.secrets.shapes import PEM_BEGIN
 
     if PEM_BEGIN.search(text):
         yield text

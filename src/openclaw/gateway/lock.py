@@ -13,10 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from openclaw.config.files import try_lock
-from openclaw.config.paths import private_file
+from openclaw.config.paths import StatePaths, private_file
 from openclaw.core.errors import OperatorFacing
 from openclaw.sessions.liveness import is_gone, own_mark
 
+TOKEN_BYTES = 32
 _PATIENCE = 0.5  # seconds; a reader looks by taking the lock for an instant
 _STEP = 0.01
 
@@ -74,6 +75,33 @@ def running_gateway(path: Path) -> GatewayInfo | None:
         return _read(descriptor)
     finally:
         os.close(descriptor)
+
+
+def request_headers(root: Path, url: str) -> dict[str, str] | None:
+    """What our own request to the gateway at `url` carries; None where that gateway is gone.
+
+    Whoever listens there then may be anybody, and gets no token.
+    """
+    info = running_gateway(StatePaths(root).gateway_lock)
+    if info is None or info.url != url:
+        return None
+    headers = {"content-type": "application/json"}
+    if token := read_token(root):
+        headers["authorization"] = f"Bearer {token}"
+    return headers
+
+
+def owner_token_path(root: Path) -> Path:
+    return root / "gateway.token"
+
+
+def read_token(root: Path) -> str | None:
+    """The owner's token; `tokens.read_owner_token` has it as a secret."""
+    try:
+        text = owner_token_path(root).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return text if len(text) >= TOKEN_BYTES else None
 
 
 def _already(path: Path) -> AlreadyRunning:

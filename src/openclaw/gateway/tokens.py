@@ -20,6 +20,7 @@ from openclaw.config.files import locked, write_atomically
 from openclaw.config.paths import PRIVATE_FILE
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
+from openclaw.gateway.lock import TOKEN_BYTES, owner_token_path, read_token
 from openclaw.secrets.refs import Secret
 from openclaw.sessions.model import GUEST_KEYS
 
@@ -33,7 +34,6 @@ SCOPES = {
 LINK_SECONDS = 600.0  # how long a one-time link to the page is good for
 PAGE_SECONDS = 30 * 24 * 3600.0  # how long a page stays logged in
 
-_BYTES = 32
 _NAME_CHARS = 64
 _MOST_LINKS = 100
 
@@ -70,16 +70,12 @@ class NamedToken:
     created: int
 
 
-def owner_token_path(root: Path) -> Path:
-    return root / "gateway.token"
-
-
 def owner_token(root: Path) -> Secret:
     path = owner_token_path(root)
     with locked(path):
         found = read_owner_token(root)
         if found is None:
-            found = Secret(secrets.token_urlsafe(_BYTES))
+            found = Secret(secrets.token_urlsafe(TOKEN_BYTES))
             write_atomically(path, found.reveal())
         else:
             path.chmod(PRIVATE_FILE)
@@ -87,11 +83,8 @@ def owner_token(root: Path) -> Secret:
 
 
 def read_owner_token(root: Path) -> Secret | None:
-    try:
-        text = owner_token_path(root).read_text("ascii").strip()
-    except (OSError, ValueError):
-        return None
-    return Secret(text) if len(text) >= _BYTES else None
+    text = read_token(root)
+    return Secret(text) if text is not None else None
 
 
 class TokenFile:
@@ -120,7 +113,7 @@ class TokenFile:
         unknown = [scope for scope in chosen if scope not in SCOPES]
         if unknown or not chosen:
             raise InvalidRequest(f"scopes are {', '.join(SCOPES)}", field="scope")
-        value = secrets.token_urlsafe(_BYTES)
+        value = secrets.token_urlsafe(TOKEN_BYTES)
         with locked(self._path):
             kept = self._read()
             if any(one.name == name for one in kept):
@@ -212,7 +205,7 @@ class Tokens:
         self._links = {code: link for code, link in self._links.items() if link[0] > now}
         if len(self._links) >= _MOST_LINKS:
             self._links.pop(next(iter(self._links)))
-        code = secrets.token_urlsafe(_BYTES)
+        code = secrets.token_urlsafe(TOKEN_BYTES)
         self._links[_digest(code.encode())] = (now + LINK_SECONDS, local)
         return code
 
@@ -227,7 +220,7 @@ class Tokens:
             return None
         del self._links[_digest(code.encode())]
         until_ms = self.clock.now_ms() + int(PAGE_SECONDS * 1000)
-        body = f"page.{until_ms}.{secrets.token_urlsafe(_BYTES)}"
+        body = f"page.{until_ms}.{secrets.token_urlsafe(TOKEN_BYTES)}"
         return Secret(f"{body}.{self._signed(body)}")
 
     def _is_of_page(self, given: bytes) -> bool:

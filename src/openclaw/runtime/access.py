@@ -283,6 +283,8 @@ class GatewayAgent:
         return tuple(AgentInfo(*one) for one in self._names.items())
 
     async def settings(self, agent_id: str | None = None) -> AgentSettings:
+        from openclaw.config.paths import config_path, file_digest
+
         if (agent_id or "") not in self._facts and (agent_id is not None or not self._names):
             await self._learn()
         wanted = agent_id or next(iter(self._names), "")
@@ -290,7 +292,10 @@ class GatewayAgent:
             known = ", ".join(sorted(self._facts))
             raise NotFound(f"there is no agent '{wanted}'", hint=f"available: {known}")
         facts = self._facts[wanted]
-        if facts.get("configDigest") == self._digest():  # what was read there need not be read here
+        path = self._process.config_option or config_path(self._process.environ)
+        if facts.get("configDigest") == file_digest(
+            path
+        ):  # what was read there need not be read here
             return self._settings_from(facts, _LaterTranscriber(lambda: self._configured(wanted)))
         try:
             return self._configured(wanted)
@@ -299,15 +304,6 @@ class GatewayAgent:
 
             self._warn_of(error)
             return self._settings_from(facts, NoTranscriber())
-
-    def _digest(self) -> str | None:
-        from openclaw.config.paths import config_path, digest
-
-        path = self._process.config_option or config_path(self._process.environ)
-        try:
-            return digest(path.read_bytes()) if path.is_file() else ""
-        except OSError:
-            return None
 
     def _configured(self, agent_id: str) -> AgentSettings:
         from openclaw.config.load import load_config

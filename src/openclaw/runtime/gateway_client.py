@@ -25,26 +25,21 @@ from openclaw.agent.port import NOBODY, MessageContext, Notify, Reply, TurnListe
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
+from openclaw.gateway.lock import request_headers
+from openclaw.net.http_answer import (
+    CONNECT_SECONDS,
+    READ_BYTES,
+    SILENCE_SECONDS,
+    BrokenOff,
+    EventReader,
+    HttpAnswer,
+    NotReached,
+    event_of,
+    request_bytes,
+)
 
 if TYPE_CHECKING:
     from openclaw.media.files import OrderFiles
-
-
-# A general client takes longer to import than a message through a gateway takes to be answered.
-# One request a connection; bodies by length, in chunks, or until the connection closes.
-
-_CONNECT_SECONDS = 5.0
-_SILENCE_SECONDS = 60.0  # the gateway says something every 15 s, even while nothing happens
-_MOST_HEAD = 65_536
-_READ_BYTES = 65_536
-
-
-class NotReached(OSError):
-    """Raised when no connection was made: nothing was sent."""
-
-
-class BrokenOff(OSError):
-    """Raised when the connection ended, or went silent, before the answer did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,96 +58,39 @@ async def request(
     """Send a request; leaving closes the connection. Raises `NotReached` or `BrokenOff`."""
     where = urlsplit(url)
     try:
-        with anyio.fail_after(_CONNECT_SECONDS):
+        with anyio.fail_after(CONNECT_SECONDS):
             stream = await anyio.connect_tcp(where.hostname or "", where.port or 80)
     except (OSError, TimeoutError) as error:
         raise NotReached(type(error.__cause__ or error).__name__) from error
-    lines = [
-        f"{method} {path} HTTP/1.1",
-        f"host: {where.netloc}",
-        "connection: close",
-        f"content-length: {len(content)}",
-        *(f"{name}: {value}" for name, value in headers.items()),
-    ]
     async with stream:
-        reader = _Reader(stream)
-        await reader.send("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + content)
-        status, fields = _head(await reader.until(b"\r\n\r\n"))
-        while status < 200:  # only word that an answer will come
-            status, fields = _head(await reader.until(b"\r\n\r\n"))
-        yield Answer(status, _body(reader, fields))
-
-
-class _Reader:
-    def __init__(self, stream: SocketStream) -> None:
-        self._stream = stream
-        self._read = b""
-
-    async def send(self, data: bytes) -> None:
         try:
-            with anyio.fail_after(_SILENCE_SECONDS):
-                await self._stream.send(data)
+            with anyio.fail_after(SILENCE_SECONDS):
+                await stream.send(request_bytes(method, where.netloc, path, headers, content))
         except (anyio.BrokenResourceError, TimeoutError) as error:
             raise BrokenOff(type(error).__name__) from error
-
-    async def some(self) -> bytes:
-        """What has come by now, at least a byte; nothing at the end."""
-        if self._read:
-            data, self._read = self._read, b""
-            return data
-        try:
-            with anyio.fail_after(_SILENCE_SECONDS):
-                return await self._stream.receive(_READ_BYTES)
-        except anyio.EndOfStream:
-            return b""
-        except (anyio.BrokenResourceError, TimeoutError) as error:
-            raise BrokenOff(type(error).__name__) from error
-
-    async def until(self, end: bytes) -> bytes:
-        data = b""
-        while end not in data:
-            more = await self.some()
-            data += more
-            if not more or len(data) > _MOST_HEAD:
-                raise BrokenOff("no answer" if not data else "no HTTP")
-        found, _, self._read = data.partition(end)
-        return found
-
-    async def exactly(self, count: int) -> AsyncIterator[bytes]:
-        while count:
-            data = await self.some()
-            if not data:
-                raise BrokenOff("cut off")
-            self._read = data[count:]
-            data = data[:count]
-            count -= len(data)
-            yield data
+        answer, first = HttpAnswer(), b""
+        while answer.status < 200:
+            first = answer.feed(await _received(stream))
+        yield Answer(answer.status, _body(stream, answer, first))
 
 
-def _head(head: bytes) -> tuple[int, dict[str, str]]:
-    first, *lines = head.decode("latin-1").split("\r\n")
-    version, _, rest = first.partition(" ")
-    if not version.startswith("HTTP/1.") or not rest[:3].isdecimal():
-        raise BrokenOff("no HTTP")
-    pairs = (line.partition(":") for line in lines)
-    return int(rest[:3]), {name.lower(): value.strip() for name, _, value in pairs}
-
-
-async def _body(reader: _Reader, fields: Mapping[str, str]) -> AsyncIterator[bytes]:
+async def _received(stream: SocketStream) -> bytes:
+    """What has come by now, at least a byte; nothing at the end."""
     try:
-        if fields.get("transfer-encoding", "").lower() == "chunked":
-            while size := int((await reader.until(b"\r\n")).partition(b";")[0], 16):
-                async for data in reader.exactly(size):
-                    yield data
-                await reader.until(b"\r\n")
-        elif "content-length" in fields:
-            async for data in reader.exactly(int(fields["content-length"])):
-                yield data
-        else:
-            while data := await reader.some():
-                yield data
-    except ValueError as error:
-        raise BrokenOff("no HTTP") from error
+        with anyio.fail_after(SILENCE_SECONDS):
+            return await stream.receive(READ_BYTES)
+    except anyio.EndOfStream:
+        return b""
+    except (anyio.BrokenResourceError, TimeoutError) as error:
+        raise BrokenOff(type(error).__name__) from error
+
+
+async def _body(stream: SocketStream, answer: HttpAnswer, first: bytes) -> AsyncIterator[bytes]:
+    if first:
+        yield first
+    while not answer.done:
+        if piece := answer.feed(await _received(stream)):
+            yield piece
 
 
 Json = dict[str, Any]
@@ -180,11 +118,11 @@ class GatewayClient:
         content = b"" if body is None else _dumped(body)
         try:
             async with request(method, self._url, path, self._headers(), content) as answer:
-                return _checked(answer.status, await answer.read())
+                return checked(answer.status, await answer.read())
         except NotReached as error:
-            raise _gone(error, sent=False) from error
+            raise gone(error, sent=False) from error
         except BrokenOff as error:
-            raise _gone(error, sent=method != "GET") from error
+            raise gone(error, sent=method != "GET") from error
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         handlers = _handlers(listener)
@@ -218,7 +156,14 @@ class GatewayClient:
                 if "method" not in message:
                     return message
                 await notify(message["method"], message.get("params") or {})
-        raise _gone(EOFError(), sent=True)
+        raise gone(EOFError(), sent=True)
+
+    async def answer_question(self, question: Json, listener: TurnListener) -> None:
+        answer = dict(await _answered(question, listener))
+        try:
+            await self.request("POST", f"/api/questions/{question['id']}", answer)
+        except NotFound:
+            return  # its time was up
 
     def _accepted(self, data: Json) -> None:
         self.settings[data["agent"]] = data["settings"]
@@ -256,26 +201,17 @@ class GatewayClient:
                 "POST", self._url, path, {**self._headers(), **(headers or {})}, _dumped(body)
             ) as answer:
                 if answer.status != 200 and read is None:
-                    _checked(answer.status, await answer.read())
+                    checked(answer.status, await answer.read())
                 yield (read or _events)(answer.body)
         except NotReached as error:
-            raise _gone(error, sent=False) from error
+            raise gone(error, sent=False) from error
         except BrokenOff as error:
-            raise _gone(error, sent=True) from error
+            raise gone(error, sent=True) from error
 
     def _headers(self) -> dict[str, str]:
-        from openclaw.config.paths import StatePaths
-        from openclaw.gateway.lock import running_gateway
-        from openclaw.gateway.tokens import read_owner_token
-
-        # Whoever listens there once our gateway is gone may be anybody, and gets no token.
-        info = running_gateway(StatePaths(self._root).gateway_lock)
-        if info is None or info.url != self._url:
+        headers = request_headers(self._root, self._url)
+        if headers is None:
             raise GatewayGone("the gateway went away", sent=False)
-        headers = {"content-type": "application/json"}
-        token = read_owner_token(self._root)
-        if token is not None:
-            headers["authorization"] = f"Bearer {token.reveal()}"
         return headers
 
 
@@ -295,9 +231,7 @@ async def _followed(
             event = event_from(name, data)
             if event is not None:
                 on_event(event)
-    raise GatewayGone(
-        "the gateway went away; the order may or may not have been carried out", sent=True
-    )
+    raise BrokenOff("no reply")
 
 
 @asynccontextmanager
@@ -326,8 +260,7 @@ class _Questions:
         listener: TurnListener,
         tasks: anyio.abc.TaskGroup,
     ) -> None:
-        self._client, self._tasks = client, tasks
-        self._permit, self._elicit = listener.ask, listener.elicit
+        self._client, self._tasks, self._listener = client, tasks, listener
         self._open: dict[str, anyio.CancelScope] = {}
 
     def ask(self, question: Json) -> None:
@@ -341,23 +274,20 @@ class _Questions:
     async def _asked(self, question: Json) -> None:
         with anyio.CancelScope() as scope:
             self._open[question["id"]] = scope
-            answer = dict(await self._answer(question))
-            try:
-                await self._client.request("POST", f"/api/questions/{question['id']}", answer)
-            except NotFound:
-                return  # its time was up
+            await self._client.answer_question(question, self._listener)
 
-    async def _answer(self, question: Json) -> Mapping[str, Any]:
-        from openclaw.gateway.questions import elicitation_from, permission_from
 
-        if question["kind"] == "permission" and self._permit is not None:
-            request = permission_from(question)
-            said = await self._permit(request)
-            action = "accept" if request.allowed_by(said) else "decline"
-            return {"action": action, "choice": said.choice, "reason": said.reason}
-        if question["kind"] == "elicitation" and self._elicit is not None:
-            return await self._elicit(*elicitation_from(question))
-        return {"action": "decline"}
+async def _answered(question: Json, listener: TurnListener) -> Mapping[str, Any]:
+    from openclaw.gateway.questions import elicitation_from, permission_from
+
+    if question["kind"] == "permission" and listener.ask is not None:
+        request = permission_from(question)
+        said = await listener.ask(request)
+        action = "accept" if request.allowed_by(said) else "decline"
+        return {"action": action, "choice": said.choice, "reason": said.reason}
+    if question["kind"] == "elicitation" and listener.elicit is not None:
+        return await listener.elicit(*elicitation_from(question))
+    return {"action": "decline"}
 
 
 def _handlers(listener: TurnListener) -> dict[str, Callable[[Any], None]]:
@@ -387,17 +317,10 @@ def _placed(one: InboundMedia, files: "OrderFiles", temp: Path) -> InboundMedia:
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:
-    pending: list[bytes] = []
+    reader = EventReader()
     async for chunk in chunks:
-        pending.append(chunk)
-        if b"\n\n" not in chunk and not chunk.startswith(b"\n"):
-            continue
-        *whole, rest = b"".join(pending).split(b"\n\n")
-        pending = [rest]
-        for block in whole:
-            parsed = _parsed(block)
-            if parsed is not None:
-                yield parsed
+        for name, data in reader.feed(chunk):
+            yield name, orjson.loads(data)
 
 
 async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:
@@ -408,24 +331,14 @@ async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, An
         if pending.startswith(b"{"):
             continue
         *whole, pending = pending.replace(b"\r\n", b"\n").split(b"\n\n")
-        for parsed in map(_parsed, whole):
-            if parsed is not None:
-                yield parsed
+        for event in map(event_of, whole):
+            if event is not None:
+                yield event[0], orjson.loads(event[1])
     if pending.strip():
         body = orjson.loads(pending)
         if "jsonrpc" not in body:  # refused before it reached the MCP server
             raise error_from(body["error"])
         yield "", body
-
-
-def _parsed(block: bytes) -> tuple[str, Any] | None:
-    name, data = "", b""
-    for line in block.split(b"\n"):
-        if line.startswith(b"event: "):
-            name = line[7:].decode()
-        elif line.startswith(b"data: "):
-            data = line[6:]
-    return (name, orjson.loads(data)) if data else None
 
 
 def _dumped(body: Json) -> bytes:
@@ -435,7 +348,7 @@ def _dumped(body: Json) -> bytes:
         raise InvalidRequest(f"this cannot be sent to the gateway: {error}") from error
 
 
-def _checked(status: int, content: bytes) -> Json:
+def checked(status: int, content: bytes) -> Json:
     try:
         body: Any = orjson.loads(content)
     except ValueError:
@@ -448,7 +361,7 @@ def _checked(status: int, content: bytes) -> Json:
     raise OpenClawError(f"the gateway answered with HTTP status {status}")
 
 
-def _gone(error: Exception, *, sent: bool) -> GatewayGone:
+def gone(error: Exception, *, sent: bool) -> GatewayGone:
     if sent:
         return GatewayGone(
             f"the gateway went away ({error}); the order may or may not have been carried out",

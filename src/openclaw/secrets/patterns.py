@@ -4,127 +4,13 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, MatchKind
 
 from openclaw.secrets.refs import REDACTED
-
-# Each shape is tried only where one of its `anchors`, a literal, was found, and only there. That
-# is what keeps a pass linear: the anchors are found together with everything else, and every
-# expression is bounded or cannot be retried inside what it already covered.
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Where it may begin, and the expression whose group `v` (or all of it) is the credential."""
-
-    anchors: tuple[str, ...]
-    expression: str
-    flags: int = 0
-
-    def span(self, text: str, start: int) -> tuple[int, int] | None:
-        pattern = _compiled(self.expression, self.flags)
-        match = pattern.match(text, start)
-        if match is None:
-            return None
-        return match.span("v") if "v" in pattern.groupindex else match.span()
-
-
-@cache  # most are never needed, and together they take as long as Python itself takes to start
-def _compiled(expression: str, flags: int) -> re.Pattern[str]:
-    return re.compile(expression, flags)
-
-
-def _prefixed(body: str, *anchors: str, digit: bool = False) -> Shape:
-    """A vendor's prefix with its body; `digit` where the prefix alone also begins plain words."""
-    some_digit = r"(?=[A-Za-z0-9_-]{0,80}?[0-9])" if digit else ""
-    heads = "|".join(re.escape(anchor) for anchor in anchors)
-    return Shape(anchors, rf"(?<![A-Za-z0-9])(?:{heads}){some_digit}{body}")
-
-
-def _named(pattern: str, *names: str) -> Shape:
-    spellings = {spelt for n in names for spelt in (n, n.lower(), n.upper(), n.title())}
-    return Shape(tuple(sorted(spellings)), pattern, re.IGNORECASE)
-
-
-# Between a key and its value: `key: `, `"key": "`, `\"key\": \"`, `key=`, `(b'key', b'`.
-_GAP: Final = r"(?:\\{0,2}[\"'])?[^\S\r\n]{0,4}[:=,][^\S\r\n]{0,4}+(?:b?\\{0,2}[\"'])?+"
-_NOT_A_REFERENCE: Final = r"(?!<?secret://|\[REDACTED)"
-_NOT_A_WORD: Final = (  # "Authorization: Bearer token" is what documentation says
-    r"(?!(?:tokens?|keys?|headers?|auth|authentication|credentials?|scheme|string|values?|your|the|for"
-    r"|and|with|required|optional)(?![A-Za-z0-9._~+/=-]))"
-)
-# In a program, what stands there without quotation marks is mostly a name, a member or a call.
-_ENDS: Final = r"(?![^\s,;)\]}\"'])"
-_NOT_CODE: Final = (
-    r"(?:(?<=[\"'])|(?![A-Za-z_.]{1,60}[(\[])"
-    rf"(?![A-Za-z_]{{1,60}}(?:\.[A-Za-z_]{{1,60}}){{1,8}}{_ENDS})"
-    r"(?!(?:SecretStr|string|[A-Za-z_]{0,60}(?:api_?key|passw(?:or)?d|passphrase|token|secret)[A-Za-z_]{0,60})"
-    rf"{_ENDS}))"
-)
-_LINE_BREAK: Final = r"(?:\s|\\+[nr])"
-
-SHAPES: Final[tuple[Shape, ...]] = (
-    _prefixed(r"[A-Za-z0-9_-]{16,}+", "sk-", digit=True),
-    _prefixed(r"[A-Za-z0-9]{30,}+", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-    _prefixed(r"[A-Za-z0-9_]{22,}+", "github_pat_"),
-    _prefixed(r"[A-Za-z0-9_-]{16,}+", "glpat-", "gldt-", "glrt-", "glptt-"),
-    _prefixed(r"[A-Za-z0-9-]{10,}+", "xoxa-", "xoxb-", "xoxe-", "xoxe.", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
-    _prefixed(r"[A-Z0-9]{16}(?![A-Za-z0-9])", "AKIA", "ASIA"),
-    _prefixed(r"[A-Za-z0-9_-]{35}", "AIza"),
-    _prefixed(r"[A-Za-z0-9._-]{20,}+", "ya29."),
-    _prefixed(r"[A-Za-z0-9]{30,}+", "hf_", "npm_", "r8_"),
-    _prefixed(r"[A-Za-z0-9_-]{40,}+", "pypi-", "gsk_", "nvapi-", "pplx-", "xai-", "lin_api_", "ntn_"),
-    _prefixed(r"[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+", "SG."),
-    _prefixed(r"[A-Za-z0-9]{16,}+", "sk_live_", "sk_test_", "rk_live_", "rk_test_"),
-    _prefixed(r"[A-Za-z0-9+/=_-]{24,}+", "whsec_", "dckr_pat_", "ops_"),
-    _prefixed(r"[A-Za-z0-9_-]{20,}+", "hvs.", "hvb.", "hvr."),
-    _prefixed(r"[a-f0-9]{32,}+", "dop_v1_", "doo_v1_", "shpat_", "shpss_", "shpca_", "rubygems_"),
-    _prefixed(r"[A-Z0-9]{50,}+", "AGE-SECRET-KEY-1"),
-    _prefixed(r"[A-Za-z0-9/+_-]{20,}+", "https://hooks.slack.com/services/"),
-    _prefixed(r"[0-9]{5,25}/[A-Za-z0-9_-]{20,}+", "https://discord.com/api/webhooks/"),
-    Shape((":AA",), r"(?<=[0-9]{8}):(?P<v>AA[A-Za-z0-9_-]{32,}+)"),
-    Shape(("eyJ",),
-        r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+){0,3}"),
-    Shape(("://",),
-        r"://(?:[^\s/?#@:\"'<>]{0,128}:(?P<v>(?!\[REDACTED)[^\s/@\"'<>]{1,256})@)"),
-    Shape(("://",), r"://(?P<v>[A-Za-z0-9_-]{20,256})@"),
-    _named(rf"authorization{_GAP}(?:(?:bearer|basic|token|bot|apikey|negotiate)\s{{1,4}}+)?+"
-           rf"(?P<v>{_NOT_A_REFERENCE}{_NOT_A_WORD}(?:(?:digest|aws4)[^\r\n]{{1,2000}}|[^\s\"',;\\)]{{3,}}+))",
-           "authorization"),
-    _named(rf"(?:bearer|basic)\s{{1,4}}(?P<v>{_NOT_A_REFERENCE}"
-           r"(?=[A-Za-z0-9._~+/=-]{0,200}?[0-9._~+/=]|[A-Za-z]{24})[A-Za-z0-9._~+/=-]{12,}+)",
-           "bearer", "basic"),
-    _named(rf"cookie{_GAP}(?P<v>[^\s=;\"',]{{1,128}}=[^\r\n\"']{{1,4096}})", "cookie"),
-    _named(rf"(?:x-api-key|x-auth-token|x-goog-api-key|api[_-]?key|access[_-]token|refresh[_-]token"
-           rf"|id[_-]token|auth[_-]token|client[_-]secret|api[_-]secret|secret[_-]access[_-]key|secret[_-]key"
-           rf"|private[_-]key|password|passwd|passphrase|accountkey|sharedaccesskey"
-           rf"|x-amz-signature|x-amz-security-token|x-goog-signature){_GAP}"
-           rf"(?P<v>{_NOT_A_REFERENCE}{_NOT_CODE}(?!-----|\$\{{|null\b|none\b|true\b|false\b)[^\s\"'&,;<>\\)}}\]]{{6,}}+)",
-           "x-api-key", "x-auth-token", "x-goog-api-key", "api_key", "api-key", "apikey", "apiKey",
-           "access_token", "access-token", "refresh_token", "refresh-token", "id_token", "auth_token",
-           "auth-token", "client_secret", "client-secret", "api_secret", "api-secret", "secret_access_key", "secret_key",
-           "secret-key", "private_key", "password", "passwd", "passphrase", "AccountKey",
-           "SharedAccessKey", "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature"),
-    Shape(("-----BEGIN ",),
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        rf"(?P<v>(?:{_LINE_BREAK}{{1,8}}[A-Za-z-]{{1,30}}: ?[^\r\n\\]{{0,200}}){{0,8}}+"
-        rf"(?:{_LINE_BREAK}{{0,8}}[A-Za-z0-9+/=]{{16,}}+)*+"
-        rf"(?:{_LINE_BREAK}{{1,8}}=?[A-Za-z0-9+/=]{{1,76}}(?={_LINE_BREAK}{{0,8}}-----END))?)"),
-)  # fmt: skip
-
-PEM_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-
-
-def anchors() -> Iterator[tuple[str, Shape]]:
-    for shape in SHAPES:
-        for anchor in shape.anchors:
-            yield anchor, shape
-
+from openclaw.secrets.shapes import Shape, anchors
 
 # What may stand between the pieces of a secret without changing what a reader sees: whitespace,
 # control and invisible characters, colours; and backslashes, of which every further layer of JSON

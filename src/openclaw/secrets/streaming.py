@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from openclaw.secrets.patterns import (
-    PEM_BEGIN,
-    PEM_END,
     PREFIX_LENGTH,
     Patterns,
     Positions,
@@ -29,6 +27,7 @@ from openclaw.secrets.patterns import (
     replace_spans,
 )
 from openclaw.secrets.refs import REDACTED
+from openclaw.secrets.shapes import PEM_BEGIN, PEM_END
 
 if TYPE_CHECKING:
     from openclaw.secrets.redactor import Redactor

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import anyio
 
 from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
-from openclaw.content.labels import sanitise_label
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION, Answer, Choice, JsonObject
 from openclaw.policy.decide import covers, rule_for
@@ -348,6 +347,8 @@ def _hint(field: Field) -> str:
 
 
 def _words(text: object, limit: int) -> str:
+    from openclaw.content.labels import sanitise_label
+
     return sanitise_label(str(text), limit)
 
 

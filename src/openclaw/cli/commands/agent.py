@@ -85,24 +85,14 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def workspace_of(args: argparse.Namespace, env: Environment) -> Path | None:
-    """The directory to work in; None means the configured one.
-
-    The home directory, what is above it and our own state hold what no task needs: somebody who
-    merely stands there did not mean to hand all of it over.
-    """
-    from openclaw.config.paths import home_dir
+    """The directory to work in; None means the configured one."""
+    from openclaw.config.paths import workspace_here
 
     if args.workspace is not None:
         if not args.workspace.is_dir():
             raise InvalidRequest(f"{args.workspace} is not a directory", field="-C")
         return args.workspace.resolve()
-    try:
-        here = Path.cwd()
-    except OSError:
-        return None
-    home, state = home_dir(env.environ).resolve(), env.paths.root.resolve()
-    private = home.is_relative_to(here) or state.is_relative_to(here) or here.is_relative_to(state)
-    return None if private else here
+    return workspace_here(env.environ)
 
 
 def register_consent(parser: argparse.ArgumentParser) -> None:
@@ -133,8 +123,13 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     message, piped = _message(args, env)
     if not message.strip() and piped is None and not args.image and not args.file:
         raise InvalidRequest("the message is empty")
-    reply, consent, session = run_interruptible(env, _turn, args, env, message, piped)
-    if args.json:
+    return report(env, *run_interruptible(env, _turn, args, env, message, piped), json=args.json)
+
+
+def report(
+    env: Environment, reply: "Reply", consent: "Consent", session: str, *, json: bool
+) -> int:
+    if json:
         env.say_json({**as_json(reply, session), "refused": consent.refused})
     else:
         _print(reply, env)

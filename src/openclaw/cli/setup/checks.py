@@ -137,7 +137,7 @@ def _state(env: Environment) -> Iterator[Finding]:
 def _damaged(env: Environment) -> Iterator[Finding]:
     """What the programs would stumble over only when they need it."""
     from openclaw.config.secret_store import SecretStore
-    from openclaw.gateway.tokens import owner_token_path
+    from openclaw.gateway.lock import owner_token_path
 
     paths = env.paths
     for place in (paths.logs, paths.memory, paths.models, paths.tokens, paths.undo, paths.locks):
