@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool, until
 
@@ -19,7 +20,6 @@ from openclaw.cli.quick_agent import answer
 from openclaw.gateway.lock import GatewayInfo, gateway_lock
 from openclaw.gateway.tokens import owner_token
 from openclaw.runtime.gateway_client import GatewayClient
-from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 pytestmark = [pytest.mark.anyio, pytest.mark.subprocess]
