@@ -444,10 +444,10 @@ class _Asking:
         # It is always streamed: then only silence can end it early, however long the answer is.
         built, messages = self.built, self.messages
         async with built.model.request_stream(messages, built.settings, self.parameters) as stream:
-            await self._read(stream, self.gate)
+            await self._read(stream)
             return stream.get()
 
-    async def _read(self, stream: "StreamedResponse", gate: TextGate) -> None:
+    async def _read(self, stream: "StreamedResponse") -> None:
         from pydantic_ai import messages as m
 
         async for event in stream:
