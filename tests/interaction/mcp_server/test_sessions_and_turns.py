@@ -93,7 +93,7 @@ async def test_orders_of_one_session_run_in_turn_also_from_two_processes(
                 tasks.start_soon(order, first, "a")
                 await until(lambda: len(model.requests) == 1)
                 tasks.start_soon(order, second, "b")
-    assert answers == ["One.", "Two."]
+    assert sorted(answers) == ["One.", "Two."]  # two processes: either may be heard first
     messages = [m for m in model.requests[1].body["messages"] if m["role"] != "system"]
     assert [m["content"] for m in messages] == ["a", "One.", "b"]
 
