@@ -6,23 +6,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from openclaw.embedded.entities import Kind, Span, without
-from openclaw.embedded.tool_doc import Effect, Param, Role, ToolDoc, Want
+from openclaw.embedded.tool_doc import Param, Role, ToolDoc, Want
 from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, words
 
 _KINDS: dict[Want, tuple[Kind, ...]] = {
-    Want.URL: (Kind.URL,),
-    Want.EMAIL: (Kind.EMAIL,),
-    Want.DATE: (Kind.DATE,),
-    Want.TIME: (Kind.TIME,),
-    Want.ZONE: (Kind.ZONE,),
-    Want.PATH: (Kind.PATH,),
-    Want.REF: (Kind.REVISION, Kind.REF),
-    Want.GLOB: (Kind.GLOB, Kind.QUOTED, Kind.NAMED),
-    Want.NUMBER: (Kind.NUMBER,),
-    Want.QUERY: (Kind.QUOTED, Kind.NAMED),
-    Want.TEXT: (Kind.QUOTED, Kind.NAMED),
-    Want.PLACE: (Kind.QUOTED,),
-    Want.COMMAND: (Kind.QUOTED,),
+    "url": ("url",),
+    "email": ("email",),
+    "date": ("date",),
+    "time": ("time",),
+    "zone": ("zone",),
+    "path": ("path",),
+    "ref": ("revision", "ref"),
+    "glob": ("glob", "quoted", "named"),
+    "number": ("number",),
+    "query": ("quoted", "named"),
+    "text": ("quoted", "named"),
+    "place": ("quoted",),
+    "command": ("quoted",),
 }
 _FROM = frozenset({"source", "from", "src", "origin", "old", "start", "base"})
 _TO = frozenset({"target", "to", "dest", "destination", "new", "end"})
@@ -65,16 +65,16 @@ class Filled:
 def path_role(path: str, message: str, start: int) -> Role:
     """What a path in a message is, as far as it or the word before it says."""
     if path.endswith(("/", "\\")):
-        return Role.DIRECTORY
+        return "directory"
     before = words(message[max(0, start - 30) : start])[-2:]
     for word in reversed(before):
         if word in ("folder", "directory", "dir"):
-            return Role.DIRECTORY
+            return "directory"
         if word in ("file", "document"):
-            return Role.FILE
+            return "file"
         if word in ("repo", "repository", "checkout"):
-            return Role.REPOSITORY
-    return Role.FILE if _FILE_ENDING.search(path) else Role.ANY
+            return "repository"
+    return "file" if _FILE_ENDING.search(path) else "any"
 
 
 class _Filler:
@@ -86,7 +86,7 @@ class _Filler:
 
     def free(self, *kinds: Kind) -> list[Span]:
         return [
-            s for kind in kinds for s in self.spans if s.kind is kind and s not in self.out.used
+            s for kind in kinds for s in self.spans if s.kind == kind and s not in self.out.used
         ]
 
     def put(self, param: Param, span: Span, value: Any = None) -> None:
@@ -111,8 +111,8 @@ class _Filler:
 
     def fill_pairs(self) -> None:
         """Two parameters of one kind, such as source and destination, told apart by their cues."""
-        for want in (Want.ZONE, Want.PATH):
-            group = [p for p in self.doc.params if p.required and p.want is want and not p.is_list]
+        for want in ("zone", "path"):
+            group = [p for p in self.doc.params if p.required and p.want == want and not p.is_list]
             sources = [p for p in group if p.name_words & _FROM]
             targets = [p for p in group if p.name_words & _TO]
             found = self.free(*_KINDS[want])
@@ -138,8 +138,8 @@ class _Filler:
         for span in found:
             if self.word_before(span) in ("to", "into"):
                 return next(other for other in found if other is not span)
-        times = [span for span in self.spans if span.kind is Kind.TIME]
-        if times and found[0].kind is Kind.ZONE:
+        times = [span for span in self.spans if span.kind == "time"]
+        if times and found[0].kind == "zone":
             at = times[0]
             return min(found[:2], key=lambda s: min(abs(s.start - at.end), abs(at.start - s.end)))
         return found[0]
@@ -156,9 +156,9 @@ class _Filler:
 
     def from_span(self, param: Param) -> bool:
         found = self.free(*_KINDS.get(param.want, ()))
-        if param.want is Want.PATH:
+        if param.want == "path":
             found = self.paths_for(param, found)
-        if param.want is Want.NUMBER:
+        if param.want == "number":
             found = [s for s in found if self.number_fits(param, s) or len(found) == 1]
         if not found:
             return False
@@ -177,31 +177,31 @@ class _Filler:
     def paths_for(self, param: Param, found: list[Span]) -> list[Span]:
         """The paths that suit this parameter best come first; a list leaves a sibling its own."""
         roles = {s: path_role(s.text, self.message, s.start) for s in found}
-        wanted = [span for span in found if roles[span] is param.role]
+        wanted = [span for span in found if roles[span] == param.role]
         if param.is_list:
             siblings = any(
-                p.want is Want.PATH and p.required and not p.is_list and p is not param
+                p.want == "path" and p.required and not p.is_list and p is not param
                 for p in self.doc.params
             )
             return wanted if siblings and wanted else found
-        if param.role is Role.ANY:
+        if param.role == "any":
             return found
-        open_ones = [span for span in found if roles[span] is Role.ANY]
+        open_ones = [span for span in found if roles[span] == "any"]
         return [*wanted, *open_ones, *(s for s in found if s not in wanted and s not in open_ones)]
 
     def from_words(self, param: Param) -> bool:
         """Values that stand in the message as words rather than as typed spans."""
-        if param.want is Want.CHOICE:
+        if param.want == "choice":
             return self.choose(param)
-        if param.want is Want.PLACE:
-            zones = self.free(Kind.ZONE)
+        if param.want == "place":
+            zones = self.free("zone")
             if zones:
                 self.put(param, zones[0], self.message[zones[0].start : zones[0].end])
                 return True
-        if param.want is Want.COMMAND:
+        if param.want == "command":
             return self.command(param)
-        if param.want in (Want.QUERY, Want.GLOB, Want.PLACE):
-            names = self.free(Kind.PATH) if param.want is Want.GLOB else []
+        if param.want in ("query", "glob", "place"):
+            names = self.free("path") if param.want == "glob" else []
             files = [s for s in names if "/" not in s.text and _FILE_ENDING.search(s.text)]
             if files:
                 self.put(param, files[0])
@@ -230,7 +230,7 @@ class _Filler:
         if (
             param.required
             and not param.has_default
-            and self.doc.effect is Effect.READS
+            and self.doc.effect == "reads"
             and param.choices
         ):
             self.out.arguments[param.name] = param.choices[0]
@@ -270,15 +270,15 @@ class _Filler:
 
     def fill_optional(self, param: Param) -> None:
         """An optional argument is filled only where the message speaks of it."""
-        if param.want is Want.NUMBER:
+        if param.want == "number":
             self.optional_number(param)
-        elif param.want is Want.CHOICE:
+        elif param.want == "choice":
             self.optional_choice(param)
-        elif param.want in (Want.URL, Want.EMAIL, Want.PATH, Want.ZONE, Want.GLOB, Want.DATE):
-            kinds = (Kind.GLOB,) if param.want is Want.GLOB else _KINDS[param.want]
+        elif param.want in ("url", "email", "path", "zone", "glob", "date"):
+            kinds = ("glob",) if param.want == "glob" else _KINDS[param.want]
             if self.free(*kinds):
                 self.from_span(param)
-        elif param.want in (Want.PLACE, Want.QUERY):
+        elif param.want in ("place", "query"):
             self.from_words(param)
 
     def optional_choice(self, param: Param) -> None:
@@ -299,11 +299,11 @@ class _Filler:
 
     def telling(self, param: Param) -> set[str]:
         """Stems that set this numeric parameter apart from its siblings."""
-        others = [p.stems for p in self.doc.params if p.want is Want.NUMBER and p is not param]
+        others = [p.stems for p in self.doc.params if p.want == "number" and p is not param]
         return set(param.stems).difference(*others) - {stem("number"), stem("max")}
 
     def optional_number(self, param: Param) -> None:
-        for span in self.free(Kind.NUMBER):
+        for span in self.free("number"):
             counts = param.name_words & _COUNTS and not param.name_words & {
                 "length",
                 "index",
@@ -317,7 +317,7 @@ class _Filler:
             self.out.arguments[param.name] = 1
 
     def wants_latest(self) -> bool:
-        return not self.free(Kind.NUMBER) and _LATEST.search(self.message) is not None
+        return not self.free("number") and _LATEST.search(self.message) is not None
 
 
 def fill(doc: ToolDoc, message: str, spans: Sequence[Span]) -> Filled:

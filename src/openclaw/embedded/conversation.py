@@ -3,14 +3,13 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
-    ModelRequestPart,
     ModelResponse,
     TextPart,
     ToolCallPart,
@@ -142,26 +141,17 @@ class Outcome:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Turn:
     message: str = ""
     attached: str = ""
     has_unseen: bool = False
-    calls: tuple[ToolCallPart, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
-    history: tuple[tuple[str, str], ...] = ()
-    previous: Previous | None = None
-    unavailable: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Open:
-    message: str = ""
-    attached: str = ""
-    has_unseen: bool = False
-    calls: list[ToolCallPart] = field(default_factory=list[ToolCallPart])
-    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    calls: Sequence[ToolCallPart] = ()
+    outcomes: Sequence[Outcome] = ()
     answer: str = ""
+    history: Sequence[tuple[str, str]] = ()
+    previous: Previous | None = None
+    unavailable: Sequence[str] = ()
 
 
 def _prompt(part: UserPromptPart) -> tuple[str, str, bool]:
@@ -174,27 +164,21 @@ def _prompt(part: UserPromptPart) -> tuple[str, str, bool]:
     return said, "\n".join(attached), unseen
 
 
-def _outcome(part: ModelRequestPart) -> Outcome | None:
-    if isinstance(part, ToolReturnPart):
-        failed = part.outcome != "success"
-        return Outcome(part.tool_name, part.model_response_str(wrap_if_error=False), failed)
-    return None
-
-
-def _take_request(message: ModelRequest, turns: list[_Open]) -> None:
+def _take_request(message: ModelRequest, turns: list[Turn]) -> None:
     for part in message.parts:
         if isinstance(part, UserPromptPart):
-            said, attached, unseen = _prompt(part)
             # The agent may put more than one prompt into a request: the last one is the person's.
-            turns.append(_Open(said, attached, unseen))
-        elif turns and (outcome := _outcome(part)) is not None:
-            turns[-1].outcomes.append(outcome)
+            turns.append(Turn(*_prompt(part)))
+        elif turns and isinstance(part, ToolReturnPart):
+            text = part.model_response_str(wrap_if_error=False)
+            outcome = Outcome(part.tool_name, text, part.outcome != "success")
+            turns[-1].outcomes = (*turns[-1].outcomes, outcome)
 
 
-def _take_response(message: ModelResponse, turn: _Open) -> None:
+def _take_response(message: ModelResponse, turn: Turn) -> None:
     for part in message.parts:
         if isinstance(part, ToolCallPart):
-            turn.calls.append(part)
+            turn.calls = (*turn.calls, part)
         elif isinstance(part, TextPart):
             turn.answer = f"{turn.answer}\n{part.content}".strip()
 
@@ -206,7 +190,7 @@ def _unavailable(instructions: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()) -> Turn:
-    turns: list[_Open] = []
+    turns: list[Turn] = []
     for message in messages:
         if isinstance(message, ModelRequest):
             _take_request(message, turns)
@@ -215,17 +199,12 @@ def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()
     if not turns:
         return Turn()
     *before, now = turns
-    last_call = next((t for t in reversed(before[-1:]) if t.calls), None)
-    return Turn(
-        message=without_frames(now.message).strip(),
-        attached=now.attached,
-        has_unseen=now.has_unseen,
-        calls=tuple(now.calls),
-        outcomes=tuple(now.outcomes),
-        history=tuple((t.message, t.answer) for t in before if t.answer and not t.calls),
-        previous=Previous(last_call.message, last_call.calls[-1].tool_name) if last_call else None,
-        unavailable=_unavailable(instructions),
-    )
+    last = before[-1] if before else Turn()
+    now.message = without_frames(now.message).strip()
+    now.history = tuple((one.message, one.answer) for one in before if one.answer and not one.calls)
+    now.previous = Previous(last.message, last.calls[-1].tool_name) if last.calls else None
+    now.unavailable = _unavailable(instructions)
+    return now
 
 
 def routable(definition: ToolDefinition) -> RoutableTool:
@@ -271,7 +250,6 @@ _EXAMPLES = (
 )
 # Keeps a small model from saying the same thing over and over.
 _DRY = {"dry_multiplier": 0.8, "dry_base": 1.75, "dry_allowed_length": 3}
-_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 CANNOT_SEE = (
     "I cannot see images, hear sound or open this kind of attachment: the embedded model reads text "
@@ -325,12 +303,3 @@ def fitted(prompt: Prompt, context: int) -> Prompt:
     share = min(1.0, max(0, room) / weight(last["content"]))
     cut = last["content"][: int(len(last["content"]) * share)]
     return replace(prompt, messages=[first, *between, chat_message(last["role"], cut)])
-
-
-def tidy(text: str, *, cut_short: bool) -> str:
-    """A reply that ran out of room ends with its last whole sentence."""
-    text = _THINKING.sub("", text).strip()
-    if not cut_short:
-        return text
-    whole = re.match(r".*[.!?](?=\s|$)", text, re.DOTALL)
-    return whole.group() if whole else f"{text}…"

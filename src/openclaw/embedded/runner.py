@@ -1,4 +1,4 @@
-"""The model itself, in this process: one thread owns it, and one generation runs at a time."""
+"""Weights in this process: found by name, loaded when first asked, owned by one thread, which runs one generation at a time."""
 
 import logging
 import os
@@ -10,12 +10,18 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import anyio
 import anyio.to_thread
 
 from openclaw.core.errors import ModelUnavailable
 from openclaw.core.installed import install_command
+from openclaw.embedded.pull import Puller, Report, silent
+from openclaw.embedded.weights import DEFAULT_WEIGHTS, FromWheel, Weights, WeightStore, own_file
+
+if TYPE_CHECKING:
+    from openclaw.embedded.model import LocalModel
 
 logger = logging.getLogger(__name__)
 
@@ -225,3 +231,118 @@ def _load(path: Path, threads: int, context: int) -> Any:
         ) from error
     logger.info("loaded %s with %d threads", path.name, threads)
     return server
+
+
+# ---- from a name in the configuration to weights that can be run, without loading library or weights
+
+
+class WeightsSource:
+    def __init__(
+        self,
+        weights: Weights,
+        store: WeightStore,
+        environ: Mapping[str, str],
+        *,
+        own: Path | None = None,
+        fetch: bool = True,
+        report: Report = silent,
+    ) -> None:
+        self.weights = weights
+        self.context = weights.context
+        self._store = store
+        self._environ = environ
+        self._own = own
+        self._fetch = fetch
+        self._report = report
+        self._runner: Runner | None = None
+        self._opening = anyio.Lock()
+
+    def first_answer(self) -> bool:
+        """Whether these weights never answered with this state directory; asking makes it so."""
+        return self._store.note_first_answer(self.weights)
+
+    async def runner(self) -> Runner:
+        async with self._opening:
+            if self._runner is None:
+                if not can_run():  # before 98 MB are fetched for nothing
+                    raise no_runner()
+                path = await anyio.to_thread.run_sync(self._locate)
+                threads = threads_for(self.weights.threads)
+                self._runner = Runner(path, threads=threads, context=self.context)
+            return self._runner
+
+    def _locate(self) -> Path:
+        if self._own is not None:
+            return self._own
+        if self._store.is_installed(self.weights):
+            return self._store.verify(self.weights)
+        if not (self._fetch and isinstance(self.weights.source, FromWheel)):
+            raise ModelUnavailable(
+                f"the weights {self.weights.name} are not on this machine",
+                hint=f"download them with: openclaw models pull {self.weights.name}",
+            )
+        # Small enough to fetch unasked, so that a first order is answered with nothing set up.
+        size = round((self.weights.size or self.weights.source.size) / 1_000_000)
+        logger.warning("downloading the embedded model %s, %d MB, once", self.weights.name, size)
+        return Puller(self._store, self._environ, report=self._report).pull(self.weights)
+
+    async def aclose(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.aclose()
+
+
+class LocalModels:
+    def __init__(
+        self,
+        models_dir: Path,
+        environ: Mapping[str, str],
+        *,
+        fetch: bool = True,
+        report: Report = silent,
+    ) -> None:
+        self._store = WeightStore(models_dir)
+        self._environ = environ
+        self._fetch = fetch
+        self._report = report
+        self._sources: dict[str, WeightsSource] = {}
+
+    def source(self, name: str, path: str | None = None) -> WeightsSource:
+        key = path or name
+        if key not in self._sources:
+            self._sources[key] = self._open(name, path)
+        return self._sources[key]
+
+    def _open(self, name: str, path: str | None) -> WeightsSource:
+        file = path or (name if os.sep in name or name.endswith(".gguf") else None)
+        if file is not None:
+            place = Path(file).expanduser()
+            return WeightsSource(own_file(place), self._store, self._environ, own=place)
+        weights = self._store.find(name or DEFAULT_WEIGHTS)
+        if weights is None:
+            raise ModelUnavailable(
+                f"there are no weights called {name!r}",
+                hint="openclaw models list shows those that are known; a path to a GGUF works too",
+            )
+        return WeightsSource(
+            weights, self._store, self._environ, fetch=self._fetch, report=self._report
+        )
+
+    async def build(
+        self,
+        name: str,
+        path: str | None = None,
+        max_tokens: int | None = None,
+        context_window: int | None = None,
+    ) -> "LocalModel":
+        """Costs nothing before it is asked."""
+        from openclaw.embedded.model import LocalModel
+
+        source = await anyio.to_thread.run_sync(self.source, name, path)
+        source.context = context_window or source.context
+        return LocalModel(source, max_tokens=max_tokens)
+
+    async def aclose(self) -> None:
+        for source in self._sources.values():
+            await source.aclose()
+        self._sources.clear()

@@ -3,37 +3,16 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any, cast
+from typing import Any, Literal
 
 from openclaw.core.tools import json_list, json_object
 from openclaw.embedded.words import stem, synonyms, terms, word_set, words
 
-
-class Want(StrEnum):
-    URL = "url"
-    EMAIL = "email"
-    DATE = "date"
-    TIME = "time"
-    ZONE = "zone"
-    PLACE = "place"
-    GLOB = "glob"
-    PATH = "path"
-    REF = "ref"
-    NUMBER = "number"
-    FLAG = "flag"
-    CHOICE = "choice"
-    QUERY = "query"
-    COMMAND = "command"
-    TEXT = "text"
-    OTHER = "other"
-
-
-class Role(StrEnum):
-    FILE = "file"
-    DIRECTORY = "directory"
-    REPOSITORY = "repository"
-    ANY = "any"
+Want = Literal[
+    "url", "email", "date", "time", "zone", "place", "glob", "path", "ref", "number", "flag", "choice",
+    "query", "command", "text", "other",
+]  # fmt: skip
+Role = Literal["file", "directory", "repository", "any"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +21,7 @@ class Param:
     want: Want
     required: bool
     is_list: bool = False
-    role: Role = Role.ANY
+    role: Role = "any"
     choices: tuple[Any, ...] = ()
     integer: bool = False
     relative: bool = False
@@ -54,29 +33,28 @@ class Param:
     name_words: frozenset[str] = field(default_factory=frozenset[str])
 
 
-_BY_NAME: tuple[tuple[Want, frozenset[str]], ...] = (
-    (Want.URL, frozenset({"url", "uri", "link", "href", "website"})),
-    (Want.EMAIL, frozenset({"email", "mail", "recipient", "recipients"})),
-    (Want.ZONE, frozenset({"timezone", "tz", "zone", "timezones"})),
-    (Want.DATE, frozenset({"date", "day", "since", "until", "timestamp", "datetime"})),
-    (Want.TIME, frozenset({"time"})),
-    (Want.GLOB, frozenset({"pattern", "glob", "patterns", "include", "exclude"})),
-    (Want.REF, frozenset({"revision", "ref", "branch", "sha", "commit", "tag", "rev"})),
-    (
-        Want.PATH,
-        word_set("""path paths file files filename filepath directory dir folder source destination
-            cwd root repo repository"""),
+_BY_NAME: Mapping[Want, frozenset[str]] = {
+    "url": word_set("url uri link href website"),
+    "email": word_set("email mail recipient recipients"),
+    "zone": word_set("timezone tz zone timezones"),
+    "date": word_set("date day since until timestamp datetime"),
+    "time": word_set("time"),
+    "glob": word_set("pattern glob patterns include exclude"),
+    "ref": word_set("revision ref branch sha commit tag rev"),
+    "path": word_set(
+        "path paths file files filename filepath directory dir folder source destination cwd root "
+        "repo repository"
     ),
-    (Want.PLACE, frozenset({"city", "location", "place", "town", "country"})),
-    (Want.COMMAND, frozenset({"command", "cmd"})),
-    (
-        Want.QUERY,
-        frozenset({"query", "search", "q", "term", "keyword", "keywords", "question", "topic"}),
-    ),
-)
-_REPOSITORY = frozenset({"repo", "repository"})
-_DIRECTORY = frozenset({"directory", "dir", "folder", "cwd", "root", "directories"})
-_FILE = frozenset({"file", "filename", "filepath", "files"})
+    "place": word_set("city location place town country"),
+    "command": word_set("command cmd"),
+    "query": word_set("query search q term keyword keywords question topic"),
+}
+_ROLES: Mapping[Role, frozenset[str]] = {
+    "repository": word_set("repo repository"),
+    "directory": word_set("directory dir folder cwd root directories"),
+    "file": word_set("file filename filepath files"),
+}
+_OF_GIT = word_set("commit commits branch branches git")
 _QUOTED_OPTION = re.compile(r"['\"`]([A-Za-z][\w-]*)['\"`]")
 _DEFAULT_IN_WORDS = re.compile(
     r"[Uu]se ['\"]([^'\"]+)['\"] as (?:the )?(?:local|default)[^.]*if no"
@@ -85,18 +63,15 @@ _RELATIVE = re.compile(r"\b(?:relative|workspace)\b")
 _NEGATIVE = frozenset({"not", "exclude", "excluding", "ignore", "without"})
 
 
-def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def plain_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema with the first of its choices that is not null in place of the choice."""
     for key in ("anyOf", "oneOf"):
-        options = schema.get(key)
-        if isinstance(options, list):
-            some = [o for o in cast("list[Any]", options) if json_object(o).get("type") != "null"]
-            if len(some) == 1:
-                return {**schema, **json_object(some[0])}
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        named = [k for k in cast("list[Any]", kind) if k != "null"]
-        return {**schema, "type": named[0] if len(named) == 1 else None}
-    return schema
+        some = map(json_object, json_list(schema.get(key)))
+        named = [one for one in some if one.get("type") != "null"]
+        if named:
+            return {**schema, **named[0]}
+    kinds = [one for one in json_list(schema.get("type")) if one != "null"]
+    return {**schema, "type": kinds[0]} if kinds else schema
 
 
 def _described_choices(description: str) -> tuple[str, ...]:
@@ -107,11 +82,11 @@ def _described_choices(description: str) -> tuple[str, ...]:
 
 def _by_name(name_words: frozenset[str], description: str) -> Want:
     if "iana" in description or ("timezone" in description and "time" not in name_words):
-        return Want.ZONE
-    for want, names in _BY_NAME:
+        return "zone"
+    for want, names in _BY_NAME.items():
         if name_words & names:
             return want
-    return Want.GLOB if "glob" in description else Want.TEXT
+    return "glob" if "glob" in description else "text"
 
 
 def _want(
@@ -120,70 +95,60 @@ def _want(
     description = str(schema.get("description") or "").lower()
     kind = schema.get("type")
     if "enum" in schema:
-        return Want.CHOICE
+        return "choice"
     if kind in ("integer", "number"):
-        return Want.NUMBER
+        return "number"
     if kind == "boolean":
-        return Want.FLAG
+        return "flag"
     if kind == "object":
-        return Want.OTHER
+        return "other"
     if schema.get("format") in ("uri", "url"):
-        return Want.URL
-    if name_words == frozenset({"target"}) and tool_words & {
-        "commit",
-        "commits",
-        "branch",
-        "branches",
-        "git",
-    }:
-        return Want.REF
+        return "url"
+    if name_words == frozenset({"target"}) and tool_words & _OF_GIT:
+        return "ref"
     want = _by_name(name_words, description)
-    if want is Want.GLOB and re.search(r"\bregular expression|\bregexp?\b", description):
-        return Want.QUERY
-    if want is Want.REF and {"type"} & name_words:
-        want = Want.TEXT
-    if want is Want.TEXT and _described_choices(str(schema.get("description") or "")):
-        return Want.CHOICE
+    if want == "glob" and re.search(r"\bregular expression|\bregexp?\b", description):
+        return "query"
+    if want == "ref" and {"type"} & name_words:
+        want = "text"
+    if want == "text" and _described_choices(str(schema.get("description") or "")):
+        return "choice"
     return want
 
 
 def _role(name_words: frozenset[str], tool_words: frozenset[str]) -> Role:
-    for role, names in (
-        (Role.REPOSITORY, _REPOSITORY),
-        (Role.DIRECTORY, _DIRECTORY),
-        (Role.FILE, _FILE),
-    ):
+    for role, names in _ROLES.items():
         if name_words & names:
             return role
-    if tool_words & _DIRECTORY and not tool_words & {"file"}:
-        return Role.DIRECTORY
-    return Role.FILE if tool_words & {"file"} else Role.ANY
+    if tool_words & _ROLES["directory"] and not tool_words & {"file"}:
+        return "directory"
+    return "file" if tool_words & {"file"} else "any"
 
 
 def _choices(schema: Mapping[str, Any]) -> tuple[Any, ...]:
-    if isinstance(listed := schema.get("enum"), list):
-        return tuple(json_list(cast("object", listed)))
+    if isinstance(schema.get("enum"), list):
+        return tuple(json_list(schema["enum"]))
     return _described_choices(str(schema.get("description") or ""))
 
 
 def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str]) -> Param:
     """One parameter from its schema; whatever the schema is, there is an answer."""
-    schema = _plain(json_object(raw))
+    schema = plain_schema(json_object(raw))
     is_list = schema.get("type") == "array"
     description = str(schema.get("description") or "")
     if is_list:
-        schema = {"description": description, **_plain(json_object(schema.get("items")))}
+        schema = {"description": description, **plain_schema(json_object(schema.get("items")))}
     name_words = frozenset(words(name))
     want = _want(name_words, schema, tool_words)
     default = json_object(raw).get("default")
     described = _DEFAULT_IN_WORDS.search(description)
     return Param(
         name=name,
-        want=Want.OTHER if name_words & _NEGATIVE else want,
+        want="other" if name_words & _NEGATIVE else want,
         required=required,
         is_list=is_list,
-        role=_role(name_words, tool_words) if want is Want.PATH else Role.ANY,
-        choices=_choices(schema) if want is Want.CHOICE else (),
+        role=_role(name_words, tool_words) if want == "path" else "any",
+        choices=_choices(schema) if want == "choice" else (),
         integer=schema.get("type") == "integer",
         relative=bool(_RELATIVE.search(f"{description} {' '.join(tool_words)}".lower())),
         default=described[1] if default is None and described else default,
@@ -203,19 +168,15 @@ def read_params(input_schema: Mapping[str, Any], tool_text: str) -> tuple[Param,
         read_param(name, schema, required=name in required, tool_words=tool_words)
         for name, schema in properties.items()
     )
-    if not any(param.want in (Want.GLOB, Want.QUERY) and param.required for param in params):
+    if not any(param.want in ("glob", "query") and param.required for param in params):
         return params
     # A tool that seeks something takes the path of where to look.
     return tuple(
-        replace(param, role=Role.DIRECTORY) if param.want is Want.PATH else param
-        for param in params
+        replace(param, role="directory") if param.want == "path" else param for param in params
     )
 
 
-class Effect(StrEnum):
-    READS = "reads"
-    CHANGES = "changes"
-    UNKNOWN = "unknown"
+Effect = Literal["reads", "changes", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,12 +234,12 @@ def _own_name(tool: RoutableTool) -> tuple[str, str]:
 
 def _effect(tool: RoutableTool, name_words: list[str]) -> Effect:
     if set(name_words) & _PLAINLY_CHANGING:
-        return Effect.CHANGES
+        return "changes"
     if tool.read_only is not None:
-        return Effect.READS if tool.read_only else Effect.CHANGES
+        return "reads" if tool.read_only else "changes"
     if set(name_words) & _CHANGING:
-        return Effect.CHANGES
-    return Effect.READS if set(name_words) & _READING else Effect.UNKNOWN
+        return "changes"
+    return "reads" if set(name_words) & _READING else "unknown"
 
 
 def _verbs(name_words: list[str]) -> frozenset[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from openclaw.embedded.entities import Kind, Span, find_spans, is_bare_name, without
+from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
 from openclaw.embedded.words import STOP_WORDS, stem, terms, word_set, words
 
 _POLITE = re.compile(
@@ -221,9 +221,9 @@ def _plainly_asked(said: str, ask: Ask, spans: tuple[Span, ...]) -> Need | None:
     tests: Iterable[tuple[Need, object]] = (
         (Need.ACTION, _ACTION.search(said)),
         (Need.WEATHER, _WEATHER.search(said)),
-        (Need.TIME, {Kind.TIME, Kind.ZONE} <= kinds),
-        (Need.WEB, Kind.URL in kinds or _WEB.search(said)),
-        (Need.FILES, Kind.PATH in kinds or any(map(_is_file, spans)) or _of_files(said, ask)),
+        (Need.TIME, {"time", "zone"} <= kinds),
+        (Need.WEB, "url" in kinds or _WEB.search(said)),
+        (Need.FILES, "path" in kinds or any(map(_is_file, spans)) or _of_files(said, ask)),
     )
     return next((need for need, found in tests if found), None)
 
@@ -245,7 +245,7 @@ def _is_file(span: Span) -> bool:
 
 
 def _names_a_file(span: Span, said: str) -> bool:
-    return span.kind is Kind.PATH and _NAMED_FILE.search(said[: span.start]) is not None
+    return span.kind == "path" and _NAMED_FILE.search(said[: span.start]) is not None
 
 
 def goes_on(message: str) -> bool:

@@ -4,7 +4,6 @@ Numbers go to the parameter whose words stand near them, names to the ones that 
 on. Nothing is made up: a value is copied from the message, or chosen from what the schema lists.
 """
 
-import json
 import math
 import re
 from collections import Counter
@@ -13,11 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
-from itertools import takewhile
 from typing import Any
 
 from openclaw.core.tools import json_list, json_object
-from openclaw.embedded.entities import known_place, state_code, within
+from openclaw.embedded.entities import Span, known_place, state_code, within
+from openclaw.embedded.tool_doc import plain_schema
 from openclaw.embedded.words import (
     NUMBER_WORDS,
     STOP_WORDS,
@@ -55,34 +54,23 @@ _EXAMPLES = re.compile(
     re.IGNORECASE,
 )
 _ID = re.compile(r"(?<![\w.])(?=[\w/#.-]*\d)[A-Za-z0-9#][\w/#.-]*\w|(?<![\w.])\d(?!\w)")
-_TIME = re.compile(r"\b(\d{1,2}):(\d{2})\b(?:\s*([ap])\.?m)?", re.IGNORECASE)
 _CLOCK = re.compile(r"\b(\d{1,2})(?::(\d{2}))?(?:\s*([ap])\.?m\b\.?|(?<=:\d\d)\b)", re.IGNORECASE)
 _CLOCK_SHAPE = re.compile(r"\bHH\b|\b\d?\d:\d\d|\bhour", re.IGNORECASE)
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+")
 _FORMAT = re.compile(r"\b([MDY]{1,4})([-/.])([MDY]{1,4})\2([MDY]{1,4})\b")
 _FORMAT_IN_WORDS = re.compile(r"\b(YEAR|MONTH|DAY)([-/.])(YEAR|MONTH|DAY)\2(YEAR|MONTH|DAY)\b")
-_TOP = re.compile(r"\b(?:top|first|latest|last|limit(?:ed)? to|up to|at most)\s+$", re.IGNORECASE)
 _WITH_STATE = re.compile(r"\b[Cc]ity,? (?:(?:and|or) )?(?:the )?[Ss]tate|[a-z], ?[A-Z]{2}\b")
 _WITH_COUNTRY = re.compile(r"\b(?:city|location),? (?:and )?country", re.IGNORECASE)
-_STREET = re.compile(
-    r"\b\d+\s+(?:[A-Z][\w']*\s+){1,3}(?:St|Street|Ave|Avenue|Rd|Road|Blvd|Ln|Lane|Dr|Drive|Way|Ct|"
-    r"Court|Plaza|Square)\b\.?(?:,\s[A-Z][a-z]+(?:\s[A-Z][a-z]+)?)?(?:,\s[A-Z]{2}\b)?(?:\s\d{5})?"
-)
 _PATH = re.compile(
     r"(?<![\w/.])(?:[a-z]+://[^\s'\",]+|~?/[\w./-]+|[A-Z]:[\\/][\w.\\/-]+|\d+(?:\.\d+){3}"
     r"|[\w-]+(?:[./][\w-]+)*\.[a-z]{2,5})(?![\w/])"
 )
 _STRAIGHT = str.maketrans(dict(zip("\u2018\u2019\u201c\u201d", "''\"\"", strict=True)))
 _LIST = re.compile(r"[\[(]([^\[\]()]+)[\])]")
-_ROWS = re.compile(r"\[\s*\[[^\[\]]*\](?:\s*,\s*\[[^\[\]]*\])*\s*\]")
-_IN_FORMULA = re.compile(r"(?:[-+*/^=().\d]|(?<![a-z])[a-z](?![a-z])|sin|cos|exp|log)+")
-_LONGEST_FORMULA = 60
 _PLACES = word_set(
     "city location loc place town country state region area address destination origin where venue"
 )
 _IDS = word_set("id ids identifier code number uuid key docket version sku isbn phone zip ticket")
-_COUNTS = word_set("limit count top num quantity results max number n total amount")
-_TOPICS = word_set("topic subject query keyword keywords question term about search theme")
 _MAKERS = word_set("artist author director directed composer writer painter maker brand by created")
 _PATHS = word_set("path file filename directory folder host hostname url uri link domain website")
 _ACTORS = word_set("cast actor actors actress starring stars performer")
@@ -93,7 +81,6 @@ _VAGUE = word_set(
 _DATES = word_set("date day dates datetime")
 _FIRST = word_set("start from origin source departure begin beginning initial first")
 _LAST = word_set("end to destination target arrival final last")
-_FORMULAS = word_set("function expression equation formula")
 # Words with which requests begin: capitals that are no names.
 _OPENERS = word_set(
     """find get what who which when where how calculate compute determine give show tell can could i
@@ -102,24 +89,11 @@ _OPENERS = word_set(
     the a an in for on my using if let do does did will would should provide locate return use make run
     assess evaluate solve simulate plan schedule translate rank track view you we it this that hey hi"""
 )
-_EDGE = STOP_WORDS | word_set("current latest new latitude using near around between during")
 _WINDOW = 40
-_MOST_PHRASE_WORDS = 5
 _SHORT = 3
 _MESSAGES_KEPT = 32
 _MOST_SLOTS = 40
 _MOST_CANDIDATES = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """Something in the message that can be an argument."""
-
-    start: int
-    end: int
-    value: Any
-    percent: bool = False
-    kind: str = ""
 
 
 @dataclass(slots=True)
@@ -132,10 +106,6 @@ class _Slot:
     stems: frozenset[str]
     wants: str = "text"
 
-    @property
-    def place(self) -> bool:
-        return self.wants == "place"
-
 
 @dataclass(slots=True)
 class Reading:
@@ -145,8 +115,6 @@ class Reading:
     missing: list[str] = field(default_factory=list[str])
     copied: int = 0
     """How many values were taken from the message, rather than from what the schema lists."""
-    guessed: int = 0
-    """How many of them are plain words that nothing marks as a value."""
 
 
 def read_arguments(schema: Mapping[str, Any], message: str) -> Reading:
@@ -155,27 +123,22 @@ def read_arguments(schema: Mapping[str, Any], message: str) -> Reading:
 
 
 class _Reader:
-    def __init__(
-        self, schema: Mapping[str, Any], message: str, outer: "_Reader | None" = None
-    ) -> None:
+    def __init__(self, schema: Mapping[str, Any], message: str) -> None:
         properties = json_object(schema.get("properties"))
         required = json_list(schema.get("required"))
         listing = sorted(properties.items(), key=lambda one: one[0] not in required)[:_MOST_SLOTS]
         self.slots = [_slot(name, one, name in required) for name, one in listing]
         self.message = message
         self.out = Reading()
-        self.outer = outer
-        self.taken: list[tuple[int, int]] = outer.taken if outer else []
+        self.taken: list[tuple[int, int]] = []
 
     def read(self) -> Reading:
         self.choices()
         self.dates()
         self.lists()
-        self.times()
         self.numbers()
         self.texts()
         self.flags()
-        self.objects()
         for slot in self.slots:
             if slot.required and slot.name not in self.out.arguments:
                 if slot.schema.get("default") is not None:
@@ -189,12 +152,12 @@ class _Reader:
         found = [s for s in self.slots if s.kind in kinds and s.name not in self.out.arguments]
         return sorted(found, key=lambda slot: not slot.required)
 
-    def put(self, slot: _Slot, value: Any, *places: Value) -> None:
+    def put(self, slot: _Slot, value: Any, *places: Span) -> None:
         self.out.arguments[slot.name] = value
         self.taken += [(place.start, place.end) for place in places]
         self.out.copied += bool(places)
 
-    def free(self, found: Iterable[Value]) -> list[Value]:
+    def free(self, found: Iterable[Span]) -> list[Span]:
         return [
             one
             for one in found
@@ -220,16 +183,13 @@ class _Reader:
             if slot.schema.get("type") == "array":
                 value: Any = [one for _, one in found]
             else:
-                level, value = max(found, key=lambda one: (_rank(one, slot), len(str(one[1]))))
-                if level == _BY_SYNONYM and not slot.required:
-                    continue
-            if slot.required or not str(value).isdigit() or self.spoken(slot):
-                self.put(slot, value)
-                self.out.copied += 1
-
-    def spoken(self, slot: _Slot) -> bool:
-        """Whether the message uses a telling word of the parameter's name."""
-        return bool({stem(word) for word in slot.said - _VAGUE} & set(terms(self.message)))
+                # What is said anyway, such as `all`, or need not be said, comes last.
+                usual = {slot.schema.get("default"), *STOP_WORDS}
+                value = max(found, key=lambda one: (one[1] not in usual, one[0], len(str(one[1]))))[
+                    1
+                ]
+            self.put(slot, value)
+            self.out.copied += 1
 
     def dates(self) -> None:
         for slot in self.open("date"):
@@ -247,32 +207,18 @@ class _Reader:
                 longest = max(found, key=lambda one: len(one.value))
                 best = _nearest(slot, self.message, found) or longest
                 self.put(slot, best.value, best)
-        for slot in self.open("rows"):
-            for match in _ROWS.finditer(self.message):
-                with suppress(ValueError):
-                    self.put(slot, json.loads(match[0]), Value(*match.span(), None))
-                    break
-
-    def times(self) -> None:
-        """A time of day for parameters that take its hours and minutes."""
-        found = _TIME.search(self.message)
-        for slot in self.open("number", "integer") if found else ():
-            if found and slot.said & {"hour", "hours"}:
-                self.put(slot, int(found[1]), Value(*found.span(1), None))
-            elif found and slot.said & {"minute", "minutes"}:
-                self.put(slot, int(found[2]), Value(*found.span(2), None))
 
     def numbers(self) -> None:
         slots = self.open("number", "integer")
         found = self.free(_numbers(self.message))
-        self.in_order(slots, found)
         alike = Counter(slot.said for slot in slots)  # side1 and side2 take numbers in their order
         scored = [
             (near, -at, -index, slot, one)
             for at, slot in enumerate(slots)
             for index, one in enumerate(found)
             if alike[slot.said] == 1
-            and (near := self.number_fit(slot, slots, one)) > (0 if slot.required else _OPTIONAL)
+            and (near := _nearness(slot, slots, self.message, one, names_only=not slot.required))
+            > (0 if slot.required else _OPTIONAL)
         ]
         for *_, slot, one in sorted(scored, key=lambda each: each[:3], reverse=True):
             if slot.name not in self.out.arguments and self.free([one]):
@@ -282,29 +228,6 @@ class _Reader:
         if rest and len(left) >= len(rest):
             for slot, one in zip(rest, left, strict=False):
                 self.put(slot, _number(one, slot), one)
-
-    def in_order(self, slots: Sequence[_Slot], found: Sequence[Value]) -> None:
-        """`the base and height as 6 and 10`: numbers in the order in which they were announced."""
-        needed = [slot for slot in slots if slot.required]
-        if not 1 < len(needed) == len(found):
-            return
-        said = fold(self.message[: found[0].start])
-        at = {slot.name: said.find(max(slot.said, key=len, default="\0")) for slot in needed}
-        if min(at.values()) >= 0 and len(set(at.values())) == len(needed):
-            needed.sort(key=lambda each: at[each.name])
-            for slot, one in zip(needed, found, strict=True):
-                self.put(slot, _number(one, slot), one)
-
-    def number_fit(self, slot: _Slot, slots: Sequence[_Slot], one: Value) -> float:
-        year = isinstance(one.value, int) and _YEARS[0] <= one.value <= _YEARS[1]
-        if "year" in slot.said and not year:
-            return 0.0
-        if year and "year" not in slot.said and any("year" in other.said for other in slots):
-            return 0.0
-        near = _nearness(slot, slots, self.message, one, names_only=not slot.required)
-        if slot.said & _COUNTS and _TOP.search(self.message[: one.start]):
-            near = max(near, 1.0)
-        return near
 
     def texts(self) -> None:
         """Each parameter and each candidate by how well they fit, the best pair first."""
@@ -317,40 +240,25 @@ class _Reader:
         ]
         for *_, slot, one in sorted(pairs, key=lambda each: each[:3], reverse=True):
             if slot.name not in self.out.arguments and self.free([one]):
-                value = _whole_place(one, self.message, slot) if slot.place else one.value
-                self.put(slot, value, one)
-                self.out.guessed += one.kind in _PLAIN
+                place = slot.wants == "place"
+                self.put(slot, _whole_place(one, self.message, slot) if place else one.value, one)
 
-    def candidates(self, slot: _Slot) -> list[Value]:
-        if slot.said & _FORMULAS:
-            return self.free(_formulas(self.message))
+    def candidates(self, slot: _Slot) -> list[Span]:
         if slot.wants == "time":
             return self.free(_times(self.message))
-        found = [*_quoted(self.message), *_names(self.message)]
-        found += [Value(*m.span(), m[0], kind="id") for m in _EMAIL.finditer(self.message)]
-        found += _places(self.message) if slot.place else []
-        found += _paths(self.message) if slot.wants == "path" else []
-        found += _ids(self.message) if slot.said & _IDS else []
-        found += [_unnamed(one, slot) for one in _phrases(self.message)] if slot.required else []
-        names = [(one.start, one.end) for one in found]
-        found += [
-            one
-            for one in _behind(slot, self.message)
-            if not any(start <= one.start and one.end <= end for start, end in names)
-        ]
-        found += [] if slot.place else _listed(slot, self.message)
+        found = [*_quoted(self.message), *_names(self.message), *_all(_EMAIL, "id", self.message)]
+        found += _places(self.message) if slot.wants == "place" else _listed(slot, self.message)
+        found += _all(_PATH, "path", self.message) if slot.wants == "path" else []
+        found += _all(_ID, "id", self.message) if slot.said & _IDS else []
         return self.free(found)[:_MOST_CANDIDATES]
 
-    def text_fit(self, slot: _Slot, one: Value) -> float:
+    def text_fit(self, slot: _Slot, one: Span) -> float:
         fit = _FITS[slot.wants].get(one.kind, 0.0)
         if not fit:
             return 0.0
         before = words(self.message[max(0, one.start - _WINDOW) : one.start])
         cue = _CUED * bool(before and before[-1] in _cues(slot))
-        if _announced(slot, self.message, one):
-            cue += _NAMED if one.kind != "behind" else _CUED
-        else:
-            cue += _nearness(slot, (), self.message, one)
+        cue += _nearness(slot, (), self.message, one)
         return fit + cue if slot.required or cue >= _OPTIONAL_CUE or one.kind == "listed" else 0.0
 
     def flags(self) -> None:
@@ -370,35 +278,24 @@ class _Reader:
         before = re.split(rf"\b{re.escape(word)}", fold(self.message), maxsplit=1)[0]
         return bool({"no", "not", "without", "excluding"} & set(words(before)[-_NEGATING_WORDS:]))
 
-    def objects(self) -> None:
-        for slot in self.open("object") if self.outer is None else ():
-            found = _Reader(slot.schema, self.message, self).read() if slot.required else Reading()
-            if found.copied and not found.missing:
-                self.out.arguments[slot.name] = found.arguments
-                self.out.copied += found.copied
 
-
-_YEARS = (1500, 2100)
-_PLAIN = frozenset({"phrase", "action", "behind", "opener"})
 _OPTIONAL = 0.6
 _OPTIONAL_CUE = 0.9
-_CUED, _NAMED = 1.0, 3.0
+_CUED = 1.0
 # How well each kind of candidate suits what a parameter wants.
 _FITS = {
-    "formula": {"formula": 4.0},
-    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2, "phrase": 0.2, "behind": 0.4},
+    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2},
     "time": {"time": 4.0},
-    "path": {"path": 3.0, "quoted": 2.0, "behind": 0.3, "listed": 0.3},
-    "id": {"id": 2.2, "quoted": 2.0, "name": 0.6, "behind": 0.5, "listed": 3.0, "phrase": 0.1},
-    "text": {"quoted": 2.6, "name": 2.0, "phrase": 1.0, "behind": 0.8, "listed": 3.0, "id": 2.2}
-    | {"opener": 0.3, "action": 0.2},
+    "path": {"path": 3.0, "quoted": 2.0},
+    "id": {"listed": 3.0, "id": 2.2, "quoted": 2.0, "name": 0.6},
+    "text": {"listed": 3.0, "quoted": 2.6, "id": 2.2, "name": 2.0},
 }
 _NEGATING_WORDS = 4
 _FLAG_WORDS = word_set("include is has show use enable with only the get")
 
 
 def _slot(name: str, raw: Any, required: bool) -> _Slot:
-    schema = _plain(json_object(raw))
+    schema = plain_schema(json_object(raw))
     described = str(schema.get("description") or "")
     said = frozenset(words(name))
     stems = frozenset(terms(f"{name} {described}"))
@@ -406,8 +303,6 @@ def _slot(name: str, raw: Any, required: bool) -> _Slot:
 
 
 def _wants(said: frozenset[str], described: str) -> str:
-    if said & _FORMULAS:
-        return "formula"
     if said & _PLACES or _WITH_STATE.search(described) or _WITH_COUNTRY.search(described):
         return "place"
     if said & _PATHS:
@@ -417,7 +312,7 @@ def _wants(said: frozenset[str], described: str) -> str:
     return "id" if said & _IDS else "text"
 
 
-_LISTS = {"integer": "numbers", "number": "numbers", "string": "texts", "array": "rows"}
+_LISTS = {"integer": "numbers", "number": "numbers", "string": "texts"}
 
 
 def _kind(said: frozenset[str], schema: Mapping[str, Any]) -> str:
@@ -431,21 +326,9 @@ def _kind(said: frozenset[str], schema: Mapping[str, Any]) -> str:
     if kind == "array":
         inner = json_object(schema.get("items")).get("type")
         return _LISTS.get(str(inner), "other")
-    if kind == "object" and schema.get("properties"):
-        return "object"
     if kind != "string":
         return "other"
     return "date" if said & _DATES else "text"
-
-
-def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    for key in ("anyOf", "oneOf"):
-        some = map(json_object, json_list(schema.get(key)))
-        named = [one for one in some if one.get("type") != "null"]
-        if named:
-            return {**schema, **named[0]}
-    kinds = [one for one in json_list(schema.get("type")) if one != "null"]
-    return {**schema, "type": kinds[0]} if kinds else schema
 
 
 def _options(schema: Mapping[str, Any]) -> list[Any]:
@@ -453,61 +336,54 @@ def _options(schema: Mapping[str, Any]) -> list[Any]:
     return json_list(schema.get("enum") or items.get("enum"))
 
 
-_BY_WORDS, _BY_STEMS, _BY_SYNONYM = 3, 2, 1
+_BY_WORDS, _BY_STEMS = 2, 1
 
 
 def _says(said: str, stems: set[str], option: Any) -> int:
-    """How the message says an option: in these very words, in other forms, by another word."""
+    """How the message says an option: in these very words, or in other forms."""
     text = fold(str(option)).replace("_", " ").replace("-", " ")
     if re.search(rf"(?<!\w){re.escape(text)}(?!\w)", said.replace("-", " ")) is not None:
         return _BY_WORDS
     own = {stem(word) for word in words(text)}
-    if own and (own <= stems or (len(text) > _SHORT and text in said)):
-        return _BY_STEMS
-    return _BY_SYNONYM * (len(own) == 1 and bool(stems & synonyms(*own)))
+    return _BY_STEMS * bool(own and (own <= stems or (len(text) > _SHORT and text in said)))
 
 
-def _rank(found: tuple[int, Any], slot: _Slot) -> int:
-    """What is said anyway, such as `all`, or need not be said, comes last."""
-    level, value = found
-    usual = fold(str(value)) in STOP_WORDS or value == slot.schema.get("default")
-    return level - _BY_WORDS * usual
-
-
-def _numbers(message: str) -> list[Value]:
+def _numbers(message: str) -> list[Span]:
     """Those in digits first: `two` is often no value, as in `two sides, 3 and 4`."""
-    found: list[Value] = []
-    written: list[Value] = []
+    found: list[Span] = []
+    written: list[Span] = []
     quoted = [one for one in _quoted(message) if " " in str(one.value)]
     for match in _NUMBER.finditer(message):
         if any(one.start < match.start() < one.end for one in quoted):
             continue
         if match["word"]:
-            written.append(Value(*match.span(), NUMBER_WORDS[match["word"].lower()]))
+            written.append(Span("number", NUMBER_WORDS[match["word"].lower()], *match.span()))
             continue
         value = float(match["digits"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1)
         if math.isfinite(value):
             whole = value.is_integer() and "." not in match["digits"]
             number = int(value) if whole else value
-            found.append(Value(*match.span(), number, bool(match["percent"])))
+            kind = "percent" if match["percent"] else "number"
+            found.append(Span(kind, number, *match.span()))
     return [*found, *written]
 
 
-def _number(one: Value, slot: _Slot) -> Any:
-    if one.percent and slot.kind == "number" and "percentag" not in slot.stems:
+def _number(one: Span, slot: _Slot) -> Any:
+    if one.kind == "percent" and slot.kind == "number" and "percentag" not in slot.stems:
         return round(one.value / 100, 10)
     if slot.kind == "integer" and isinstance(one.value, float) and one.value.is_integer():
         return int(one.value)
     return one.value
 
 
-def _dates(message: str) -> list[Value]:
-    found: list[Value] = []
+def _dates(message: str) -> list[Span]:
+    found: list[Span] = []
     for match in _DATE.finditer(message):
         parts = {key[0]: text for key, text in match.groupdict().items() if text}
         month = _MONTH.get(parts["m"].lower()) or int(parts["m"])
         with suppress(ValueError):
-            found.append(Value(*match.span(), date(int(parts["y"]), month, int(parts["d"]))))
+            day = date(int(parts["y"]), month, int(parts["d"]))
+            found.append(Span("date", day, *match.span()))
     return found
 
 
@@ -521,34 +397,38 @@ def _formatted(day: date, schema: Mapping[str, Any]) -> str:
     return shape[2].join(parts[shape[at][0]] for at in (1, 3, 4))
 
 
-def _lists(message: str, *, numbers: bool) -> list[Value]:
-    found: list[Value] = []
+def _lists(message: str, *, numbers: bool) -> list[Span]:
+    found: list[Span] = []
     for match in _LIST.finditer(message):
         parts = [part.strip(" '\"") for part in re.split(r",|\band\b", match[1])]
         if numbers:
             values = [one.value for part in parts for one in _numbers(part)]
             if len(values) == len(parts):
-                found.append(Value(*match.span(), values))
+                found.append(Span("list", values, *match.span()))
         elif len(parts) > 1 or match[0][0] == "[":
-            found.append(Value(*match.span(), parts))
+            found.append(Span("list", parts, *match.span()))
     if numbers and not found:
         runs = re.finditer(r"-?\d[\d.]*(?:\s*(?:,|and|,\s*and)\s*-?\d[\d.]*)+", message)
-        found = [Value(*m.span(), [one.value for one in _numbers(m[0])]) for m in runs]
+        found = [Span("list", [one.value for one in _numbers(m[0])], *m.span()) for m in runs]
     return found
 
 
+def _all(pattern: re.Pattern[str], kind: str, message: str) -> list[Span]:
+    return [Span(kind, match[0], *match.span()) for match in pattern.finditer(message)]
+
+
 @lru_cache(maxsize=_MESSAGES_KEPT)
-def _quoted(message: str) -> list[Value]:
+def _quoted(message: str) -> list[Span]:
     return [
-        Value(*match.span(), next(filter(None, match.groups())), kind="quoted")
+        Span("quoted", next(filter(None, match.groups())), *match.span())
         for match in _QUOTED.finditer(message)
     ]
 
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
-def _names(message: str) -> list[Value]:
-    """Runs of capitalised words; what opens a sentence counts only if it is no ordinary opener."""
-    found: list[Value] = []
+def _names(message: str) -> list[Span]:
+    """Runs of capitalised words; a single one that opens a sentence says nothing."""
+    found: list[Span] = []
     for match in _NAME.finditer(message):
         start, text = match.start(), match[0]
         while (first := text.split()[0]) and fold(first.rstrip("'s")).strip(
@@ -564,42 +444,36 @@ def _names(message: str) -> list[Value]:
         if fold(text) not in _OPENERS | STOP_WORDS | _LABELS and text:
             opens = start == 0 or message[:start].rstrip()[-1:] in ".?!"
             plain = opens and " " not in text and text[1:].islower()
-            kind = "opener" if plain else "name"
-            found.append(Value(start, start + len(text), text, kind=kind))
+            if not plain:
+                found.append(Span("name", text, start, start + len(text)))
     return found
 
 
-def _times(message: str) -> list[Value]:
-    found: list[Value] = []
+def _times(message: str) -> list[Span]:
+    found: list[Span] = []
     for match in _CLOCK.finditer(message):
         hour = int(match[1]) % 12 if match[3] else int(match[1])
         hour += 12 * ((match[3] or "").lower() == "p")
-        text = f"{hour:02}:{match[2] or '00'}"
-        found.append(Value(*match.span(), text, kind="time"))
+        found.append(Span("time", f"{hour:02}:{match[2] or '00'}", *match.span()))
     return found
 
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
-def _paths(message: str) -> list[Value]:
-    return [Value(*m.span(), m[0], kind="path") for m in _PATH.finditer(message)]
-
-
-@lru_cache(maxsize=_MESSAGES_KEPT)
-def _places(message: str) -> list[Value]:
+def _places(message: str) -> list[Span]:
     """Known cities and countries, also in small letters."""
     tokens = list(re.finditer(r"[^\W\d_][\w.'-]*", message))
-    found = [Value(*m.span(), m[0], kind="place") for m in _STREET.finditer(message)]
+    found: list[Span] = []
     for at, first in enumerate(tokens):
         for size in range(_MOST_PLACE_WORDS, 0, -1):
             run = tokens[at : at + size]
             text = message[first.start() : run[-1].end()].rstrip(".'")
             if len(run) == size and known_place(text):
-                found.append(Value(first.start(), first.start() + len(text), text, kind="place"))
+                found.append(Span("place", text, first.start(), first.start() + len(text)))
                 break
     return found
 
 
-def _whole_place(one: Value, message: str, slot: _Slot) -> str:
+def _whole_place(one: Span, message: str, slot: _Slot) -> str:
     """With its state or country if the message names it, or if the parameter asks for it."""
     described = str(slot.schema.get("description") or "")
     text = str(one.value)
@@ -613,25 +487,10 @@ def _whole_place(one: Value, message: str, slot: _Slot) -> str:
     return within(text, state=bool(state), country=bool(country))
 
 
-@lru_cache(maxsize=_MESSAGES_KEPT)
-def _ids(message: str) -> list[Value]:
-    return [Value(*m.span(), m[0], kind="id") for m in _ID.finditer(message)]
-
-
-def _behind(slot: _Slot, message: str) -> list[Value]:
-    """A plain word behind the parameter's own name, or before it: `the species lion`, `user table`."""
-    return [
-        Value(*at.span(1), at[1], kind="behind")
-        for cue in _name_cues(slot)
-        for at in re.finditer(rf"\b{cue}{_LINK}([\w./#-]*\w)", message, re.IGNORECASE)
-        if at[1].lower() not in _EDGE | _LABELS and stem(at[1].lower()) not in slot.stems
-    ]
-
-
-def _listed(slot: _Slot, message: str) -> list[Value]:
+def _listed(slot: _Slot, message: str) -> list[Span]:
     """What the description quotes as possible values, if the message says one of them."""
     described = str(slot.schema.get("description") or "")
-    found: list[Value] = []
+    found: list[Span] = []
     options = [str(one.value) for one in _quoted(described)]
     for some in _EXAMPLES.finditer(described):
         if "'" not in some[1] and '"' not in some[1]:
@@ -639,13 +498,13 @@ def _listed(slot: _Slot, message: str) -> list[Value]:
     for option in options:
         at = re.search(rf"\b{re.escape(option)}", message, re.IGNORECASE)
         if at is not None and len(option) > 1:
-            found.append(Value(*at.span(), option, kind="listed"))
+            found.append(Span("listed", option, *at.span()))
     return found
 
 
-def _runs(message: str, found: Sequence[Value]) -> list[Value]:
+def _runs(message: str, found: Sequence[Span]) -> list[Span]:
     """Neighbours with only commas and `and` between them, as lists."""
-    runs: list[list[Value]] = []
+    runs: list[list[Span]] = []
     for one in sorted(found, key=lambda each: each.start):
         gap = message[runs[-1][-1].end : one.start] if runs else ""
         if runs and one.start < runs[-1][-1].end:
@@ -654,63 +513,10 @@ def _runs(message: str, found: Sequence[Value]) -> list[Value]:
             runs[-1].append(one)
         else:
             runs.append([one])
-    return [Value(run[0].start, run[-1].end, [one.value for one in run]) for run in runs]
+    return [Span("list", [one.value for one in run], run[0].start, run[-1].end) for run in runs]
 
 
-def _formulas(message: str) -> list[Value]:
-    """Runs of words that are made of digits, operators and single letters: `3x^2 + 2x - 1`."""
-    found: list[Value] = []
-    run: list[re.Match[str]] = []
-    for token in [*re.finditer(r"\S+", message), None]:
-        text = token[0].rstrip(",.?;:") if token is not None else ""
-        if token is not None and len(text) < _LONGEST_FORMULA and _IN_FORMULA.fullmatch(text):
-            run.append(token)
-            continue
-        whole = message[run[0].start() : run[-1].end()].strip(" ,.?;:") if run else ""
-        if re.search(r"[\^*=+]|\d[a-z]", whole):
-            found.append(Value(run[0].start(), run[-1].end(), whole, kind="formula"))
-        run = []
-    return found
-
-
-@lru_cache(maxsize=_MESSAGES_KEPT)
-def _phrases(message: str) -> list[Value]:
-    """Plain words behind a preposition: `recipes for chocolate cake`."""
-    cue = r"\b(?:for|about|of|on|with|in|from|to|by)\s+(?:the\s+|a\s+|an\s+|my\s+)?([a-z][\w-]*(?:\s+[a-z][\w-]*)*)"
-    found: list[Value] = []
-    for match in re.finditer(cue, message):
-        run = match[1].split()[:_MOST_PHRASE_WORDS]
-        text = " ".join(takewhile(lambda word: word not in _EDGE, run))
-        if text:
-            start = match.start(1)
-            kind = "action" if match[0].startswith("to ") else "phrase"
-            found.append(Value(start, start + len(text), text, kind=kind))
-    return found
-
-
-_LINK = r"s?\b,?\s*(?:is|are|of|as|=|:|named|called|being|to|with)?\s*(?:the\s+|a\s+|an\s+)?"
 _MOST_PLACE_WORDS = 4
-
-
-def _name_cues(slot: _Slot) -> list[str]:
-    """The parameter's name as people write it: whole, and its telling words."""
-    own = words(slot.name)
-    telling = [word for word in own if word not in _VAGUE] + (["id"] if "id" in own else [])
-    return list(dict.fromkeys([r"[\s_-]+".join(map(re.escape, own)), *map(re.escape, telling)]))
-
-
-def _unnamed(one: Value, slot: _Slot) -> Value:
-    """A phrase without the parameter's own name before it: `project bandana`."""
-    first, _, rest = str(one.value).partition(" ")
-    if not rest or first not in slot.said:
-        return one
-    return Value(one.end - len(rest), one.end, rest, kind=one.kind)
-
-
-def _announced(slot: _Slot, message: str, one: Value) -> bool:
-    """Whether the parameter's own name stands right before it: `color 'Red'`, `id is 7`."""
-    before = message[max(0, one.start - _WINDOW) : one.start]
-    return any(re.search(rf"\b{cue}{_LINK}$", before, re.IGNORECASE) for cue in _name_cues(slot))
 
 
 def _cues(slot: _Slot) -> tuple[str, ...]:
@@ -718,16 +524,14 @@ def _cues(slot: _Slot) -> tuple[str, ...]:
         return ("from", "between", "starting", "leaving", "departing")
     if slot.said & _LAST:
         return ("to", "and", "until", "ending", "arriving")
-    if slot.place:
+    if slot.wants == "place":
         return ("in", "at", "near", "around", "from", "of", "to")
-    if slot.said & _TOPICS:
-        return ("about", "on", "for", "regarding")
     if slot.said & _ACTORS:
         return ("with", "features", "featuring", "stars", "starring", "actor", "actress", "acted")
     return ("by", "directed", "from") if slot.said & _MAKERS else ()
 
 
-def _cue(slot: _Slot, message: str, found: Sequence[Value]) -> Value | None:
+def _cue(slot: _Slot, message: str, found: Sequence[Span]) -> Span | None:
     """The one that a preposition marks as this parameter's, else the first."""
     if not found:
         return None
@@ -738,14 +542,14 @@ def _cue(slot: _Slot, message: str, found: Sequence[Value]) -> Value | None:
     return _nearest(slot, message, found) or found[0]
 
 
-def _nearest(slot: _Slot, message: str, found: Sequence[Value]) -> Value | None:
+def _nearest(slot: _Slot, message: str, found: Sequence[Span]) -> Span | None:
     scored = [(_nearness(slot, (), message, one), -one.start, one) for one in found]
     best = max(scored, key=lambda each: each[:2], default=None)
     return best[2] if best is not None and best[0] > 0 else None
 
 
 def _nearness(
-    slot: _Slot, others: Sequence[_Slot], message: str, one: Value, *, names_only: bool = False
+    slot: _Slot, others: Sequence[_Slot], message: str, one: Span, *, names_only: bool = False
 ) -> float:
     """How close the parameter's own words stand to a value; words that others share do not count."""
     shared = frozenset[str]().union(*(other.stems for other in others if other is not slot))

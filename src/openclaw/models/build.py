@@ -54,7 +54,8 @@ class Resolver(Protocol):
 
 
 _Sdk = TypeVar("_Sdk", bound=Any)
-LocalBuilder = Callable[[Candidate], Awaitable["Model"]]
+LocalBuilder = Callable[[str, str | None, int | None, int | None], Awaitable["Model"]]
+"""From a name, a path, and the most tokens of an answer and of the context."""
 SearchMode = Literal["auto", "native", "off"]
 TOOL_SEARCH: AbstractNativeTool = NATIVE_TOOL_TYPES["tool_search"](optional=True)
 
@@ -148,7 +149,9 @@ class ModelBuilder:
         if candidate.api == "local":
             if self._local is None:
                 raise MissingExtra("the embedded model", "local")
-            return Built(candidate, await self._local(candidate), settings)
+            one = candidate
+            model = await self._local(one.model, one.path, one.max_tokens, one.context_window)
+            return Built(candidate, model, settings)
         if candidate.base_url is None:
             raise ModelUnavailable(
                 f"{candidate.ref}: its provider has no address",

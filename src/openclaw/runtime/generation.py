@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from openclaw.agent.service import AgentService, TurnSetup
     from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.config.agent_schema import SamplingConfig
-    from openclaw.embedded.open import LocalModels
+    from openclaw.embedded.runner import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.models.build import SearchMode
     from openclaw.models.stack import ModelFactory, ModelStack
@@ -249,7 +249,7 @@ class EmbeddedModels:
         self._models: LocalModels | None = None
 
     def opened(self) -> "LocalModels":
-        from openclaw.embedded.open import LocalModels
+        from openclaw.embedded.runner import LocalModels
 
         if self._models is None:
             self._models = LocalModels(
@@ -353,7 +353,7 @@ def _factory(host: Host, local: "EmbeddedModels", secrets: SecretResolver) -> "M
         resolver=secrets,
         environ=host.environ,
         clock=host.clock,
-        local=lambda candidate: local.opened().build(candidate),
+        local=lambda name, path, answer, context: local.opened().build(name, path, answer, context),
         search=_search_mode(host.config.tools.web.search),
     )
 

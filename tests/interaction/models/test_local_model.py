@@ -17,10 +17,8 @@ from pydantic_ai.tools import ToolDefinition
 from openclaw.core.errors import ModelUnavailable
 from openclaw.embedded.conversation import Turn
 from openclaw.embedded.model import LocalModel, argument_prompt, choice_prompt
-from openclaw.embedded.open import LocalModels
-from openclaw.embedded.runner import Prompt, PromptTooLong, Runner, UnusableSchema
+from openclaw.embedded.runner import LocalModels, Prompt, PromptTooLong, Runner, UnusableSchema
 from openclaw.embedded.tool_doc import RoutableTool
-from openclaw.models.choose import Candidate
 
 CLOCK_SCHEMA = {
     "type": "object",
@@ -43,7 +41,7 @@ async def models(models_dir: Path) -> AsyncGenerator[LocalModels]:
 
 @pytest.fixture
 async def model(models: LocalModels) -> LocalModel:
-    return await models.build(Candidate("local", "smollm2-135m", "local"))
+    return await models.build("smollm2-135m")
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +223,7 @@ async def test_a_gguf_of_the_users_own_is_used_where_it_lies(models_dir: Path) -
     path = models_dir / "smollm2-135m-instruct.gguf"
     models = LocalModels(models_dir, {})
     try:
-        model = await models.build(Candidate("local", str(path), "local"))
+        model = await models.build(str(path))
         assert model.model_name == "smollm2-135m-instruct"
         answer = await model.request(asked("hi"), {"max_tokens": 5}, ModelRequestParameters())
         assert answer.parts

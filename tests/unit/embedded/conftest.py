@@ -15,7 +15,7 @@ from tests.support.fake_http import serving
 
 from openclaw.embedded.router import Call
 from openclaw.embedded.tool_doc import RoutableTool
-from openclaw.embedded.weights import FromWheel, ToolUse, Weights
+from openclaw.embedded.weights import FromWheel, Weights
 
 DATA = Path(__file__).parent / "data"
 MEMBER = "some_wheel/weights.gguf"
@@ -177,7 +177,7 @@ def wheel_weights(index: IndexServer) -> Weights:
         sha256=hashlib.sha256(GGUF).hexdigest(),
         size=len(GGUF),
         good_for="tests",
-        tool_use=ToolUse.ROUTER,
+        tool_use="router",
     )
 
 

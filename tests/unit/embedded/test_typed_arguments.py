@@ -57,32 +57,16 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             {"values": {"type": "array", "items": NUMBER}},
             {"values": [3, 4.5, 8]},
         ),
-        (
-            "the derivative of the function 3x^2 + 2x - 1",
-            {"function": TEXT},
-            {"function": "3x^2 + 2x - 1"},
-        ),
         ("a circle in the color \u2018Red\u2019", {"color": TEXT}, {"color": "Red"}),
         (
             "stats of the player 'LeBron James'",
             {"player_name": TEXT},
             {"player_name": "LeBron James"},
         ),
-        ("recipes for chocolate cake", {"dish": TEXT}, {"dish": "chocolate cake"}),
-        (
-            "a crate whose width and depth are 40 cm and 25 cm",
-            {"depth": WHOLE, "width": WHOLE},
-            {"depth": 25, "width": 40},
-        ),
         (
             "a flat with 4 rooms, 2 balconies",
             {"balconies": WHOLE, "rooms": WHOLE},
             {"balconies": 2, "rooms": 4},
-        ),
-        (
-            "meet at 6:45 PM",
-            {"hour": WHOLE, "minutes": WHOLE},
-            {"hour": 6, "minutes": 45},
         ),
         (
             "a table at 7:30 pm",
@@ -144,19 +128,9 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             {"series_a": [1, 2, 3], "series_b": [4, 5, 6]},
         ),
         (
-            "invert [[1, 2], [3, 4]]",
-            {"matrix": {"type": "array", "items": {"type": "array"}}},
-            {"matrix": [[1, 2], [3, 4]]},
-        ),
-        (
             "a villa near the lake",
             {"kind": {"type": "string", "description": "Such as villa, cabin or tent"}},
             {"kind": "villa"},
-        ),
-        (
-            "remove the entry",
-            {"action": {"enum": ["delete", "keep"]}},
-            {"action": "delete"},
         ),
         (
             "show all the graphs in blue and red",
@@ -167,11 +141,6 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             "a room with a balcony",
             {"has_balcony": {"type": "string", "enum": ["True", "False", "any"]}},
             {"has_balcony": "True"},
-        ),
-        (
-            "order number 55 for Ana",
-            {"order": {"type": "object", "properties": {"number": WHOLE}, "required": ["number"]}},
-            {"order": {"number": 55}},
         ),
         ("the usual", {"size": {"type": "string", "default": "m"}}, {"size": "m"}),
         (
@@ -277,10 +246,3 @@ def test_a_tool_that_reads_does_not_stand_in_for_a_change() -> None:
 def test_only_so_many_parameters_are_read_and_the_required_ones_first() -> None:
     properties = {f"city_{number}": TEXT for number in range(500)}
     assert read("a train to Oslo", "city_499", **properties) == {"city_499": "Oslo"}
-
-
-def test_an_object_within_an_object_is_not_read() -> None:
-    inner = {"type": "object", "properties": {"size": WHOLE}, "required": ["size"]}
-    outer = {"type": "object", "properties": {"box": inner}, "required": ["box"]}
-    assert read("a box of size 3", crate=outer) == ["crate"]
-    assert read("a box of size 3", box=inner) == {"box": {"size": 3}}

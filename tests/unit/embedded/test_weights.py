@@ -1,6 +1,6 @@
 import re
 
-from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, FromUrl, ToolUse, find_weights
+from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, FromUrl, find_weights
 
 
 def test_the_default_is_found_by_every_name_it_has() -> None:
@@ -22,5 +22,5 @@ def test_every_entry_is_pinned_by_hash_and_says_what_it_is_good_for() -> None:
 
 
 def test_only_the_smallest_needs_the_router() -> None:
-    routed = [w.name for w in CATALOGUE if w.tool_use is ToolUse.ROUTER]
+    routed = [w.name for w in CATALOGUE if w.tool_use == "router"]
     assert routed == [DEFAULT_WEIGHTS]

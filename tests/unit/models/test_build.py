@@ -196,8 +196,8 @@ async def test_the_embedded_model_is_built_by_whoever_brings_it() -> None:
     with pytest.raises(MissingExtra):
         await builder().build(candidate)
 
-    async def local(wanted: Candidate) -> Any:
-        return TestModel(model_name=wanted.model)
+    async def local(name: str, *limits: Any) -> Any:
+        return TestModel(model_name=name)
 
     resolver = SecretResolver({}, Redactor())
     built = await ModelBuilder(resolver=resolver, environ={}, local=local).build(candidate)

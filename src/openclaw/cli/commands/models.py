@@ -52,7 +52,7 @@ def _local_facts(env: Environment) -> list[dict[str, Any]]:
             "title": weights.title,
             "installed": store.is_installed(weights),
             "megabytes": None if weights.size is None else round(weights.size / _MEGA),
-            "tools": weights.tool_use.value,
+            "tools": weights.tool_use,
             "goodFor": weights.good_for,
             "licence": weights.licence,
         }
