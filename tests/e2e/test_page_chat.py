@@ -298,12 +298,13 @@ async def test_code_has_colours_and_stays_what_it_is(page: Page) -> None:
       const box = document.createElement("code");
       const began = performance.now();
       box.append(...highlighted(text, language));
-      const parts = [...box.querySelectorAll("span")].map((one) => [one.className, one.textContent]);
-      return [box.textContent, parts, performance.now() - began];
+      const spent = performance.now() - began;
+      const parts = [...box.querySelectorAll("span")].slice(0, 20);
+      return [box.textContent === text, parts.map((one) => [one.className, one.textContent]), spent];
     }"""
     python = '# hi\ndef f(x="a # b"):\n    return 10 or None\n'
-    text, parts, _ = await page.evaluate(shown, [python, "python"])
-    assert text == python
+    same, parts, _ = await page.evaluate(shown, [python, "python"])
+    assert same
     assert parts == [
         ["hl-comment", "# hi"],
         ["hl-word", "def"],
@@ -316,6 +317,6 @@ async def test_code_has_colours_and_stays_what_it_is(page: Page) -> None:
     ]
     for language in ("c", "sh", "sql", "json", "html", "css", "diff", "unheard-of"):
         for hard in ("/*" * 20_000, '"' * 40_001, "<!--" * 10_000, "a(" * 20_000, "'''\n" * 9_000):
-            text, _, spent = await page.evaluate(shown, [hard, language])
-            assert text == hard
+            same, _, spent = await page.evaluate(shown, [hard, language])
+            assert same
             assert spent < 4000

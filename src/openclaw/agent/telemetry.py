@@ -6,6 +6,7 @@ The library comes with the extra `otel` and is imported only when this is switch
 """
 
 import logging
+import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -247,9 +248,12 @@ async def open_telemetry(
     try:
         yield Telemetry(traces, metrics, clock)
     finally:
-        with anyio.move_on_after(_CLOSING_SECONDS, shield=True) as scope:
-            await anyio.to_thread.run_sync(_close, traces, metrics, abandon_on_cancel=True)
-        if scope.cancelled_caught:
+        # A daemon, because the exit of the process waits for every other thread.
+        closing = threading.Thread(target=_close, args=(traces, metrics), daemon=True)
+        closing.start()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(closing.join, _CLOSING_SECONDS)
+        if closing.is_alive():
             logger.warning("the telemetry collector does not answer; what was left is lost")
 
 

@@ -10,6 +10,7 @@ Json = dict[str, Any]
 
 _CREATED = 1_700_000_000
 _PIECE = 8
+_MOST_PIECES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Answer:
 
 
 def pieces(text: str) -> list[str]:
-    return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+    size = max(_PIECE, -(-len(text) // _MOST_PIECES))
+    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def whole(api: Api, answer: Answer) -> Json:

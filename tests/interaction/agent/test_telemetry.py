@@ -244,7 +244,7 @@ async def one_turn(tmp_path: Path, **more: Any) -> subprocess.CompletedProcess[b
             **more,
         }
         (tmp_path / "openclaw.json").write_text(json.dumps(config))
-        kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or k[:3] == "COV"}
+        kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or k[:3] in ("COV", "OTE")}
         environ = {**kept, "OPENCLAW_STATE_DIR": str(tmp_path), "COLLECTOR": "collector-key-1234"}
         ran = await anyio.run_process([sys.executable, "-c", RUN, SECRET], env=environ, check=False)
     heard.append(json.dumps(model.requests[-1].body))
@@ -289,8 +289,14 @@ async def test_where_it_is_off_the_library_is_not_even_loaded(tmp_path: Path) ->
 
 
 @pytest.mark.subprocess
-async def test_a_collector_that_is_not_there_costs_the_answer_nothing(tmp_path: Path) -> None:
-    ran = await one_turn(
-        tmp_path, telemetry={"enabled": True, "endpoint": "http://127.0.0.1:9", "headers": {}}
-    )
+async def test_the_process_does_not_wait_for_a_collector_that_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600")
+    with FakeHttp(lambda request: Reply(200, {})) as collector, anyio.fail_after(300):
+        collector.silent = True
+        ran = await one_turn(
+            tmp_path, telemetry={"enabled": True, "endpoint": collector.url, "headers": {}}
+        )
     assert (ran.returncode, ran.stdout.strip()) == (0, b"Hi.")
+    assert b"The telemetry collector does not answer" in ran.stderr

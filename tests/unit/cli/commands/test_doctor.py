@@ -163,7 +163,7 @@ def test_a_credential_under_any_name_is_reported_and_never_shown(
         "url": "pass-word",
     }
     servers = {
-        "one": {"command": "sh", "env": {"FOO": values["env"]}, "args": ["-s", values["arg"]]},
+        "one": {"command": "false", "env": {"FOO": values["env"]}, "args": ["-s", values["arg"]]},
         "two": {"url": f"https://me:{values['url']}@h.example/mcp"},
     }
     configure(state, {"agents": {"defaults": {"mcp": {"servers": servers}}}})
