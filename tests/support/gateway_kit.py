@@ -80,6 +80,8 @@ class House:
                 **more.pop("agents", {}),
             },
             **more,
+            # Nobody waits for a turn that a test has left behind.
+            "gateway": {"shutdownGraceMs": 200, **more.get("gateway", {})},
         }
         unborn = self.config_file.with_suffix(".new")
         unborn.write_text(json.dumps(config))

@@ -49,6 +49,8 @@ async def test_a_first_request_with_five_hundred_tools_carries_at_most_four_thou
         state.mkdir(mode=0o700)
         (state / "openclaw.json").write_text(json.dumps(config))
         (state / "openclaw.json").chmod(0o600)
+        # A turn waits for a server that has answered before, however busy the machine is.
+        await anyio.run_process([sys.executable, "-m", "openclaw", "mcp", "probe"], cwd=home)
         command = [sys.executable, "-m", "openclaw", "agent", "Find the invoices of a customer"]
         done = await anyio.run_process(command, check=False, cwd=home, stderr=subprocess.PIPE)
     assert done.stdout.decode().strip() == "done", done.stderr
