@@ -1,7 +1,6 @@
 """The page for everybody: keyboard, screen reader, contrast, touch and calm."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect

@@ -244,7 +244,9 @@ async def one_turn(tmp_path: Path, **more: Any) -> subprocess.CompletedProcess[b
             **more,
         }
         (tmp_path / "openclaw.json").write_text(json.dumps(config))
-        kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or k[:3] in ("COV", "OTE")}
+        kept = {
+            k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or k[:3] in ("COV", "OTE")
+        }
         environ = {**kept, "OPENCLAW_STATE_DIR": str(tmp_path), "COLLECTOR": "collector-key-1234"}
         ran = await anyio.run_process([sys.executable, "-c", RUN, SECRET], env=environ, check=False)
     heard.append(json.dumps(model.requests[-1].body))
