@@ -5,11 +5,14 @@ import difflib
 import errno
 import importlib
 import os
+import signal
 import sys
+import threading
 from argparse import Namespace
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from io import TextIOWrapper
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, TypeVarTuple
 
 from openclaw.cli.parser import COMMANDS, Command, WrongUsage, command_parser, parse
 from openclaw.core.errors import (
@@ -25,6 +28,14 @@ from openclaw.core.errors import (
     exit_code,
     sentence,
 )
+
+if TYPE_CHECKING:
+    from anyio import CancelScope
+
+    from openclaw.cli.environment import Environment
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _OPTIONS = ("-v", "--verbose", "--log-json", "--config")
 _ESCAPED = "openclaw.escaped"
@@ -232,3 +243,69 @@ def _as_json(error: OpenClawError) -> dict[str, Any]:
     if isinstance(error, InvalidConfig):
         body["problems"] = [asdict(one) for one in error.problems]
     return body
+
+
+# ---- Ctrl-C: the first stops the work and says so at once, the second leaves without waiting
+
+STOPPING = "\nStopping… (Ctrl-C again to quit at once)\n"
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+def run_interruptible(env: "Environment", function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+    """Run an async function to its end, or raise KeyboardInterrupt when everything is put away.
+
+    Whoever presses Ctrl-C twice does not wait: what is left of servers is ended from outside.
+    """
+    import anyio
+
+    # Windows' event loop has no signal handlers, and nor has any outside of the main thread.
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        return anyio.run(_awaited, function, args)
+    return anyio.run(_watched, env, function, args)
+
+
+async def _awaited(function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]) -> T:
+    return await function(*args)
+
+
+async def _watched(
+    env: "Environment", function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]
+) -> T:
+    import anyio
+
+    result: list[T] = []
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        work = anyio.CancelScope()
+        tasks.start_soon(_watch, env, work, name="interrupts")
+        with work:
+            try:
+                result.append(await function(*args))
+            except Exception as error:  # noqa: BLE001 - raised in here, it would come out in a group
+                failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if not result:
+        raise KeyboardInterrupt
+    return result[0]
+
+
+async def _watch(env: "Environment", work: "CancelScope") -> None:
+    import anyio
+
+    with anyio.open_signal_receiver(signal.SIGINT) as signals:
+        async for _ in signals:
+            if work.cancel_called:
+                leave(env)
+            env.stderr.write(STOPPING)
+            env.stderr.flush()
+            work.cancel()
+
+
+def leave(env: "Environment") -> None:
+    """End the program without waiting for anything."""
+    if env.stderr.isatty():
+        env.stderr.write(_SHOW_CURSOR)
+        env.stderr.flush()
+    os._exit(EXIT_INTERRUPTED)

@@ -144,7 +144,7 @@ class _Turn:
             with closing(self._send("POST", "/api/messages", content)) as connection:
                 reply = self._followed(*_received(connection))
         except KeyboardInterrupt:  # the connection is closed, which stops the turn
-            from openclaw.cli.interrupts import STOPPING
+            from openclaw.cli.dispatch import STOPPING
 
             sys.stderr.write(STOPPING)
             return _INTERRUPTED

@@ -14,9 +14,8 @@ from prompt_toolkit.document import Document
 from rich.console import Console
 from tests.support.mcp_server_kit import until
 
-from openclaw.cli.chat.commands import (
+from openclaw.cli.chat.conversation import (
     ChatCompleter,
-    Typed,
     help_text,
     mentions,
     mistyped,
@@ -46,16 +45,16 @@ from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptArgument, Pr
 @pytest.mark.parametrize(
     ("text", "command"),
     [
-        ("/new", Typed("/new", "")),
-        ("  /session  mine ", Typed("/session", "mine")),
-        ("/image a b.png", Typed("/image", "a b.png")),
+        ("/new", ("/new", "")),
+        ("  /session  mine ", ("/session", "mine")),
+        ("/image a b.png", ("/image", "a b.png")),
         ("/newer", None),
         ("/etc/hosts is what?", None),
         ("say /new", None),
         ("", None),
     ],
 )
-def test_only_words_of_ours_are_commands(text: str, command: Typed | None) -> None:
+def test_only_words_of_ours_are_commands(text: str, command: tuple[str, str] | None) -> None:
     assert parse_command(text) == command
 
 

@@ -130,5 +130,5 @@ def test_logins_that_are_missing_are_named(desk: Desk) -> None:
 
 def test_an_address_without_encryption_is_named(desk: Desk) -> None:
     found = desk.findings(a={"url": "http://a.example/"}, b={"url": "http://127.0.0.1:5/mcp"})
-    assert ("mcp", WARNING, "the connection to MCP server 'a' is not encrypted") in found
+    assert ("mcp", WARNING, "these are reached without encryption: a") in found
     assert not any("'b'" in one[2] for one in found)

@@ -118,7 +118,7 @@ def session_key(text: str) -> str:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.cli.interrupts import run_interruptible
+    from openclaw.cli.dispatch import run_interruptible
 
     message, piped = _message(args, env)
     if not message.strip() and piped is None and not args.image and not args.file:

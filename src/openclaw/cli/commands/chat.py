@@ -79,8 +79,7 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
 
 
 async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.cli.chat.commands import ChatCompleter
-    from openclaw.cli.chat.conversation import Talk
+    from openclaw.cli.chat.conversation import ChatCompleter, Talk
     from openclaw.cli.chat.input import open_terminal_input
     from openclaw.cli.chat.questions import Consent, Questions
     from openclaw.cli.chat.view import TerminalView
@@ -133,7 +132,7 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
 
 def _interrupts(env: Environment) -> "Interrupts":
     from openclaw.cli.chat.input import Interrupts
-    from openclaw.cli.interrupts import leave
+    from openclaw.cli.dispatch import leave
     from openclaw.core.clock import SystemClock
 
     return Interrupts(SystemClock(), lambda: leave(env))

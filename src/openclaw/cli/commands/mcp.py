@@ -160,7 +160,7 @@ def _declare_trying(actions: Any) -> None:
 
 def _declare_trust(actions: Any) -> None:
     summary = "show how servers' declarations differ from what you accepted"
-    pins = add_action(actions, "pins", summary, "mcp_trust:run")
+    pins = add_action(actions, "pins", summary, "mcp_live:pins")
     pins.add_argument(
         "what", nargs="?", default="list", choices=("list", "show", "accept", "forget")
     )
@@ -182,12 +182,12 @@ def _declare_trust(actions: Any) -> None:
     )
     effects.add_argument("--agent", metavar="ID")
 
-    login = add_action(actions, "login", "log in to a remote server", "mcp_trust:log_in")
+    login = add_action(actions, "login", "log in to a remote server", "mcp_live:log_in")
     login.add_argument("name", metavar="NAME")
     login.add_argument(
         "--no-browser", action="store_true", help="print the address instead of opening a browser"
     )
-    logout = add_action(actions, "logout", "delete the login to a server", "mcp_trust:log_out")
+    logout = add_action(actions, "logout", "delete the login to a server", "mcp_live:log_out")
     logout.add_argument("name", metavar="NAME")
 
 
@@ -197,7 +197,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         module, _, function = action.partition(":")
         action = getattr(importlib.import_module(f"openclaw.cli.commands.{module}"), function)
     if iscoroutinefunction(action):
-        from openclaw.cli.interrupts import run_interruptible
+        from openclaw.cli.dispatch import run_interruptible
 
         return run_interruptible(env, action, args, env) or EXIT_OK
     return action(args, env) or EXIT_OK

@@ -6,20 +6,23 @@ MCP clients, API calls and scheduled jobs unless you pass --all.
 
 import argparse
 import json
+import shutil
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.logs import visible, visible_lines
 from openclaw.cli.parser import add_action
-from openclaw.cli.render.terminal import counted
+from openclaw.cli.render.terminal import console, counted
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
     from openclaw.secrets.refs import Secret
     from openclaw.sessions.copying import CopyReport
-    from openclaw.sessions.model import Page, SessionInfo
+    from openclaw.sessions.model import Entry, Hit, Page, SessionInfo, Turn
     from openclaw.sessions.store import SessionStore
 
 _LIMIT = 50
@@ -111,7 +114,6 @@ async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore
 
 
 def _print_page(args: argparse.Namespace, env: Environment, page: "Page | None") -> None:
-    from openclaw.cli.render import sessions as sessions_view
     from openclaw.sessions.model import header_json
 
     found: Sequence[SessionInfo] = page.sessions if page else ()
@@ -119,13 +121,14 @@ def _print_page(args: argparse.Namespace, env: Environment, page: "Page | None")
     if args.json:
         env.say_json({"sessions": [header_json(info) for info in found], "more": more})
     elif found:
-        sessions_view.print_sessions(env, found, more=more)
+        _print_table(env, found)
+        if more:
+            env.say(f"The {len(found)} most recent; use --limit to see more.")
     else:
         env.say("No conversations yet." if not args.search else "No conversations match.")
 
 
 async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
-    from openclaw.cli.render import sessions as sessions_view
     from openclaw.sessions.model import header_json
 
     info = await _found(args, store)
@@ -134,11 +137,19 @@ async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore
     )
     unfinished = await store.unfinished_turns(info.ref)
     if args.json:
-        turns = [sessions_view.turn_json(turn) for turn in unfinished]
+        turns = [
+            {
+                "id": turn.id,
+                "state": str(turn.state),
+                "startedAt": turn.started_ms,
+                "openCalls": [call.call_id for call in turn.open_calls],
+            }
+            for turn in unfinished
+        ]
         facts = {"session": header_json(info), "unfinishedTurns": turns}
         env.say_json(facts | {"entries": [entry.to_json() for entry in entries]})
     else:
-        sessions_view.print_session(env, info, entries, unfinished, raw=args.raw)
+        _print_session(env, info, entries, unfinished, raw=args.raw)
 
 
 async def _export(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
@@ -152,7 +163,6 @@ async def _export(args: argparse.Namespace, env: Environment, store: "SessionSto
 
 
 async def _delete(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
-    from openclaw.cli.render.sessions import one_line
     from openclaw.core.clock import SystemClock
     from openclaw.sessions.tasks import delete_session
 
@@ -163,17 +173,15 @@ async def _delete(args: argparse.Namespace, env: Environment, store: "SessionSto
     await delete_session(store, info, SystemClock().now_ms())
     facts = {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
     env.report(
-        args, facts, f"Deleted '{one_line(info.key)}' with {counted(info.messages, 'message')}."
+        args, facts, f"Deleted '{visible(info.key)}' with {counted(info.messages, 'message')}."
     )
 
 
 def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> bool:
-    from openclaw.cli.render.sessions import one_line
-
     if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
         raise InvalidRequest("nobody can be asked here; add --yes to delete it for good")
-    title = f" ({one_line(env.redactor.redact(info.title))})" if info.title else ""
-    what = f"'{one_line(info.key)}'{title} with {counted(info.messages, 'message')}"
+    title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
+    what = f"'{visible(info.key)}'{title} with {counted(info.messages, 'message')}"
     return env.confirms(f"Delete {what}, for good?")
 
 
@@ -182,24 +190,34 @@ async def _search(args: argparse.Namespace, env: Environment, store: "SessionSto
     _print_hits(args, env, hits)
 
 
-def _print_hits(args: argparse.Namespace, env: Environment, hits: list[Any]) -> None:
-    from openclaw.cli.render import sessions as sessions_view
+def _print_hits(args: argparse.Namespace, env: Environment, hits: "Sequence[Hit]") -> None:
+    from openclaw.sessions.model import header_json
 
-    if args.json:
-        env.say_json({"hits": [sessions_view.hit_json(hit) for hit in hits]})
-    elif hits:
-        sessions_view.print_hits(env, hits)
-    else:
-        env.say("Nothing found.")
+    rows = [
+        {
+            "session": header_json(hit.session),
+            "seq": hit.seq,
+            "kind": str(hit.kind),
+            "at": hit.at_ms,
+            "snippet": hit.snippet,
+        }
+        for hit in hits
+    ]
+    if args.json or not hits:
+        env.report(args, {"hits": rows}, "Nothing found.")
+        return
+    for hit in hits:
+        speaker = _SPEAKERS.get(hit.kind, (str(hit.kind), ""))[0]
+        place = f"  {_when(hit.at_ms)}  {speaker}, entry {hit.seq}"
+        _write(env, visible(hit.session.key), "bold", place)
+        env.say("  " + visible(env.redactor.redact(" ".join(hit.snippet.split()))))
 
 
 async def _found(args: argparse.Namespace, store: "SessionStore") -> "SessionInfo":
     found = await store.find_sessions(args.key, args.agent)
     if not found and "\\" in args.key:  # as the list shows a key that cannot be printed
-        from openclaw.cli.render.sessions import one_line
-
         every = await store.list_sessions(args.agent, limit=None)
-        found = [info for info in every.sessions if one_line(info.key) == args.key]
+        found = [info for info in every.sessions if visible(info.key) == args.key]
     if not found:
         raise NotFound(
             f"there is no session '{args.key}'", hint="list them with: openclaw sessions --all"
@@ -212,7 +230,7 @@ async def _found(args: argparse.Namespace, store: "SessionStore") -> "SessionInf
 
 # It may be stopped at any time and started again: it goes on where it was. FROM is only read.
 
-_TELL_EVERY = 100  # sessions between two lines where there is no terminal to show each step on
+_TELL_EVERY = 100  # sessions between two lines
 
 
 async def _copy(args: argparse.Namespace, env: Environment) -> int:
@@ -224,9 +242,13 @@ async def _copy(args: argparse.Namespace, env: Environment) -> int:
         _archive(args.source, env, create=False) as source,
         _archive(args.target, env, create=True) as target,
     ):
-        shown = _Progress(env, await source.count_sessions())
-        report = await copy_sessions(source, target, shown)
-        shown.end()
+        total = await source.count_sessions()
+
+        def tell(report: "CopyReport") -> None:
+            if report.seen % _TELL_EVERY == 0:
+                env.warn(f"{report.seen} of {total} conversations, {report.entries} entries copied")
+
+        report = await copy_sessions(source, target, tell)
     _say(args, env, report)
     return EXIT_FAILED if report.refused else EXIT_OK
 
@@ -247,30 +269,7 @@ async def _archive(spec: str, env: Environment, *, create: bool) -> "AsyncGenera
         yield store
 
 
-class _Progress:
-    """A line that counts up on a terminal, and one now and then elsewhere; on stderr."""
-
-    def __init__(self, env: Environment, total: int) -> None:
-        self._env = env
-        self._total = total
-        self._terminal = env.stderr.isatty()
-
-    def __call__(self, report: "CopyReport") -> None:
-        line = f"{report.seen} of {self._total} conversations, {report.entries} entries copied"
-        if self._terminal:
-            self._env.stderr.write(f"\r{line}\x1b[K")
-            self._env.stderr.flush()
-        elif report.seen % _TELL_EVERY == 0:
-            self._env.warn(line)
-
-    def end(self) -> None:
-        if self._terminal:
-            self._env.stderr.write("\r\x1b[K")
-
-
 def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> None:
-    from openclaw.cli.render.sessions import one_line
-
     facts = {
         "copied": report.copied,
         "unchanged": report.unchanged,
@@ -284,7 +283,7 @@ def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> No
     told = f"Copied {counted(report.copied, 'conversation')} with {entries}"
     env.report(args, facts, f"{told}; {report.unchanged} were there already.")
     for info, reason in report.refused if not args.json else ():
-        env.warn(f"not copied: '{one_line(info.key)}' of agent '{info.agent}': {reason}")
+        env.warn(f"not copied: '{visible(info.key)}' of agent '{info.agent}': {reason}")
 
 
 # ---- the session store that a command means, for looking into it
@@ -341,3 +340,110 @@ async def open_server(
 
     async with open_store(spec, env.paths, resolve=resolve, create=create) as store:
         yield store
+
+
+# ---- for people. What conversations contain cannot steer the terminal.
+
+_ENTRY_CHARS = 4000
+_ARGUMENT_CHARS = 200
+_PLAIN_WIDTH = 80
+_SPEAKERS = {
+    "user_message": ("user", "bold cyan"),
+    "assistant_message": ("assistant", "bold green"),
+    "tool_call": ("tool call", "magenta"),
+    "tool_result": ("tool result", "magenta"),
+    "compaction": ("summary", "yellow"),
+    "notice": ("notice", "yellow"),
+    "turn_cancelled": ("cancelled", "yellow"),
+    "turn_error": ("error", "red"),
+    "turn_lost": ("interrupted", "red"),
+}
+
+
+def _print_table(env: Environment, sessions: "Sequence[SessionInfo]") -> None:
+    """One conversation a row; a key is never cut, since it is what one types next."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    several = len({info.agent for info in sessions}) > 1
+    table.add_column("KEY", overflow="fold", min_width=12)
+    for heading in ("AGENT", "TITLE") if several else ("TITLE",):
+        table.add_column(heading, overflow="fold")
+    for heading in ("MSGS", "TOKENS", "LAST USED"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for info in sessions:
+        texts = [info.key, *([info.agent] if several else ()), info.title or ""]
+        numbers = [_short(info.messages), _short(info.input_tokens + info.output_tokens)]
+        cells = [Text(visible(env.redactor.redact(text))) for text in texts]
+        table.add_row(*cells, *numbers, _when(info.updated_ms))
+    width = shutil.get_terminal_size().columns if env.stdout.isatty() else _PLAIN_WIDTH
+    screen = console(env.stdout, env.environ, width=max(width, _PLAIN_WIDTH))
+    with screen.capture() as captured:
+        screen.print(table)
+    env.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def _print_session(
+    env: Environment,
+    info: "SessionInfo",
+    entries: "Sequence[Entry]",
+    unfinished: "Sequence[Turn]",
+    *,
+    raw: bool,
+) -> None:
+    env.say(visible(f"{info.key} - {info.title}" if info.title else info.key))
+    env.say(
+        f"agent {visible(info.agent)}, {counted(info.messages, 'message')}, {info.input_tokens} tokens in, "
+        f"{info.output_tokens} out, {_when(info.created_ms)} to {_when(info.updated_ms)}"
+    )
+    if entries and entries[0].seq > 1:
+        env.say(f"(entries {entries[0].seq} to {entries[-1].seq}; use --limit to see more)")
+    for entry in entries:
+        if entry.kind in _SPEAKERS:
+            _print_entry(env, entry, raw=raw)
+    for turn in unfinished:
+        calls = counted(len(turn.open_calls), "call")
+        unknown = f", with {calls} of unknown outcome" if turn.open_calls else ""
+        state = "is running" if turn.state == "running" else "was interrupted"
+        env.say(f"\nTurn {visible(turn.id)} {state}{unknown}.")
+
+
+def _print_entry(env: Environment, entry: "Entry", *, raw: bool) -> None:
+    from openclaw.sessions.queries import unframed
+
+    speaker, style = _SPEAKERS[entry.kind]
+    _write(env, "\n" + speaker, style, f"  {_when(entry.at_ms)}")
+    words = entry.text or str(entry.data.get("detail") or entry.data.get("name") or "")
+    given = entry.data.get("arguments") if entry.kind == "tool_call" else None
+    if given:
+        text = json.dumps(given, ensure_ascii=False, default=str)
+        cut = not raw and len(text) > _ARGUMENT_CHARS
+        words += f" {text[:_ARGUMENT_CHARS]}…" if cut else f" {text}"
+    if raw:
+        env.stdout.write(f"{visible_lines(env.redactor.redact(words))}\n")
+        return
+    for piece in unframed(words):
+        if piece.sender:
+            _write(env, "", "", f"from {visible(piece.sender)}")
+        text = env.redactor.redact(piece.text)
+        more = len(text) - _ENTRY_CHARS
+        note = f"\n[… {more} more characters; see --raw]" if more > 0 else ""
+        if text:
+            env.stdout.write(f"{visible_lines(text[:_ENTRY_CHARS])}{note}\n")
+
+
+def _write(env: Environment, text: str, style: str, dim: str) -> None:
+    """A line: the text in its style, and what stands after it."""
+    from rich.text import Text
+
+    line = Text.assemble((env.redactor.redact(text), style), (env.redactor.redact(dim), "dim"))
+    console(env.stdout, env.environ).print(line, soft_wrap=True)
+
+
+def _short(count: int) -> str:
+    return str(count) if count < 10_000 else f"{count / 1000:.0f}k"
+
+
+def _when(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.logs import visible, visible_lines
 from openclaw.cli.parser import add_action
-from openclaw.cli.render.sessions import escape, one_line
 from openclaw.core.errors import EXIT_OK, NotFound
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore
 
     found = await _tasks(store)
     lines = [
-        f"{task.id[:_ID_CHARS]}  {task.status:<14}  {_when(task)}  {one_line(task.title)}"
+        f"{task.id[:_ID_CHARS]}  {task.status:<14}  {_when(task)}  {visible(task.title)}"
         for task in found
     ]
     facts = {"tasks": [task_json(task) for task in found]}
@@ -80,7 +80,7 @@ async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore
     lines += [f"\nIt asks: {one['params']['message']}" for one in task.requests.values()]
     for block in (task.result or {}).get("content", []):
         lines.append(f"\n{block['text']}" if block["type"] == "text" else f"\n[{block['type']}]")
-    env.report(args, task_json(task), escape("\n".join(lines)))
+    env.report(args, task_json(task), visible_lines("\n".join(lines)))
 
 
 async def _cancel(args: argparse.Namespace, env: Environment, store: "SessionStore | None") -> None:

@@ -1,4 +1,4 @@
-"""What `openclaw doctor` looks at. A check returns what it found; it never raises for that."""
+"""What `openclaw doctor` looks at. A check yields what it found; it never raises for that."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from openclaw.cli.environment import Environment
@@ -43,6 +43,10 @@ class Finding:
     message: str
     hint: str | None = None
     fix: Callable[[], None] | None = None
+
+
+def _failed(check: str, error: OpenClawError, before: str = "") -> Finding:
+    return Finding(check, ERROR, f"{before}{error.message}", error.hint)
 
 
 def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
@@ -144,13 +148,13 @@ def _damaged(env: Environment) -> Iterator[Finding]:
         try:
             check_directory(place)
         except OpenClawError as error:
-            yield Finding("state", ERROR, error.message, error.hint)
+            yield _failed("state", error)
     if (token := owner_token_path(paths.root)).is_dir():
         yield Finding("state", ERROR, f"{token} is a directory, not a file", f"move {token} away")
     try:
         SecretStore(env.environ).names()
     except OpenClawError as error:
-        yield Finding("secrets", ERROR, error.message, error.hint)
+        yield _failed("secrets", error)
 
 
 def _belonging(root: Path) -> Iterator[Finding]:
@@ -224,7 +228,7 @@ def _started(env: Environment, agent: str, names: list[str]) -> Iterator[Finding
     try:
         rows = anyio.run(probed, env, agent, names, START_SECONDS)
     except OpenClawError as error:
-        yield Finding("mcp", ERROR, error.message, error.hint)
+        yield _failed("mcp", error)
         return
     for row in rows:
         name, state = row["name"], row["state"]
@@ -288,8 +292,7 @@ def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
     from openclaw.gateway.lock import running_gateway
 
     gateway = loaded.config.gateway
-    local = gateway.bind in ("loopback", "127.0.0.1", "::1", "localhost")
-    if not local and not gateway.auth.token:
+    if gateway.bind not in _LOOPBACK and not gateway.auth.token:
         told = f"gateway.bind is {gateway.bind!r}, and without gateway.auth.token anyone may use it"
         return Finding("gateway", ERROR, told, "set gateway.auth.token, or bind to loopback")
     running = running_gateway(env.paths.gateway_lock)
@@ -325,7 +328,7 @@ def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Fin
     try:
         chosen = choices(env)
     except OpenClawError as error:
-        yield Finding("model", ERROR, error.message, error.hint)
+        yield _failed("model", error)
         return
     for agent, choice in chosen.items():
         model = choice.candidates[0]
@@ -366,7 +369,7 @@ def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str
         message = f"{told}, but its provider could not be reached ({printable(str(error))})"
         return Finding("model", WARNING, message, f"check that {model.base_url} can be reached")
     except OpenClawError as error:
-        return Finding("model", ERROR, f"{told}: {error.message}", error.hint)
+        return _failed("model", error, f"{told}: ")
     return None
 
 
@@ -384,7 +387,7 @@ def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
     try:
         path = store_path(loaded.config.sessions.store, env.paths)
     except OpenClawError as error:
-        yield Finding("sessions", ERROR, error.message, error.hint)
+        yield _failed("sessions", error)
         return
     if not path.exists():
         yield Finding("sessions", OK, "no conversations are stored yet")
@@ -418,7 +421,7 @@ def _server_store(env: Environment, loaded: LoadedConfig) -> Finding:
     try:
         there = anyio.run(attempt)
     except OpenClawError as error:
-        return Finding("sessions", ERROR, error.message, error.hint)
+        return _failed("sessions", error)
     what = "holds the conversations" if there else "answers; no conversations are stored yet"
     return Finding("sessions", OK, f"the PostgreSQL server {what}")
 
@@ -427,30 +430,54 @@ Servers = Mapping[str, "McpServerConfig"]
 
 
 def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
-    servers: dict[str, McpServerConfig] = {}
-    for agent in effective_agents(loaded.config).values():
-        servers.update(agent.servers)
+    agents = effective_agents(loaded.config).values()
+    servers = {name: one for agent in agents for name, one in agent.servers.items()}
+    for check, told, hint, is_so in _CARELESS:
+        names = sorted(name for name, config in servers.items() if is_so(config))
+        if names:
+            yield Finding(check, WARNING, f"{told}: {', '.join(names)}", hint)
     yield from _pins(env, servers)
-    if not servers:
-        return
     yield from _sandboxes(env, servers)
-    yield from _environments(servers)
-    yield from _addresses(servers)
     yield from _logins(env, servers)
+
+
+def _is_open(config: "McpServerConfig") -> bool:
+    parts = urlsplit(config.url or "")
+    return parts.scheme == "http" and parts.hostname not in _LOOPBACK
+
+
+_LOOPBACK = ("loopback", "127.0.0.1", "::1", "localhost")
+_CARELESS: "tuple[tuple[str, str, str, Callable[[McpServerConfig], bool]], ...]" = (
+    (
+        "pins",
+        "changes to these servers' declarations would go unnoticed",
+        'set `pin` to "warn" or "strict"',
+        lambda config: config.pin == "off",
+    ),
+    (
+        "sandbox",
+        "these run with your rights, without a sandbox",
+        'set `sandbox` to "auto" or "strict", and list what they may `read` and `write`',
+        lambda config: config.kind == "stdio" and config.sandbox.mode == "off",
+    ),
+    (
+        "mcp",
+        "these get your whole environment, including keys",
+        "list the variables they need in `inheritEnv`",
+        lambda config: config.inherit_env is True,
+    ),
+    ("mcp", "these are reached without encryption", "use an https address", _is_open),
+)
 
 
 def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
     from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
     from openclaw.mcp_client.catalog.pins import shown_name
 
-    loose = sorted(name for name, config in servers.items() if config.pin == "off")
-    if loose:
-        told = f"changes to these servers' declarations would go unnoticed: {', '.join(loose)}"
-        yield Finding("pins", WARNING, told, 'set `pin` to "warn" or "strict"')
     try:
         known = PinStore(env.paths.pins).load()
     except OpenClawError as error:
-        yield Finding("pins", ERROR, error.message, error.hint)
+        yield _failed("pins", error)
         return
     found = {n: known[pin_key(c)] for n, c in servers.items() if pin_key(c) in known}
     changed = {name: pinned for name, pinned in found.items() if pinned.pending}
@@ -464,59 +491,36 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
     if found and not changed:
         matching = "1 server matches" if len(found) == 1 else f"{len(found)} servers match"
         yield Finding("pins", OK, f"{matching} what you accepted")
-    yield from _suspicious(env, found)
-    yield from _crossings(found)
+    yield from _declarations(env, found)
 
 
-def _suspicious(env: Environment, found: "Mapping[str, Pinned]") -> Iterator[Finding]:
-    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS
+def _declarations(env: Environment, found: "Mapping[str, Pinned]") -> Iterator[Finding]:
+    """What servers declare that was written for the model to obey, or about other servers' tools."""
+    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, crossings, mentions
     from openclaw.mcp_client.catalog.tools import suspicion
 
+    words: dict[str, dict[str, Any]] = {}
     for server, pinned in found.items():
-        for name, declared in {**pinned.accepted, **pinned.pending}.items():
-            seen = suspicion(server, None if name == INSTRUCTIONS else name, declared.text)
+        declared = {name: one.text for name, one in {**pinned.accepted, **pinned.pending}.items()}
+        for name, text in declared.items():
+            seen = suspicion(server, None if name == INSTRUCTIONS else name, text)
             if seen is not None:
-                yield Finding(
-                    "declarations",
-                    WARNING,
-                    f"MCP server '{server}': {seen.words()}",
-                    f"read it in full: {env.program} mcp tools {server} --json; to withhold it, "
-                    'use `tools.deny` or `onSuspicious: "block"`',
-                )
-
-
-def _crossings(found: "Mapping[str, Pinned]") -> Iterator[Finding]:
-    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, crossings, mentions
-
-    words = {
-        server: {
-            name: mentions(declared.text)
-            for name, declared in {**pinned.accepted, **pinned.pending}.items()
-            if name != INSTRUCTIONS
-        }
-        for server, pinned in found.items()
-    }
+                told = f"MCP server '{server}': {seen.words()}"
+                hint = f"read it in full: {env.program} mcp tools {server} --json; to withhold it, "
+                hint += 'use `tools.deny` or `onSuspicious: "block"`'
+                yield Finding("declarations", WARNING, told, hint)
+        declared.pop(INSTRUCTIONS, None)
+        words[server] = {name: mentions(text) for name, text in declared.items()}
     for one in crossings(words)[:20]:
-        yield Finding(
-            "pins",
-            WARNING,
-            one.words(),
-            "make sure that both are what you expect; use tools.deny to remove one",
-        )
+        hint = "make sure that both are what you expect; use tools.deny to remove one"
+        yield Finding("pins", WARNING, one.words(), hint)
 
 
 def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
     from openclaw.mcp_client.sandbox.confinement import find_means
 
-    local = {name: config for name, config in servers.items() if config.kind == "stdio"}
-    if not local:
-        return
-    open_ones = sorted(name for name, config in local.items() if config.sandbox.mode == "off")
-    if open_ones:
-        told = f"these run with your rights, without a sandbox: {', '.join(open_ones)}"
-        hint = 'set `sandbox` to "auto" or "strict", and list what they may `read` and `write`'
-        yield Finding("sandbox", WARNING, told, hint)
-    confined = {name: c.sandbox.mode for name, c in local.items() if name not in open_ones}
+    local = {name: one.sandbox.mode for name, one in servers.items() if one.kind == "stdio"}
+    confined = {name: mode for name, mode in local.items() if mode != "off"}
     if not confined:
         return
     means = find_means(env.environ.get("PATH", ""))
@@ -529,21 +533,6 @@ def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
         yield Finding("sandbox", ERROR if mode == "strict" else WARNING, told, "install bubblewrap")
 
 
-def _environments(servers: Servers) -> Iterator[Finding]:
-    told = sorted(name for name, config in servers.items() if config.inherit_env is True)
-    if told:
-        message = f"these get your whole environment, including keys: {', '.join(told)}"
-        yield Finding("mcp", WARNING, message, "list the variables they need in `inheritEnv`")
-
-
-def _addresses(servers: Servers) -> Iterator[Finding]:
-    for name, config in sorted(servers.items()):
-        parts = urlsplit(config.url or "")
-        if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
-            told = f"the connection to MCP server '{name}' is not encrypted"
-            yield Finding("mcp", WARNING, told, "use an https address")
-
-
 def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
     from openclaw.mcp_client.auth.token_store import is_logged_in
 
@@ -553,7 +542,7 @@ def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
         try:
             there = is_logged_in(config.auth.store, env.paths.tokens, config.url)
         except OpenClawError as error:
-            yield Finding("login", ERROR, f"MCP server '{name}': {error.message}", error.hint)
+            yield _failed("login", error, f"MCP server '{name}': ")
             continue
         if there:
             yield Finding("login", OK, f"you are logged in to MCP server '{name}'")

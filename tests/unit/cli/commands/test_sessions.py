@@ -11,7 +11,6 @@ from rich.cells import cell_len
 from tests.support.terminal import on_terminal
 
 from openclaw.cli.main import run
-from openclaw.cli.render.sessions import escape, one_line
 from openclaw.content.frame import frame
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
@@ -241,14 +240,6 @@ def test_a_limit_is_a_positive_number(limit: str, capsys: Captured) -> None:
     assert sessions("--limit", limit) == 2
 
 
-def test_what_could_steer_a_terminal_is_made_visible() -> None:
-    assert escape("a\x1b[2J\r\x07\x9b\u202e\u2028\ud800b\n\tc") == (
-        "a\\x1b[2J\\r\\x07\\x9b\\u202e\\u2028\\ud800b\n\tc"
-    )
-    assert escape("é 東京 👨‍👩‍👧") == "é 東京 👨‍👩‍👧"
-    assert one_line("a\nb\tc") == "a\\nb\\tc"
-
-
 def test_nothing_is_deleted_where_nobody_can_be_asked(stored: Path, capsys: Captured) -> None:
     assert sessions("delete", "trip") == 2
     assert "--yes" in capsys.readouterr().err
@@ -315,19 +306,3 @@ def test_words_around_frames_are_kept() -> None:
     page = frame("c", source="Web Fetch", sender="https://x.example")
     assert unframed(page)[0].sender == "Web Fetch https://x.example"
     assert [piece.text for piece in unframed("plain\n")] == ["plain\n"]
-
-
-def test_a_title_beside_a_long_key_is_read_on_a_line_of_its_own(
-    home: Path, capsys: Captured
-) -> None:
-    async def open_both(path: Path) -> None:
-        async with open_file_store(path, SystemClock()) as store:
-            session = await store.open_session("main", "mcp-1763250000000-0123456789abcdef")
-            await store.set_title(session, "What is the weather like in Bergen today?")
-            await store.open_session("main", "untitled")
-
-    anyio.run(open_both, home / ".openclaw" / "sessions.db")
-    assert sessions("--all") == 0
-    out = capsys.readouterr().out
-    assert "\n  What is the weather like in Bergen today?" in out
-    assert max(map(len, out.splitlines())) <= 80
