@@ -1,13 +1,10 @@
 """`openclaw sessions`, `status` and `doctor` with a store on a database server."""
 
 import json
-import os
-import sys
 from pathlib import Path
 
 import anyio
 import pytest
-from tests.support.terminal import on_terminal
 
 from openclaw.cli.main import run
 from openclaw.core.clock import SystemClock
@@ -186,11 +183,3 @@ def test_what_was_not_copied_is_named_and_the_copy_fails(
     assert sessions("copy", "file", str(other), "--json") == 1
     (refused,) = json.loads(capsys.readouterr().out)["refused"]
     assert refused["key"] == "trip"
-
-
-def test_a_terminal_shows_how_far_a_copy_is(tmp_path: Path, stored: Path, home: Path) -> None:
-    to = str(tmp_path / "to.db")
-    command = [sys.executable, "-m", "openclaw", "sessions", "copy", "file", to]
-    with on_terminal(command, dict(os.environ)) as terminal:
-        terminal.until("2 of 2 conversations, 6 entries copied")
-        terminal.until("Copied 2 conversations")
