@@ -16,7 +16,7 @@ from harness import Contender, compare, report
 
 from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents
-from openclaw.runtime.servers import open_servers
+from openclaw.runtime.host import open_servers
 from openclaw.secrets.redactor import Redactor
 
 SERVER = Path(__file__).with_name("echo_server.py")

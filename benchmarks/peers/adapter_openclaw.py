@@ -12,7 +12,7 @@ from typing import Any
 from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents
 from openclaw.core.tools import CallContext
-from openclaw.runtime.servers import open_servers
+from openclaw.runtime.host import open_servers
 from openclaw.secrets.redactor import Redactor
 
 logging.disable(logging.WARNING)

@@ -18,7 +18,7 @@ from openclaw.cli.logs import configure
 from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents
 from openclaw.mcp_client.lifecycle.manager import McpManager
-from openclaw.runtime.servers import open_servers
+from openclaw.runtime.host import open_servers
 from openclaw.secrets.redactor import Redactor
 
 SECRET = "tangerine-7431-harbour-ZX"  # not a real one

@@ -10,7 +10,7 @@ import pytest
 
 from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents
-from openclaw.runtime.servers import open_servers
+from openclaw.runtime.host import open_servers
 from openclaw.secrets.redactor import Redactor
 
 SECRET = "tangerine-7431-harbour-ZX"

@@ -7,7 +7,6 @@ import logging
 import os
 import stat
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, cast
 
@@ -21,6 +20,7 @@ from acp.schema import (
     AvailableCommandInput,
     ClientCapabilities,
     CloseSessionResponse,
+    ElicitationCapabilities,
     Implementation,
     InitializeResponse,
     ListSessionsResponse,
@@ -34,7 +34,6 @@ from acp.schema import (
     SessionCloseCapabilities,
     SessionConfigOptionSelect,
     SessionConfigSelectOption,
-    SessionInfo,
     SessionInfoUpdate,
     SessionListCapabilities,
     SessionMode,
@@ -50,14 +49,14 @@ from openclaw.acp_agent.session import (
     SESSION_PREFIX,
     ClientServer,
     Found,
-    Listed,
     Session,
     find,
     list_page,
     session_servers,
     take_turn,
+    timestamp,
 )
-from openclaw.acp_agent.updates import ContentBlock, FormKinds, Forms, forms_of, replay
+from openclaw.acp_agent.updates import ContentBlock, Forms, replay
 from openclaw.agent.port import Agent, AgentInfo, OpenAgent, Reply
 from openclaw.core.errors import (
     JSONRPC_INTERNAL,
@@ -150,7 +149,7 @@ class OpenClawAgent:
         self._agent_id = agent_id
         self._sessions: dict[str, Session] = {}
         self._connected: Client | None = None
-        self._forms: FormKinds | None = None
+        self._forms: ElicitationCapabilities | None = None
 
     def on_connect(self, conn: "Client") -> None:
         self._connected = conn
@@ -177,7 +176,7 @@ class OpenClawAgent:
         client_info: Implementation | None = None,
         **kwargs: Any,
     ) -> InitializeResponse:
-        self._forms = forms_of(client_capabilities)
+        self._forms = client_capabilities.elicitation if client_capabilities else None
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=Implementation(name=self._program, title="OpenClaw", version=__version__),
@@ -240,7 +239,7 @@ class OpenClawAgent:
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
     ) -> ListSessionsResponse:
         found, following = await list_page(await self._agent.store(), cwd, cursor)
-        return ListSessionsResponse(sessions=[_listed(one) for one in found], next_cursor=following)
+        return ListSessionsResponse(sessions=found, next_cursor=following)
 
     @as_protocol_errors
     async def close_session(self, session_id: str, **kwargs: Any) -> CloseSessionResponse:
@@ -367,7 +366,7 @@ class OpenClawAgent:
             update = SessionInfoUpdate(
                 session_update="session_info_update",
                 title=found[0].title,
-                updated_at=_timestamp(found[0].updated_ms),
+                updated_at=timestamp(found[0].updated_ms),
             )
             await self._client.session_update(session.id, update)
 
@@ -390,16 +389,6 @@ def _command(prompt: "PromptInfo") -> AvailableCommand:
 def _usage(reply: Reply) -> Usage:
     given, taken = reply.usage.input_tokens, reply.usage.output_tokens
     return Usage(total_tokens=given + taken, input_tokens=given, output_tokens=taken)
-
-
-def _listed(one: Listed) -> SessionInfo:
-    return SessionInfo(
-        session_id=one.key, cwd=one.cwd, title=one.title, updated_at=_timestamp(one.updated_ms)
-    )
-
-
-def _timestamp(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
 
 
 _PARSE_ERROR: Final = -32700

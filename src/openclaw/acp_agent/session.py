@@ -5,12 +5,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import anyio
 from acp import RequestError
+from acp import schema as acp
 from acp.schema import (
     AcpMcpServer,
     AllowedOutcome,
@@ -425,14 +427,6 @@ class Found:
     media: Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    key: str
-    cwd: str
-    title: str | None
-    updated_ms: int
-
-
 async def find(store: SessionStore, key: str) -> Found | None:
     """The conversation with this key; each agent has kept its own part of it."""
     parts = [part for part in await store.find_sessions(key) if part.key == key]
@@ -453,17 +447,26 @@ async def find(store: SessionStore, key: str) -> Found | None:
 
 async def list_page(
     store: SessionStore, cwd: str | None, cursor: str | None
-) -> tuple[list[Listed], str | None]:
+) -> tuple[list[acp.SessionInfo], str | None]:
     """Conversations that began in a directory, or in `cwd` alone, and where the list goes on."""
     page = await store.list_sessions(cursor=cursor, search=SESSION_PREFIX)
-    found: dict[str, Listed] = {}
+    found: dict[str, acp.SessionInfo] = {}
     for info in page.sessions:
         if not info.key.startswith(SESSION_PREFIX) or info.key in found:
             continue
         began_in = await _directory(store, info)
         if began_in is not None and cwd in (None, began_in):
-            found[info.key] = Listed(info.key, began_in, info.title, info.updated_ms)
+            found[info.key] = acp.SessionInfo(
+                session_id=info.key,
+                cwd=began_in,
+                title=info.title,
+                updated_at=timestamp(info.updated_ms),
+            )
     return list(found.values()), page.cursor
+
+
+def timestamp(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
 
 
 async def _directory(store: SessionStore, info: SessionInfo) -> str | None:

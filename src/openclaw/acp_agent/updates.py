@@ -5,7 +5,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import quote
@@ -31,8 +30,8 @@ from acp import (
 )
 from acp.schema import (
     AudioContentBlock,
-    ClientCapabilities,
     ContentToolCallContent,
+    ElicitationCapabilities,
     ElicitationFormSessionMode,
     ElicitationSchema,
     ElicitationUrlSessionMode,
@@ -156,22 +155,8 @@ _DECLINED: JsonObject = {"action": "decline"}
 _MESSAGE_CHARS = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class FormKinds:
-    form: bool
-    url: bool
-
-
-def forms_of(client: ClientCapabilities | None) -> FormKinds | None:
-    """What the client says that it can ask; None where it is nothing."""
-    offered = client.elicitation if client is not None else None
-    if offered is None or (offered.form is None and offered.url is None):
-        return None
-    return FormKinds(offered.form is not None, offered.url is not None)
-
-
 class Forms:
-    def __init__(self, client: "Client", kinds: FormKinds) -> None:
+    def __init__(self, client: "Client", kinds: ElicitationCapabilities) -> None:
         self._client = client
         self._kinds = kinds
 
@@ -196,7 +181,7 @@ class Forms:
         self, session: str, params: JsonObject
     ) -> ElicitationFormSessionMode | ElicitationUrlSessionMode | None:
         if params.get("mode") == "url":
-            if not self._kinds.url:
+            if self._kinds.url is None:
                 return None
             return ElicitationUrlSessionMode.model_validate(
                 {
@@ -205,7 +190,7 @@ class Forms:
                     "url": params.get("url"),
                 }
             )
-        if not self._kinds.form:
+        if self._kinds.form is None:
             return None
         schema = ElicitationSchema.model_validate(params.get("requestedSchema") or {})
         return ElicitationFormSessionMode(session_id=session, requested_schema=schema)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import anyio
 import orjson
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openclaw.config.schema import GatewayLimits
@@ -39,9 +40,14 @@ _SECURITY_HEADERS = [
 ]
 SECURITY_HEADERS = [*_SECURITY_HEADERS, (b"cross-origin-resource-policy", b"same-origin")]
 """What every answer carries, unless it is for another origin."""
-_ALLOWED_HEADERS = (
-    b"authorization, content-type, x-openclaw-session-key, last-event-id, mcp-protocol-version,"
-    b" mcp-session-id, mcp-method, mcp-name"
+_PREFLIGHT = Response(
+    status_code=204,
+    headers={
+        "access-control-allow-methods": "GET, POST, DELETE, OPTIONS",
+        "access-control-allow-headers": "authorization, content-type, x-openclaw-session-key,"
+        " last-event-id, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name",
+        "access-control-max-age": "600",
+    },
 )
 _EXPOSED_HEADERS = b"x-openclaw-turn, retry-after, mcp-session-id, www-authenticate"
 _CLOSE = [(b"connection", b"close")]
@@ -183,14 +189,14 @@ class Guard:
             headers = _one_of_each(scope["headers"])
             watched.origin = self._checked_origin(headers)
             if _is_preflight(scope, headers) and watched.origin is not None:
-                await _allow(watched)
+                await _PREFLIGHT(scope, receive, watched)
                 return
             self._check(scope, headers)
             with self._counted(scope):
                 await self.app(scope, self._bounded(scope, receive), watched)
         except Refused as refused:
             if not watched.started:
-                await _answer(watched, refused, scope["path"])
+                await refusal(refused, scope["path"])(scope, receive, watched)
         except ClientDisconnect:
             logger.debug("a client left in the middle of its request")
         finally:
@@ -346,17 +352,6 @@ def _is_preflight(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
     return scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
 
 
-async def _allow(send: Send) -> None:
-    headers = [
-        (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
-        (b"access-control-allow-headers", _ALLOWED_HEADERS),
-        (b"access-control-max-age", b"600"),
-        (b"content-length", b"0"),
-    ]
-    await send({"type": "http.response.start", "status": 204, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
-
-
 def _is_loopback(address: str) -> bool:
     try:
         found = ipaddress.ip_address(address)
@@ -401,18 +396,7 @@ class _Watched:
         ]
 
 
-async def _answer(send: Send, refused: Refused, path: str) -> None:
-    body = refusal_body(refused, path)
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        *refused.headers,
-    ]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def refusal_body(refused: Refused, path: str) -> bytes:
+def refusal(refused: Refused, path: str) -> Response:
     """What a client is told that is not served, in the shape that it reads."""
     kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
         refused.status, "invalid_request_error"
@@ -420,4 +404,7 @@ def refusal_body(refused: Refused, path: str) -> bytes:
     error: dict[str, Any] = {"message": refused.message, "type": kind, "code": None}
     if path.startswith("/v1/"):
         error["param"] = None
-    return orjson.dumps({"error": error})
+    headers = {name.decode(): value.decode() for name, value in refused.headers}
+    return Response(
+        orjson.dumps({"error": error}), refused.status, headers, media_type="application/json"
+    )

@@ -1,33 +1,40 @@
 """The process: locked, listening, ready, watched, and down again within a bound."""
 
+import errno
+import ipaddress
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from openclaw.agent.port import NOBODY, MessageContext, Reply
 from openclaw.agent.schedules import JobFile
 from openclaw.config.load import LoadedConfig
 from openclaw.config.paths import StatePaths
-from openclaw.config.schema import GatewayConfig
+from openclaw.config.schema import Config, GatewayConfig
 from openclaw.core.clock import Clock
-from openclaw.core.errors import OpenClawError, OperatorFacing
-from openclaw.core.events import Emit
+from openclaw.core.errors import (
+    InvalidConfig,
+    OpenClawError,
+    OperatorFacing,
+    Problem,
+    describe,
+)
+from openclaw.core.events import Emit, Notice
 from openclaw.gateway.lock import GatewayInfo, GatewayLock
-from openclaw.gateway.reload import Reloader
 from openclaw.gateway.scheduler import Scheduler
 from openclaw.gateway.service_files import Notifier
-from openclaw.gateway.sockets import bind_addresses, listen, shown_url
-from openclaw.gateway.state import Backend, Gateway
+from openclaw.gateway.state import Backend, Gateway, ReloadReport
 from openclaw.gateway.tokens import TokenFile, Tokens, owner_token
 from openclaw.secrets.refs import Secret
 from openclaw.version import __version__
@@ -216,3 +223,197 @@ async def _listening(
         server.should_exit = True
         with anyio.CancelScope(shield=True), anyio.move_on_after(_SERVER_CLOSE_SECONDS):
             await ended.wait()
+
+
+# ---- where it listens
+
+_BACKLOG = 2048
+_NAMES = {"loopback": ("127.0.0.1", "::1"), "lan": ("0.0.0.0", "::")}  # noqa: S104 - asked for by name
+
+
+def bind_addresses(bind: str, port: int, *, has_token: bool) -> list[tuple[str, int]]:
+    """The addresses that the configuration means; raises where that would let strangers in."""
+    hosts = _NAMES.get(bind, (bind,))
+    for host in hosts:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            raise OperatorFacing(
+                f"gateway.bind is {bind!r}; it has to be loopback, lan or an IP address"
+            ) from None
+        if not address.is_loopback and not has_token:
+            raise OperatorFacing(
+                f"gateway.bind is {bind!r}, but without a token for other machines the gateway "
+                "only listens on loopback",
+                hint="create one with 'openclaw gateway token add NAME', or set gateway.auth.token",
+            )
+    return [(host, port) for host in hosts]
+
+
+def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
+    """Sockets that listen; of two families, the second may be missing on this machine."""
+    sockets: list[socket.socket] = []
+    with ExitStack() as stack:
+        for host, port in addresses:
+            wanted = sockets[0].getsockname()[1] if sockets else port
+            try:
+                sockets.append(stack.enter_context(_listener(host, wanted)))
+            except OSError as error:
+                if sockets and ":" in host and error.errno != errno.EADDRINUSE:
+                    continue  # somebody else's listener there would get what is meant for us
+                raise OperatorFacing(
+                    f"cannot listen on {host} port {port}: {error.strerror or error}",
+                    hint="choose a free port with gateway.port or --port; --port 0 picks one",
+                ) from error
+        stack.pop_all()
+    return sockets
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named, asyncio sends small answers at once: without it, each waits 40 ms.
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if sys.platform != "win32":  # there it lets others listen at the same place
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind((host, port))
+        one.listen(_BACKLOG)
+        one.setblocking(False)
+    except BaseException:
+        one.close()
+        raise
+    return one
+
+
+def shown_url(sockets: Sequence[socket.socket]) -> str:
+    host, port = sockets[0].getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# ---- changes of `openclaw.json`, applied while the gateway runs
+#
+# The file is looked at once a second. Watching it through the kernel would save a `stat` a second
+# and cost a dependency, and would miss what editors, links and network file systems do: they replace
+# the file, or the directory above it.
+
+_LOOK_SECONDS = 1.0
+
+_ONCE = ("sessions.store", "logging", "audit")
+_ONCE_OF_GATEWAY = (
+    "port",
+    "bind",
+    "auth",
+    "limits",
+    "cluster",
+    "allowed_hosts",
+    "allowed_origins",
+    "dashboard",
+)
+
+Stamp = tuple[int, int, int] | None
+
+
+def stamp(path: Path) -> Stamp:
+    """What changes when the file does; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+class Reloader:
+    def __init__(
+        self, gateway: Gateway, load: Callable[[], LoadedConfig], loaded: LoadedConfig
+    ) -> None:
+        self._gateway = gateway
+        self._load = load
+        self._current = loaded
+        self._lock = anyio.Lock()
+        self._seen = stamp(loaded.path)
+
+    @property
+    def config(self) -> Config:
+        return self._current.config
+
+    async def reload(self) -> ReloadReport:
+        """Apply what the file says now; raises what is wrong with it, having changed nothing."""
+        async with self._lock:
+            self._seen = stamp(self._current.path)
+            try:
+                return await self._reload()
+            except OpenClawError as error:
+                self._gateway.metrics.reload("invalid")
+                self._tell_of(error)
+                raise
+
+    async def _reload(self) -> ReloadReport:
+        loaded = await anyio.to_thread.run_sync(self._load)
+        if self._current.exists and not loaded.exists:
+            # The defaults would take away every rule that somebody has written.
+            problem = Problem("", "no longer exists; put it back, or restart without it")
+            raise InvalidConfig([problem], source=str(loaded.path))
+        self._gateway.last_reload_error = None
+        if loaded.config == self._current.config:
+            self._gateway.metrics.reload("same")
+            return ReloadReport(changed=False)
+        waiting = waiting_changes(self._current.config, loaded.config)
+        await self._gateway.backend.apply(loaded)
+        before, self._current = self._current.config, loaded
+        self._gateway.metrics.reload("applied")
+        if waiting:
+            logger.warning("a restart is needed for the change of %s", ", ".join(waiting))
+        self._gateway.hub.emit(Notice("info", "the configuration was reloaded"))
+        changed = [
+            one.alias or name
+            for name, one in Config.model_fields.items()
+            if getattr(before, name) != getattr(loaded.config, name)
+        ]
+        logger.info("the configuration was reloaded; changed: %s", ", ".join(changed))
+        return ReloadReport(changed=True, waiting=waiting)
+
+    def _tell_of(self, error: OpenClawError) -> None:
+        told = self._gateway.redact(describe(error))
+        self._gateway.last_reload_error = told
+        self._gateway.hub.emit(Notice("error", f"the configuration was not reloaded: {told}"))
+        logger.error("the configuration was not reloaded, the old one stays: %s", told)
+
+    async def watch(self) -> None:
+        """Reload whenever the file has changed and then been left alone for a moment."""
+        while True:
+            await anyio.sleep(_LOOK_SECONDS)
+            settings = self._current.config.gateway.reload
+            now = stamp(self._current.path)
+            if now == self._seen or settings.mode == "off":
+                continue
+            await anyio.sleep(settings.debounce_ms / 1000)
+            if stamp(self._current.path) != now:
+                continue  # still being written
+            try:
+                await self.reload()
+            except OpenClawError:
+                continue  # told already
+            except Exception:
+                logger.exception("the configuration was not reloaded")
+
+
+def waiting_changes(before: Config, after: Config) -> tuple[str, ...]:
+    """The key paths that changed and that only a restart can apply."""
+    found = [name for name in _ONCE if _at(before, name) != _at(after, name)]
+    found += [
+        f"gateway.{name}"
+        for name in _ONCE_OF_GATEWAY
+        if getattr(before.gateway, name) != getattr(after.gateway, name)
+    ]
+    return tuple(found)
+
+
+def _at(config: Config, path: str) -> object:
+    value: object = config
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value

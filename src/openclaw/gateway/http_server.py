@@ -29,7 +29,7 @@ from openclaw.gateway.auth import (
     Names,
     Refused,
     origin_of,
-    refusal_body,
+    refusal,
     require,
 )
 from openclaw.gateway.openai import endpoints
@@ -51,7 +51,7 @@ def build_app(gateway: Gateway) -> Starlette:
                     require(request.scope, needs)
                 return await handler(gateway, request)
             except Refused as refused:
-                return _refused(request, refused)
+                return refusal(refused, request.url.path)
             except ClientDisconnect:
                 raise  # the guard knows: nobody is there to be answered
             except Exception as error:  # noqa: BLE001 - every failure is an answer
@@ -93,7 +93,7 @@ class _Mcp:
             require(scope, "orders")
             app = await self._gateway.mcp()
         except Refused as refused:
-            app = _refused(request, refused)
+            app = refusal(refused, request.url.path)
         except Exception as error:  # noqa: BLE001 - every failure is an answer
             app = _failed(request, error)
         await app(scope, receive, send)
@@ -108,12 +108,6 @@ async def protected_resource(gateway: Gateway, request: Request) -> Response:
         "scopes_supported": ["orders"],
     }
     return JSONResponse(facts)
-
-
-def _refused(request: Request, refused: Refused) -> Response:
-    headers = {name.decode(): value.decode() for name, value in refused.headers}
-    body = refusal_body(refused, request.url.path)
-    return Response(body, refused.status, headers, media_type="application/json")
 
 
 def _failed(request: Request, error: Exception) -> Response:

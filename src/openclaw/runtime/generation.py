@@ -16,8 +16,7 @@ from openclaw.config.schema import WebSearchConfig
 from openclaw.core.errors import NotFound
 from openclaw.core.events import Downloading, Emit, discard
 from openclaw.core.tools import ToolSource
-from openclaw.runtime.host import Host, time_zone
-from openclaw.runtime.servers import hooks_of, servers_of, tool_path_of
+from openclaw.runtime.host import Host, hooks_of, servers_of, time_zone, tool_path_of
 from openclaw.secrets.refs import Secret
 from openclaw.secrets.resolver import SecretResolver
 from openclaw.sessions.model import GUEST_KEYS

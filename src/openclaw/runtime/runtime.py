@@ -12,8 +12,14 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.events import Emit, discard
 from openclaw.runtime.access import LocalAgent
 from openclaw.runtime.generation import ConfigGeneration, CurrentSecrets, EmbeddedModels
-from openclaw.runtime.host import Host, hide_known, open_secrets
-from openclaw.runtime.servers import audited, running_servers, telemetry_of
+from openclaw.runtime.host import (
+    Host,
+    audited,
+    hide_known,
+    open_secrets,
+    running_servers,
+    telemetry_of,
+)
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:

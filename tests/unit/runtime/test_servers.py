@@ -10,8 +10,7 @@ from openclaw.config.schema import Config
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
-from openclaw.runtime.host import hide_known
-from openclaw.runtime.servers import audited
+from openclaw.runtime.host import audited, hide_known
 from openclaw.secrets.redactor import Redactor
 
 

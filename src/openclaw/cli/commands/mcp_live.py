@@ -343,7 +343,7 @@ async def _live(
     change: Mapping[str, Any] | None = None,
     settle: bool = True,
 ) -> AsyncGenerator[_Live]:
-    from openclaw.runtime.servers import open_servers
+    from openclaw.runtime.host import open_servers
 
     agent = chosen_agent(env.load_config().config, agent_id)
     for name in sorted(set(only) - set(agent.servers)):

@@ -211,7 +211,7 @@ async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
     """Start every server of every agent once, wait until it is clear how it is, and stop it."""
     from openclaw.config.merge import effective_agents
     from openclaw.gateway.api.views import server_row
-    from openclaw.runtime.servers import open_servers
+    from openclaw.runtime.host import open_servers
 
     once = {"lazy": False, "restart_on_crash": False}
     agents = {

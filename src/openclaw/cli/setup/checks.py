@@ -309,7 +309,7 @@ def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
 
 def _port(gateway: "GatewayConfig") -> Finding | None:
     """What is wrong with the place where a gateway would listen."""
-    from openclaw.gateway.sockets import bind_addresses, listen
+    from openclaw.gateway.daemon import bind_addresses, listen
 
     try:
         places = bind_addresses(gateway.bind, gateway.port, has_token=bool(gateway.auth.token))

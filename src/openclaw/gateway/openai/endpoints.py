@@ -184,25 +184,30 @@ async def show_response(gateway: Gateway, request: Request) -> Response:
         ]
         output += _function_calls(turn.id, calls)
     failure = {"code": "server_error", "message": "the turn did not finish"}
-    return JSONResponse(
-        {
-            "id": given,
-            "object": "response",
-            "created_at": turn.started_ms // 1000,
-            "status": status,
-            "model": f"{MODEL}/{session.agent}",
-            "error": failure if status == "failed" else None,
-            "incomplete_details": None,
-            "instructions": None,
-            "metadata": {},
-            "output": output,
-            "parallel_tool_calls": False,
-            "previous_response_id": None,
-            "tool_choice": "auto",
-            "tools": [],
-            "usage": None,
-        }
-    )
+    body = _body(given, turn.started_ms // 1000, status, {"model": f"{MODEL}/{session.agent}"})
+    error = failure if status == "failed" else None
+    return JSONResponse({**body, "error": error, "output": output})
+
+
+def _body(name: str, created: int, status: str, asked: Json) -> Json:
+    """A response without its output; `asked` is the request, as far as it is known."""
+    return {
+        "id": name,
+        "object": "response",
+        "created_at": created,
+        "status": status,
+        "model": asked.get("model"),
+        "error": None,
+        "incomplete_details": None,
+        "instructions": asked.get("instructions"),
+        "metadata": asked.get("metadata") or {},
+        "output": [],
+        "parallel_tool_calls": False,
+        "previous_response_id": asked.get("previous_response_id"),
+        "tool_choice": asked.get("tool_choice") or "auto",
+        "tools": asked.get("tools") or [],
+        "usage": None,
+    }
 
 
 async def _found(gateway: Gateway, given: str) -> tuple[SessionRef, Turn]:
@@ -317,23 +322,7 @@ class _Response(Order):
         }
 
     def _head(self, status: str) -> Json:
-        return {
-            "id": self._id,
-            "object": "response",
-            "created_at": self._created,
-            "status": status,
-            "model": self.body.get("model"),
-            "error": None,
-            "incomplete_details": None,
-            "instructions": self.body.get("instructions"),
-            "metadata": self.body.get("metadata") or {},
-            "output": [],
-            "parallel_tool_calls": False,
-            "previous_response_id": self.body.get("previous_response_id"),
-            "tool_choice": self.body.get("tool_choice") or "auto",
-            "tools": self.body.get("tools") or [],
-            "usage": None,
-        }
+        return _body(self._id, self._created, status, self.body)
 
 
 class _Item:

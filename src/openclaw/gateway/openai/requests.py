@@ -278,43 +278,15 @@ _MOST_STOPS = 4
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 # Read elsewhere, or without any effect on the answer.
-_SHARED = frozenset(
-    {
-        "model",
-        "stream",
-        "stream_options",
-        "user",
-        "metadata",
-        "temperature",
-        "top_p",
-        "parallel_tool_calls",
-        "tools",
-        "tool_choice",
-        "safety_identifier",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-    }
-)
-_CHAT = _SHARED | {
-    "messages",
-    "n",
-    "max_tokens",
-    "max_completion_tokens",
-    "stop",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "response_format",
-    "store",
-    "prediction",
-}
-_RESPONSES = _SHARED | {
-    "input",
-    "instructions",
-    "previous_response_id",
-    "max_output_tokens",
-    "text",
-}
+_SHARED = """
+    model stream stream_options user metadata temperature top_p parallel_tool_calls tools tool_choice
+    safety_identifier prompt_cache_key prompt_cache_retention
+"""
+_CHAT = f"""
+    {_SHARED} messages n max_tokens max_completion_tokens stop seed presence_penalty
+    frequency_penalty response_format store prediction
+"""
+_RESPONSES = f"{_SHARED} input instructions previous_response_id max_output_tokens text"
 
 # These may be sent with the one value that changes nothing.
 _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
@@ -356,7 +328,7 @@ def response_options(body: Json) -> ModelOptions:
     """The settings of a response; `InvalidRequest` names one that is not honoured."""
     _refuse_others(body, _RESPONSES)
     text = _object(body.get("text"), "text")
-    _refuse_others(text, frozenset({"format"}), "text.")
+    _refuse_others(text, "format", "text.")
     return ModelOptions(
         max_tokens=_whole(body, "max_output_tokens", least=1),
         temperature=_number(body, "temperature", 0, 2),
@@ -366,9 +338,10 @@ def response_options(body: Json) -> ModelOptions:
     )
 
 
-def _refuse_others(body: Mapping[str, Any], honoured: frozenset[str], prefix: str = "") -> None:
+def _refuse_others(body: Mapping[str, Any], honoured: str, prefix: str = "") -> None:
+    known = honoured.split()
     for name, value in body.items():
-        if value is None or name in honoured or value in _DEFAULTS.get(name, ()):
+        if value is None or name in known or value in _DEFAULTS.get(name, ()):
             continue
         raise InvalidRequest("this gateway does not support it", field=f"{prefix}{name}")
 

@@ -33,6 +33,8 @@ from openclaw.sessions.store import (
     StoreUnavailable,
 )
 
+Result = TypeVar("Result")
+
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
@@ -206,21 +208,24 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 def begin(connection: sqlite3.Connection, wait: float = WRITE_WAIT_SECONDS) -> None:
     """Start a transaction that may write, after those of other processes."""
+    _once_free(lambda: connection.execute("BEGIN IMMEDIATE"), wait)
+
+
+def _once_free(attempt: Callable[[], Result], wait: float) -> Result:
+    """What the attempt gives, made again while other processes are in the way."""
     deadline = time.monotonic() + wait
     while True:
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            return attempt()
         except sqlite3.OperationalError as error:
             if not is_busy(error) or time.monotonic() >= deadline:
                 raise
-            time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - spreads load, no secret
-        else:
-            return
+        time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - spreads load, no secret
 
 
 def is_busy(error: sqlite3.Error) -> bool:
     code: int = getattr(error, "sqlite_errorcode", 0)
-    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return code & 0xFF in _BUSY
 
 
 def _connect(path: Path, wait: float) -> sqlite3.Connection:
@@ -245,21 +250,12 @@ def _create_private(path: Path) -> None:
 def _enter_wal(connection: sqlite3.Connection, path: Path) -> None:
     if _pragma(connection, "journal_mode") == "wal":
         return
-    deadline = time.monotonic() + WRITE_WAIT_SECONDS
-    while True:
-        try:
-            mode = _pragma(connection, "journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() >= deadline:
-                raise
-            time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - spreads load, no secret
-            continue
-        if mode != "wal":
-            raise StoreUnavailable(
-                f"the file system of {path} cannot share a database between processes",
-                hint="keep the state directory on a local disk, not on a network share",
-            )
-        return
+    mode = _once_free(lambda: _pragma(connection, "journal_mode = WAL"), WRITE_WAIT_SECONDS)
+    if mode != "wal":
+        raise StoreUnavailable(
+            f"the file system of {path} cannot share a database between processes",
+            hint="keep the state directory on a local disk, not on a network share",
+        )
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -268,23 +264,21 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     begin(connection)
     try:
         for number in range(_checked_version(connection, path), len(MIGRATIONS)):
-            for statement in _statements(MIGRATIONS[number]):
+            for statement in filter(str.strip, MIGRATIONS[number].split(";")):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number + 1}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        _roll_back(connection)
         raise
 
 
 def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
     version: int = _pragma(connection, "user_version")
     owner = _pragma(connection, "application_id")
-    if owner != APPLICATION_ID and (version, owner) != (0, 0):
-        raise StoreCorrupt(f"{path} is a database of another program")
-    if owner == 0 and _has_tables(connection):
+    fresh = (version, owner) == (0, 0) and not _has_tables(connection)
+    if owner != APPLICATION_ID and not fresh:
         raise StoreCorrupt(f"{path} is a database of another program")
     if version > len(MIGRATIONS):
         raise StoreTooNew(
@@ -303,11 +297,6 @@ def _pragma(connection: sqlite3.Connection, text: str) -> Any:
     return connection.execute(f"PRAGMA {text}").fetchone()[0]
 
 
-def _statements(script: str) -> list[str]:
-    return [part for part in script.split(";") if part.strip()]
-
-
-Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
 
 _BATCH = 64
