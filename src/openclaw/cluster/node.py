@@ -35,13 +35,12 @@ from openclaw.sessions.model import SessionRef, storable
 from openclaw.sessions.postgres.gateways import (
     BEAT_SECONDS,
     EventLog,
-    GatewayRow,
     Gateways,
     Message,
     Wire,
 )
 from openclaw.sessions.postgres.pool import Database
-from openclaw.sessions.postgres.queue import Depth, TurnQueue
+from openclaw.sessions.postgres.queue import TurnQueue
 from openclaw.sessions.store import LaneLost, StoreError
 from openclaw.version import __version__
 
@@ -126,7 +125,7 @@ class ClusterNode:
         self._wire = Wire(
             database,
             self.id,
-            on_wake=self._wake,
+            on_wake=lambda: self.worker.kick(),
             on_message=self._heard,
             on_connected=self._watches.look_all,
         )
@@ -231,7 +230,8 @@ class ClusterNode:
             for gateway in stopped.watchers:
                 self._wire.tell(gateway, {"o": order, "d": True})
             if stopped.more:
-                self._wake_all()
+                self.worker.kick()
+                self._wire.wake()
         return stopped.known
 
     async def cancel_turn(self, turn: str) -> int:
@@ -310,13 +310,6 @@ class ClusterNode:
 
     # ---- messages of other gateways
 
-    def _wake(self) -> None:
-        self.worker.kick()
-
-    def _wake_all(self) -> None:
-        self.worker.kick()
-        self._wire.wake()
-
     def _heard(self, message: Message) -> None:
         order = message["o"]
         if "e" in message:
@@ -341,14 +334,58 @@ class ClusterNode:
         return self._clock.monotonic() - self._reached < 3 * BEAT_SECONDS
 
     async def gateways(self) -> list[Json]:
-        return [shown(row, self.id) for row in await self._gateways.rows()]
+        return [
+            {
+                "id": row.id,
+                "this": row.id == self.id,
+                "alive": row.alive,
+                "seenSecondsAgo": round(row.seen_seconds, 1),
+                "upSeconds": round(row.up_seconds, 1),
+                **row.facts,
+            }
+            for row in await self._gateways.rows()
+        ]
 
     def figures(self) -> list[Figure]:
-        return figures(self.queue.depth, self.worker, reachable=self.reachable)
+        depth, worker, counts = self.queue.depth, self.worker, self.worker.counts
+        gauges: list[tuple[str, str, float]] = [
+            ("openclaw_database_up", "1 while the database answers.", self.reachable),
+            ("openclaw_queue_waiting", "Turns that wait anywhere.", depth.waiting),
+            ("openclaw_queue_running", "Turns that run anywhere.", depth.running),
+            ("openclaw_queue_oldest_seconds", "How long the oldest waits.", depth.oldest_seconds),
+            ("openclaw_worker_running", "Turns that run here.", worker.running),
+            ("openclaw_worker_capacity", "Turns that may run here.", worker.capacity),
+        ]
+        counters: list[tuple[str, str, float]] = [
+            ("openclaw_turns_taken_total", "Turns taken to run here.", counts.taken),
+            ("openclaw_turns_taken_over_total", "Turns whose gateway stopped.", counts.taken_over),
+            ("openclaw_turns_parked_total", "Turns given up: too many attempts.", counts.parked),
+            ("openclaw_turns_lost_total", "Turns that another gateway took over.", counts.lost),
+            ("openclaw_turns_returned_total", "Turns handed to another gateway.", counts.returned),
+        ]
+        return [*(("gauge", *one) for one in gauges), *(("counter", *one) for one in counters)]
 
     def _facts(self) -> Json:
-        own = {"url": self.url, "stopping": self.draining}
-        return facts_of(self._servers, self.worker) | own
+        return {
+            "url": self.url,
+            "stopping": self.draining,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "version": __version__,
+            "workers": self.worker.capacity,
+            "running": self.worker.running,
+            "readyAgents": list(self._servers.ready_agents()),
+            "servers": [
+                {
+                    "name": one.snapshot.name,
+                    "state": one.snapshot.state.value,
+                    "agents": list(one.agents),
+                    "sessions": list(one.sessions),
+                    "tools": one.tools,
+                }
+                for one in self._servers.statuses()
+            ],
+        }
 
     async def _beat(self) -> None:
         beats = 0
@@ -423,55 +460,3 @@ def _handlers(listener: TurnListener) -> Callable[[NamedEvent], None]:
                 on_event(found)
 
     return handle
-
-
-def facts_of(servers: ServersHere, worker: Worker) -> Json:
-    return {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "version": __version__,
-        "workers": worker.capacity,
-        "running": worker.running,
-        "readyAgents": list(servers.ready_agents()),
-        "servers": [
-            {
-                "name": one.snapshot.name,
-                "state": one.snapshot.state.value,
-                "agents": list(one.agents),
-                "sessions": list(one.sessions),
-                "tools": one.tools,
-            }
-            for one in servers.statuses()
-        ],
-    }
-
-
-def shown(row: GatewayRow, this: str) -> Json:
-    return {
-        "id": row.id,
-        "this": row.id == this,
-        "alive": row.alive,
-        "seenSecondsAgo": round(row.seen_seconds, 1),
-        "upSeconds": round(row.up_seconds, 1),
-        **row.facts,
-    }
-
-
-def figures(depth: Depth, worker: Worker, *, reachable: bool) -> list[Figure]:
-    counts = worker.counts
-    gauges: list[tuple[str, str, float]] = [
-        ("openclaw_database_up", "1 while the database answers.", reachable),
-        ("openclaw_queue_waiting", "Turns that wait anywhere.", depth.waiting),
-        ("openclaw_queue_running", "Turns that run anywhere.", depth.running),
-        ("openclaw_queue_oldest_seconds", "How long the oldest waits.", depth.oldest_seconds),
-        ("openclaw_worker_running", "Turns that run here.", worker.running),
-        ("openclaw_worker_capacity", "Turns that may run here.", worker.capacity),
-    ]
-    counters: list[tuple[str, str, float]] = [
-        ("openclaw_turns_taken_total", "Turns taken to run here.", counts.taken),
-        ("openclaw_turns_taken_over_total", "Turns whose gateway stopped.", counts.taken_over),
-        ("openclaw_turns_parked_total", "Turns given up: too many attempts.", counts.parked),
-        ("openclaw_turns_lost_total", "Turns that another gateway took over.", counts.lost),
-        ("openclaw_turns_returned_total", "Turns handed to another gateway.", counts.returned),
-    ]
-    return [*(("gauge", *one) for one in gauges), *(("counter", *one) for one in counters)]

@@ -39,17 +39,12 @@ class Gateways:
         self._gateway = gateway
 
     async def beat(self, facts: Mapping[str, Any]) -> None:
-        text = orjson.dumps(facts).decode()
-
-        async def work(connection: "Connection") -> None:
-            await connection.execute(
-                "INSERT INTO gateways (id, facts) VALUES ($1, $2::jsonb) ON CONFLICT (id)"
-                " DO UPDATE SET facts = excluded.facts, seen_at = clock_timestamp()",
-                self._gateway,
-                text,
-            )
-
-        await self._database.write(work)
+        await self._database.execute(
+            "INSERT INTO gateways (id, facts) VALUES ($1, $2::jsonb) ON CONFLICT (id)"
+            " DO UPDATE SET facts = excluded.facts, seen_at = clock_timestamp()",
+            self._gateway,
+            orjson.dumps(facts).decode(),
+        )
 
     async def leave(self) -> None:
         async def work(connection: "Connection") -> None:
@@ -65,38 +60,30 @@ class Gateways:
         await self._database.read(work)
 
     async def rows(self) -> list[GatewayRow]:
+        found = await self._database.fetch(
+            "SELECT id, extract(epoch FROM clock_timestamp() - seen_at)::float8,"
+            " extract(epoch FROM clock_timestamp() - started_at)::float8,"
+            " facts::text FROM gateways ORDER BY started_at"
+        )
         return [
             GatewayRow(id, seen <= DEAD_SECONDS, seen, up, orjson.loads(facts))
-            for id, seen, up, facts in await self._database.read(
-                lambda db: db.fetch(
-                    "SELECT id, extract(epoch FROM clock_timestamp() - seen_at)::float8,"
-                    " extract(epoch FROM clock_timestamp() - started_at)::float8,"
-                    " facts::text FROM gateways ORDER BY started_at"
-                )
-            )
+            for id, seen, up, facts in found
         ]
 
     async def settle_home(self, session: str, servers: Sequence[str]) -> None:
         """Say which MCP servers of a session's own live in this gateway; none ends its stay."""
-
-        async def work(connection: "Connection") -> None:
-            if not servers:
-                await connection.execute(
-                    "DELETE FROM session_homes WHERE session = $1 AND gateway = $2",
-                    session,
-                    self._gateway,
-                )
-                return
-            await connection.execute(
-                "INSERT INTO session_homes (session, gateway, servers) VALUES ($1, $2, $3)"
-                " ON CONFLICT (session) DO UPDATE"
-                " SET gateway = excluded.gateway, servers = excluded.servers",
-                session,
-                self._gateway,
-                list(servers),
-            )
-
-        await self._database.write(work)
+        if not servers:
+            query = "DELETE FROM session_homes WHERE session = $1 AND gateway = $2"
+            await self._database.execute(query, session, self._gateway)
+            return
+        await self._database.execute(
+            "INSERT INTO session_homes (session, gateway, servers) VALUES ($1, $2, $3)"
+            " ON CONFLICT (session) DO UPDATE"
+            " SET gateway = excluded.gateway, servers = excluded.servers",
+            session,
+            self._gateway,
+            list(servers),
+        )
 
     async def abandon_home(self, session: str, gateway: str) -> list[str]:
         """Take note that a session's home is gone; returns the servers that went with it."""
@@ -152,16 +139,14 @@ class EventLog:
         await self._database.transact(work)
 
     async def after(self, order: int, number: int) -> list[Stretch]:
-        rows = await self._database.read(
-            lambda db: db.fetch(
-                "SELECT order_id, first, last, body FROM order_events"
-                " WHERE order_id = $1 AND last > $2 ORDER BY last LIMIT $3",
-                order,
-                number,
-                _ROWS_AT_ONCE,
-            )
+        rows = await self._database.fetch(
+            "SELECT order_id, first, last, body FROM order_events"
+            " WHERE order_id = $1 AND last > $2 ORDER BY last LIMIT $3",
+            order,
+            number,
+            _ROWS_AT_ONCE,
         )
-        return [Stretch(row["order_id"], row["first"], row["last"], row["body"]) for row in rows]
+        return [Stretch(*row) for row in rows]
 
 
 # A message may get lost, with the connection or with its sender: whoever waits for one looks into the
@@ -228,22 +213,21 @@ class Wire:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Stay connected; ready once it is for the first time, or once that has failed."""
         pause, longest = _PAUSE_SECONDS
-        connection = await self._tried()
-        task_status.started()
+        told = False
         while True:
+            try:
+                connection = await self._connect()
+            except OpenClawError as error:
+                logger.warning("cannot listen for other gateways: %s", error.message)
+                connection = None
+            if not told:
+                task_status.started()
+                told = True
             if connection is not None:
                 pause = _PAUSE_SECONDS[0]
                 await self._use(connection)
             await anyio.sleep(pause)
-            connection = await self._tried()
             pause = min(2 * pause, longest)
-
-    async def _tried(self) -> "asyncpg.Connection[Any] | None":
-        try:
-            return await self._connect()
-        except OpenClawError as error:
-            logger.warning("cannot listen for other gateways: %s", error.message)
-            return None
 
     async def _connect(self) -> "asyncpg.Connection[Any]":
         connection = await self._database.connect()

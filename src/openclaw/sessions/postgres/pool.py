@@ -342,6 +342,13 @@ class Database:
 
         return await self.write(inside)
 
+    async def fetch(self, query: str, *values: Any) -> "list[asyncpg.Record]":
+        return await self.read(lambda db: db.fetch(query, *values))
+
+    async def execute(self, query: str, *values: Any) -> None:
+        """One statement that may be done twice."""
+        await self.write(lambda db: db.execute(query, *values))
+
     async def _insist(self, work: Work[Result], limit: float) -> Result:
         pause, longest = _PAUSE_SECONDS
         began = anyio.current_time()

@@ -119,7 +119,17 @@ class TurnQueue:
             )
 
         values = (session.id, turn, session.agent, self._gateway, body, most, pin)
-        row = await self._checked("SELECT * FROM give_order($1, $2, $3, $4, $5, $6, $7)", values)
+        query = "SELECT * FROM give_order($1, $2, $3, $4, $5, $6, $7)"
+
+        async def work(connection: "Connection") -> Any:
+            import asyncpg
+
+            try:
+                return await connection.fetchrow(query, *values)
+            except asyncpg.NoDataFoundError:
+                raise NotFound("the session was deleted") from None
+
+        row = await self._database.write(work)
         if row["id"] is None:
             raise Busy(
                 f"{row['ahead']} turns are waiting in this session; "
@@ -226,20 +236,16 @@ class TurnQueue:
         )
 
     async def standing(self, order: int) -> Standing:
-        row = await self._database.read(
-            lambda db: db.fetchrow(
-                "SELECT id, state, outcome, reply, runner, events FROM orders WHERE id = $1", order
-            )
-        )
-        if row is None:
+        query = "SELECT id, state, outcome, reply, runner, events FROM orders WHERE id = $1"
+        found = await self._database.fetch(query, order)
+        if not found:
             raise NotFound("the session of this turn was deleted")
-        return Standing(**dict(row))
+        return Standing(*found[0])
 
     async def find(self, turn: str) -> list[int]:
         """The unfinished orders with this turn id, then those that ended, the newest first."""
         query = "SELECT id FROM orders WHERE turn = $1 ORDER BY state = 'done', id DESC"
-        rows = await self._database.read(lambda db: db.fetch(query, turn))
-        return [row["id"] for row in rows]
+        return [row["id"] for row in await self._database.fetch(query, turn)]
 
     async def unfinished_of(self, key: str, agent: str | None) -> list[int]:
         query = (
@@ -247,22 +253,17 @@ class TurnQueue:
             " WHERE o.state <> 'done' AND s.key = $1 AND ($2::text IS NULL OR s.agent = $2)"
             " ORDER BY o.id DESC"
         )
-        return [
-            row["id"] for row in await self._database.read(lambda db: db.fetch(query, key, agent))
-        ]
+        return [row["id"] for row in await self._database.fetch(query, key, agent)]
 
     async def measure(self) -> Depth:
-        row = await self._database.read(
-            lambda db: db.fetchrow(
-                "SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting,"
-                " count(*) FILTER (WHERE state = 'running') AS running,"
-                " coalesce(extract(epoch FROM clock_timestamp() - min(given_at)"
-                "   FILTER (WHERE state = 'waiting')), 0)::float8 AS oldest"
-                " FROM orders WHERE state <> 'done'"
-            )
+        [row] = await self._database.fetch(
+            "SELECT count(*) FILTER (WHERE state = 'waiting'),"
+            " coalesce(extract(epoch FROM clock_timestamp() - min(given_at)"
+            "   FILTER (WHERE state = 'waiting')), 0)::float8,"
+            " count(*) FILTER (WHERE state = 'running')"
+            " FROM orders WHERE state <> 'done'"
         )
-        assert row is not None
-        self.depth = Depth(row["waiting"], row["oldest"], row["running"])
+        self.depth = Depth(*row)
         return self.depth
 
     async def prune(self, kept: float = KEPT_SECONDS) -> int:
@@ -284,14 +285,3 @@ class TurnQueue:
             )
 
         return await self._database.transact(work)
-
-    async def _checked(self, query: str, values: Sequence[Any]) -> Any:
-        import asyncpg
-
-        async def work(connection: "Connection") -> Any:
-            try:
-                return await connection.fetchrow(query, *values)
-            except asyncpg.NoDataFoundError:
-                raise NotFound("the session was deleted") from None
-
-        return await self._database.write(work)
