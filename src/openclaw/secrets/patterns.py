@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Final
 
@@ -215,8 +215,14 @@ class Patterns:
             spans.extend(_values_of_keys(self._keyed, text))
         return spans
 
-    def broken_spans(self, text: str) -> list[Span]:
-        """Where a longer form stands that line breaks, colours or invisible characters break."""
+    def every_span(self, text: str, *, shapes: bool) -> list[Span]:
+        """Also where a longer form stands that line breaks, colours or invisible characters break."""
+        spans = self.spans(text, shapes=shapes)
+        if "\\" in text or not text.isprintable():
+            spans += self._broken_spans(text)
+        return spans
+
+    def _broken_spans(self, text: str) -> list[Span]:
         automaton = self._joined_automaton
         if automaton is None:
             return []
@@ -324,11 +330,14 @@ def merged(spans: Iterable[Span]) -> list[Span]:
     return result
 
 
-def replace_spans(text: str, spans: Iterable[Span]) -> str:
+def replace_spans(
+    text: str, spans: Iterable[Span], mark: Callable[[int], str] = lambda length: REDACTED
+) -> str:
+    """The text with a mark in the place of each span, which may say how long it was."""
     pieces: list[str] = []
     position = 0
     for start, end in merged(spans):
-        pieces += text[position:start], REDACTED
+        pieces += text[position:start], mark(end - start)
         position = end
     pieces.append(text[position:])
     return "".join(pieces)

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus, urlsplit
 
 from openclaw.secrets.credentials import looks_like_credential
-from openclaw.secrets.patterns import BytePatterns, Patterns, merged, replace_spans
+from openclaw.secrets.patterns import BytePatterns, Patterns, replace_spans
 from openclaw.secrets.streaming import StreamRedactor
 
 # Short values need a rule, because a value of a few characters turns up by chance:
@@ -246,7 +246,7 @@ class Redactor:
         self._patterns: Patterns | None = None
         self._bytes: BytePatterns | None = None
 
-    def register(self, value: str, *, label: str | None = None) -> None:
+    def register(self, value: str) -> None:
         """Keep this value, in all its forms, out of sight from now on."""
         with self._lock:
             if value in self._values:
@@ -261,10 +261,7 @@ class Redactor:
 
     def redact(self, text: str, *, shapes: bool = True) -> str:
         """The text with every registered value and, with `shapes`, every credential replaced."""
-        patterns = self.patterns()
-        spans = patterns.spans(text, shapes=shapes)
-        if "\\" in text or not text.isprintable():
-            spans += patterns.broken_spans(text)
+        spans = self.patterns().every_span(text, shapes=shapes)
         return replace_spans(text, spans) if spans else text
 
     def redact_known(self, text: str) -> str:
@@ -272,15 +269,8 @@ class Redactor:
 
         Whatever merely looks like a credential stays, since it may be a command in disguise.
         """
-        patterns = self.patterns()
-        spans = patterns.spans(text, shapes=False)
-        if "\\" in text or not text.isprintable():
-            spans += patterns.broken_spans(text)
-        out, at = "", 0
-        for start, end in merged(spans):
-            out += f"{text[at:start]}[a known secret of {end - start} characters]"
-            at = end
-        return out + text[at:]
+        spans = self.patterns().every_span(text, shapes=False)
+        return replace_spans(text, spans, "[a known secret of {} characters]".format)
 
     def holds(self, data: bytes | str) -> bool:
         """Whether a registered value stands in there.
@@ -290,18 +280,13 @@ class Redactor:
         """
         if isinstance(data, str):
             return self.redact(data, shapes=False) != data
-        return self._in_bytes().occur_in(data)
-
-    def _in_bytes(self) -> BytePatterns:
-        compiled = self._bytes
-        if compiled is not None:
-            return compiled
         with self._lock:
             if self._bytes is None:
                 self._bytes = BytePatterns(
                     {form for value in self._values for form in in_bytes(value)}
                 )
-            return self._bytes
+            known = self._bytes
+        return known.occur_in(data)
 
     def patterns(self) -> Patterns:
         """What to look for, compiled after the last registration."""

@@ -111,5 +111,5 @@ class SecretResolver:
             return SecretUnavailable(ref.text, error.message, hint=error.hint)
         except Exception as error:  # noqa: BLE001 - a library's message may carry the value
             return SecretUnavailable(ref.text, f"the backend failed with {type(error).__name__}")
-        self._redactor.register(value, label=ref.text)
+        self._redactor.register(value)
         return Secret(value)

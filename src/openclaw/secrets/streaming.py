@@ -289,9 +289,7 @@ class DeltaRedactor:
     def _spans(self, patterns: Patterns) -> list[Span]:
         """Where something stands that must not be seen, counted from the beginning of `_held`."""
         text = self._context + self._held
-        found = patterns.spans(text, shapes=True)
-        if "\\" in text or not text.isprintable():
-            found += patterns.broken_spans(text)
+        found = patterns.every_span(text, shapes=True)
         offset = len(self._context)
         return [(start - offset, end - offset) for start, end in merged(found)]
 

@@ -5,7 +5,7 @@ import anyio
 import pytest
 
 from openclaw.core.errors import MissingExtra, SecretUnavailable
-from openclaw.secrets.backends.support import BlockingCalls
+from openclaw.secrets.backends.local import BlockingCalls
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import InvalidReference, SecretRef
 from openclaw.secrets.resolver import Backend, BackendFailure, SecretResolver, SecretsUnavailable

@@ -15,20 +15,101 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import anyio
+import anyio.from_thread
+import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import ByteReceiveStream, Process
 
 from openclaw.core.errors import MissingExtra
-from openclaw.secrets.backends.support import BlockingCalls, Lookup, field_of
 from openclaw.secrets.refs import KEYRING_SERVICE, STORE_FILE, SecretRef, read_store
 from openclaw.secrets.resolver import BackendFailure
+
+T = TypeVar("T")
+
+_MOST_LEFT_BEHIND: Final = 16
+
+
+class BlockingCalls:
+    """Runs a library's blocking calls in daemon threads.
+
+    A call that is cancelled is left to itself: it holds up neither its caller nor the end of the
+    program. When too many hang, new ones are refused instead of piling up.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._slots = threading.Semaphore(_MOST_LEFT_BEHIND)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        if not self._slots.acquire(blocking=False):
+            raise BackendFailure(f"{_MOST_LEFT_BEHIND} earlier calls to {self._what} still hang")
+        outcome: dict[str, Any] = {}
+        done = anyio.Event()
+        token = anyio.lowlevel.current_token()
+
+        def body() -> None:
+            try:
+                outcome["value"] = call()
+            except BaseException as error:  # noqa: BLE001 - it is raised again where it belongs
+                outcome["error"] = error
+            finally:
+                self._slots.release()
+            try:
+                anyio.from_thread.run_sync(done.set, token=token)
+            except RuntimeError:
+                return  # the caller's event loop is gone
+
+        threading.Thread(target=body, name=f"{self._what} call", daemon=True).start()
+        await done.wait()
+        if "error" in outcome:
+            raise outcome["error"]
+        return outcome["value"]
+
+
+def field_of(document: Any, path: str, *, what: str) -> str:
+    """The field at `path` as text.
+
+    A key that itself contains dots is tried before the path is taken apart; a number in the path
+    is an index into a list. Strings come as they are, anything else as compact JSON.
+    """
+    value = _walk(document, path)
+    if value is None:
+        raise BackendFailure(f"{what} has no field '{path}'")
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _walk(document: Any, path: str) -> Any:
+    if isinstance(document, dict):
+        table = cast("dict[str, Any]", document)
+        if path in table:
+            return table[path]
+        heads = [path[:i] for i, character in enumerate(path) if character == "."]
+        for head in reversed(heads):
+            if head in table:
+                return _walk(table[head], path[len(head) + 1 :])
+        return None
+    if isinstance(document, list):
+        index, _, rest = path.partition(".")
+        items = cast("list[Any]", document)
+        if not index.isdecimal() or int(index) >= len(items):
+            return None
+        return _walk(items[int(index)], rest) if rest else items[int(index)]
+    return None
+
+
+Lookup = Callable[[str], Awaitable[str]]
+"""Takes a configured value and gives it with its own references replaced."""
+
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -16,16 +16,81 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import anyio
 import anyio.to_thread
 
 from openclaw.core.errors import MissingExtra
-from openclaw.secrets.backends.local import find_program, run_program
-from openclaw.secrets.backends.support import Answer, BlockingCalls, Lookup, ask, failure, field_of
+from openclaw.secrets.backends.local import (
+    BlockingCalls,
+    Lookup,
+    field_of,
+    find_program,
+    run_program,
+)
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status and the JSON object that came with it; empty where it was not one."""
+
+    status: int
+    body: Mapping[str, Any]
+
+    def part(self, *keys: str) -> Mapping[str, Any]:
+        found: Any = self.body
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - anyone's JSON
+        return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
+
+
+async def ask(
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    body: Any = None,
+    params: Mapping[str, str] | None = None,
+    verify: ssl.SSLContext | bool = True,
+) -> Answer:
+    """Send one request and read the answer. The resolver's time limit is the only one."""
+    import httpx2
+
+    try:
+        async with httpx2.AsyncClient(verify=verify, timeout=None, trust_env=False) as client:
+            response = await client.request(method, url, headers=headers, json=body, params=params)
+            content = response.content
+    except httpx2.InvalidURL:
+        raise BackendFailure("the configured address is not a URL") from None
+    except httpx2.HTTPError as error:
+        raise BackendFailure(f"{_host(url)} cannot be reached: {type(error).__name__}") from None
+    return Answer(response.status_code, _object(content))
+
+
+def failure(answer: Answer, url: str, reasons: Mapping[int, str]) -> BackendFailure:
+    reason = reasons.get(answer.status)
+    if reason is None and answer.status >= 500:
+        reason = "the server has a problem"
+    return BackendFailure(f"{reason or 'unexpected answer'} (HTTP {answer.status} of {_host(url)})")
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _object(content: bytes) -> Mapping[str, Any]:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("Mapping[str, Any]", document) if isinstance(document, dict) else {}
+
+
+# ---- AWS
 
 _VERSION_ID: Final = re.compile(r"[0-9A-Fa-f-]{32,64}")
 _AWS_REASONS: Final = {
@@ -191,29 +256,6 @@ def _default_token() -> str:
 # With google-auth installed its REST API is asked, with the application default credentials;
 # otherwise the `gcloud` command. NAME may be `projects/P/secrets/N` in full.
 
-_POLYNOMIAL: Final = 0x82F63B78
-
-
-def _table() -> tuple[int, ...]:
-    rows: list[int] = []
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = (value >> 1) ^ (_POLYNOMIAL if value & 1 else 0)
-        rows.append(value)
-    return tuple(rows)
-
-
-_TABLE: Final = _table()
-
-
-def crc32c(data: bytes) -> int:
-    value = 0xFFFFFFFF
-    for byte in data:
-        value = _TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)
-    return value ^ 0xFFFFFFFF
-
-
 _ENDPOINT: Final = "https://secretmanager.googleapis.com"
 _TOKEN_URI: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 _GCP_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
@@ -282,14 +324,10 @@ class GcpBackend:
         answer = await ask("GET", url, headers=headers)
         if answer.status != 200:
             raise failure(answer, url, _GCP_REASONS)
-        payload = answer.part("payload")
         try:
-            data = base64.b64decode(str(payload.get("data") or ""), validate=True)
+            data = base64.b64decode(str(answer.part("payload").get("data") or ""), validate=True)
         except binascii.Error:
             raise BackendFailure("the payload is not base64") from None
-        checksum = payload.get("dataCrc32c")
-        if checksum is not None and str(checksum) != str(crc32c(data)):
-            raise BackendFailure("the payload was damaged in transit: its checksum differs")
         return _gcp_text(data)
 
     def _access(self) -> _Access:
@@ -392,13 +430,6 @@ _VAULT_REASONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    mount: str
-    path: str
-    version: int
-
-
 class VaultBackend:
     """Reads one secret with a token, or with one that it got by AppRole and keeps."""
 
@@ -422,12 +453,12 @@ class VaultBackend:
         return _field(self._fields(answer), ref)
 
     async def _read(self, ref: SecretRef, token: str) -> Answer:
-        place = await self._place(ref.name.strip("/"), token)
-        if place.version == 1:
-            return await self._get(f"{place.mount}/{place.path}", token)
+        mount, path, kind = await self._place(ref.name.strip("/"), token)
+        if kind == 1:
+            return await self._get(f"{mount}/{path}", token)
         version = ref.option("version")
         params = {"version": version} if version else None
-        answer = await self._get(f"{place.mount}/data/{place.path}", token, params)
+        answer = await self._get(f"{mount}/data/{path}", token, params)
         # Version 2 wraps the fields once more. A deleted version has none, and says so.
         inner = answer.part("data", "data")
         if answer.status == 200 and not inner and not answer.part("data", "metadata"):
@@ -441,12 +472,13 @@ class VaultBackend:
             raise failure(answer, self._base, _VAULT_REASONS)
         return answer.part("data")
 
-    async def _place(self, path: str, token: str) -> _Place:
+    async def _place(self, path: str, token: str) -> tuple[str, str, int]:
+        """The mount, the path inside of it, and the version of its engine."""
         mount = str(self._options.get("mount") or "secret").strip("/")
         inside = path.removeprefix(mount + "/")
         version = self._options.get("kv_version")
         if version is not None:
-            return _Place(mount, inside, int(version))
+            return mount, inside, int(version)
         # As `vault kv get` does it: the server tells which mount a path lies in.
         for candidate in dict.fromkeys((path, f"{mount}/{inside}")):
             answer = await self._get(f"sys/internal/ui/mounts/{candidate}", token)
@@ -454,10 +486,10 @@ class VaultBackend:
             found = str(data.get("path") or "").strip("/")
             if answer.status == 200 and found and candidate.startswith(found + "/"):
                 kind = str(answer.part("data", "options").get("version") or "1")
-                return _Place(found, candidate.removeprefix(found + "/"), int(kind))
+                return found, candidate.removeprefix(found + "/"), int(kind)
             if answer.status >= 500:
                 raise failure(answer, self._base, _VAULT_REASONS)
-        return _Place(mount, inside, await self._guessed(f"{mount}/data/{inside}", token))
+        return mount, inside, await self._guessed(f"{mount}/data/{inside}", token)
 
     async def _guessed(self, path: str, token: str) -> int:
         # Neither told nor allowed to ask: a version 2 answer, even one of 404, has its marks.
@@ -484,11 +516,8 @@ class VaultBackend:
         if (self._environ.get("VAULT_SKIP_VERIFY") or "").lower() in ("1", "t", "true"):
             return False
         file = self._options.get("ca_file") or self._environ.get("VAULT_CACERT")
-        directory = self._environ.get("VAULT_CAPATH")
         try:
-            return ssl.create_default_context(
-                cafile=str(file) if file else None, capath=directory if not file else None
-            )
+            return ssl.create_default_context(cafile=str(file) if file else None)
         except OSError:
             raise BackendFailure(f"cannot read the certificate authority {file}") from None
 
@@ -518,7 +547,7 @@ class VaultBackend:
             "POST",
             f"{self._base}/auth/{quote(mount)}/login",
             headers=self._headers({}),
-            json={
+            body={
                 "role_id": await self._credential(str(role["role_id"])),
                 "secret_id": await self._credential(str(role["secret_id"])),
             },
