@@ -9,7 +9,8 @@ import signal
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, TypeVarTuple
@@ -151,20 +152,13 @@ def _usage_as_json(message: str, arguments: list[str]) -> None:
 def guarded(program: str, action: Any, args: Namespace) -> int:
     """Run a command; whatever it raises becomes words on stderr and an exit code."""
     from openclaw.cli.environment import Environment
-    from openclaw.cli.logs import configure
+    from openclaw.cli.logs import configure_for
 
     env = Environment(
         program=program, config_option=args.config, goes_on=getattr(args, "goes_on", False)
     )
     write_whatever_it_is(env.stdout)
-    configure(
-        level="debug" if args.verbose else "warning",
-        json=args.log_json,
-        redactor=env.redactor,
-        stream=env.stderr,
-        environ=env.environ,
-        plain=not args.verbose,
-    )
+    configure_for(env, args)
     try:
         code = action(args, env)
         env.stdout.flush()
@@ -258,32 +252,24 @@ def run_interruptible(env: "Environment", function: Callable[[*Ts], Awaitable[T]
     """
     import anyio
 
-    # Windows' event loop has no signal handlers, and nor has any outside of the main thread.
-    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
-        return anyio.run(_awaited, function, args)
     return anyio.run(_watched, env, function, args)
-
-
-async def _awaited(function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]) -> T:
-    return await function(*args)
 
 
 async def _watched(
     env: "Environment", function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]
 ) -> T:
-    import anyio
+    def tell() -> None:
+        env.stderr.write(STOPPING)
+        env.stderr.flush()
 
     result: list[T] = []
     failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        work = anyio.CancelScope()
-        tasks.start_soon(_watch, env, work, name="interrupts")
+    async with stopped_by_interrupt(tell, lambda: leave(env)) as work:
         with work:
             try:
                 result.append(await function(*args))
             except Exception as error:  # noqa: BLE001 - raised in here, it would come out in a group
                 failure = error
-        tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
     if not result:
@@ -291,16 +277,33 @@ async def _watched(
     return result[0]
 
 
-async def _watch(env: "Environment", work: "CancelScope") -> None:
+@asynccontextmanager
+async def stopped_by_interrupt(
+    stopping: Callable[[], object], leave: Callable[[], None]
+) -> "AsyncGenerator[CancelScope]":
+    """A scope that Ctrl-C cancels, instead of the program; a second one does not wait for it."""
     import anyio
 
-    with anyio.open_signal_receiver(signal.SIGINT) as signals:
-        async for _ in signals:
-            if work.cancel_called:
-                leave(env)
-            env.stderr.write(STOPPING)
-            env.stderr.flush()
-            work.cancel()
+    scope = anyio.CancelScope()
+    # Windows' event loop has no signal handlers, and nor has any outside of the main thread.
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        yield scope
+        return
+    async with anyio.create_task_group() as tasks:
+        with anyio.open_signal_receiver(signal.SIGINT) as signals:
+
+            async def watch() -> None:
+                async for _ in signals:
+                    if scope.cancel_called:
+                        leave()
+                    stopping()
+                    scope.cancel()
+
+            tasks.start_soon(watch, name="interrupts")
+            try:
+                yield scope
+            finally:
+                tasks.cancel_scope.cancel()
 
 
 def leave(env: "Environment") -> None:

@@ -12,8 +12,9 @@ import re
 import sys
 import threading
 import traceback
+from argparse import Namespace
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
@@ -199,44 +200,8 @@ class LogStream(logging.StreamHandler[TextIO]):
             return
 
 
-class Logging:
-    """The logs as they were set up; `close` undoes it."""
-
-    def __init__(self) -> None:
-        self._handlers: list[logging.Handler] = []
-        self._levels: dict[str, int] = {}
-        self._hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
-
-    def add(self, handler: logging.Handler) -> None:
-        self._handlers.append(handler)
-        logging.getLogger().addHandler(handler)
-
-    def set_level(self, name: str, level: int) -> None:
-        logger = logging.getLogger(name)
-        self._levels.setdefault(name, logger.level)
-        logger.setLevel(level)
-
-    def catch_everything(self) -> None:
-        """Have what nobody caught, in any thread, go through the log."""
-        sys.excepthook = _uncaught
-        threading.excepthook = _uncaught_in_thread
-        sys.unraisablehook = _unraisable
-        logging.captureWarnings(True)
-
-    def close(self) -> None:
-        """Remove the handlers and put the levels and hooks back."""
-        for handler in self._handlers:
-            logging.getLogger().removeHandler(handler)
-            with suppress(OSError, ValueError):  # its last words may not fit on the disk
-                handler.close()
-        for name, level in self._levels.items():
-            logging.getLogger(name).setLevel(level)
-        sys.excepthook, threading.excepthook, sys.unraisablehook = self._hooks
-        logging.captureWarnings(False)
-        self._handlers.clear()
-
-
-_current: list[Logging] = []
+_undo = ExitStack()
+"""Puts back what `configure` has changed."""
 
 
 def configure(
@@ -250,35 +215,74 @@ def configure(
     plain: bool = False,
     file_bytes: int = FILE_BYTES,
     files_kept: int = FILES_KEPT,
-) -> Logging:
+) -> ExitStack:
     """Send our records of `level` and up, and other libraries' warnings, to `stream` and `file`.
 
     `plain` is for a person who waits for an answer: no times and no names of loggers.
     The file begins anew before it outgrows `file_bytes`; `files_kept` earlier ones stay.
-    Calling it again replaces what an earlier call set up.
+    Calling it again replaces what an earlier call set up; closing the result undoes it.
     """
-    while _current:
-        _current.pop().close()
-    logs = Logging()
+    _undo.close()
+    as_json = JsonFormatter(redactor.redact)
     colour = wants_colour(stream, environ or {})
-    handler = LogStream(stream)
-    handler.setFormatter(
-        JsonFormatter(redactor.redact)
-        if json
-        else HumanFormatter(redactor.redact, colour=colour, plain=plain)
-    )
-    logs.add(handler)
+    human = HumanFormatter(redactor.redact, colour=colour, plain=plain)
+    _add(logging.getLogger(), LogStream(stream), as_json if json else human, _undo)
     if file is not None:
         to_file = open_log_file(file, max_bytes=file_bytes, keep=files_kept)
-        to_file.setFormatter(JsonFormatter(redactor.redact))
-        logs.add(to_file)
+        _add(logging.getLogger(), to_file, as_json, _undo)
     number = logging.getLevelNamesMapping()[level.upper()]
-    logs.set_level("openclaw", number)
-    logs.set_level("", max(number, logging.WARNING))
-    logs.set_level("py.warnings", logging.WARNING if number <= logging.INFO else logging.ERROR)
-    logs.catch_everything()
-    _current.append(logs)
-    return logs
+    warnings = logging.WARNING if number <= logging.INFO else logging.ERROR
+    for name, least in (
+        ("openclaw", number),
+        ("", max(number, logging.WARNING)),
+        ("py.warnings", warnings),
+    ):
+        named = logging.getLogger(name)
+        _undo.callback(named.setLevel, named.level)
+        named.setLevel(least)
+    _catch_everything()
+    return _undo
+
+
+def configure_for(env: Environment, args: Namespace, stream: TextIO | None = None) -> None:
+    """As a command has it: on stderr, and in a person's words unless they want details."""
+    configure(
+        level="debug" if args.verbose else "warning",
+        json=args.log_json,
+        redactor=env.redactor,
+        stream=stream or env.stderr,
+        environ=env.environ,
+        plain=not args.verbose,
+    )
+
+
+def _add(
+    logger: logging.Logger, handler: logging.Handler, formatter: logging.Formatter, undo: ExitStack
+) -> None:
+    handler.setFormatter(formatter)
+    logger.addHandler(handler)
+    undo.callback(_remove, logger, handler)
+
+
+def _remove(logger: logging.Logger, handler: logging.Handler) -> None:
+    logger.removeHandler(handler)
+    with suppress(OSError, ValueError):  # its last words may not fit on the disk
+        handler.close()
+
+
+def _catch_everything() -> None:
+    """Have what nobody caught, in any thread, go through the log."""
+    before = sys.excepthook, threading.excepthook, sys.unraisablehook
+
+    def put_back() -> None:
+        sys.excepthook, threading.excepthook, sys.unraisablehook = before
+        logging.captureWarnings(False)
+
+    _undo.callback(put_back)
+    sys.excepthook = _uncaught
+    threading.excepthook = _uncaught_in_thread
+    sys.unraisablehook = _unraisable
+    logging.captureWarnings(True)
 
 
 logger = logging.getLogger("openclaw")
@@ -348,31 +352,18 @@ def servers_logged(env: Environment, *, reported: bool = False) -> Generator[Non
     about it goes to the file too.
     """
     logger = logging.getLogger(_CLIENT if reported else _STDERR)
-    handler = _opened(env)
-    verbose = logger.isEnabledFor(logging.DEBUG)
-    before = logger.propagate
-    if handler is not None:
-        logger.addHandler(handler)
-    logger.propagate = before and verbose
-    try:
+    before, verbose = logger.propagate, logger.isEnabledFor(logging.DEBUG)
+    with ExitStack() as undo:
+        try:
+            path = private_directory(env.paths.logs) / SERVERS_LOG
+            handler = open_log_file(path, max_bytes=_FILE_BYTES, keep=_FILES_KEPT)
+        except (OpenClawError, OSError):
+            pass  # a state directory that cannot be written is told elsewhere
+        else:
+            _add(logger, handler, JsonFormatter(env.redactor.redact), undo)
+        undo.callback(setattr, logger, "propagate", before)
+        logger.propagate = before and verbose
         yield
-    finally:
-        logger.propagate = before
-        if handler is not None:
-            logger.removeHandler(handler)
-            with suppress(OSError):  # its last words may not fit on the disk
-                handler.close()
-
-
-def _opened(env: Environment) -> logging.Handler | None:
-
-    try:
-        path = private_directory(env.paths.logs) / SERVERS_LOG
-        handler = open_log_file(path, max_bytes=_FILE_BYTES, keep=_FILES_KEPT)
-    except (OpenClawError, OSError):  # a state directory that cannot be written is told elsewhere
-        return None
-    handler.setFormatter(JsonFormatter(env.redactor.redact))
-    return handler
 
 
 def last_words(lines: tuple[str, ...]) -> list[str]:

@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -41,7 +41,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "cron add 'weekdays 8:00' 'What is new in my inbox?'",
         "cron add '*/30 9-17 * * 1-5' 'Check the build.' --name build",
     ),
-    "doctor": ("doctor", "doctor --fix"),
+    "doctor": ("doctor",),
     "gateway": ("gateway start", "gateway status --json"),
     "gateway token add": ("gateway token add laptop --scope orders --scope read",),
     "init": (
@@ -245,6 +245,21 @@ def command_parser(program: str, command: Command) -> CommandParser:
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def whole_number(low: int, high: int) -> Callable[[str], int]:
+    """A type of argument."""
+
+    def read(text: str) -> int:
+        # Compared by its length first: Python refuses to read a number of thousands of digits.
+        few = text.isascii() and text.isdigit() and len(text) <= len(str(high))
+        if not few or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(
+                f"must be a whole number from {low} to {high}, not {text!r}"
+            )
+        return int(text)
+
+    return read
 
 
 def add_local(parser: argparse.ArgumentParser) -> None:

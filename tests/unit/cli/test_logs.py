@@ -36,8 +36,7 @@ def redactor() -> Redactor:
 @pytest.fixture(autouse=True)
 def undo() -> Iterator[None]:
     yield
-    while logs._current:
-        logs._current.pop().close()
+    logs._undo.close()
 
 
 def human(redactor: Redactor, level: str = "debug") -> io.StringIO:
@@ -327,9 +326,12 @@ def test_a_file_that_cannot_be_written_does_not_stop_the_work(
     redactor: Redactor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stream = io.StringIO()
-    opened = configure("info", json=False, redactor=redactor, stream=stream, file=tmp_path / "x")
-    handler: Any = opened._handlers[1]
-    handler.stream.close()
+    before = set(logging.getLogger().handlers)
+    configure("info", json=False, redactor=redactor, stream=stream, file=tmp_path / "x")
+    added: Any = set(logging.getLogger().handlers) - before
+    for handler in added:
+        if isinstance(handler, logging.FileHandler) and handler.stream is not None:
+            handler.stream.close()
     logger.info("only on the terminal")
     assert "only on the terminal" in stream.getvalue()
     assert capsys.readouterr().err == ""

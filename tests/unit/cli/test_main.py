@@ -108,8 +108,8 @@ def test_what_lacks_an_argument_is_answered_with_an_example(
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("gateway run --port 99999", "must be a number from 0 to 65535, not '99999'"),
-        ("gateway run --port=-1", "must be a number from 0 to 65535, not '-1'"),
+        ("gateway run --port 99999", "must be a whole number from 0 to 65535, not '99999'"),
+        ("gateway run --port=-1", "must be a whole number from 0 to 65535, not '-1'"),
         ("sessions list --limit 99999999999999999999", "from 1 to 1000000"),
         (f"sessions search x --limit {'9' * 5000}", "from 1 to 1000000"),
         ("sessions show x --limit 0", "from 1 to 1000000"),

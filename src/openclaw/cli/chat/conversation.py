@@ -4,22 +4,20 @@ import logging
 import re
 import shlex
 import shutil
-import signal
-import sys
 import textwrap
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.cli.chat.input import Interrupts, read_attachments
 from openclaw.cli.commands.agent import EFFORTS, new_conversation, place_of
+from openclaw.cli.dispatch import stopped_by_interrupt
 from openclaw.cli.logs import visible
 from openclaw.cli.render.terminal import counted, folded
 from openclaw.core.content import InboundMedia
@@ -28,9 +26,9 @@ from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, Reply
-    from openclaw.cli.chat.input import Input
+    from openclaw.cli.chat.input import LineInput, TerminalInput
     from openclaw.cli.chat.questions import Consent
-    from openclaw.cli.chat.view import View
+    from openclaw.cli.chat.view import PlainView, TerminalView
     from openclaw.core.tools import Elicit
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
 
@@ -236,7 +234,7 @@ class Talk:
         self,
         agent: "Agent",
         settings: "AgentSettings",
-        view: "View",
+        view: "PlainView | TerminalView",
         session: str,
         environ: Mapping[str, str],
         interrupts: Interrupts,
@@ -279,7 +277,7 @@ class Talk:
                 f"  {who}: {visible(textwrap.shorten(entry.text, 160, placeholder='…'))}"
             )
 
-    async def run(self, typed: "Input") -> None:
+    async def run(self, typed: "LineInput | TerminalInput") -> None:
         while not self._over:
             await self._agent.refresh(self._id, self.session)
             text = await typed.read()
@@ -422,7 +420,8 @@ class Talk:
         )
         reply: Reply | None = None
         self._interrupts.forget()
-        async with _stopped_by_interrupt(self._interrupts) as scope, self._view.turn():
+        presses = self._interrupts
+        async with stopped_by_interrupt(presses.again, presses.leave) as scope, self._view.turn():
             with scope:
                 reply = await self._agent.reply(context, self._listener)
                 self._view.finish(reply.text)
@@ -434,27 +433,3 @@ class Talk:
             self._view.say(f"(${reply.usage.cost:.2g})")
         for media in reply.media:
             self._view.say(visible(f"[{media.mime_type}] {place_of(media)}"))
-
-
-@asynccontextmanager
-async def _stopped_by_interrupt(interrupts: Interrupts) -> AsyncGenerator[anyio.CancelScope]:
-    """A scope that Ctrl-C cancels, instead of the program; a second one does not wait for it."""
-    scope = anyio.CancelScope()
-    if sys.platform == "win32":  # its event loop has no signal handlers; Ctrl-C ends the program
-        yield scope
-        return
-    async with anyio.create_task_group() as tasks:
-        with anyio.open_signal_receiver(signal.SIGINT) as signals:
-
-            async def watch() -> None:
-                async for _ in signals:
-                    if scope.cancel_called:
-                        interrupts.leave()
-                    interrupts.again()
-                    scope.cancel()
-
-            tasks.start_soon(watch, name="interrupts")
-            try:
-                yield scope
-            finally:
-                tasks.cancel_scope.cancel()

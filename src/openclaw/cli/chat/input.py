@@ -3,9 +3,9 @@
 import os
 import stat
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import anyio
 import anyio.to_thread
@@ -55,12 +55,6 @@ _PIECE = 65_536
 _HISTORY_BYTES = 1_000_000
 
 
-class Input(Protocol):
-    async def read(self) -> str | None:
-        """The next message; None when there will be none."""
-        ...
-
-
 class LineInput:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -99,14 +93,9 @@ def _waitable(stream: TextIO) -> int | None:
         descriptor = stream.fileno()
     except (OSError, ValueError):
         return None
-    if sys.platform == "win32" or stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return None
-    return descriptor if _can_be_waited_for(descriptor) else None
-
-
-def _can_be_waited_for(descriptor: int) -> bool:
     mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+    waits = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+    return descriptor if waits and sys.platform != "win32" else None
 
 
 class TerminalInput:
@@ -167,53 +156,42 @@ def open_terminal_input(
     return TerminalInput(session, interrupts, say)
 
 
-def ask_line(stdin: TextIO, stdout: TextIO) -> Callable[[str], Awaitable[str]]:
-    async def ask(question: str) -> str:
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.input.defaults import create_input
-        from prompt_toolkit.output.defaults import create_output
+async def ask_line(stdin: TextIO, stdout: TextIO, question: str) -> str:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.input.defaults import create_input
+    from prompt_toolkit.output.defaults import create_output
 
-        session: PromptSession[str] = PromptSession(
-            input=create_input(stdin), output=create_output(stdout)
-        )
-        # Ctrl-C comes as a key here; a handler of its own would end the turn's.
-        return await session.prompt_async(question, handle_sigint=False)
-
-    return ask
+    session: PromptSession[str] = PromptSession(
+        input=create_input(stdin), output=create_output(stdout)
+    )
+    # Ctrl-C comes as a key here; a handler of its own would end the turn's.
+    return await session.prompt_async(question, handle_sigint=False)
 
 
-def discard_typed(stdin: TextIO) -> Callable[[], None]:
-    """Forgets what was typed at this terminal so far; it was not an answer to what comes now."""
+def discard_typed(stdin: TextIO) -> None:
+    """Forget what was typed at this terminal so far; it was not an answer to what comes now."""
+    if not stdin.isatty():
+        return
+    from prompt_toolkit.input.defaults import create_input
+    from prompt_toolkit.input.typeahead import clear_typeahead
 
-    def discard() -> None:
-        if not stdin.isatty():
-            return
-        from prompt_toolkit.input.defaults import create_input
-        from prompt_toolkit.input.typeahead import clear_typeahead
+    clear_typeahead(create_input(stdin))  # keys behind the Enter that ended the last line
+    if sys.platform == "win32":
+        import msvcrt
 
-        clear_typeahead(create_input(stdin))  # keys behind the Enter that ended the last line
-        if sys.platform == "win32":
-            import msvcrt
+        while msvcrt.kbhit():
+            msvcrt.getwch()
+    else:
+        import termios
 
-            while msvcrt.kbhit():
-                msvcrt.getwch()
-        else:
-            import termios
-
-            termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
-
-    return discard
+        termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
 
 
-def write_exactly(stream: TextIO) -> Callable[[str], None]:
-    """Writes lines as they are: nothing is redacted, wrapped or made prettier."""
-
-    def write(text: str) -> None:
-        encoding = stream.encoding or "utf-8"
-        stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
-
-    return write
+def write_exactly(stream: TextIO, text: str) -> None:
+    """Write it as it is: nothing is redacted, wrapped or made prettier."""
+    encoding = stream.encoding or "utf-8"
+    stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
 
 
 def _keys() -> "KeyBindings":

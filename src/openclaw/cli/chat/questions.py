@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import anyio
@@ -113,7 +114,8 @@ def value_of(field: Field, text: str) -> Any:
         case "integer" | "number":
             return _number(field, said)
         case _:
-            return _text(field, text)
+            _check_bounds(field, len(text), "minLength", "maxLength", " characters")
+            return text
 
 
 def _chosen(field: Field, said: str) -> str:
@@ -139,23 +141,16 @@ def _number(field: Field, said: str) -> int | float:
         value = int(said) if whole else float(said)
     except ValueError:
         raise InvalidRequest(f"enter {'a whole number' if whole else 'a number'}") from None
-    bounds = field.bounds or {}
-    low, high = bounds.get("minimum"), bounds.get("maximum")
-    if isinstance(low, int | float) and value < low:
-        raise InvalidRequest(f"enter at least {low}")
-    if isinstance(high, int | float) and value > high:
-        raise InvalidRequest(f"enter at most {high}")
+    _check_bounds(field, value, "minimum", "maximum")
     return value
 
 
-def _text(field: Field, text: str) -> str:
-    bounds = field.bounds or {}
-    shortest, longest = bounds.get("minLength"), bounds.get("maxLength")
-    if isinstance(shortest, int) and len(text) < shortest:
-        raise InvalidRequest(f"enter at least {shortest} characters")
-    if isinstance(longest, int) and len(text) > longest:
-        raise InvalidRequest(f"enter at most {longest} characters")
-    return text
+def _check_bounds(field: Field, size: float, low: str, high: str, unit: str = "") -> None:
+    least, most = ((field.bounds or {}).get(key) for key in (low, high))
+    if isinstance(least, int | float) and size < least:
+        raise InvalidRequest(f"enter at least {least}{unit}")
+    if isinstance(most, int | float) and size > most:
+        raise InvalidRequest(f"enter at most {most}{unit}")
 
 
 def keys_of(request: "PermissionRequest") -> dict[str, Choice]:
@@ -217,8 +212,13 @@ class Questions:
         say: Callable[[str], None],
         paused: Callable[[], AbstractContextManager[None]],
     ) -> "Questions":
-        show, discard = write_exactly(stream), discard_typed(stdin)
-        return cls(ask_line(stdin, stream), say, paused, show=show, discard=discard)
+        return cls(
+            partial(ask_line, stdin, stream),
+            say,
+            paused,
+            show=partial(write_exactly, stream),
+            discard=partial(discard_typed, stdin),
+        )
 
     async def elicit(self, server: str, params: JsonObject) -> JsonObject:
         async with self._lock:

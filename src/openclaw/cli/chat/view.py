@@ -4,15 +4,21 @@ import io
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Protocol, TextIO
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, TextIO
 
 import anyio
 from prompt_toolkit.application import get_app_or_none
 
 from openclaw.cli.logs import Redact, visible
 from openclaw.cli.render.terminal import rendered
-from openclaw.cli.render.turn import SPINNER_AFTER_SECONDS, THINKING, Doing, event_lines
+from openclaw.cli.render.turn import (
+    SPINNER_AFTER_SECONDS,
+    THINKING,
+    Doing,
+    TurnView,
+    event_lines,
+)
 from openclaw.core.events import BlockReply, Event, TextDelta
 
 if TYPE_CHECKING:
@@ -22,21 +28,6 @@ if TYPE_CHECKING:
 
 _TICK_SECONDS = 0.1
 _FENCES = ("```", "~~~")
-
-
-class View(Protocol):
-    def show(self, event: Event) -> None:
-        """Something happened in the turn. It must not block."""
-        ...
-
-    def finish(self, text: str) -> None: ...
-
-    def say(self, line: str) -> None:
-        """Words of the program itself, which may be several lines."""
-        ...
-
-    @asynccontextmanager
-    def turn(self) -> AsyncGenerator[None]: ...
 
 
 def finished_blocks(text: str) -> int:
@@ -70,56 +61,19 @@ def harmless(text: str) -> str:
     return "\n".join(visible(line.replace("\t", "    ")) for line in text.split("\n"))
 
 
-class PlainView:
-    """For a program or a file that reads: the words as they are, line by line."""
+class PlainView(TurnView):
+    """For a program or a file that reads: the answers alone on `out`, everything else where notes go."""
 
     def __init__(self, out: TextIO, notes: TextIO, redact: Redact) -> None:
-        self._out, self._notes, self._redact = out, notes, redact
-        self._waiting = ""
-        self._streamed = False
-
-    def show(self, event: Event) -> None:
-        """Write whole lines of the answer; tool calls go where notes go."""
-        if isinstance(event, TextDelta):
-            self._streamed = True
-            self._waiting += event.text
-            lines, _, self._waiting = self._waiting.rpartition("\n")
-            if lines:
-                self._write(f"{lines}\n")
-        elif isinstance(event, BlockReply):
-            self._flush()
-        elif told := event_lines(event):
-            self._flush()
-            for line in told:
-                self._notes.write(f"{visible(self._redact(line))}\n")
-            self._notes.flush()
+        super().__init__(notes, redact)
+        self._out = out
 
     def finish(self, text: str) -> None:
-        if not self._streamed:
-            self._waiting = text or "(No response)"
-        self._flush()
-
-    def say(self, line: str) -> None:
-        """Write it where notes go: the answers alone are what is read."""
-        self._notes.write(f"{self._redact(line)}\n")
-        self._notes.flush()
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncGenerator[None]:
-        self._streamed = False
-        try:
-            yield
-        finally:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._waiting:
-            self._write(f"{self._waiting}\n")
-            self._waiting = ""
-
-    def _write(self, text: str) -> None:
-        self._out.write(self._redact(text))
+        self._out.write(self._redact(text or "(No response)").rstrip("\n") + "\n")
         self._out.flush()
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return self.working(quiet=True)
 
 
 class TerminalView:

@@ -44,16 +44,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     add_session(where, "the conversation to use (default: a new one)")
     parser.add_argument("--agent", metavar="ID", help="the agent that answers")
-    add_workspace(parser)
-    add_model(parser)
+    add_turn_options(parser)
     parser.add_argument(
         "--image", action="append", default=[], type=Path, metavar="FILE", help="attach an image"
     )
     parser.add_argument(
         "--file", action="append", default=[], type=Path, metavar="FILE", help="attach a file"
     )
-    add_local(parser)
-    register_consent(parser)
     add_json(parser)
 
 
@@ -61,7 +58,8 @@ def add_session(parser: argparse._ActionsContainer, what: str) -> None:  # pyrig
     parser.add_argument("--session-key", type=session_key, metavar="KEY", help=what)
 
 
-def add_workspace(parser: argparse.ArgumentParser) -> None:
+def add_turn_options(parser: argparse.ArgumentParser) -> None:
+    """Where a turn works, with which model, and what may be done without asking."""
     parser.add_argument(
         "-C",
         "--workspace",
@@ -69,10 +67,6 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the directory to work in (default: the current one)",
     )
-
-
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """The options that choose the model and its effort."""
     parser.add_argument(
         "--model", metavar="MODEL", help="the model to use, as PROVIDER/NAME (default: the agent's)"
     )
@@ -81,6 +75,17 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         choices=EFFORTS,
         metavar="LEVEL",
         help=f"how long the model thinks, if it lets you choose: {', '.join(EFFORTS)}",
+    )
+    add_local(parser)
+    parser.add_argument(
+        "--yes-to",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="allow these calls without asking: a tool, a glob, or 'exec(git status *)'",
+    )
+    parser.add_argument(
+        "--no-questions", action="store_true", help="never ask; refuse calls that need approval"
     )
 
 
@@ -93,20 +98,6 @@ def workspace_of(args: argparse.Namespace, env: Environment) -> Path | None:
             raise InvalidRequest(f"{args.workspace} is not a directory", field="-C")
         return args.workspace.resolve()
     return workspace_here(env.environ)
-
-
-def register_consent(parser: argparse.ArgumentParser) -> None:
-    """The options that answer questions beforehand."""
-    parser.add_argument(
-        "--yes-to",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="allow these calls without asking: a tool, a glob, or 'exec(git status *)'",
-    )
-    parser.add_argument(
-        "--no-questions", action="store_true", help="never ask; refuse calls that need approval"
-    )
 
 
 def session_key(text: str) -> str:

@@ -5,7 +5,6 @@ makes it unsafe, and 0 if there are only warnings.
 """
 
 import argparse
-import dataclasses
 from typing import Any
 
 from openclaw.cli.environment import Environment
@@ -19,36 +18,19 @@ _MARKS = {OK: "ok     ", WARNING: "warning", ERROR: "error  "}
 
 def register(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
-    parser.add_argument("--fix", action="store_true", help="fix what can be fixed safely")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
     findings = list(examine(env, start=True))
-    fixable = sum(finding.fix is not None for finding in findings)
-    if args.fix:
-        findings = [_fixed(finding) for finding in findings]
-    if args.json:
-        env.say_json({"findings": [_as_json(finding) for finding in findings]})
-    else:
-        _print(env, findings)
-        if args.fix:
-            env.say(f"Fixed {fixable}." if fixable else _nothing_fixed(findings))
-    return EXIT_FAILED if any(finding.level == ERROR for finding in findings) else EXIT_OK
-
-
-def _fixed(finding: Finding) -> Finding:
-    if finding.fix is None:
-        return finding
-    finding.fix()
-    return dataclasses.replace(
-        finding, level=OK, message=f"fixed: {finding.message}", hint=None, fix=None
-    )
-
-
-def _nothing_fixed(findings: list[Finding]) -> str:
-    if all(finding.level == OK for finding in findings):
-        return "There is nothing to fix."
-    return "--fix cannot fix any of this; follow the hints above."
+    errors = sum(finding.level == ERROR for finding in findings)
+    warnings = sum(finding.level == WARNING for finding in findings)
+    lines: list[str] = []
+    for finding in findings:
+        lines.append(f"{_MARKS[finding.level]}  {finding.check}: {finding.message}")
+        lines += [f"         -> {finding.hint}"] if finding.hint else []
+    lines.append(f"\n{counted(errors, 'error')}, {counted(warnings, 'warning')}")
+    env.report(args, {"findings": [_as_json(finding) for finding in findings]}, *lines)
+    return EXIT_FAILED if errors else EXIT_OK
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:
@@ -56,18 +38,5 @@ def _as_json(finding: Finding) -> dict[str, Any]:
         "check": finding.check,
         "level": finding.level,
         "message": finding.message,
-        "fixable": finding.fix is not None,
     }
     return body | ({"hint": finding.hint} if finding.hint else {})
-
-
-def _print(env: Environment, findings: list[Finding]) -> None:
-    for finding in findings:
-        env.say(f"{_MARKS[finding.level]}  {finding.check}: {finding.message}")
-        if finding.hint:
-            env.say(f"         -> {finding.hint}")
-    errors = sum(finding.level == ERROR for finding in findings)
-    warnings = sum(finding.level == WARNING for finding in findings)
-    fixable = sum(finding.fix is not None for finding in findings)
-    more = f"; `{env.program} doctor --fix` fixes {fixable} of them" if fixable else ""
-    env.say(f"\n{counted(errors, 'error')}, {counted(warnings, 'warning')}{more}")

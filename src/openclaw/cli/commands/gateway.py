@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_action
+from openclaw.cli.parser import add_action, whole_number
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, NotFound, OperatorFacing
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from openclaw.gateway.state import Backend, Gateway
     from openclaw.gateway.tokens import TokenFile
 
-_LAST_PORT = 65_535
 _STOP_MARGIN = 20.0  # seconds beyond the turns' grace until a stop counts as failed
 _SILENT_SECONDS = 1.5  # a stop that takes longer says why
 _START_SECONDS = 60.0  # a busy machine takes long to import everything
@@ -36,7 +35,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     run_ = add_action(actions, "run", "run the gateway in this terminal", _run, json=False)
     run_.set_defaults(goes_on=True)
-    run_.add_argument("--port", type=_port, metavar="N", help="the port to use; 0 picks one")
+    run_.add_argument(
+        "--port", type=whole_number(0, 65_535), metavar="N", help="the port to use; 0 picks one"
+    )
     for name, action, summary in (
         ("start", _start, "start the gateway in the background"),
         ("status", _status, "show whether a gateway is running, and where"),
@@ -71,12 +72,6 @@ def _register_tokens(parser: argparse.ArgumentParser) -> None:
     remove.add_argument("name", metavar="NAME", help="the token's name")
     summary = "print your own token, which allows everything"
     add_action(actions, "print", summary, _print_token, json=False)
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _LAST_PORT):
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to {_LAST_PORT}, not {text!r}")
-    return int(text)
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

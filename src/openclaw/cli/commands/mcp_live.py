@@ -46,25 +46,20 @@ class _Live:
 
 async def list_tools(args: argparse.Namespace, env: Environment) -> int:
     async with _live(env, args.agent, only=args.servers) as live:
-        specs = live.tools.specs()
-        broken = _unready(live.manager)
-        if args.json:
-            suspicious = {
-                one.snapshot.name: list(one.suspicions)
-                for one in live.manager.status()
-                if one.suspicions
-            }
-            facts = {"tools": [spec.to_json() for spec in specs], "suspicions": suspicious}
-            env.say_json(facts | {"unavailable": [_status(one) for one in broken]})
-        else:
-            for spec in specs:
-                first = spec.description.partition("\n")[0]
-                _say(env, f"{spec.name}\n    {first[:200]}")
-            _warn_of(env, broken)
-            for one in live.manager.status():
-                for words in one.suspicions:
-                    env.warn(printable(f"MCP server '{one.snapshot.name}': {words}"))
-        return EXIT_FAILED if broken else EXIT_OK
+        specs, broken = live.tools.specs(), _unready(live.manager)
+        found = {one.snapshot.name: list(one.suspicions) for one in live.manager.status()}
+    suspicions = {name: words for name, words in found.items() if words}
+    facts = {"tools": [spec.to_json() for spec in specs], "suspicions": suspicions}
+    facts |= {"unavailable": [_status(one) for one in broken]}
+    firsts = {spec.name: spec.description.partition("\n")[0][:200] for spec in specs}
+    lines = [_safely(env, f"{name}\n    {first}") for name, first in firsts.items()]
+    env.report(args, facts, *lines)
+    if not args.json:
+        _warn_of(env, broken)
+        for name, words in suspicions.items():
+            for one in words:
+                env.warn(printable(f"MCP server '{name}': {one}"))
+    return EXIT_FAILED if broken else EXIT_OK
 
 
 async def effects(args: argparse.Namespace, env: Environment) -> None:
@@ -86,13 +81,12 @@ async def effects(args: argparse.Namespace, env: Environment) -> None:
         one = effect_of(tool, table)
         row = {"tool": tool.name, "action": one.action.value, "changes": one.changes}
         rows.append({**row, "sends": one.sends, "final": one.final, "why": one.why})
-    if args.json:
-        env.say_json({"server": args.name, "tools": rows})
-        return
     marks = {"changes": "changes something", "sends": "sends out", "final": "is final"}
+    lines: list[str] = []
     for row in rows:
         told = ", ".join(words for mark, words in marks.items() if row[mark]) or "reads"
-        _say(env, f"{row['tool']}: {told} ({row['why']})")
+        lines.append(_safely(env, f"{row['tool']}: {told} ({row['why']})"))
+    env.report(args, {"server": args.name, "tools": rows}, *lines)
 
 
 async def call_tool(args: argparse.Namespace, env: Environment) -> int:
@@ -239,13 +233,11 @@ async def probed(
 async def probe(args: argparse.Namespace, env: Environment) -> int:
     rows = await probed(env, args.agent, args.servers, quiet=args.json)
     said = {row["name"]: row.pop("stderr") for row in rows}
-    if args.json:
-        env.say_json({"servers": rows})
-    else:
-        for row in rows:
-            env.say(_probe_line(row))
-            for line in last_words(said[row["name"]]) if row["state"] != "ready" else ():
-                env.say(line)
+    lines: list[str] = []
+    for row in rows:
+        lines.append(_probe_line(row))
+        lines += last_words(said[row["name"]]) if row["state"] != "ready" else []
+    env.report(args, {"servers": rows}, *lines)
     return EXIT_OK if all(row["state"] == "ready" for row in rows) else EXIT_FAILED
 
 
@@ -286,26 +278,16 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> None:
     async with _live(env, args.agent) as live:
         prompts = live.manager.prompts(live.agent.id)
         _warn_of(env, _unready(live.manager))
-    if args.json:
-        rows = [
-            {
-                "server": one.server,
-                "prompt": one.name,
-                "description": one.description,
-                "arguments": [asdict(argument) for argument in one.arguments],
-            }
-            for one in prompts
-        ]
-        env.say_json({"prompts": rows})
-    elif not prompts:
-        env.say("No MCP server offers prompts.")
-    else:
-        for one in prompts:
-            takes = " ".join(
-                f"{a.name}=…" if a.required else f"[{a.name}=…]" for a in one.arguments
-            )
-            env.say(printable(f"{one.command} {takes}".rstrip()))
-            _say(env, f"    {one.description[:200]}")
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for one in prompts:
+        arguments = [asdict(argument) for argument in one.arguments]
+        row = {"server": one.server, "prompt": one.name, "description": one.description}
+        rows.append({**row, "arguments": arguments})
+        takes = [f"{a.name}=…" if a.required else f"[{a.name}=…]" for a in one.arguments]
+        lines.append(printable(" ".join([one.command, *takes])))
+        lines.append(_safely(env, f"    {one.description[:200]}"))
+    env.report(args, {"prompts": rows}, *lines, empty="No MCP server offers prompts.")
 
 
 async def restart(args: argparse.Namespace, env: Environment) -> None:
@@ -404,10 +386,6 @@ def _as_json(block: Block) -> dict[str, Any]:
 
 def _safely(env: Environment, text: str) -> str:
     return visible_lines(text) if env.stdout.isatty() else text
-
-
-def _say(env: Environment, text: str) -> None:
-    env.say(_safely(env, text))
 
 
 def _as_text(block: Block) -> str:

@@ -1,10 +1,8 @@
 """List models, see which one is used and why, and download weights for the embedded one."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action
@@ -12,7 +10,7 @@ from openclaw.cli.render.terminal import console, is_dumb
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 
 if TYPE_CHECKING:
-    from openclaw.embedded.pull import Progress, Report
+    from openclaw.embedded.pull import Progress
     from openclaw.embedded.weights import Weights, WeightStore
     from openclaw.models.choose import Candidate, Choice
 
@@ -205,11 +203,18 @@ def _wanted(args: Namespace, env: Environment) -> "Weights":
 
 def pull(env: Environment, weights: "Weights | None" = None, *, force: bool = False) -> Path:
     """Fetch weights, with a progress bar on a terminal; the default ones unless others are named."""
+    from openclaw.cli.render.turn import download_bar
     from openclaw.embedded.pull import Puller
     from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS
 
     wanted = weights or next(one for one in CATALOGUE if one.name == DEFAULT_WEIGHTS)
-    with progress_bar(env.stderr, wanted.title, env.environ) as report:
+    if not env.stderr.isatty() or is_dumb(env.environ):
+        return Puller(_store(env), env.environ).pull(wanted, force=force)
+    with console(env.stderr, env.environ).status(wanted.title) as status:
+
+        def report(progress: "Progress") -> None:
+            status.update(f"{wanted.title}: {download_bar(progress)}")
+
         return Puller(_store(env), env.environ, report=report).pull(wanted, force=force)
 
 
@@ -219,41 +224,3 @@ def _pull(args: Namespace, env: Environment) -> int:
     facts = {"id": f"local/{weights.name}", "path": str(path), "goodFor": weights.good_for}
     env.report(args, facts, f"{facts['id']} is at {path}", f"Good for: {weights.good_for}.")
     return EXIT_OK
-
-
-@contextmanager
-def progress_bar(
-    stream: TextIO, title: str, environ: Mapping[str, str] | None = None
-) -> "Generator[Report]":
-    """Yields what to call as work goes on."""
-    if not stream.isatty() or is_dumb(environ or {}):
-        yield lambda progress: None
-        return
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        TaskID,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-    from rich.progress import Progress as Bars
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=console(stream, environ or {}), transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def report(progress: "Progress") -> None:
-            if progress.what not in tasks:
-                tasks[progress.what] = bars.add_task(
-                    f"{title}: {progress.what}", total=progress.total
-                )
-            bars.update(tasks[progress.what], completed=progress.done, total=progress.total)
-
-        yield report

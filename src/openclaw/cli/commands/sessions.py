@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible, visible_lines
-from openclaw.cli.parser import add_action
+from openclaw.cli.parser import add_action, whole_number
 from openclaw.cli.render.terminal import console, counted
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 
@@ -66,7 +66,11 @@ def _common(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--agent", metavar="ID", default=hidden, help="only this agent's")
     parser.add_argument(
-        "--limit", type=_positive, metavar="N", default=hidden, help=f"how many (default: {_LIMIT})"
+        "--limit",
+        type=whole_number(1, _MOST),
+        metavar="N",
+        default=hidden,
+        help=f"how many (default: {_LIMIT})",
     )
     parser.add_argument(
         "--json", action="store_true", default=hidden, help="print JSON and nothing else"
@@ -77,14 +81,6 @@ def _action(actions: Any, name: str, action: object, summary: str) -> argparse.A
     parser = add_action(actions, name, summary, action, json=False)
     _common(parser)
     return parser
-
-
-def _positive(text: str) -> int:
-    # Compared by its length first: Python refuses to read a number of thousands of digits.
-    few = text.isascii() and text.isdigit() and len(text) <= len(str(_MOST))
-    if not few or not 1 <= int(text) <= _MOST:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {_MOST}, not {text!r}")
-    return int(text)
 
 
 async def _run(args: argparse.Namespace, env: Environment) -> None:

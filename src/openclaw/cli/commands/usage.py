@@ -7,7 +7,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_json, chosen_agent
+from openclaw.cli.parser import add_json, chosen_agent, whole_number
 from openclaw.cli.render.terminal import counted
 
 if TYPE_CHECKING:
@@ -22,19 +22,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--days",
-        type=_days,
+        type=whole_number(1, 400),
         default=_DAYS,
         metavar="N",
         help=f"how many days back (default: {_DAYS})",
     )
     parser.add_argument("--agent", metavar="ID", help="only this agent's")
     add_json(parser)
-
-
-def _days(text: str) -> int:
-    if not text.isdecimal() or not 1 <= len(text) <= 3 or not 1 <= int(text) <= 400:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 400, not {text!r}")
-    return int(text)
 
 
 def run(args: argparse.Namespace, env: Environment) -> None:

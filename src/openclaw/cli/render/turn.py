@@ -27,6 +27,8 @@ from openclaw.core.events import (
 if TYPE_CHECKING:
     from rich.status import Status
 
+    from openclaw.embedded.pull import Progress
+
 THINKING = "thinking…"
 _CONNECTING = "connecting"
 _NAMED = 3
@@ -61,7 +63,7 @@ class Doing:
     @property
     def words(self) -> str:
         if self._fetching is not None:
-            return _download_bar(self._fetching)
+            return download_bar(self._fetching)
         if self._running:
             return f"running {named(list(self._running.values()))}…"
         if self._starting and not self._begun:
@@ -69,7 +71,7 @@ class Doing:
         return THINKING
 
 
-def _download_bar(at: Downloading) -> str:
+def download_bar(at: "Downloading | Progress") -> str:
     done = f"{at.done / 1e6:.0f}"
     if not at.total:
         return f"{at.what}: {done} MB…"
@@ -83,53 +85,34 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-_AFTER_SECONDS = 0.5
-_TICK_SECONDS = 0.2
-
-
 @asynccontextmanager
 async def waiting(
     env: Environment, words: Callable[[], str], *, quiet: bool = False
 ) -> AsyncGenerator[None]:
-    if quiet or not env.stderr.isatty():
+    """Shows these words while this lasts, if it lasts."""
+    view = TurnView(env.stderr, env.redactor.redact, env.environ, words)
+    async with view.working(quiet=quiet):
         yield
-        return
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_show, env, words, name="waiting")
-        try:
-            yield
-        finally:
-            tasks.cancel_scope.cancel()
 
 
-async def _show(env: Environment, words: Callable[[], str]) -> None:
-    await anyio.sleep(_AFTER_SECONDS)
-    with console(env.stderr, env.environ).status(_line(env, words)) as status:
-        while True:
-            await anyio.sleep(_TICK_SECONDS)
-            _update(status, _line(env, words))
-
-
-def _update(status: "Status", line: str) -> None:
-    status.update(line)
-
-
-def _line(env: Environment, words: Callable[[], str]) -> str:
-    from rich.markup import escape
-
-    return escape(visible(env.redactor.redact(words())))
-
-
+_TICK_SECONDS = 0.2
 SPINNER_AFTER_SECONDS = 1.0
 _ARGUMENT_CHARS = 100
 _SCRIPT_LINES = 20
 
 
 class TurnView:
-    """Writes to `stream`, which is stderr: the answer itself is not its business."""
+    """Writes to `stream`, which is stderr: the answer itself is not its business.
+
+    `words` says what goes on, in place of what events tell.
+    """
 
     def __init__(
-        self, stream: TextIO, redact: Redact, environ: Mapping[str, str] | None = None
+        self,
+        stream: TextIO,
+        redact: Redact,
+        environ: Mapping[str, str] | None = None,
+        words: Callable[[], str] | None = None,
     ) -> None:
         self._stream = stream
         self._redact = redact
@@ -137,10 +120,10 @@ class TurnView:
         self._status: Status | None = None
         self._paused = False
         self._doing = Doing()
+        self._said = words or (lambda: self._doing.words)
 
     def note(self, event: Event) -> None:
         self._doing.note(event)
-        self._update()
 
     def show(self, event: Event) -> None:
         self.note(event)
@@ -188,19 +171,17 @@ class TurnView:
         try:
             if not self._paused:
                 self._status.start()
-            await anyio.sleep_forever()
+            while True:
+                await anyio.sleep(_TICK_SECONDS)
+                self._status.update(self._words())
         finally:
             self._status.stop()
             self._status = None
 
-    def _update(self) -> None:
-        if self._status is not None:
-            self._status.update(self._words())
-
     def _words(self) -> str:
         from rich.markup import escape
 
-        return escape(visible(self._redact(self._doing.words)))
+        return escape(visible(self._redact(self._said())))
 
 
 _MARKS = {"completed": "✓", "in_progress": "▸", "pending": "·"}

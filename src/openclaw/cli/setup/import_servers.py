@@ -53,11 +53,6 @@ class ImportedServer:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Reading:
-    notes: list[str] = field(default_factory=list[str])
-
-
 def guess_source(file_name: str) -> str:
     """Which program a file of that name belongs to; a `mcpServers` file unless it is another."""
     if file_name.endswith(".toml"):
@@ -76,16 +71,17 @@ def read_servers(
     source: str, content: Mapping[str, Any], project: str | None = None
 ) -> tuple[ImportedServer, ...]:
     if source == "codex":
-        found = _tables(content.get("mcp_servers"))
-        return tuple(_codex(name, _as_others_write(source, one)) for name, one in found)
-    found = dict(_tables(content.get("mcpServers")))
-    found |= dict(_tables(content.get("servers")))
-    found |= dict(_tables(_object(content.get("mcp")).get("servers")))
-    found |= dict(_tables(content.get("context_servers")))
-    if project is not None:
-        local = _object(_object(content.get("projects")).get(project))
-        found |= dict(_tables(local.get("mcpServers")))
-    return tuple(_json_server(name, _as_others_write(source, one)) for name, one in found.items())
+        places = [content.get("mcp_servers")]
+    else:
+        local = _object(_object(content.get("projects")).get(project or ""))
+        places = [content.get("mcpServers"), content.get("servers")]
+        places += [_object(content.get("mcp")).get("servers"), content.get("context_servers")]
+        places.append(local.get("mcpServers"))
+    found = {name: one for place in places for name, one in _object(place).items()}
+    return tuple(
+        _server(name, _as_others_write(source, _object(one)), codex=source == "codex")
+        for name, one in found.items()
+    )
 
 
 def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +104,7 @@ def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return one
 
 
-def _copied(given: Mapping[str, Any], reading: _Reading) -> Entry:
+def _copied(given: Mapping[str, Any], notes: list[str]) -> Entry:
     entry: Entry = {}
     for key in _COPIED:
         value = given.get(key)
@@ -116,11 +112,11 @@ def _copied(given: Mapping[str, Any], reading: _Reading) -> Entry:
             continue
         fits = _fits(key, value)
         if fits is None:
-            reading.notes.append(f"'{key}' is invalid and is left out")
+            notes.append(f"'{key}' is invalid and is left out")
             continue
         entry[key] = fits
         if key in _TABLES and len(fits) < len(value):
-            reading.notes.append(f"'{key}' has values that are not text; they are left out")
+            notes.append(f"'{key}' has values that are not text; they are left out")
     return entry
 
 
@@ -142,24 +138,28 @@ def _split(line: str) -> list[str]:
         return [line]
 
 
-def _json_server(name: str, given: Mapping[str, Any]) -> ImportedServer:
-    reading = _Reading()
-    entry = _copied(given, reading)
-    transport = _TRANSPORTS.get(str(given.get("type", "")))
-    if transport in ("sse", "http"):
+def _server(name: str, given: Mapping[str, Any], *, codex: bool) -> ImportedServer:
+    notes: list[str] = []
+    entry = _copied(given, notes)
+    if codex:
+        entry |= _codex_entry(given)
+    elif (transport := _TRANSPORTS.get(str(given.get("type", "")))) in ("sse", "http"):
         entry["transport"] = transport
     if given.get("disabled") is True or given.get("enabled") is False:
         entry["enabled"] = False
-    for key in sorted(set(given) - set(_COPIED) - _IGNORED):
-        reading.notes.append(f"'{key}' is not supported here and is left out")
-    return ImportedServer(name, _adapted(entry, reading), tuple(reading.notes))
+    known = {*_COPIED, *_IGNORED, *(_CODEX_KEYS if codex else ())}
+    notes += [f"'{key}' is not supported here and is left out" for key in sorted({*given} - known)]
+    return ImportedServer(name, _adapted(entry, notes), tuple(notes))
 
 
-def _codex(name: str, given: Mapping[str, Any]) -> ImportedServer:
-    reading = _Reading()
-    taken = {"http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"}
-    taken |= {"startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec"}
-    entry = _copied(given, reading)
+_CODEX_KEYS = (
+    *("http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"),
+    *("startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec"),
+)
+
+
+def _codex_entry(given: Mapping[str, Any]) -> Entry:
+    entry = _codex_times(given)
     headers: dict[str, str] = dict(_strings(given.get("http_headers")))
     for header, variable in _strings(given.get("env_http_headers")).items():
         headers[header] = f"secret://env/{variable}"
@@ -169,12 +169,7 @@ def _codex(name: str, given: Mapping[str, Any]) -> ImportedServer:
         entry["headers"] = headers
     if given.get("env_vars"):
         entry["inheritEnv"] = [one for one in _list(given["env_vars"]) if isinstance(one, str)]
-    entry |= _codex_times(given)
-    if given.get("enabled") is False:
-        entry["enabled"] = False
-    for key in sorted(set(given) - set(_COPIED) - _IGNORED - taken):
-        reading.notes.append(f"'{key}' is not supported here and is left out")
-    return ImportedServer(name, _adapted(entry, reading), tuple(reading.notes))
+    return entry
 
 
 def _codex_times(given: Mapping[str, Any]) -> Entry:
@@ -189,23 +184,23 @@ def _codex_times(given: Mapping[str, Any]) -> Entry:
     return times
 
 
-def _adapted(entry: Entry, reading: _Reading) -> Entry:
+def _adapted(entry: Entry, notes: list[str]) -> Entry:
     adapted = dict(entry)
     for key in ("env", "headers"):
         if key in adapted:
             values = _strings(adapted[key])
-            adapted[key] = {k: _variables(v, k, reading) for k, v in values.items()}
+            adapted[key] = {k: _variables(v, k, notes) for k, v in values.items()}
     if "args" in adapted:
-        adapted["args"] = [_variables(str(word), "args", reading) for word in adapted["args"]]
+        adapted["args"] = [_variables(str(word), "args", notes) for word in adapted["args"]]
     for key in ("url", "command", "cwd"):
         if key in adapted:
-            adapted[key] = _variables(str(adapted[key]), key, reading)
+            adapted[key] = _variables(str(adapted[key]), key, notes)
     return adapted
 
 
-def _variables(text: str, key: str, reading: _Reading) -> str:
+def _variables(text: str, key: str, notes: list[str]) -> str:
     def asked(match: re.Match[str]) -> str:
-        reading.notes.append(f"'{key}' was asked for at every start; set its variable instead")
+        notes.append(f"'{key}' was asked for at every start; set its variable instead")
         return f"<secret://env/{variable_name(match[1])}>"
 
     plain = re.sub(r"\$\{(?!(?:env:|input:)?[A-Za-z_][\w-]*(?::-[^}]*)?\})", "$${", text)
@@ -219,12 +214,6 @@ def variable_name(name: str) -> str:
 
 def _object(value: object) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], value) if isinstance(value, dict) else {}
-
-
-def _tables(value: object) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """Every server; one that is no object has nothing, which is then said of it."""
-    for name, one in _object(value).items():
-        yield name, _object(one)
 
 
 def _list(value: object) -> list[object]:

@@ -11,7 +11,7 @@ import pytest
 
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.cli.chat.conversation import Talk
-from openclaw.cli.chat.input import MOMENT, Interrupts
+from openclaw.cli.chat.input import MOMENT, Interrupts, LineInput
 from openclaw.cli.chat.questions import Consent
 from openclaw.cli.chat.view import PlainView
 from openclaw.core.clock import SystemClock
@@ -70,16 +70,6 @@ class Stubborn:
         raise AssertionError
 
 
-class OneMessage:
-    """Says one thing and leaves."""
-
-    def __init__(self) -> None:
-        self._left = ["hello"]
-
-    async def read(self) -> str | None:
-        return self._left.pop() if self._left else None
-
-
 async def test_a_second_press_does_not_wait_until_the_answer_is_stopped() -> None:
     agent, left = Stubborn(), anyio.Event()
     said = io.StringIO()
@@ -101,7 +91,7 @@ async def test_a_second_press_does_not_wait_until_the_answer_is_stopped() -> Non
     talk = Talk(cast("Agent", agent), settings, view, "main", {}, interrupts, Consent([], None))
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
-            group.start_soon(talk.run, OneMessage())
+            group.start_soon(talk.run, LineInput(io.StringIO("hello\n")))
             await agent.asked.wait()
             os.kill(os.getpid(), signal.SIGINT)
             await agent.stopping.wait()
