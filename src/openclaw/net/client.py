@@ -2,11 +2,11 @@
 
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Protocol, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 from urllib.parse import urljoin
 
 import anyio
@@ -32,16 +32,7 @@ ACCEPT_ENCODING = "gzip, deflate"
 _PIECE = 64 * 1024
 
 
-class Unpacker(Protocol):
-    def feed(self, packed: bytes) -> Iterator[bytes]: ...
-
-
-class Plain:
-    def feed(self, packed: bytes) -> Iterator[bytes]:
-        yield packed
-
-
-class Zlib:
+class _Zlib:
     def __init__(self, *, gzip: bool) -> None:
         self._gzip = gzip
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16 if gzip else zlib.MAX_WBITS)
@@ -67,12 +58,12 @@ class Zlib:
         return piece, self._inflate.unconsumed_tail
 
 
-def unpacker(encoding: str) -> Unpacker:
+def unpacker(encoding: str) -> Callable[[bytes], Iterable[bytes]]:
     name = encoding.strip().lower()
     if name in {"", "identity"}:
-        return Plain()
+        return lambda packed: [packed]
     if name in {"gzip", "x-gzip", "deflate"}:
-        return Zlib(gzip=name != "deflate")
+        return _Zlib(gzip=name != "deflate").feed
     raise FetchFailed(f"the answer is packed as {name[:40]!r}, which was not asked for")
 
 
@@ -116,7 +107,7 @@ class Answer:
         packed_size = size = 0
         async for packed in self._response.aiter_raw():
             packed_size += len(packed)
-            for piece in unpack.feed(packed):
+            for piece in unpack(packed):
                 size += len(piece)
                 if size > self._limit:
                     raise FetchTooLarge(self._limit)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import pytest
 from tests.support.connection_bench import until
 
-from openclaw.mcp_client.transport.child_pipe import ChildPipe
-from openclaw.mcp_client.transport.child_process import Child, Grace, Program, spawn
+from openclaw.mcp_client.transport.child_process import Child, ChildPipe, Grace, Program, spawn
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.stdio.lines import TooLong
 

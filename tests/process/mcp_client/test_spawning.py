@@ -10,7 +10,7 @@ from tests.support.connection_bench import Bench, until
 
 from openclaw.core.errors import SecretUnavailable
 from openclaw.mcp_client.lifecycle.state import ServerState
-from openclaw.mcp_client.transport.child_pipe import describe_exit
+from openclaw.mcp_client.transport.child_process import describe_exit
 
 pytestmark = pytest.mark.subprocess
 

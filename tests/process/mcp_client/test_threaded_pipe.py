@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from tests.support.connection_bench import until
 
-from openclaw.mcp_client.transport.child_pipe import ChildPipe
+from openclaw.mcp_client.transport.child_process import ChildPipe
 from openclaw.mcp_client.transport.windows import threaded_ends
 from openclaw.stdio.lines import TooLong
 

@@ -156,15 +156,14 @@ class Pinning:
 
     def withholds(self, tool: str) -> bool:
         """Whether this tool is not to be used until somebody accepts it."""
-        strict = self._mode == "strict" and self.report is not None
-        return strict and self.report is not None and tool in self.report.unaccepted
+        report = self.report if self._mode == "strict" else None
+        return report is not None and tool in report.unaccepted
 
     @property
     def withholds_instructions(self) -> bool:
         """Whether what the server says of itself is not to be shown until somebody accepts it."""
-        return (
-            self._mode == "strict" and self.report is not None and self.report.instructions_changed
-        )
+        report = self.report if self._mode == "strict" else None
+        return report is not None and report.instructions_changed
 
     async def check(self, listing: "Listing") -> None:
         """Compare what the server lists; tells of a change once."""

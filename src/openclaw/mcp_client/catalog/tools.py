@@ -120,13 +120,9 @@ class _Named:
     tool: str
     base: str
     ours: bool = False
-    foreign: bool = False  # it begins like the tools of another server
-    reserved: bool = False  # it is called like our reading tool
-
-    @property
-    def apart(self) -> bool:
-        """Whether it is told apart at all times: the other may come and go, and names must not."""
-        return self.foreign or self.reserved
+    # It begins like another server's tools, or is called like our reading tool, so that it is told
+    # apart at all times: the other may come and go, and names must not.
+    apart: bool = False
 
 
 def safe_name(name: str) -> str:
@@ -164,7 +160,8 @@ def prepare_tools(
         prepared[tool.name] = one
         room -= len(one.description)
         warnings.extend(f"tool '{label}': {reason}" for reason in dict.fromkeys(dropped))
-        suspicions.extend(_suspicions(server, tool, redact))
+        seen = suspicion(server, tool.name, redact("\n\n".join(_words(tool))))
+        suspicions += [] if seen is None else [seen]
     return PreparedTools(tuple(prepared.values()), tuple(warnings), tuple(suspicions))
 
 
@@ -173,7 +170,7 @@ def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
     given = list(servers)
     prepared = {(one.server, tool.name): tool for one in given for tool in one.tools}
     entries: dict[str, CatalogEntry] = {}
-    wanted = [*_names(given)]
+    wanted = list(_names(given))
     contested = _contested(wanted)
     for named, name in sorted(_assign(wanted).items(), key=lambda item: item[1]):
         if named.ours:
@@ -191,11 +188,7 @@ def _contested(wanted: Iterable[_Named]) -> set[_Named]:
     owners: dict[str, set[str]] = defaultdict(set)
     for named in wanted:
         owners[named.base.casefold()].add(named.server)
-    return {
-        named
-        for named in wanted
-        if named.foreign or named.reserved or len(owners[named.base.casefold()]) > 1
-    }
+    return {named for named in wanted if named.apart or len(owners[named.base.casefold()]) > 1}
 
 
 def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
@@ -208,9 +201,8 @@ def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
         reader = _base(one.prefix, READ_RESOURCE)
         for tool in one.tools:
             base = _base(one.prefix, tool.name)
-            foreign = base.casefold().startswith(longer)
-            reserved = base.casefold() == reader.casefold()
-            yield _Named(one.server, tool.name, base, foreign=foreign, reserved=reserved)
+            apart = base.casefold().startswith(longer) or base.casefold() == reader.casefold()
+            yield _Named(one.server, tool.name, base, apart=apart)
         if one.reads_resources:
             yield _Named(one.server, READ_RESOURCE, reader, ours=True)
 
@@ -240,17 +232,13 @@ def _settle(names: dict[_Named, str]) -> dict[_Named, str]:
 
 
 def _distinct(named: _Named, digits: int) -> str:
-    kind = "\0ours" if named.ours else ""
-    return _hashed(named.base, named.server, named.tool + kind, digits)
+    told = f"{named.server}\0{named.tool}" + ("\0ours" if named.ours else "")
+    digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{named.base[: MAX_NAME - digits - 1]}_{digest[:digits]}"
 
 
 def _base(prefix: str, tool: str) -> str:
     return f"mcp_{safe_name(prefix)}_{safe_name(tool)}"
-
-
-def _hashed(base: str, server: str, tool: str, digits: int) -> str:
-    digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{base[: MAX_NAME - digits - 1]}_{digest[:digits]}"
 
 
 def _only_for_apps(tool: "Tool") -> bool:
@@ -348,12 +336,6 @@ def _reader_spec(name: str, server: str) -> ToolSpec:
         read_only=True,
         destructive=False,
     )
-
-
-def _suspicions(server: str, tool: "Tool", redact: Callable[[str], str]) -> Iterable[Suspicion]:
-    found = suspicion(server, tool.name, redact("\n\n".join(_words(tool))))
-    if found is not None:
-        yield found
 
 
 def _words(tool: "Tool") -> Iterable[str]:

@@ -285,23 +285,23 @@ class Sandbox:
         means = self._means or find_means(self._environ.get("PATH", os.defpath))
         strict = wanted.mode == "strict"
         if means.best is None:
-            return self._without(strict, f"no sandbox is available here: {means.missing}", program)
+            reason = f"no sandbox is available here: {means.missing}"
+            if strict:
+                raise SpawnFailed(reason, hint='install bubblewrap, or set `sandbox` to "auto"')
+            logger.warning("'%s' runs without a sandbox: %s", program.command, reason)
+            return program
         reach = self._reach(config, program, name, roots)
         if means.bubblewrap is not None:
-            if reach.network == "internet":
-                _judge_internet(means.bubblewrap)
+            why = _why_no_internet(means.bubblewrap) if reach.network == "internet" else None
+            if why is not None:
+                hint = "allow user namespaces, or choose `network: true` or `network: false`"
+                raise SpawnFailed(f'`network: "internet"` is not available here: {why}', hint=hint)
             return in_bubblewrap(means.bubblewrap, reach, program)
         for reason in _lacks(wanted, means):
             if strict:
                 raise SpawnFailed(reason, hint="install bubblewrap")
             logger.warning("%s", reason)
         return in_landlock(reach, program, sockets=not means.sockets)
-
-    def _without(self, strict: bool, reason: str, program: Program) -> Program:
-        if strict:
-            raise SpawnFailed(reason, hint='install bubblewrap, or set `sandbox` to "auto"')
-        logger.warning("'%s' runs without a sandbox: %s", program.command, reason)
-        return program
 
     def _reach(
         self, config: "McpServerConfig", program: Program, name: str, roots: Sequence[Path]
@@ -415,13 +415,6 @@ def _lacks(wanted: "SandboxConfig", means: Means) -> Iterator[str]:
         yield "with Landlock on this kind of machine every Unix socket can be reached"
 
 
-def _judge_internet(bubblewrap: str) -> None:
-    why = _why_no_internet(bubblewrap)
-    if why is not None:
-        hint = "allow user namespaces, or choose `network: true` or `network: false`"
-        raise SpawnFailed(f'`network: "internet"` is not available here: {why}', hint=hint)
-
-
 @lru_cache(maxsize=4)
 def _why_no_internet(bubblewrap: str) -> str | None:
     """Why no network of its own can be made, found out by making one with a sandbox in it."""
@@ -439,15 +432,11 @@ def find_means(path: str) -> Means:
     found = shutil.which("bwrap", path=path) or shutil.which("bwrap", path=os.defpath)
     if found is None:
         return Means(None, "bubblewrap (bwrap) is not installed", version(), can_filter())
-    trouble = _trouble_with(found)
-    return Means(None if trouble else found, trouble or "", version(), can_filter())
-
-
-def _trouble_with(bubblewrap: str) -> str | None:
-    """Why it does not work here, such as a kernel that grants no namespaces to this user."""
     options = [*_ISOLATION, "--unshare-net", "--ro-bind", "/", "/", *_OWN_PROC]
-    why = _tried([bubblewrap, *options, "--dev", "/dev", "/bin/sh", "-c", ":"])
-    return None if why is None else f"bubblewrap does not work here ({why})"
+    why = _tried([found, *options, "--dev", "/dev", "/bin/sh", "-c", ":"])
+    if why is not None:  # such as a kernel that grants no namespaces to this user
+        return Means(None, f"bubblewrap does not work here ({why})", version(), can_filter())
+    return Means(found, "", version(), can_filter())
 
 
 def _tried(command: list[str]) -> str | None:

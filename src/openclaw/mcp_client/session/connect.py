@@ -21,8 +21,9 @@ from openclaw.mcp_client.session.dispatcher import InterceptingDispatcher, PipeD
 from openclaw.mcp_client.session.negotiation import EraMemory, greet
 from openclaw.mcp_client.session.notifications import Answers, AskHost, Incoming
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
-from openclaw.mcp_client.transport.child_pipe import EXIT_AFTER_EOF, ChildPipe
 from openclaw.mcp_client.transport.child_process import (
+    EXIT_AFTER_EOF,
+    ChildPipe,
     Grace,
     Program,
     RunningChild,

@@ -27,7 +27,7 @@ from openclaw.mcp_client.errors import (
 from openclaw.mcp_client.session import jsonrpc
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult, answered_id
 from openclaw.mcp_client.session.notifications import Answers, Incoming
-from openclaw.mcp_client.transport.child_pipe import ChildPipe
+from openclaw.mcp_client.transport.child_process import ChildPipe
 from openclaw.stdio.lines import TooLong
 
 if TYPE_CHECKING:

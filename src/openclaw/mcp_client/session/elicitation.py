@@ -132,7 +132,7 @@ def _shown_schema(schema: object, redact: Callable[[str], str]) -> dict[str, Any
     if len(orjson.dumps(schema)) > MAX_SCHEMA:
         raise ValueError("its form is too large")
     # Names and choices are sent back as they are, so that they cannot be cleaned.
-    for text in _repeated(cast("dict[str, object]", schema)):
+    for text in _texts(cast("dict[str, object]", schema), repeated=True):
         if not _is_plain(text):
             raise ValueError("a name or a choice has hidden or control characters")
         if redact(text) != text:
@@ -143,34 +143,22 @@ def _shown_schema(schema: object, redact: Callable[[str], str]) -> dict[str, Any
     return clean
 
 
-def _repeated(value: object) -> Iterator[str]:
-    if isinstance(value, list):
-        for one in cast("list[object]", value):
-            yield from _repeated(one)
-    elif isinstance(value, dict):
-        for name, one in cast("dict[str, object]", value).items():
-            yield name
-            yield from _texts(one) if name in _REPEATED else _repeated(one)
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
+def _texts(value: object, *, repeated: bool = False) -> Iterator[str]:
+    """All names and texts; with `repeated`, only the names and choices that are sent back."""
+    if isinstance(value, str) and not repeated:
         yield value
     elif isinstance(value, list):
         for one in cast("list[object]", value):
-            yield from _texts(one)
+            yield from _texts(one, repeated=repeated)
     elif isinstance(value, dict):
         for name, one in cast("dict[str, object]", value).items():
             yield name
-            yield from _texts(one)
+            yield from _texts(one, repeated=repeated and name not in _REPEATED)
 
 
 def _is_plain(text: str, also: str = "") -> bool:
+    hidden = ("C", "Zl", "Zp")  # categories of Unicode
     return text.isprintable() or all(
-        char in _JOINERS or char in also or not _is_hidden(unicodedata.category(char))
+        char in _JOINERS or char in also or not unicodedata.category(char).startswith(hidden)
         for char in text
     )
-
-
-def _is_hidden(category: str) -> bool:
-    return category[0] == "C" or category in ("Zl", "Zp")

@@ -159,8 +159,6 @@ def _endpoint(url: str, path: str) -> str:
     return str(endpoint)
 
 
-logger = logging.getLogger(__name__)
-
 END_SESSION_WITHIN = 2.0  # seconds that a server has to hear that its session is over
 
 _FALL_BACK = (400, 404, 405)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
@@ -134,38 +135,11 @@ class ServerSession:
         on_progress: OnProgress | None = None,
     ) -> RawResult:
         """One request, with as many rounds of input as the server asks for."""
-        result = await self._once(method, params, timeout, on_progress)
-        if result.get("resultType") == "input_required":
-            return await self._with_input(method, params, result, timeout, on_progress)
-        return result
-
-    async def _once(
-        self,
-        method: str,
-        params: Mapping[str, Any],
-        timeout: float | None,
-        on_progress: OnProgress | None,
-    ) -> RawResult:
-        if self.stamp.blank:
-            return await self.caller.call(method, params, timeout=timeout, on_progress=on_progress)
-        return await self.caller.call(
-            method,
-            self.stamp.params(params),
-            timeout=timeout,
-            on_progress=on_progress,
-            headers=self.stamp.headers(method, params),
-        )
-
-    async def _with_input(
-        self,
-        method: str,
-        params: Mapping[str, Any],
-        result: RawResult,
-        timeout: float | None,
-        on_progress: OnProgress | None,
-    ) -> RawResult:
-        pause = _FIRST_PAUSE
+        send = partial(self._send, method, timeout=timeout, on_progress=on_progress)
+        result, pause = await send(params), _FIRST_PAUSE
         for _ in range(MAX_ROUNDS):
+            if result.get("resultType") != "input_required":
+                return result
             answers = await self.answers(result)
             if not answers:
                 await anyio.sleep(pause)
@@ -174,12 +148,16 @@ class ServerSession:
             if (state := result.get("requestState")) is not None:
                 again["requestState"] = state
             try:
-                result = await self._once(method, again, timeout, on_progress)
+                result = await send(again)
             except Unavailable as gone:  # an earlier round was sent, so nobody may begin again
                 raise Interrupted(gone.reason) from None
-            if result.get("resultType") != "input_required":
-                return result
         raise InvalidResult(f"the server asked for input more than {MAX_ROUNDS} times")
+
+    async def _send(self, method: str, params: Mapping[str, Any], **options: Any) -> RawResult:
+        if not self.stamp.blank:
+            options["headers"] = self.stamp.headers(method, params)
+            params = self.stamp.params(params)
+        return await self.caller.call(method, params, **options)
 
     async def answers(self, result: RawResult) -> dict[str, Any]:
         """What the person says to the questions in a result."""

@@ -13,8 +13,13 @@ from pathlib import PureWindowsPath
 from subprocess import Popen
 from typing import Any
 
-from openclaw.mcp_client.transport.child_pipe import ChildPipe, Ends
-from openclaw.mcp_client.transport.child_process import Grace, Program, RunningChild
+from openclaw.mcp_client.transport.child_process import (
+    ChildPipe,
+    Ends,
+    Grace,
+    Program,
+    RunningChild,
+)
 from openclaw.stdio.descriptors import ThreadedReader
 from openclaw.stdio.pipes import ThreadedWriter
 
