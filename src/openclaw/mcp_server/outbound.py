@@ -58,6 +58,9 @@ async def render(
     blocks: list[types.ContentBlock] = []
     left_out: list[str] = []
     room = kinds.MAX_RESPONSE_BYTES
+    # Revisions are dates, so that their order is the order of their names.
+    knows_audio = rules.audio == "auto" and protocol_version >= AUDIO_SINCE
+    audio_as_block = knows_audio or rules.audio == "audio"
     for number, item in enumerate(items, 1):
         try:
             loaded, mime_type = await _load(item, rules, room)
@@ -70,16 +73,9 @@ async def render(
         if data != loaded:
             left_out.append(f"[{_name(item, number, mime_type)}: {CLEANED}]")
         room -= len(data)
-        block = _block(
-            item, number, data, mime_type, _audio_as_block(rules.audio, protocol_version)
-        )
+        block = _block(item, number, data, mime_type, audio_as_block)
         blocks.append(block)
     return blocks, left_out
-
-
-def _audio_as_block(mode: str, protocol_version: str) -> bool:
-    # Revisions are dates, so that their order is the order of their names.
-    return mode == "audio" or (mode == "auto" and protocol_version >= AUDIO_SINCE)
 
 
 async def _load(item: Media, rules: OutboundRules, room: int) -> tuple[bytes, str]:
@@ -169,17 +165,14 @@ def _block(
     if mime_type.startswith("audio/") and audio_as_block:
         return types.AudioContent(type="audio", data=_base64(data), mime_type=mime_type)
     uri = f"attachment://{quote(_name(item, number, mime_type))}"
-    if _is_text(mime_type) and looks_like_text(data[:HEAD_BYTES]):
+    is_text = mime_type.startswith("text/") or mime_type in ("application/json", "application/xml")
+    if is_text and looks_like_text(data[:HEAD_BYTES]):
         resource: types.TextResourceContents | types.BlobResourceContents = (
             types.TextResourceContents(uri=uri, mime_type=mime_type, text=decode_text(data))
         )
     else:
         resource = types.BlobResourceContents(uri=uri, mime_type=mime_type, blob=_base64(data))
     return types.EmbeddedResource(type="resource", resource=resource)
-
-
-def _is_text(mime_type: str) -> bool:
-    return mime_type.startswith("text/") or mime_type in ("application/json", "application/xml")
 
 
 def _base64(data: bytes) -> str:

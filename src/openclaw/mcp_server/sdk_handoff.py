@@ -201,15 +201,12 @@ def _set_apart(value: Any, large: list[str]) -> Any:
 
 
 def _mark(value: Any, large: list[str]) -> Any:
-    plain = isinstance(value, str) and len(value) >= _SET_APART and _needs_no_escape(value)
-    if not plain:
+    if not isinstance(value, str) or len(value) < _SET_APART:
         return value
+    if not value.isascii() or not value.isprintable() or '"' in value or "\\" in value:
+        return value  # it has to be escaped
     large.append(value)
     return _MARK
-
-
-def _needs_no_escape(text: str) -> bool:
-    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
 _MEDIA_KEYS = ("data", "blob")

@@ -145,7 +145,7 @@ class _Handlers:
         caller = Caller(
             protocol_version=context.protocol_version,
             report=context.session.report_progress if wants_progress else None,
-            agent_id=_agent_of(context),
+            agent_id=context.request.query_params.get("agent") if context.request else None,
             session=_person_of(context).session,
             local=context.request is None,
             roots=_roots(context),
@@ -313,11 +313,6 @@ def _require_tasks(context: Context) -> None:
         raise MCPError(
             MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", required
         )
-
-
-def _agent_of(context: Context) -> str | None:
-    """The agent that the address names, for an order over HTTP."""
-    return context.request.query_params.get("agent") if context.request is not None else None
 
 
 def _person_of(context: Context) -> Person:

@@ -313,7 +313,12 @@ class OrderTasks:
 
     async def _fail(self, run: _Run, why: str) -> None:
         message = f"{why} {await records.what_happened(await self._agent.store(), run.task)}"
-        self._end(run, status="failed", message=message, error=_error(message))
+        self._end(
+            run,
+            status="failed",
+            message=message,
+            error={"code": types.INTERNAL_ERROR, "message": message},
+        )
 
     async def _finish(self, run: _Run) -> None:
         if run.kept:
@@ -548,10 +553,6 @@ def _result(task: Task) -> types.CallToolResult:
     if task.error is not None:
         raise MCPError(task.error["code"], task.error["message"])
     raise MCPError(types.INTERNAL_ERROR, task.message or "the order was cancelled")
-
-
-def _error(message: str) -> Json:
-    return {"code": types.INTERNAL_ERROR, "message": message}
 
 
 def _time(at_ms: int) -> str:

@@ -129,28 +129,24 @@ def _host_and_port(authority: str, shown: str) -> tuple[str, int | None]:
 
 def checked_host(host: str, shown: str) -> str:
     if host.startswith("["):
-        return _ipv6(host[1:-1], shown)
+        return _address(IPv6Address, host[1:-1], shown, "the host is not an address")
     name = host.lower() if host.isascii() else _ascii_name(host, shown)
     labels = name.split(".")
     if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
         raise FetchRefused(shown, "the host is not a plain name")
     if _NUMERIC.fullmatch(labels[-1]):
-        return _ipv4(name, shown)
+        # It refuses octal, hexadecimal, decimal and short forms.
+        return _address(IPv4Address, name, shown, "the host is an oddly written address")
     return name
 
 
-def _ipv6(literal: str, shown: str) -> str:
+def _address(
+    read: type[IPv4Address | IPv6Address], literal: str, shown: str, otherwise: str
+) -> str:
     try:
-        return str(IPv6Address(literal))
+        return str(read(literal))
     except ValueError:
-        raise FetchRefused(shown, "the host is not an address") from None
-
-
-def _ipv4(name: str, shown: str) -> str:
-    try:
-        return str(IPv4Address(name))  # refuses octal, hexadecimal, decimal and short forms
-    except ValueError:
-        raise FetchRefused(shown, "the host is an oddly written address") from None
+        raise FetchRefused(shown, otherwise) from None
 
 
 def _ascii_name(host: str, shown: str) -> str:
@@ -180,50 +176,21 @@ async def resolve_with_system(host: str, port: int) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Exemptions:
-    """What the operator allows though it would be blocked: `host`, `host:port`, address likewise.
+    """What may be reached though it would be blocked: this machine, or one address under one name."""
 
-    `pairs` are names that may have one address each, and no other that would be blocked.
-    """
-
-    hosts: frozenset[str] = frozenset()
-    addresses: frozenset[str] = frozenset()
     loopback: bool = False
-    pairs: frozenset[tuple[str, str]] = frozenset()
+    pair: tuple[str, str] | None = None
 
-    @classmethod
-    def of(
-        cls,
-        *,
-        hosts: Iterable[str] = (),
-        addresses: Iterable[str] = (),
-        loopback: bool = False,
-        pairs: Iterable[tuple[str, str]] = (),
-    ) -> "Exemptions":
-        lowered = frozenset(host.lower() for host in hosts)
-        paired = frozenset((host.lower(), address) for host, address in pairs)
-        return cls(lowered, frozenset(addresses), loopback, paired)
-
-    def cover(self, host: str, port: int, address: str) -> bool:
-        if self.loopback and is_loopback(address):
-            return True
-        if (host, address) in self.pairs:
-            return True
-        return not {host, f"{host}:{port}"}.isdisjoint(self.hosts) or not {
-            address,
-            f"{address}:{port}",
-        }.isdisjoint(self.addresses)
-
-
-def _anyio_network() -> httpcore2.AsyncNetworkBackend:
-    # httpcore2 puts a stand-in in its place where anyio is missing, and so hides its type.
-    return cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
+    def cover(self, host: str, address: str) -> bool:
+        return (self.loopback and is_loopback(address)) or (host, address) == self.pair
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
     def __init__(self, resolve: Resolve, exemptions: Exemptions) -> None:
         self._resolve = resolve
         self._exemptions = exemptions
-        self._network: httpcore2.AsyncNetworkBackend = _anyio_network()
+        # httpcore2 puts a stand-in in its place where anyio is missing, and so hides its type.
+        self._network = cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
 
     async def connect_tcp(
         self,
@@ -253,7 +220,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             addresses = (plain,)
         for address in addresses:
             why = why_blocked(address)
-            if why is not None and not self._exemptions.cover(plain, port, address):
+            if why is not None and not self._exemptions.cover(plain, address):
                 raise FetchRefused(plain, f"{address} is {why}" if address != plain else why)
         return addresses[:_MOST_ADDRESSES]
 

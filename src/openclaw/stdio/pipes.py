@@ -121,18 +121,15 @@ class Writer(ABC):
 
     def _sent(self, size: int) -> None:
         self.unsent -= size
-        self._report_progress()
+        if self._progress is not None:
+            self._progress.set_result(None)
+            self._progress = None
 
     def _break(self) -> None:
         self.broken = True
         self.close()
         if self.on_broken is not None:
             self.on_broken()
-
-    def _report_progress(self) -> None:
-        if self._progress is not None:
-            self._progress.set_result(None)
-            self._progress = None
 
 
 class WatchedWriter(Writer):

@@ -77,8 +77,8 @@ def resolving(**names: Sequence[str]) -> Callable[[str, int], object]:
 
 
 def client_for(port: int, **options: object) -> GuardedClient:
-    """A client that may reach 127.0.0.1 on this one port and nothing else of ours."""
-    options.setdefault("exemptions", Exemptions.of(addresses=[f"127.0.0.1:{port}"]))
+    """A client that may reach this machine."""
+    options.setdefault("exemptions", Exemptions(loopback=True))
     options.setdefault("resolve", resolving(public_test=["127.0.0.1"], other_test=["127.0.0.1"]))
     return GuardedClient(**options)  # pyright: ignore[reportArgumentType]
 
@@ -108,18 +108,19 @@ async def test_loopback_is_refused_without_an_exemption_and_nothing_connects() -
     assert calls == []
 
 
-async def test_an_exempted_host_is_exempt_on_its_port_alone() -> None:
+async def test_an_exempted_pair_is_that_address_under_that_name_alone() -> None:
     with serving(lambda handler: reply(handler, b"ok")) as port:
-        exemptions = Exemptions.of(hosts=[f"LOCALHOST:{port}"])
-        resolve = resolving(localhost=["127.0.0.1"])
+        resolve = resolving(own_test=["127.0.0.1"], other_test=["127.0.0.1"], own2_test=["::1"])
+        exemptions = Exemptions(pair=("own.test", "127.0.0.1"))
         async with client_for(port, exemptions=exemptions, resolve=resolve) as client:
-            assert (await client.fetch(f"http://localhost:{port}/")).body == b"ok"
-            with pytest.raises(FetchRefused):
-                await client.fetch(f"http://localhost:{port + 1}/")
+            assert (await client.fetch(f"http://own.test:{port}/")).body == b"ok"
+            for host in ("other.test", "own2.test", "127.0.0.1"):
+                with pytest.raises(FetchRefused):
+                    await client.fetch(f"http://{host}:{port}/")
 
 
 async def test_exempting_loopback_does_not_exempt_other_private_addresses() -> None:
-    async with GuardedClient(exemptions=Exemptions.of(loopback=True)) as client:
+    async with GuardedClient(exemptions=Exemptions(loopback=True)) as client:
         for host in ("10.0.0.1", "169.254.169.254", "[fd00:ec2::254]", "[::ffff:10.0.0.1]"):
             with pytest.raises(FetchRefused):
                 await client.fetch(f"http://{host}/")
@@ -362,9 +363,8 @@ async def test_a_dead_server_and_a_name_without_address_are_failures() -> None:
 
 async def test_the_next_address_is_tried_when_the_first_is_dead() -> None:
     with serving(lambda handler: reply(handler, b"second")) as port:
-        exemptions = Exemptions.of(addresses=["127.0.0.1", "127.0.0.2"])
         resolve = resolving(public_test=["127.0.0.2", "127.0.0.1"])
-        async with client_for(port, exemptions=exemptions, resolve=resolve) as client:
+        async with client_for(port, resolve=resolve) as client:
             assert (await client.fetch(f"http://public.test:{port}/")).body == b"second"
 
 

@@ -230,8 +230,8 @@ class Auth(OAuthClientProvider):
         return httpx2.Response(got.status, headers=kept, content=got.body, request=request)
 
     def _exemptions(self) -> Exemptions:
-        own = [] if self._answered_from is None else [(self._host, self._answered_from)]
-        return Exemptions.of(pairs=own, loopback=is_loopback(self._host))
+        own = None if self._answered_from is None else (self._host, self._answered_from)
+        return Exemptions(loopback=is_loopback(self._host), pair=own)
 
 
 def _peer(response: httpx2.Response) -> str | None:

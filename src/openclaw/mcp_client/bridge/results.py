@@ -101,7 +101,9 @@ def _finish(parts: _Parts, how: Rendering, *, is_error: bool) -> ToolResult:
 def _take(item: Mapping[str, Any], parts: _Parts) -> None:
     kind = item.get("type")
     if kind == "text":
-        _take_text(item, parts)
+        text = _string(item.get("text"))
+        parts.words.append(text)
+        parts.outputs.append(Text(text, addressed=_for_the_person(item)))
     elif kind in ("image", "audio"):
         _take_media(str(kind), item, parts)
     elif kind == "resource":
@@ -110,12 +112,6 @@ def _take(item: Mapping[str, Any], parts: _Parts) -> None:
         _take_link(item, parts)
     else:
         parts.words.append("[Content of a kind that is not supported]")
-
-
-def _take_text(item: Mapping[str, Any], parts: _Parts) -> None:
-    text = _string(item.get("text"))
-    parts.words.append(text)
-    parts.outputs.append(Text(text, addressed=_for_the_person(item)))
 
 
 def _take_media(kind: str, item: Mapping[str, Any], parts: _Parts) -> None:

@@ -322,17 +322,14 @@ class ServerConnection:
             return
         if self._life.state is not before.state:
             self._since = self._clock.now_ms()
-            self._say_state()
+            wrong = self._state_log.say(self._life)
+            self._deps.emit(ServerChanged(self.name, self._life.state, wrong))
+            self.on_state()
         self._signal()
 
     def _signal(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
-
-    def _say_state(self) -> None:
-        wrong = self._state_log.say(self._life)
-        self._deps.emit(ServerChanged(self.name, self._life.state, wrong))
-        self.on_state()
 
     def _end_attempt(self) -> None:
         if self._attempt is not None:

@@ -317,15 +317,12 @@ class ManagedServer:
         while True:
             await self._listed.wait()
             await self._take(self.connection.listing)
-            if self.config.lazy and self._cache is not None and self._may_be_kept:
+            # What is for one login alone must not outlive it: somebody else may log in next time.
+            kept = self.config.kind == "stdio" or not self.connection.lists_privately
+            if self.config.lazy and self._cache is not None and kept:
                 await anyio.to_thread.run_sync(self._cache.store, self.key, self.listing)
             self._all_stale = True
             self._stale.set()
-
-    @property
-    def _may_be_kept(self) -> bool:
-        """Whether what is listed may outlive the connection: somebody else may log in next time."""
-        return self.config.kind == "stdio" or not self.connection.lists_privately
 
     async def _take_cached(self) -> None:
         """A lazy server shows what it had; one that never ran has to run once to show anything."""

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
 
 
-def nothing_denied(_: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class AgentServers:
     """One agent's servers.
@@ -35,7 +31,7 @@ class AgentServers:
 
     id: str
     servers: "Mapping[str, McpServerConfig]"
-    wholly_denied: Callable[[str], bool] = nothing_denied
+    wholly_denied: Callable[[str], bool] = lambda prefix: False
     roots: tuple[Path, ...] = ()
     resource_budget: int = 40_000
 

@@ -306,7 +306,7 @@ class Sandbox:
     def _reach(
         self, config: "McpServerConfig", program: Program, name: str, roots: Sequence[Path]
     ) -> Reach:
-        wanted = config.sandbox
+        wanted, state = config.sandbox, () if self._state is None else (self._state,)
         read = [*self._named("read", wanted.read, program)]
         write = [*self._named("write", wanted.write, program)]
         if program.directory is not None:
@@ -317,12 +317,12 @@ class Sandbox:
             also_read, also_write = self._spoken_of(config, program)
             read, write = [*read, *also_read], [*write, *also_write]
         return Reach(
-            read=(*read, *own_files(program, self._home, guarded=self._guarded())),
+            read=(*read, *own_files(program, self._home, (self._home / ".local", *state))),
             write=tuple(write),
             network=wanted.network,
             home=self._home,
             own_home=self._own_home(name, config),
-            hidden=() if self._state is None or not self._state.is_dir() else (self._state,),
+            hidden=tuple(place for place in state if place.is_dir()),
         )
 
     def _own_home(self, name: str, config: "McpServerConfig") -> Path | None:
@@ -386,10 +386,6 @@ class Sandbox:
         """Whether opening this would open everybody's files, or ours."""
         inside = (self._home / ".ssh", *(() if self._state is None else (self._state,)))
         return any(place in path.parents for path in inside)
-
-    def _guarded(self) -> tuple[Path, ...]:
-        state = () if self._state is None else (self._state,)
-        return (self._home / ".local", *state)
 
     def _named(self, key: str, paths: Iterable[str], program: Program) -> Iterator[Path]:
         for given in paths:

@@ -74,7 +74,10 @@ class PendingTable(dict[int | str, Pending]):
 
     def fail(self, reason: str, too_long: TooLong | None) -> None:
         """Nothing will be answered any more; one of them may be to blame."""
-        guilty = None if too_long is None else self._guilty(too_long)
+        guilty = None
+        if too_long is not None:
+            alone = next(iter(self.values())) if len(self) == 1 else None
+            guilty = self.find(answered_id(too_long.head)) or alone
         for pending in self.values():
             if pending.future.done():
                 continue
@@ -82,11 +85,6 @@ class PendingTable(dict[int | str, Pending]):
                 pending.refuse(TooLarge(too_long.limit))
             else:
                 pending.refuse(Interrupted(reason))
-
-    def _guilty(self, too_long: TooLong) -> Pending | None:
-        """The request whose answer was too long, where that can be told."""
-        alone = next(iter(self.values())) if len(self) == 1 else None
-        return self.find(answered_id(too_long.head)) or alone
 
 
 logger = logging.getLogger(__name__)
@@ -348,7 +346,10 @@ class PipeDispatcher:
             self._warn_of_flood()
             return
         if method == "notifications/cancelled" and params is not None:
-            self._cancel_serving(params.get("requestId"))
+            key = params.get("requestId")
+            scope = self._serving.get(key) if type(key) in _ID_TYPES else None
+            if scope is not None:
+                scope.cancel()
         if self._intercept is not None:
             self._intercept(method, params)
 
@@ -418,11 +419,6 @@ class PipeDispatcher:
 
     def _reply_error(self, key: Any, code: int, text: str) -> None:
         self._answer(id=key, error={"code": code, "message": text})
-
-    def _cancel_serving(self, key: Any) -> None:
-        scope = self._serving.get(key) if type(key) is int or type(key) is str else None
-        if scope is not None:
-            scope.cancel()
 
     def _undecodable(self, line: bytes, problem: jsonrpc.Undecodable) -> None:
         pending = self._pending.find(problem.id)

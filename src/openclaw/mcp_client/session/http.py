@@ -4,12 +4,12 @@ import logging
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
 import httpx2
+from anyio.abc import ObjectSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import CallOptions
@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 Inbound = MemoryObjectReceiveStream[SessionMessage | Exception]
 
 
-class Posts:
+class Posts(ObjectSendStream[SessionMessage]):
     """The way to the server: one POST for each message, in the task of whoever sends it.
 
     A request that is refused fails alone; what is no request is dropped then.
@@ -66,7 +66,7 @@ class Posts:
     def __init__(self, client: httpx2.AsyncClient, endpoint: str) -> None:
         self._client, self._endpoint = client, endpoint
 
-    async def send(self, item: SessionMessage, /) -> None:
+    async def send(self, item: SessionMessage) -> None:
         """Post one message; raises `ConnectionFailed` for a request that was not taken."""
         body = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
         response = await self._client.post(self._endpoint, json=body)
@@ -78,17 +78,6 @@ class Posts:
 
     async def aclose(self) -> None:
         """Nothing is held open between two messages."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        return
 
 
 @asynccontextmanager
@@ -249,7 +238,9 @@ class StreamCaller:
             self._lose("the server ended the session")
             return Unavailable(self._reason)
         if code is None or message == _NO_WORDS:
-            return RemoteError(code or _CLOSED, _status_in_words(exchange.status))
+            allows = ": it does not allow this call" if exchange.status == _FORBIDDEN else ""
+            words = f"the server answered {exchange.status}{allows}"
+            return RemoteError(code or _CLOSED, words)
         if code == _CLOSED and message.startswith(_CLOSED_BY_SDK):
             return Interrupted(message) if exchange.sent else Unavailable(self._reason)
         if code == PARSE_ERROR:
@@ -268,11 +259,6 @@ class StreamCaller:
 
 
 _NO_WORDS = "Server returned an error response"  # what the SDK says for a status without a body
-
-
-def _status_in_words(status: int | None) -> str:
-    allows = ": it does not allow this call" if status == _FORBIDDEN else ""
-    return f"the server answered {status}{allows}"
 
 
 class _Deadline:
@@ -397,7 +383,7 @@ async def _end_session(client: RemoteClient, dial: _Dial) -> None:
 
 def _explained(error: Exception, watch: Watch) -> Exception:
     cause = first_cause(error)
-    if watch.wants_login:
+    if watch.status in (_UNAUTHORIZED, _FORBIDDEN):
         return NeedsLogin(watch.refused(watch.status))
     if isinstance(cause, httpx2.HTTPError):
         return ConnectionFailed(f"cannot be reached ({worded(cause)})")

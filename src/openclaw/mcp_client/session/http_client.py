@@ -22,7 +22,7 @@ from openclaw.mcp_client.session import jsonrpc
 PARSE_ERROR = -32700
 SESSION_HEADER = "mcp-session-id"
 
-_UNAUTHORIZED, _FORBIDDEN, _FAILED = 401, 403, 503
+_FAILED = 503
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 _BOM = b"\xef\xbb\xbf"
@@ -63,10 +63,6 @@ class Watch:
         self.session: str | None = None
         self.remedy: str | None = None
         self.problem: CallFailed | None = None
-
-    @property
-    def wants_login(self) -> bool:
-        return self.status in (_UNAUTHORIZED, _FORBIDDEN)
 
     def refused(self, status: int | None) -> str:
         """What a person is told of a server that wants credentials."""

@@ -166,17 +166,12 @@ async def _discover_first(session: "ClientSession", probe: _Probe) -> Era:
         group.start_soon(probe.ask, name="server/discover")
         with anyio.move_on_after(STALL):
             await probe.done.wait()
-        era = await _conclude(session, probe)
+        if probe.result is not None or not await _initialized(session, probe):
+            assert probe.result is not None
+            session.adopt(probe.result)
+            era = Era.MODERN
         group.cancel_scope.cancel()
     return era
-
-
-async def _conclude(session: "ClientSession", probe: _Probe) -> Era:
-    if probe.result is None and await _initialized(session, probe):
-        return Era.LEGACY
-    assert probe.result is not None
-    session.adopt(probe.result)
-    return Era.MODERN
 
 
 async def _initialized(session: "ClientSession", probe: _Probe) -> bool:

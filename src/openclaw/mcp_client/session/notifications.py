@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import Dispatcher
     from mcp_types import (
         ListRootsResult,
-        ServerCapabilities,
     )
     from pydantic import BaseModel
 
@@ -284,7 +283,9 @@ class ChangeSubscription:
     async def _listen_once(self, link: ServerSession) -> None:
         from mcp.client.subscriptions import listen
 
-        tools, resources, prompts = _tells_of(link.session.server_capabilities)
+        offered = link.session.server_capabilities
+        parts = (offered.tools, offered.resources, offered.prompts) if offered else (None,) * 3
+        tools, resources, prompts = (bool(part and part.list_changed) for part in parts)
         if not (tools or resources or prompts or self._wanted):
             await anyio.sleep_forever()  # until there is something to ask for
         async with listen(
@@ -313,11 +314,3 @@ async def _succeeds(step: Awaitable[bool]) -> bool:
     except CallFailed as failure:
         logger.debug("a change could not be followed: %s", failure)
         return False
-
-
-def _tells_of(capabilities: "ServerCapabilities | None") -> tuple[bool, bool, bool]:
-    if capabilities is None:
-        return False, False, False
-    parts = (capabilities.tools, capabilities.resources, capabilities.prompts)
-    tools, resources, prompts = (bool(part and part.list_changed) for part in parts)
-    return tools, resources, prompts

@@ -15,6 +15,7 @@ from asyncio import AbstractEventLoop, Future, TimerHandle, get_running_loop
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -368,13 +369,9 @@ async def spawn(program: Program, keeper: OrphanReaper, grace: Grace) -> Child:
     await keeper.start()
     marker = f"{keeper.mark}.{random_id()}"
     # The thread is waited for even when we are cancelled, so that no process is forgotten.
-    process = await anyio.to_thread.run_sync(_popen, program, marker)
+    marked = replace(program, environment={**program.environment, orphans.MARKER: marker})
+    process = await anyio.to_thread.run_sync(partial(popen, marked, start_new_session=True))
     return Child(process, marker, keeper, grace)
-
-
-def _popen(program: Program, marker: str) -> subprocess.Popen[bytes]:
-    marked = {**program.environment, orphans.MARKER: marker}
-    return popen(replace(program, environment=marked), start_new_session=True)
 
 
 def popen(
@@ -430,8 +427,13 @@ def check(program: Program) -> None:
     directory = program.directory
     if directory is not None and not directory.is_dir():
         raise SpawnFailed(f"the working directory {directory} does not exist", hint="correct `cwd`")
-    if located(program) is None:
-        _refuse_missing(program)
+    if located(program) is not None:
+        return
+    path = (directory or Path.cwd()) / program.command
+    if os.sep in program.command and path.is_file():
+        raise SpawnFailed(f"'{program.command}' is not executable", hint=f"try: chmod +x {path}")
+    hint = _HINTS.get(program.command, "give the full path in `command`, or correct PATH in `env`")
+    raise SpawnFailed(f"command not found: '{program.command}'", hint=hint)
 
 
 def located(program: Program) -> str | None:
@@ -439,14 +441,6 @@ def located(program: Program) -> str | None:
         base = program.directory or Path.cwd()
         return shutil.which(str(base / program.command))
     return shutil.which(program.command, path=program.environment.get("PATH", os.defpath))
-
-
-def _refuse_missing(program: Program) -> None:
-    path = (program.directory or Path.cwd()) / program.command
-    if os.sep in program.command and path.is_file():
-        raise SpawnFailed(f"'{program.command}' is not executable", hint=f"try: chmod +x {path}")
-    hint = _HINTS.get(program.command, "give the full path in `command`, or correct PATH in `env`")
-    raise SpawnFailed(f"command not found: '{program.command}'", hint=hint)
 
 
 def _explained(program: Program, error: OSError) -> SpawnFailed:

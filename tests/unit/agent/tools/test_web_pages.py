@@ -42,7 +42,7 @@ def address() -> Generator[str]:
 
 
 def open_loopback() -> GuardedClient:
-    return GuardedClient(exemptions=Exemptions.of(loopback=True))
+    return GuardedClient(exemptions=Exemptions(loopback=True))
 
 
 async def fetch_loopback(url: str) -> Page:
