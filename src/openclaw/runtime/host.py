@@ -329,7 +329,6 @@ async def running_servers(
     from openclaw.mcp_client.lifecycle.manager import ManagerDeps, McpManager
     from openclaw.mcp_client.sandbox.confinement import Sandbox
     from openclaw.mcp_client.session.connect import ConnectionDeps
-    from openclaw.mcp_client.session.elicitation import decline
     from openclaw.mcp_client.transport.child_process import HURRIED, Grace
     from openclaw.mcp_client.transport.orphans import OrphanReaper
 
@@ -346,7 +345,6 @@ async def running_servers(
             clock=host.clock,
             cache=host.paths.cache,
             on_sampling=on_sampling,
-            on_elicitation=decline,
             confine=Sandbox(host.environ, state=host.paths.root).confine,
             auth=authentication(host.paths.tokens, host.redactor.register, resolve),
         )

@@ -38,7 +38,7 @@ from openclaw.mcp_client.errors import CallFailed, InvalidResult
 from openclaw.mcp_client.lifecycle.connection import ServerConnection
 from openclaw.mcp_client.lifecycle.state import UNAVAILABLE, ServerState
 from openclaw.mcp_client.session.connect import ConnectionDeps
-from openclaw.mcp_client.session.elicitation import Asking, decline
+from openclaw.mcp_client.session.elicitation import Asking
 from openclaw.mcp_client.session.jsonrpc import Listing, RawResult, ServerSnapshot
 from openclaw.mcp_client.session.listing import CatalogCache
 
@@ -232,9 +232,8 @@ class ManagedServer:
         self.key = key
         self.name = name
         self.config = config
-        self.asking = Asking(deps.on_elicitation or decline, deps.redactor)
-        if deps.on_elicitation is not None:
-            deps = replace(deps, on_elicitation=self.asking)
+        self.asking = Asking(deps.on_elicitation, deps.redactor)
+        deps = replace(deps, on_elicitation=self.asking)
         self.connection = ServerConnection(name, config, deps)
         self.state = ServerState.DISCONNECTED
         self.users: set[tuple[str, str]] = set()

@@ -161,15 +161,10 @@ def _resting(life: Life, state: ServerState, reason: str | None) -> Life:
 
 logger = logging.getLogger(__name__)
 
-_LEVELS = {
-    ServerState.ERROR: logging.WARNING,
-    ServerState.NEEDS_LOGIN: logging.WARNING,
-    ServerState.FAILED: logging.ERROR,
-}
 _TROUBLE = {
-    ServerState.ERROR: "does not work",
-    ServerState.NEEDS_LOGIN: "needs a login",
-    ServerState.FAILED: "has failed",
+    ServerState.ERROR: ("does not work", logging.WARNING),
+    ServerState.NEEDS_LOGIN: ("needs a login", logging.WARNING),
+    ServerState.FAILED: ("has failed", logging.ERROR),
 }
 
 
@@ -177,7 +172,7 @@ def in_words(state: ServerState, reason: str | None) -> str:
     """What is said of a server behind its name."""
     if reason and reason.startswith("cannot "):
         return reason
-    words = _TROUBLE.get(state, f"is {state.value}")
+    words = _TROUBLE[state][0] if state in _TROUBLE else f"is {state.value}"
     return f"{words}: {reason}" if reason else words
 
 
@@ -192,8 +187,8 @@ class StateLog:
 
     def say(self, life: Life) -> str | None:
         """Log the state that it is in now; returns what is wrong, where something is."""
-        level = _LEVELS.get(life.state, logging.INFO)
-        wrong = life.last_error if level > logging.INFO else None
+        level = _TROUBLE[life.state][1] if life.state in _TROUBLE else logging.INFO
+        wrong = life.last_error if life.state in _TROUBLE else None
         logger.log(
             self._heard(level, life.state, wrong),
             "MCP server '%s' %s",

@@ -154,22 +154,14 @@ def limited(program: Program, limits: "ProcessLimits", *, platform: str = sys.pl
 
 
 def _orders(limits: "ProcessLimits") -> list[str]:
-    orders: list[str] = []
-    if limits.memory_mb is not None:
-        orders.append(_order(f"ulimit -v {limits.memory_mb * 1024}"))
-    if limits.open_files is not None:
-        orders.append(_order(f"ulimit -n {limits.open_files}"))
-    if limits.cpu_seconds is not None:
-        orders.append(_order(f"ulimit -t {limits.cpu_seconds}"))
+    memory = None if limits.memory_mb is None else limits.memory_mb * 1024
+    bounds = (("-v", memory), ("-n", limits.open_files), ("-t", limits.cpu_seconds))
+    orders = [f"ulimit {option} {most}" for option, most in bounds if most is not None]
     if limits.processes is not None:
         most = limits.processes + _running()
         # One shell calls them -p, the other -u, where -p cannot be set.
-        orders.append(_order(f"ulimit -p {most} 2>/dev/null || ulimit -u {most}"))
-    return orders
-
-
-def _order(order: str) -> str:
-    return f"{order} || exit {_REFUSED}"
+        orders.append(f"ulimit -p {most} 2>/dev/null || ulimit -u {most}")
+    return [f"{order} || exit {_REFUSED}" for order in orders]
 
 
 def _running() -> int:

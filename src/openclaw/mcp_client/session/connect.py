@@ -18,6 +18,7 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.core.events import Emit, discard
 from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.session.dispatcher import InterceptingDispatcher, PipeDispatcher
+from openclaw.mcp_client.session.elicitation import decline
 from openclaw.mcp_client.session.negotiation import EraMemory, greet
 from openclaw.mcp_client.session.notifications import Answers, AskHost, Incoming
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
@@ -55,7 +56,7 @@ class ConnectionDeps:
     `keeper` is one for all connections of a host, and closed after them; `grace` is what an ending
     server is given. `cache` is the directory where a server's protocol era is remembered; without
     it nothing is. `on_sampling` and `on_elicitation` take the server's name and the request's params
-    and give back the result's object; without them the requests are refused and declined. `confine`
+    and give back the result's object; without the former, such requests are refused. `confine`
     may put a sandbox around a program, given the server's name and its roots. `auth` gives the HTTP
     authentication of a server that is configured with one; without it such a server needs a login
     that nobody can give.
@@ -71,7 +72,7 @@ class ConnectionDeps:
     roots: Sequence[Path] = ()
     emit: Emit = discard
     on_sampling: AskHost | None = None
-    on_elicitation: AskHost | None = None
+    on_elicitation: AskHost = decline
     confine: "Callable[[McpServerConfig, Program, str, Sequence[Path]], Program]" = (
         lambda config, program, name, roots: program
     )
@@ -125,7 +126,7 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     try:
         await load("mcp.client.session")
         over = anyio.Event()
-        hooked = InterceptingDispatcher(dispatcher, opening.incoming, opening.answers, over)
+        hooked = InterceptingDispatcher(dispatcher, opening.incoming, over)
         async with opening.answers.session(hooked) as session:
             yield ServerSession(
                 caller=dispatcher,
@@ -161,7 +162,6 @@ async def shake_hands(
 ) -> RequestMetadata:
     """Greet the server within the configured time; how to talk to it from then on."""
     seconds = opening.config.timeout / 1000
-    opening.on_asked()
     try:
         with anyio.fail_after(seconds):
             era = await greet(session, opening.memory, turned_away)
@@ -174,6 +174,7 @@ async def shake_hands(
 async def _greet(
     opening: ConnectParams, session: "ClientSession", dispatcher: PipeDispatcher, over: anyio.Event
 ) -> RequestMetadata:
+    opening.on_asked()
     try:
         return await shake_hands(opening, session)
     except Exception:

@@ -26,7 +26,7 @@ from openclaw.mcp_client.errors import (
 )
 from openclaw.mcp_client.session import jsonrpc
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult, answered_id
-from openclaw.mcp_client.session.notifications import Answers, Incoming
+from openclaw.mcp_client.session.notifications import Incoming
 from openclaw.mcp_client.transport.child_process import ChildPipe
 from openclaw.stdio.lines import TooLong
 
@@ -466,11 +466,10 @@ class InterceptingDispatcher:
         self,
         inner: "Dispatcher[Any]",
         incoming: Incoming,
-        answers: Answers,
         over: anyio.Event,
         serving: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._inner, self._incoming, self._answers = inner, incoming, answers
+        self._inner, self._incoming = inner, incoming
         self._over, self._serving = over, serving
         self.send_raw_request = inner.send_raw_request
         self.notify = inner.notify
@@ -488,9 +487,6 @@ class InterceptingDispatcher:
             method: str,
             params: Mapping[str, Any] | None,
         ) -> dict[str, Any]:
-            declined = self._answers.declines(method)
-            if declined is not None:
-                return declined
             with self._serving():
                 return await on_request(context, method, params)
 

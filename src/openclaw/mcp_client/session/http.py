@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -303,61 +302,52 @@ async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     if config.auth is not None and deps.auth is not None:
         auth = await deps.auth(config)
         watch.remedy = f"run: openclaw mcp login {opening.name}"
-    dial = _Dial(url, headers, watch, auth)
+    # Every call has its own deadline, and a stream of events may be silent as long as it likes.
+    timeout = httpx2.Timeout(config.timeout / 1000, read=None)
     opening.on_asked()
     try:
         async with AsyncExitStack() as stack:
-            yield await _enter_first(stack, opening, dial)
+            client = await stack.enter_async_context(
+                RemoteClient(watch, headers=headers, auth=auth, timeout=timeout)
+            )
+            stack.push_async_callback(_end_session, client, url)
+            yield await _enter_first(stack, opening, client, url)
     except Exception as error:
         raise _explained(error, watch) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Dial:
-    url: str
-    headers: dict[str, str]
-    watch: Watch
-    auth: httpx2.Auth | None
-
-
-async def _enter_first(stack: AsyncExitStack, opening: ConnectParams, dial: _Dial) -> ServerSession:
+async def _enter_first(
+    stack: AsyncExitStack, opening: ConnectParams, client: RemoteClient, url: str
+) -> ServerSession:
     first = "sse" if opening.config.kind == "sse" else "http"
     try:
-        return await stack.enter_async_context(_open(opening, dial, first))
+        return await stack.enter_async_context(_open(opening, client, url, first))
     except Exception:
-        if not opening.config.may_fall_back_to_sse or dial.watch.status not in _FALL_BACK:
+        if not opening.config.may_fall_back_to_sse or client.watch.status not in _FALL_BACK:
             raise
-    dial.watch.status = None
-    return await stack.enter_async_context(_open(opening, dial, "sse"))
+    client.watch.status = None
+    return await stack.enter_async_context(_open(opening, client, url, "sse"))
 
 
 @asynccontextmanager
 async def _open(
-    opening: ConnectParams, dial: _Dial, transport: str
+    opening: ConnectParams, client: RemoteClient, url: str, transport: str
 ) -> AsyncGenerator[ServerSession]:
     async with AsyncExitStack() as stack:
-        seconds, limit = opening.config.timeout / 1000, opening.config.max_message_bytes
-        # Every call has its own deadline, and a stream of events may be silent as long as it likes.
-        timeout = httpx2.Timeout(seconds, read=None)
-        client = await stack.enter_async_context(
-            RemoteClient(dial.watch, headers=dial.headers, auth=dial.auth, timeout=timeout)
-        )
-        stack.push_async_callback(_end_session, client, dial)
+        limit = opening.config.max_message_bytes
         streams = await stack.enter_async_context(
-            sse_streams(client, dial.url, limit, seconds)
+            sse_streams(client, url, limit, opening.config.timeout / 1000)
             if transport == "sse"
             else streamable_http_client(
-                dial.url,
+                url,
                 http_client=client,
                 terminate_on_close=False,  # it would not live to see it: see `_end_session`
                 max_sse_event_size=limit,
             )
         )
         dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*streams)
-        caller = StreamCaller(dispatcher, dial.watch)
-        hooked = InterceptingDispatcher(
-            dispatcher, opening.incoming, opening.answers, caller.lost, caller.serving
-        )
+        caller = StreamCaller(dispatcher, client.watch)
+        hooked = InterceptingDispatcher(dispatcher, opening.incoming, caller.lost, caller.serving)
         session = await stack.enter_async_context(opening.answers.session(hooked))
         yield ServerSession(
             caller=caller,
@@ -370,13 +360,14 @@ async def _open(
         )
 
 
-async def _end_session(client: RemoteClient, dial: _Dial) -> None:
+async def _end_session(client: RemoteClient, url: str) -> None:
     """Tell the server that its session is over, also when we are being cancelled."""
-    if dial.watch.session is None:
+    session = client.watch.session
+    if session is None:
         return
     with anyio.move_on_after(END_SESSION_WITHIN, shield=True):
         try:
-            await client.delete(dial.url, headers={SESSION_HEADER: dial.watch.session})
+            await client.delete(url, headers={SESSION_HEADER: session})
         except httpx2.HTTPError as error:
             logger.debug("the session could not be ended: %s", worded(error))
 

@@ -82,7 +82,7 @@ class RemoteClient(httpx2.AsyncClient):
 
     def __init__(self, watch: Watch, **options: Any) -> None:
         super().__init__(event_hooks={"response": [watch.saw]}, **options)
-        self._watch = watch
+        self.watch = watch
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """The response, with a body that is safe to parse."""
@@ -104,12 +104,12 @@ class RemoteClient(httpx2.AsyncClient):
             exchange.sent = False
             problem = Unavailable(f"cannot be reached ({worded(error)})")
         except _TooLong:
-            problem = TooLarge(self._watch.limit)
+            problem = TooLarge(self.watch.limit)
         except jsonrpc.Undecodable as error:
             problem = jsonrpc.unreadable(error)
         except httpx2.TransportError as error:
             problem = Interrupted(worded(error))
-        exchange.problem = self._watch.problem = problem
+        exchange.problem = self.watch.problem = problem
         return httpx2.Response(_FAILED, request=request)
 
     async def _whole(self, response: httpx2.Response) -> httpx2.Response:
@@ -117,8 +117,8 @@ class RemoteClient(httpx2.AsyncClient):
         async with aclosing(response):
             async for part in response.aiter_bytes():  # what was compressed counts in full
                 parts += part
-                if len(parts) > self._watch.limit:
-                    raise _TooLong(self._watch.limit)
+                if len(parts) > self.watch.limit:
+                    raise _TooLong(self.watch.limit)
         body = bytes(parts)
         await _check(body)
         return _with(response, content=body)
@@ -126,7 +126,7 @@ class RemoteClient(httpx2.AsyncClient):
     def _as_events(
         self, response: httpx2.Response, exchange: Exchange | None = None
     ) -> httpx2.Response:
-        return _with(response, stream=_Events(response, self._watch.limit, exchange))
+        return _with(response, stream=_Events(response, self.watch.limit, exchange))
 
 
 def _is_events(response: httpx2.Response) -> bool:

@@ -1,10 +1,9 @@
 """What a server sends without being asked: to our log, and to the few who asked for it."""
 
-import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,8 @@ from openclaw.mcp_client.session.listing import KINDS
 from openclaw.mcp_client.session.negotiation import Era
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.mcp_client.session.tasks import EXTENSION
-from openclaw.mcp_client.transport.child_process import FLUSH_AFTER
-from openclaw.secrets.redactor import Redactor, StreamRedactor
+from openclaw.mcp_client.transport.child_process import RedactedLog
+from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext, ClientSession
@@ -43,19 +42,14 @@ _INVALID_REQUEST = -32600
 
 
 class Incoming:
-    """Sorts a server's notifications. Its log messages never get further than our own log.
-
-    They are read one after the other, as lines: a server that says a secret in pieces does not get it
-    into the log.
-    """
+    """Sorts a server's notifications. Its log messages never get further than our own log."""
 
     def __init__(
         self, server: str, listener: "ChangeSubscription", redactor: Redactor, clock: Clock
     ) -> None:
         self._server, self._listener, self._clock = server, listener, clock
-        self._redact, self._lines = redactor.redact, StreamRedactor(redactor)
+        self._redact, self._lines = redactor.redact, RedactedLog(redactor, self._write)
         self._levels: deque[int] = deque()  # of the lines that were not released yet
-        self._timer: asyncio.TimerHandle | None = None
         self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
 
     def notification(self, method: str, params: Mapping[str, Any] | None) -> None:
@@ -80,21 +74,10 @@ class Incoming:
             text = printable(self._redact(str(params.get("data"))[:65536]))
             if text.strip():
                 self._levels.append(level)
-                self._write(self._lines.feed(f"{text}\n"))
-                self._flush_later()
+                self._lines.feed(f"{text}\n")
 
-    def _write(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            logger.log(self._levels.popleft(), "MCP server '%s' says: %s", self._server, line)
-
-    def _flush_later(self) -> None:
-        if self._timer is None and self._lines.pending:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(FLUSH_AFTER, self._flush)
-
-    def _flush(self) -> None:
-        self._timer = None
-        self._write(self._lines.flush())
+    def _write(self, line: str) -> None:
+        logger.log(self._levels.popleft(), "MCP server '%s' says: %s", self._server, line)
 
 
 class Answers:
@@ -105,7 +88,7 @@ class Answers:
         server: str,
         roots: Sequence[Path],
         on_sampling: AskHost | None,
-        on_elicitation: AskHost | None,
+        on_elicitation: AskHost,
     ) -> None:
         self._server, self._roots = server, roots
         self._on_sampling, self._on_elicitation = on_sampling, on_elicitation
@@ -127,18 +110,12 @@ class Answers:
 
     def capabilities(self) -> dict[str, Any]:
         """The same offer, as a request of the modern era carries it."""
-        offer: dict[str, Any] = {"roots": {"listChanged": True}, "extensions": {EXTENSION: {}}}
-        if self._on_sampling is not None:
-            offer["sampling"] = {}
-        if self._on_elicitation is not None:
-            offer["elicitation"] = {"form": {}, "url": {}}
-        return offer
-
-    def declines(self, method: str) -> dict[str, Any] | None:
-        """The answer to a request that we never offered to take, where the protocol has one."""
-        if method == "elicitation/create" and self._on_elicitation is None:
-            return {"action": "decline"}
-        return None
+        return {
+            "roots": {"listChanged": True},
+            "extensions": {EXTENSION: {}},
+            "elicitation": {"form": {}, "url": {}},
+            **({} if self._on_sampling is None else {"sampling": {}}),
+        }
 
     async def _list_roots(self, context: "ClientRequestContext") -> "ListRootsResult":
         from mcp_types import ListRootsResult

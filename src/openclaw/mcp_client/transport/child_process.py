@@ -1,6 +1,5 @@
 """A server's process and its pipes: starting it, hearing it end, and ending all of it (on POSIX)."""
 
-import asyncio
 import contextlib
 import errno
 import logging
@@ -13,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, Future, TimerHandle, get_running_loop
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -462,20 +461,42 @@ _MAX_LINE = 64 * 1024
 FLUSH_AFTER = 0.2  # seconds of silence after which lines that were held back are logged
 
 
-class StderrTail:
-    """The last lines of a server's standard error.
+class RedactedLog:
+    """Writes lines without secrets, also those that a server says in pieces, line by line.
 
-    Redaction happens before anything is cut, and across lines: a server that prints a secret in
-    pieces does not get it into the log.
+    What may be part of a secret is held back for a moment.
     """
+
+    def __init__(self, redactor: Redactor, write: Callable[[str], None]) -> None:
+        self._lines, self._write = StreamRedactor(redactor), write
+        self._timer: TimerHandle | None = None
+
+    def feed(self, text: str) -> None:
+        for line in self._lines.feed(text):
+            self._write(line)
+        if self._timer is None and self._lines.pending:
+            with contextlib.suppress(RuntimeError):  # on a thread: the next line or the end flushes
+                self._timer = get_running_loop().call_later(FLUSH_AFTER, self.flush)
+
+    def flush(self) -> None:
+        """Write what was held back: the server has ended, or says nothing for a while."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for line in self._lines.flush():
+            self._write(line)
+
+
+class StderrTail:
+    """The last lines of a server's standard error. Redaction happens before anything is cut."""
 
     def __init__(self, server: str, redactor: Redactor, clock: Clock) -> None:
         self._server, self._redactor, self._clock = server, redactor, clock
-        self._live = StreamRedactor(redactor)
+        self._live = RedactedLog(redactor, self._log)
+        self.flush = self._live.flush
         self._lines: deque[bytes] = deque(maxlen=_REMEMBERED_LINES)
         self._partial = b""
         self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
-        self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, chunk: bytes) -> None:
         """Take some bytes; whole lines of them are logged and kept."""
@@ -488,15 +509,7 @@ class StderrTail:
             if not self._limit.allows(now):
                 self._limit.refused += len(lines) - index - 1
                 break
-            self._log(self._live.feed(_decoded(line)))
-        self._flush_later()
-
-    def flush(self) -> None:
-        """Log what was held back: the server has ended, or says nothing for a while."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._log(self._live.flush())
+            self._live.feed(_decoded(line))
 
     def tail(self) -> tuple[str, ...]:
         redactor = StreamRedactor(self._redactor)
@@ -507,24 +520,14 @@ class StderrTail:
         shown += redactor.flush()
         return tuple(printable(line) for line in shown[-KEPT_LINES:])
 
-    def _flush_later(self) -> None:
-        if self._timer is not None or not self._live.pending:
+    def _log(self, line: str) -> None:
+        text = printable(line)
+        if not text:
             return
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return  # on a thread: the next line or the end of the server flushes
-        self._timer = loop.call_later(FLUSH_AFTER, self.flush)
-
-    def _log(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            text = printable(line)
-            if not text:
-                continue
-            skipped = self._limit.take_refused()
-            if skipped:
-                logger.warning("MCP server '%s' stderr: %d lines not shown", self._server, skipped)
-            logger.warning("MCP server '%s' stderr: %s", self._server, text)
+        skipped = self._limit.take_refused()
+        if skipped:
+            logger.warning("MCP server '%s' stderr: %d lines not shown", self._server, skipped)
+        logger.warning("MCP server '%s' stderr: %s", self._server, text)
 
 
 def _decoded(line: bytes) -> str:
