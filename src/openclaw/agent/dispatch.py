@@ -199,16 +199,42 @@ class Dispatcher:
         The results are in the order of the calls. Each is recorded as soon as it is there, so that
         a crash leaves none in doubt that had come.
         """
-        prepared = [(call, self.prepare(call)) for call in calls]
+        prepared = [self.prepare(call) for call in calls]
         self._open = {call.id: call for call in calls}
         self._sent.clear()
+        items: list[ResultItem | None] = [None] * len(calls)
+        results: list[ToolResult | None] = [None] * len(calls)
+        at_once, following = anyio.Semaphore(MOST_AT_ONCE), 0
+
+        def finish(at: int, item: ResultItem, result: ToolResult) -> None:
+            nonlocal following
+            items[at], results[at] = item, result
+            while following < len(results) and (done := results[following]) is not None:
+                self.deliver(calls[following].name, done)
+                following += 1
+
+        async def make(at: int, ready: Ready) -> None:
+            async with at_once:
+                result = await self._call(ready, within="")
+                item = await self.record(ready.call, result)
+            finish(at, item, result)
+
         # A call is recorded when it is made, which may be after a person has agreed to it.
-        answered = [(call, one) for call, one in prepared if not isinstance(one, Ready)]
-        entries = [answer, *(result_entry(result_item(*one)) for one in answered)]
+        answered = [(at, one) for at, one in enumerate(prepared) if not isinstance(one, Ready)]
+        known = [(at, result_item(calls[at], one), one) for at, one in answered]
+        entries = [answer, *(result_entry(item) for _, item, _ in known)]
         first, *numbers = await self.lane.append(self.turn, entries)
-        known = {call.id: number for (call, _), number in zip(answered, numbers, strict=True)}
-        step = _Step(self, prepared, [known.get(call.id, 0) for call, _ in prepared])
-        return first, await step.run()
+        for (at, item, result), number in zip(known, numbers, strict=True):
+            self.settled(calls[at])
+            finish(at, replace(item, seq=number), result)
+        running = [(at, one) for at, one in enumerate(prepared) if isinstance(one, Ready)]
+        if len(running) == 1:
+            await make(*running[0])
+        else:
+            async with anyio.create_task_group() as tasks:
+                for at, ready in running:
+                    tasks.start_soon(make, at, ready, name=f"tool {ready.call.name}")
+        return first, [item for item in items if item is not None]
 
     def close_open(self, text: str) -> list[NewEntry]:
         """Results for the calls that have none because the turn was stopped; `text` if it was sent."""
@@ -248,9 +274,6 @@ class Dispatcher:
 
     def settled(self, call: CallItem) -> None:
         self._open.pop(call.id, None)
-
-    async def call(self, ready: Ready) -> ToolResult:
-        return await self._call(ready, within="")
 
     async def _call(self, ready: Ready, within: str) -> ToolResult:
         name = ready.call.name
@@ -361,55 +384,3 @@ def _handed(result: ToolResult, item: ResultItem) -> dict[str, Any]:
     if not files and len(kept) == len(given):
         rows = [{"digest": o.digest, "mimeType": o.mime_type, "label": o.label} for o in kept]
     return {"handed": rows} if rows else {}
-
-
-class _Step:
-    """The calls of one answer, in flight. `numbers` are those of their first entries."""
-
-    def __init__(
-        self,
-        owner: Dispatcher,
-        prepared: Sequence[tuple[CallItem, Prepared]],
-        numbers: Sequence[int],
-    ) -> None:
-        self._owner = owner
-        self._prepared = prepared
-        self._numbers = numbers
-        self._results: list[ToolResult | None] = [None] * len(prepared)
-        self._items: dict[int, ResultItem] = {}
-        self._delivered = 0
-        self._at_once = anyio.Semaphore(MOST_AT_ONCE)
-
-    async def run(self) -> list[ResultItem]:
-        running: list[tuple[int, Ready]] = []
-        for at, (call, decision) in enumerate(self._prepared):
-            if isinstance(decision, Ready):
-                running.append((at, decision))
-            else:
-                item = replace(result_item(call, decision), seq=self._numbers[at])
-                self._owner.settled(call)
-                self._finish(at, item, decision)
-        if len(running) == 1:
-            await self._run_one(*running[0])
-        else:
-            async with anyio.create_task_group() as tasks:
-                for at, ready in running:
-                    tasks.start_soon(self._run_one, at, ready, name=f"tool {ready.call.name}")
-        return [self._items[at] for at in range(len(self._prepared))]
-
-    async def _run_one(self, at: int, ready: Ready) -> None:
-        async with self._at_once:
-            result = await self._owner.call(ready)
-            item = await self._owner.record(ready.call, result)
-        self._finish(at, item, result)
-
-    def _finish(self, at: int, item: ResultItem, result: ToolResult) -> None:
-        owner = self._owner
-        self._items[at] = item
-        self._results[at] = result
-        while self._delivered < len(self._results):
-            done = self._results[self._delivered]
-            if done is None:
-                break
-            owner.deliver(self._prepared[self._delivered][0].name, done)
-            self._delivered += 1

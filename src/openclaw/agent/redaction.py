@@ -7,7 +7,8 @@ shown or kept; a call itself is made with the arguments as they were given.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import cache
 from typing import cast
 
 import anyio.to_thread
@@ -120,58 +121,44 @@ async def without_secrets(result: ToolResult, secrets: Redactor) -> ToolResult:
     A text in which a secret stands goes as a copy without it, and the file stays as it is. Any other
     file with a secret in it does not go.
     """
-    if not any(_needs_a_look(block) for block in (*result.blocks, *result.outputs)):
+    blocks = (*result.blocks, *result.outputs)
+    if not any(isinstance(one, Media) and one.path is not None for one in blocks):
         return result
     return await anyio.to_thread.run_sync(_looked_through, result, secrets)
 
 
-def _needs_a_look(block: Block) -> bool:
-    return isinstance(block, Media) and block.path is not None
-
-
 def _looked_through(result: ToolResult, secrets: Redactor) -> ToolResult:
-    desk = _Desk(secrets)
-    blocks, outputs = tuple(desk.passed(result.blocks)), tuple(desk.passed(result.outputs))
-    if not desk.notes:
+    notes: list[str] = []
+
+    @cache  # the same file may be for the model and for the person
+    def looked_at(media: Media) -> Media | None:
+        assert media.path is not None
+        data = read_regular(media.path, MAX_OUTBOUND_BYTES)
+        if data is None:  # nobody sends it, and whoever tries says why
+            return media
+        name = media.name or media.path.name
+        clean = cleaned(data, secrets)
+        if clean is None:
+            notes.append(f"['{name}' is withheld: {WITHHELD}]")
+            return None
+        if clean == data:
+            return media
+        notes.append(f"['{name}' is sent as a copy: {CLEANED}]")
+        return Media(media.mime_type, data=clean, name=name)
+
+    def passed(blocks: Iterable[Block]) -> tuple[Block, ...]:
+        seen = (
+            looked_at(one) if isinstance(one, Media) and one.path is not None else one
+            for one in blocks
+        )
+        return tuple(one for one in seen if one is not None)
+
+    blocks, outputs = passed(result.blocks), passed(result.outputs)
+    if not notes:
         return result
-    notes = tuple(f"[{note}]" for note in desk.notes.values())
     told = tuple(Text(note) for note in notes)
     aloud = tuple(Text(note, addressed=True) for note in notes)
     if result.outputs and not outputs:
         # What the tool says of handing it over is not so.
         return replace(result, blocks=told, outputs=aloud, is_error=True)
     return replace(result, blocks=(*blocks, *told), outputs=(*outputs, *aloud))
-
-
-@dataclass(slots=True)
-class _Desk:
-    secrets: Redactor
-    notes: dict[Media, str] = field(default_factory=dict[Media, str])
-    _seen: dict[Media, Media | None] = field(default_factory=dict[Media, Media | None])
-
-    def passed(self, blocks: Iterable[Block]) -> Iterable[Block]:
-        for block in blocks:
-            if not isinstance(block, Media) or not _needs_a_look(block):
-                yield block
-                continue
-            if block not in self._seen:
-                self._seen[block] = self._looked_at(block)
-            seen = self._seen[block]
-            if seen is not None:
-                yield seen
-
-    def _looked_at(self, media: Media) -> Media | None:
-        data = media.data
-        if media.path is not None:
-            data = read_regular(media.path, MAX_OUTBOUND_BYTES)
-        if data is None:  # nobody sends it, and whoever tries says why
-            return media
-        name = media.name or (media.path.name if media.path else media.mime_type)
-        clean = cleaned(data, self.secrets)
-        if clean is None:
-            self.notes[media] = f"'{name}' is withheld: {WITHHELD}"
-            return None
-        if clean == data:
-            return media
-        self.notes[media] = f"'{name}' is sent as a copy: {CLEANED}"
-        return Media(media.mime_type, data=clean, name=name)

@@ -2,6 +2,7 @@
 
 import logging
 import platform
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
@@ -43,7 +44,6 @@ from openclaw.agent.transcript import (
     user_entry,
     waiting_calls,
 )
-from openclaw.agent.turn_log import TurnLog
 from openclaw.config.merge import EffectiveAgent
 from openclaw.content.frame import frame
 from openclaw.core.clock import Clock, SystemClock
@@ -58,6 +58,7 @@ from openclaw.core.events import (
     Notice,
     TextDelta,
     ThinkingDelta,
+    ToolStarted,
     TurnFinished,
     TurnStarted,
     both,
@@ -111,25 +112,62 @@ class TurnSetup:
     hooks: "Hooks | None" = None
 
 
-class _Streamed:
-    def __init__(self) -> None:
-        self.text = self.thinking = ""
-
-    def on_event(self, event: Event) -> None:
-        if isinstance(event, TextDelta):
-            self.text += event.text
-        elif isinstance(event, ThinkingDelta):
-            self.thinking += event.text
-        elif event == STARTS_OVER or (isinstance(event, ModelCalled) and event.error is None):
-            self.text = self.thinking = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Watch:
-    emit: Emit
-    listener: TurnListener
-    streamed: _Streamed
-    log: TurnLog
+    """Who watches a turn; what it has said and used so far; and what the log says of it.
+
+    The log gets a line when a turn starts and one when it ends, and nothing that was said.
+    """
+
+    def __init__(
+        self, agent: str, context: MessageContext, listener: TurnListener, clock: Clock, heard: Emit
+    ) -> None:
+        self.listener = listener
+        self.emit = both(self._on, heard)
+        self.text = self.thinking = ""
+        self._agent, self._context, self._clock = agent, context, clock
+        self._began = clock.monotonic()
+        self._turn = ""
+        self._tools: Counter[str] = Counter()
+        self._tokens = [0, 0]
+
+    def _on(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self.text += event.text
+            case ThinkingDelta():
+                self.thinking += event.text
+            case TurnStarted():
+                self._turn = event.turn
+            case ToolStarted():
+                self._tools[event.name] += 1
+            case ModelCalled():
+                self._tokens[0] += event.input_tokens
+                self._tokens[1] += event.output_tokens
+                if event.error is None:
+                    self.text = self.thinking = ""
+            case Notice() if event == STARTS_OVER:
+                self.text = self.thinking = ""
+            case _:
+                pass
+
+    def started(self, model: str) -> None:
+        about = self._turn, self._agent, self._context.session_key, self._context.origin, model
+        logger.info("turn %s started: agent %s, session %s, from %s, model %s", *about)
+
+    def ended(self, outcome: str, problem: str = "", cost: float = 0.0) -> None:
+        named = {"ok": "finished", "limit": "reached a limit", "error": "failed"}
+        counted = (name if n == 1 else f"{name} ({n} times)" for name, n in self._tools.items())
+        logger.info(
+            "turn %s of session %s %s after %.1f s; tools: %s; tokens: %s in, %s out%s%s",
+            self._turn or "(not started)",
+            self._context.session_key,
+            named.get(outcome, outcome),
+            self._clock.monotonic() - self._began,
+            ", ".join(counted) or "none",
+            *(f"{count:,}" for count in self._tokens),
+            f"; cost: ${cost:.2g}" if cost else "",
+            f"; reason: {problem}" if problem else "",
+        )
 
 
 class AgentService:
@@ -168,12 +206,9 @@ class AgentService:
             raise InvalidRequest(
                 "contains characters that cannot be sent to a model", field="message"
             )
-        emit = listener.on_event or discard
-        streamed = _Streamed()
-        emit = both(emit, self._observe()) if self._observe else emit
-        log = TurnLog(agent.id, context, self._clock)
-        emit = both(streamed.on_event, both(log.on, emit))
-        watch = _Watch(emit, listener, streamed, log)
+        heard = listener.on_event or discard
+        heard = both(heard, self._observe()) if self._observe else heard
+        watch = _Watch(agent.id, context, listener, self._clock, heard)
         session = await self._store.open_session(agent.id, context.session_key)
         claim = context.claim
         held = claim.lane(self._store, session) if claim else self._store.acquire_lane(session)
@@ -185,12 +220,12 @@ class AgentService:
                 stopped = isinstance(error, anyio.get_cancelled_exc_class())
                 told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
                 outcome = "cancelled" if stopped else "error"
-                log.ended(outcome, "" if stopped else told)
+                watch.ended(outcome, "" if stopped else told)
                 with anyio.CancelScope(shield=True):
                     await _turn_end(setup, context, outcome, told)
             raise
         if reply.outcome != "duplicate":
-            log.ended(reply.outcome, reply=reply)
+            watch.ended(reply.outcome, cost=reply.usage.cost)
             await _turn_end(setup, context, reply.outcome, reply.text, reply)
         return reply
 
@@ -309,8 +344,8 @@ class AgentService:
                 text = await loop.closing(budget.out_of_time(), ask=not loop.asking)
         except LimitReached as reached:
             outcome, text = "limit", await loop.closing(reached.message, ask=reached.ask)
-        if outcome == "limit" and watch.streamed.text:
-            text = f"{watch.streamed.text}\n\n{text}"
+        if outcome == "limit" and watch.text:
+            text = f"{watch.text}\n\n{text}"
         text = loop.harmless(self._redactor.redact(text))
         final = assistant_entry(AssistantItem(text, thinking=loop.thinking), model)
         reply = Reply(
@@ -349,7 +384,7 @@ class AgentService:
         agent, workspace = setup.agent, setup.workspace
         stack = await self._models(agent, context.model, context.thinking)
         built = await stack.primary()
-        watch.log.started(built.candidate.ref)
+        watch.started(built.candidate.ref)
         if context.thinking is not None and not built.thinks:
             ref = built.candidate.ref
             watch.emit(Notice("warning", f"{ref} has no adjustable thinking"))
@@ -528,7 +563,7 @@ async def _ending(
         else:
             told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
         partial: list[NewEntry] = []
-        said, thinking = watch.streamed.text, dispatcher.redact(watch.streamed.thinking)
+        said, thinking = watch.text, dispatcher.redact(watch.thinking)
         if said.strip() or thinking.strip():
             shown = dispatcher.redact(f"{said}\n\n{_STOPPED_HERE}") if said.strip() else ""
             partial.append(assistant_entry(AssistantItem(shown, thinking=thinking), ""))
