@@ -9,9 +9,8 @@ import anyio
 from harness import Contender, compare, report
 from tests.support.agent_kit import FakeTools
 
-from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.dataflow import SessionFlow
-from openclaw.agent.toolpath.toolbox import Toolbox
+from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
 from openclaw.agent.transcript import ResultItem, UserItem
 from openclaw.core.clock import SystemClock
 from openclaw.core.tools import CallContext, JsonObject

@@ -24,7 +24,7 @@ from tests.support.agent_kit import FakeTools
 
 from openclaw.agent.port import MessageContext
 from openclaw.agent.service import AgentService, TurnSetup
-from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
+from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock

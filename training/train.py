@@ -23,9 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from grammar import generate, interpret
 from measure import CORPUS, texts
 
-from openclaw.content.detection.concepts import regions
+from openclaw.content.detection.concepts import BUCKETS, regions
 from openclaw.content.detection.detect import Weights, folded, share
-from openclaw.content.detection.features import BUCKETS
 
 detector = importlib.import_module("openclaw.content.detection.detect")
 ROOT = Path(__file__).parent.parent

@@ -13,8 +13,8 @@ from tests.unit.policy.dataflow.honest_sessions import SESSIONS
 from tests.unit.policy.dataflow.kit import TOOLS, Honest
 from tests.unit.policy.dataflow.second_batch import A, H
 
-from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.dataflow import SessionFlow
+from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
 from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of

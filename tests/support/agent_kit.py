@@ -11,10 +11,9 @@ from typing import Any
 from openclaw.agent.port import NOBODY, MessageContext, Reply, TurnListener
 from openclaw.agent.service import AgentService, TurnSetup
 from openclaw.agent.toolpath.approval import Approvals
-from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.dataflow import SessionFlows
 from openclaw.agent.toolpath.search import Bounds, ToolSearch
-from openclaw.agent.toolpath.toolbox import Toolbox
+from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock

@@ -12,8 +12,7 @@ import anyio
 
 from openclaw.agent.redaction import clean_result
 from openclaw.agent.toolpath.audit import CallRecord
-from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
-from openclaw.agent.toolpath.toolbox import Toolbox
+from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock

@@ -69,7 +69,7 @@ _FIRST_MESSAGE = (
     "mcp_client.lifecycle.manager",
     "sessions.sqlite.store",
     "agent.service",
-    "agent.toolpath.build",
+    "agent.toolpath.toolbox",
     "agent.loop",
     "models.stack",
 )

@@ -395,8 +395,8 @@ def tool_path_of(
 
     Without a `session`, it is a person who calls them.
     """
-    from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
     from openclaw.agent.toolpath.search import Bounds
+    from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
     from openclaw.agent.tools.files import preview
 
     shares = host.shares()

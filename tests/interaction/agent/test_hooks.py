@@ -15,8 +15,8 @@ import pytest
 from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.port import MessageContext
-from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.hooks import Hooks
+from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
 from openclaw.config.load import load_config
 from openclaw.config.schema import HookConfig
 from openclaw.core.clock import SystemClock

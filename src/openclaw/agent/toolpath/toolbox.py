@@ -1,12 +1,17 @@
-"""The tools of one turn: what there is now, and what the model is shown of it."""
+"""The tools of one turn: what there is now, what the model is shown of it, and the path of each call."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw.agent.budget import ToolSizes
+from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
+from openclaw.agent.toolpath.audit import Audit, OnCall
 from openclaw.agent.toolpath.code_names import CODE_SPEC
 from openclaw.agent.toolpath.search import (
+    DEFAULT_BOUNDS,
     MOST_AT_FIRST,
     MOST_DEFERRED,
     MOST_WHOLE,
@@ -25,13 +30,18 @@ from openclaw.agent.toolpath.search import (
     search_spec,
     server_lines,
 )
+from openclaw.agent.toolpath.wrappers import Framing, Joined, Policed, Redaction
 from openclaw.agent.transcript import Item, ResultItem, UserItem
+from openclaw.core.clock import Clock
 from openclaw.core.content import Text
-from openclaw.core.events import RUN_CODE
+from openclaw.core.events import RUN_CODE, WEB_SEARCH
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec, failed
+from openclaw.policy.decide import Outcome, Policy, decide
+from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from openclaw.agent.toolpath.dataflow import SessionFlow
+    from openclaw.agent.toolpath.hooks import Hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +217,76 @@ class _Searching:
         if not any(one.specs for one in found):
             return failed("No tool fits. Try other words.")
         return ToolResult(blocks=(Text(answer(found)),))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPathDeps:
+    """What the path needs of its host.
+
+    `results` is where results are kept that are too long. `finder` and `approvals` are shared by
+    all sessions.
+    """
+
+    redactor: Redactor
+    clock: Clock
+    on_call: OnCall | None = None
+    results: Path | None = None
+    finder: ToolSearch = field(default_factory=ToolSearch)
+    approvals: Approvals = field(default_factory=Approvals)
+    preview: Preview | None = None
+    hooks: "Hooks | None" = None
+
+
+def tool_path(
+    sources: Sequence[ToolSource],
+    policy: Policy,
+    deps: ToolPathDeps,
+    *,
+    can_ask: bool = True,
+    bounds: Bounds = DEFAULT_BOUNDS,
+    flow: "SessionFlow | None" = None,
+) -> Toolbox:
+    """The tools of an agent: our own sources first, then MCP servers'.
+
+    Without a `flow`, it is the person who calls, and nobody asks where the values came from.
+
+    A call passes these from the last line to the first, and its result from the first to the last.
+    Secrets are taken out before anything is cut, kept or marked, because half a secret, or one
+    with marks in it, is no longer recognised.
+    """
+    redact = deps.redactor.redact
+    watch = partial(Audit, on_call=deps.on_call, clock=deps.clock, redact=redact)
+
+    def checked(source: ToolSource, flow: "SessionFlow | None" = None) -> ToolSource:
+        path: ToolSource = Redaction(source, deps.redactor)
+        path = Framing(path, deps.results)
+        path = audit = watch(path)
+        path = approval = Approval(
+            path, deps.redactor.redact_known, audit.refused, deps.approvals, deps.preview
+        )
+        if flow is not None:
+            from openclaw.agent.toolpath.dataflow import DataFlow
+
+            path = DataFlow(path, flow, approval, audit.refused)
+        if deps.hooks is not None:
+            from openclaw.agent.toolpath.hooks import Hooked
+
+            path = Hooked(path, deps.hooks, audit.refused, deps.clock)
+        return Policed(path, policy, can_ask, audit.refused)
+
+    def unchecked(source: ToolSource) -> ToolSource:
+        return watch(Framing(Redaction(source, deps.redactor), deps.results))
+
+    code = decide(policy, RUN_CODE)
+    if code.outcome is Outcome.DENY or (code.asks and not can_ask):
+        bounds = replace(bounds, code="off")
+    may_search = decide(policy, WEB_SEARCH).outcome is Outcome.ALLOW
+    return Toolbox(
+        checked(Joined(sources), flow),
+        bounds,
+        deps.finder,
+        searching=unchecked,
+        scripting=checked,
+        flow=flow,
+        may_search=may_search,
+    )

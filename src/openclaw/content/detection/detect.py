@@ -4,7 +4,7 @@ A scorer, not a guard: the frame holds whether it fires or not. Its answer goes 
 event and, where the operator wants it, replaces the result by a note.
 
 It reads in steps, each only where the one before saw a reason: the words of the text (`concepts`)
-choose the sentences worth reading; a linear model (`features`, `weights`) judges each of them among
+choose the sentences worth reading; a linear model (`weights`) judges each of them among
 its neighbours; named patterns (`patterns.txt`) read those that it thinks most of, and say in the log
 what was seen. The same again for what the text may be read as (`readings`).
 """
@@ -31,12 +31,12 @@ from openclaw.content.detection.concepts import (
     bits,
     foreign_signals,
     patterns,
+    read_sentence,
     regions,
+    window,
     words_about,
     worth_reading,
 )
-from openclaw.content.detection.features import read as read_sentence
-from openclaw.content.detection.features import window
 from openclaw.content.folding import HIDDEN, layers, may_be_encoded, shape
 from openclaw.core.data_file import read_data
 

@@ -1,6 +1,6 @@
 """An agent's MCP tools as a source: every tool there is, and results as the servers gave them.
 
-Nothing is policed, redacted or framed here: that is the tool path's (`agent.toolpath.build`).
+Nothing is policed, redacted or framed here: that is the tool path's (`agent.toolpath.toolbox`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

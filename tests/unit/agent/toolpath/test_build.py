@@ -12,8 +12,7 @@ from tests.support.agent_kit import FakeTools
 
 from openclaw.agent.toolpath.approval import Approvals
 from openclaw.agent.toolpath.audit import CallRecord
-from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
-from openclaw.agent.toolpath.toolbox import Toolbox
+from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import OperatorFacing

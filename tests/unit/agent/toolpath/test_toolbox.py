@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from tests.support.agent_kit import FakeTools
 
-from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.search import MOST_AT_FIRST, SEARCH_TOOL, Bounds, ToolSearch
-from openclaw.agent.toolpath.toolbox import Toolbox
+from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
