@@ -7,7 +7,7 @@ The library comes with the extra `otel` and is imported only when this is switch
 
 import logging
 import threading
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from openclaw.core.events import (
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.metrics import Histogram, MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
     from openclaw.agent.toolpath.audit import CallRecord
@@ -48,24 +48,20 @@ class Telemetry:
         self.tracer = traces.get_tracer(_SCOPE, __version__)
         self.clock = clock
         meter = metrics.get_meter(_SCOPE, __version__)
-        self.operations = meter.create_histogram(
-            "gen_ai.client.operation.duration",
-            unit="s",
-            description="Duration of turns and model calls.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
-        )
-        self.tokens = meter.create_histogram(
-            "gen_ai.client.token.usage",
-            unit="{token}",
-            description="Tokens that a model call took and gave.",
-            explicit_bucket_boundaries_advisory=_TOKENS,
-        )
-        self.mcp = meter.create_histogram(
-            "mcp.client.operation.duration",
-            unit="s",
-            description="Duration of MCP requests.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
-        )
+
+        def histogram(
+            name: str, description: str, bounds: Sequence[float] = _SECONDS
+        ) -> "Histogram":
+            unit = "s" if bounds is _SECONDS else "{token}"
+            return meter.create_histogram(
+                name, unit, description, explicit_bucket_boundaries_advisory=bounds
+            )
+
+        turns, requests = "Duration of turns and model calls.", "Duration of MCP requests."
+        self.operations = histogram("gen_ai.client.operation.duration", turns)
+        self.mcp = histogram("mcp.client.operation.duration", requests)
+        counted = "Tokens that a model call took and gave."
+        self.tokens = histogram("gen_ai.client.token.usage", counted, _TOKENS)
         self.running: dict[tuple[str, str], Span] = {}
 
     def observer(self) -> Emit:
@@ -105,11 +101,9 @@ class Telemetry:
         parent: "Span | None" = None,
         client: bool = False,
     ) -> None:
-        end = self.now()
-        span = self.begin(
-            name, attributes, parent=parent, client=client, at=end - int(duration_ms * 1e6)
-        )
-        self.end(span, attributes.get("error.type"), at=end)
+        began = self.now() - int(duration_ms * 1e6)
+        span = self.begin(name, attributes, parent=parent, client=client, at=began)
+        self.end(span, attributes.get("error.type"))
 
     def begin(
         self,
@@ -130,13 +124,13 @@ class Telemetry:
             start_time=self.now() if at is None else at,
         )
 
-    def end(self, span: "Span", error: str | None, *, at: int | None = None) -> None:
+    def end(self, span: "Span", error: str | None) -> None:
         from opentelemetry.trace import Status, StatusCode
 
         if error is not None:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR))
-        span.end(self.now() if at is None else at)
+        span.end(self.now())
 
     def now(self) -> int:
         return self.clock.now_ms() * 1_000_000
@@ -158,26 +152,31 @@ class _TurnObserver:
             case ModelCalled():
                 self._model(event)
             case ToolStarted():
-                self._tool(event)
+                about = {"gen_ai.tool.name": event.name, "gen_ai.tool.call.id": event.call_id}
+                about["gen_ai.tool.type"] = "function"
+                span = self._span("execute_tool", event.name, about, self._turn)
+                self._telemetry.running[self._session, event.call_id] = span
             case ToolFinished():
-                self._tool_done(event)
+                span = self._telemetry.running.pop((self._session, event.call_id), None)
+                if span is not None:
+                    self._telemetry.end(span, "tool_error" if event.result.is_error else None)
             case TurnFinished():
                 self._finish(event)
             case _:
                 return
 
+    def _span(
+        self, operation: str, of: str, about: Mapping[str, str], parent: "Span | None" = None
+    ) -> "Span":
+        attributes = {"gen_ai.operation.name": operation, **about}
+        return self._telemetry.begin(f"{operation} {of}", attributes, parent=parent)
+
     def _begin(self, event: TurnStarted) -> None:
         self._session, self._agent = event.session, event.agent
         self._started = self._telemetry.clock.monotonic()
-        self._turn = self._telemetry.begin(
-            f"invoke_agent {event.agent}",
-            {
-                "gen_ai.operation.name": "invoke_agent",
-                "gen_ai.agent.id": event.agent,
-                "gen_ai.agent.name": event.agent,
-                "gen_ai.conversation.id": event.session,
-            },
-        )
+        about = {"gen_ai.agent.id": event.agent, "gen_ai.agent.name": event.agent}
+        about["gen_ai.conversation.id"] = event.session
+        self._turn = self._span("invoke_agent", event.agent, about)
 
     def _model(self, event: ModelCalled) -> None:
         telemetry = self._telemetry
@@ -201,31 +200,11 @@ class _TurnObserver:
             span["gen_ai.response.finish_reasons"] = [event.finish_reason]
         telemetry.finished(f"chat {model}", event.duration_ms, span, parent=self._turn, client=True)
 
-    def _tool(self, event: ToolStarted) -> None:
-        self._telemetry.running[self._session, event.call_id] = self._telemetry.begin(
-            f"execute_tool {event.name}",
-            {
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": event.name,
-                "gen_ai.tool.call.id": event.call_id,
-                "gen_ai.tool.type": "function",
-            },
-            parent=self._turn,
-        )
-
-    def _tool_done(self, event: ToolFinished) -> None:
-        span = self._telemetry.running.pop((self._session, event.call_id), None)
-        if span is not None:
-            self._telemetry.end(span, "tool_error" if event.result.is_error else None)
-
     def _finish(self, event: TurnFinished) -> None:
         telemetry = self._telemetry
         for key in [key for key in telemetry.running if key[0] == self._session]:
             telemetry.end(telemetry.running.pop(key), "cancelled")
-        attributes = {
-            "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.agent.name": self._agent,
-        }
+        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": self._agent}
         error = None if event.outcome == "ok" else event.outcome
         if error is not None:
             attributes["error.type"] = error
@@ -271,21 +250,19 @@ def _providers(settings: "TelemetryConfig", headers: Mapping[str, str]) -> tuple
     named = {"service.name": settings.service_name, "service.version": __version__}
     resource = Resource.create(named)
     given = dict(headers) or None
+
+    def address(what: str) -> str | None:
+        return f"{settings.endpoint.rstrip('/')}/v1/{what}" if settings.endpoint else None
+
     traces = TracerProvider(resource=resource, shutdown_on_exit=False)
-    to_traces = OTLPSpanExporter(endpoint=_address(settings, "traces"), headers=given)
+    to_traces = OTLPSpanExporter(endpoint=address("traces"), headers=given)
     traces.add_span_processor(BatchSpanProcessor(to_traces))
-    to_metrics = OTLPMetricExporter(endpoint=_address(settings, "metrics"), headers=given)
+    to_metrics = OTLPMetricExporter(endpoint=address("metrics"), headers=given)
     reader = PeriodicExportingMetricReader(
         to_metrics, export_interval_millis=settings.metric_interval_ms
     )
     metrics = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
     return traces, metrics
-
-
-def _address(settings: "TelemetryConfig", what: str) -> str | None:
-    if settings.endpoint is None:
-        return None
-    return f"{settings.endpoint.rstrip('/')}/v1/{what}"
 
 
 def _close(traces: Any, metrics: Any) -> None:

@@ -7,7 +7,6 @@ nanoseconds a character, where a regex takes ten and a `str.translate` forty.
 
 import codecs
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # Of the 256 places the first is for NUL, which every such encoding has to keep.
@@ -30,44 +29,16 @@ def parts(text: str) -> Iterator[str]:
 
 
 class CharSet:
-    """Some characters, none of them NUL."""
+    """Some characters of the basic plane, none of them NUL."""
 
     def __init__(self, chars: Iterable[str]) -> None:
         distinct = sorted(set(chars) - {"\0"})
-        basic = [char for char in distinct if char < "\U00010000"]
-        chunks = [basic[at : at + _MOST] for at in range(0, len(basic), _MOST)]
+        chunks = [distinct[at : at + _MOST] for at in range(0, len(distinct), _MOST)]
         self._tables = [codecs.charmap_build("\0" + "".join(chunk)) for chunk in chunks]
-        self._beyond = _leads(distinct[len(basic) :])
 
     def may_be_in(self, text: str) -> bool:
-        """Whether there is any of them in `text`, or a neighbour of one beyond the basic plane."""
         kept = (codecs.charmap_encode(text, "ignore", table)[0] for table in self._tables)
-        return any(part.strip(b"\0") for part in kept) or self._may_be_beyond(text)
-
-    def _may_be_beyond(self, text: str) -> bool:
-        if text.isascii() or not self._beyond:
-            return False
-        raw = text.encode("utf-8", "surrogatepass")
-        # To look for one byte is many times as quick as to look for three.
-        return any(first in raw and lead.search(raw) for first, lead in self._beyond.items())
-
-
-def _leads(chars: Iterable[str]) -> dict[bytes, re.Pattern[bytes]]:
-    """By the first byte of their UTF-8, the first three, which 64 neighbours have in common."""
-    thirds: defaultdict[bytes, defaultdict[bytes, set[bytes]]]
-    thirds = defaultdict(lambda: defaultdict(set))
-    for block in {ord(char) >> 6 for char in chars}:
-        raw = chr(block << 6).encode()
-        thirds[raw[:1]][raw[1:2]].add(raw[2:3])
-    return {
-        first: re.compile(
-            first
-            + b"(?:"
-            + b"|".join(b"%b[%b]" % (second, b"".join(third)) for second, third in rest.items())
-            + b")"
-        )
-        for first, rest in thirds.items()
-    }
+        return any(part.strip(b"\0") for part in kept)
 
 
 class Projection:
@@ -146,7 +117,7 @@ def strip_invisible(text: str) -> str:
     if text.isascii():
         return _strip_controls(text) if any(map(_has_controls, parts(text))) else text
     text, raw = _encoded(text)
-    beyond = _TAG_LEAD in raw or (_MUSIC_LEAD[:1] in raw and _MUSIC_LEAD in raw)
+    beyond = has_beyond(raw)
     unusual = beyond or _UNUSUAL_SET.may_be_in(text)
     if beyond or _has_controls(raw) or (unusual and _CONTROL_SET.may_be_in(text)):
         text = _strip_controls(text)
@@ -155,6 +126,11 @@ def strip_invisible(text: str) -> str:
     if _EMBEDDING_SET.may_be_in(text) and not _RIGHT_TO_LEFT.search(text):
         text = _EMBEDDING_RUN.sub("", text)
     return _HIDDEN_RUN.sub("", text)
+
+
+def has_beyond(raw: bytes) -> bool:
+    """Whether UTF-8 may have controls or selectors beyond the basic plane."""
+    return _TAG_LEAD in raw or (_MUSIC_LEAD[:1] in raw and _MUSIC_LEAD in raw)
 
 
 def _has_controls(text: str | bytes) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from itertools import accumulate
 
-from openclaw.content.characters import CharSet, members
+from openclaw.content.characters import CharSet, has_beyond, members
 from openclaw.core.data_file import read_data
 
 HIDDEN = "\x00"  # what `shape` puts where a reader sees nothing
@@ -88,7 +88,7 @@ _UNSEEN = re.compile(f"({_ONE_UNSEEN}(?:{_ONE_UNSEEN})*+)")
 
 @cache
 def _unseen_set() -> CharSet:
-    return CharSet(members(_CONTROLS + _HIDDEN_RANGES))
+    return CharSet(c for c in members(_CONTROLS + _HIDDEN_RANGES) if c < "\U00010000")
 
 
 def is_hidden(char: str) -> bool:
@@ -233,9 +233,14 @@ def layers(text: str) -> Iterator[Layer]:
 
 
 def _without_unseen(layer: Layer) -> Iterator[Layer]:
-    if "\0" in layer.text or _unseen_set().may_be_in(layer.text):
-        seen = _UNSEEN.sub("", layer.text)
-        if len(seen) != len(layer.text):
+    text = layer.text
+    if (
+        "\0" in text
+        or _unseen_set().may_be_in(text)
+        or (not text.isascii() and has_beyond(text.encode("utf-8", "surrogatepass")))
+    ):
+        seen = _UNSEEN.sub("", text)
+        if len(seen) != len(text):
             yield Layer(seen, layer, _UNSEEN, _nothing)
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.content.characters import CharSet, Projection, members
+from openclaw.content.characters import CharSet, Projection, has_beyond, members
 
-RANGES = "a\u00ad\u0300-\u036f\u0400-\u04ff\ufe00-\ufe0f\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+RANGES = "a\u00ad\u0300-\u036f\u0400-\u04ff\ufe00-\ufe0f"
 SET = CharSet(members(RANGES))
 PATTERN = re.compile(f"[{RANGES}]")
 
@@ -25,11 +25,14 @@ def test_each_member_is_found_among_others() -> None:
 
 
 @given(st.text())
-def test_what_a_regex_finds_is_found_and_nothing_but_neighbours_else(text: str) -> None:
-    if PATTERN.search(text):
-        assert SET.may_be_in(text)
-    elif all(char < "\U00010000" for char in text):
-        assert not SET.may_be_in(text)
+def test_what_a_regex_finds_is_found_and_nothing_else(text: str) -> None:
+    assert SET.may_be_in(text) is (PATTERN.search(text) is not None)
+
+
+@pytest.mark.parametrize("char", ["\U0001d173", "\U0001d17a", "\U000e0041", "\U000e01ef"])
+def test_a_control_or_selector_beyond_the_basic_plane_is_noticed(char: str) -> None:
+    assert has_beyond(f"a{char}".encode())
+    assert not has_beyond("a \U0001f600 \u4e00".encode())
 
 
 def test_neither_nul_nor_half_a_pair_nor_an_emoji_is_taken_for_a_member() -> None:

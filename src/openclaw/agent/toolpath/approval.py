@@ -189,24 +189,36 @@ class Approval(Wrapper):
         if rule is None:
             return YES_OR_NO
         scope = one_line(self.hide(what_it_covers(rule)))
-        always = () if self.approvals.write is None else (Choice(ALWAYS, f"Always: {scope}"),)
-        return (
-            Choice(ONCE, "Once"),
-            Choice(SESSION, f"In this session: {scope}"),
-            *always,
-            Choice(NO, "No", allows=False),
-        )
+        return choices(f"In this session: {scope}", self.approvals.write and f"Always: {scope}")
 
     async def _written(self, rule: str, context: CallContext) -> bool:
         assert self.approvals.write is not None
-        try:
-            where = await self.approvals.write(context.agent, rule)
-        except OpenClawError as error:
-            said = f"The rule applies to this session only: {error.message}"
-            context.emit(Notice("warning", said))
-            return False
-        context.emit(Notice("info", f"Wrote {one_line(self.hide(rule))} to {where}."))
-        return True
+        written = self.approvals.write(context.agent, rule)
+        return await told_where(written, one_line(self.hide(rule)), "The rule", context)
+
+
+def choices(session: str, always: object) -> tuple[Choice, ...]:
+    """What the person can answer; `always` is what that is called, if there is such an answer."""
+    return (
+        Choice(ONCE, "Once"),
+        Choice(SESSION, session),
+        *([Choice(ALWAYS, str(always))] if always else []),
+        Choice(NO, "No", allows=False),
+    )
+
+
+async def told_where(
+    written: Awaitable[str], what: str, subject: str, context: CallContext
+) -> bool:
+    """Wait until something is written into the configuration, and say where; False if it is not."""
+    try:
+        where = await written
+    except OpenClawError as error:
+        said = f"{subject} applies to this session only: {error.message}"
+        context.emit(Notice("warning", said))
+        return False
+    context.emit(Notice("info", f"Wrote {what} to {where}."))
+    return True
 
 
 def _definition(name: str, spec: ToolSpec | None) -> str:

@@ -13,19 +13,17 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from openclaw.agent.toolpath.approval import Approval
+from openclaw.agent.toolpath.approval import Approval, choices, told_where
 from openclaw.agent.toolpath.wrappers import Refused, Wrapper, is_large
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.content.detection.detect import detect
 from openclaw.content.frame import unframed
 from openclaw.core.content import text_of
-from openclaw.core.errors import OpenClawError
-from openclaw.core.events import WEB_SEARCH, Notice, ToolFinished
+from openclaw.core.events import WEB_SEARCH, ToolFinished
 from openclaw.core.tools import (
     ALWAYS,
     NO,
-    ONCE,
-    SESSION,
+    Answer,
     CallContext,
     Choice,
     JsonObject,
@@ -34,14 +32,12 @@ from openclaw.core.tools import (
     failed,
     json_object,
 )
-from openclaw.core.tools import Answer as Consent
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import Call, check, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Hints, Tool, effect_of
 from openclaw.policy.dataflow.index import OURS, PERSON, Index, Kind, Origin, Text, parse, server
 from openclaw.policy.dataflow.rules import (
     Allowance,
-    Answer,
     Ask,
     Mode,
     Pass,
@@ -99,34 +95,16 @@ class SessionFlow:
     def choices(self, asked: Ask) -> tuple[Choice, ...]:
         """What the person can answer; for always only where every value has a source."""
         sources = sorted({doubt.source for doubt in asked.doubts})
-        always = (
-            ()
-            if self._write is None or not all(sources)
-            else (Choice(ALWAYS, f"Always, for this tool and values from {', '.join(sources)}"),)
-        )
-        return (
-            Choice(ONCE, "Once"),
-            Choice(SESSION, "In this session, for these values"),
-            *always,
-            Choice(NO, "No", allows=False),
-        )
+        always = f"Always, for this tool and values from {', '.join(sources)}"
+        known = self._write is not None and all(sources)
+        return choices("In this session, for these values", always if known else None)
 
     async def remember(self, asked: Ask, choice: str, context: CallContext) -> None:
-        answer = Answer(choice)
-        self._allowed = remember(
-            replace(self._configured, allowed=self._allowed), asked, answer
-        ).allowed
-
-        if answer is not Answer.ALWAYS or self._write is None:
-            return
-        sources = sorted({(doubt.tool, doubt.source) for doubt in asked.doubts})
-        try:
-            where = await self._write(sources)
-        except OpenClawError as error:
-            told = f"The answer applies to this session only: {error.message}"
-            context.emit(Notice("warning", told))
-        else:
-            context.emit(Notice("info", f"Wrote the answer to {where}."))
+        before = replace(self._configured, allowed=self._allowed)
+        self._allowed = remember(before, asked, choice).allowed
+        if choice == ALWAYS and self._write is not None:
+            sources = sorted({(doubt.tool, doubt.source) for doubt in asked.doubts})
+            await told_where(self._write(sources), "the answer", "The answer", context)
 
     @property
     def exposed(self) -> bool:
@@ -263,7 +241,7 @@ class _Question:
 
     calls: list[tuple[str, JsonObject]] = field(default_factory=list[tuple[str, JsonObject]])
     shown: bool = False
-    answer: Consent = field(default_factory=lambda: Consent(NO))
+    answer: Answer = field(default_factory=lambda: Answer(NO))
     answered: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -310,7 +288,7 @@ class DataFlow(Wrapper):
 
     async def _answer(
         self, asked: Ask, name: str, arguments: JsonObject, context: CallContext
-    ) -> Consent | None:
+    ) -> Answer | None:
         """The person's answer; None if this call was not part of the question that they answered."""
         questions, key = self.flow.questions, asked.key
         if (waiting := questions.get(key)) is not None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from openclaw.core.tools import ALWAYS, NO, ONCE
 from openclaw.policy.dataflow.effects import EffectClass
 
 
@@ -61,13 +62,6 @@ class Mode(StrEnum):
     OFF = "off"
 
 
-class Answer(StrEnum):
-    ONCE = "once"
-    SESSION = "session"
-    ALWAYS = "always"
-    NO = "no"
-
-
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """One remembered answer. Without `value` it holds for everything from this source."""
@@ -98,15 +92,15 @@ class Rules:
         return bool(doubt.source) and Allowance(doubt.tool, doubt.source) in self.allowed
 
 
-def remember(rules: Rules, asked: Ask, answer: Answer) -> Rules:
+def remember(rules: Rules, asked: Ask, answer: str) -> Rules:
     """The rules after the person's answer. `once` and `no` leave nothing behind.
 
     `always` widens to source and tool only where a source is known: that nobody asked for an
     action is remembered for these values alone.
     """
-    if answer in (Answer.ONCE, Answer.NO):
+    if answer in (ONCE, NO):
         return rules
-    wide = answer is Answer.ALWAYS
+    wide = answer == ALWAYS
     new = {
         Allowance(doubt.tool, doubt.source)
         if wide and doubt.source

@@ -3,11 +3,11 @@
 import pytest
 from tests.unit.policy.dataflow.kit import STRING, call, indexed, result, said, schema
 
+from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION
 from openclaw.policy.dataflow.check import check, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Hints, Tool, effect_of
 from openclaw.policy.dataflow.index import OURSELVES, Text, server
 from openclaw.policy.dataflow.rules import (
-    Answer,
     Ask,
     Mode,
     Pass,
@@ -68,7 +68,7 @@ def test_an_answer_for_the_session_holds_for_this_value_alone() -> None:
     index = indexed(said("Send Ana the minutes."), PLANTED)
     first = check(MAIL, index, Rules())
     assert isinstance(first, Ask)
-    rules = remember(Rules(), first, Answer.SESSION)
+    rules = remember(Rules(), first, SESSION)
     other = call("mail.send_email", to=["other@x.example"], subject="Hi", body="hello")
     assert isinstance(check(MAIL, index, rules), Pass)
     assert isinstance(check(other, index, rules), Ask)
@@ -78,14 +78,14 @@ def test_always_holds_for_source_and_tool_but_not_for_an_unasked_action() -> Non
     index = indexed(said("What is new today in my inbox, please?"), PLANTED)
     first = check(MAIL, index, Rules())
     assert isinstance(first, Ask)
-    rules = remember(Rules(), first, Answer.ALWAYS)
+    rules = remember(Rules(), first, ALWAYS)
     again = check(call("mail.send_email", to=[EVIL], subject="Other", body="more"), index, rules)
     assert isinstance(again, Ask)
     assert {doubt.why for doubt in again.doubts} == {Why.ACTION}
 
 
-@pytest.mark.parametrize("answer", [Answer.ONCE, Answer.NO])
-def test_once_and_no_are_not_remembered(answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [ONCE, NO])
+def test_once_and_no_are_not_remembered(answer: str) -> None:
     assert remember(Rules(), asked((said("Send Ana the minutes."), PLANTED)), answer) == Rules()
 
 
