@@ -5,7 +5,7 @@ import sys
 import tempfile
 import threading
 from array import array
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,6 +38,8 @@ from openclaw.discovery.words import (
     digest,
     document_stems,
     fingerprint,
+    named_actions,
+    stems,
 )
 
 if TYPE_CHECKING:
@@ -151,7 +153,12 @@ def build_index(
         servers=tuple(document.server for document in documents),
         digests=digests,
         words=build_postings(counts),
-        concepts=build_postings([concept_counts(each) for each in counts]),
+        concepts=build_postings(
+            [
+                concept_counts(each) | named_actions(Counter(stems(document.name)))
+                for each, document in zip(counts, documents, strict=True)
+            ]
+        ),
         tool_vectors=_tool_vectors(documents, digests, vectors, previous) if vectors else None,
         word_vectors=vectors,
     )
@@ -188,7 +195,7 @@ def _tool_vectors(
 
 
 # Raise it when the analysis of documents changes: files of another format are not used.
-FORMAT = 2
+FORMAT = 3
 _LENGTH_BYTES = 8
 _VECTOR_ITEM_BYTES = 2
 

@@ -17,13 +17,12 @@ from openclaw.discovery.words import (
     query_concepts,
     query_stems,
     split_words,
-    stem,
 )
 
 if TYPE_CHECKING:
     from openclaw.discovery.vectors import ToolVectors, WordVectors
 
-SATURATION = 1.2
+SATURATION = 1.0
 LENGTH_WEIGHT = 0.6
 COMMON_SHARE = 0.15
 COMMON_LEAST = 50
@@ -134,8 +133,8 @@ class Spread:
         return weight / self.deviation if self.deviation > 0 else 0.0
 
 
-WITH_VECTORS = Weights(words=0.33, concepts=0.12, vectors=0.75)
-WORDS_ONLY = Weights(words=0.46, concepts=0.25, vectors=0.0)
+WITH_VECTORS = Weights(words=0.33, concepts=0.18, vectors=0.75)
+WORDS_ONLY = Weights(words=0.46, concepts=0.35, vectors=0.0)
 
 
 def spread_of(scores: Collection[float], size: int) -> Spread:
@@ -214,8 +213,8 @@ class Scorer:
     tool_vectors: "ToolVectors | None"
     word_vectors: "WordVectors | None"
 
-    def whole(self, words: Sequence[str]) -> Scores:
-        stems = self._spelt(query_stems(map(stem, words)))
+    def whole(self, words: Mapping[str, float]) -> Scores:
+        stems = self._spelt(query_stems(words))
         by_words = self.words.scores_of(stems)
         by_concepts = self.concepts.scores_of(query_concepts(stems))
         similar = self._similarities(words)
@@ -228,8 +227,8 @@ class Scorer:
             signals.append((weights.vectors, similar.values, similar.spread))
         return Scores(fuse(signals), by_words, similar, self._reachable(stems))
 
-    def part(self, words: Sequence[str]) -> PartScores:
-        stems = self._spelt(query_stems(map(stem, words)))
+    def part(self, words: Mapping[str, float]) -> PartScores:
+        stems = self._spelt(query_stems(words))
         by_words = self.words.some_scores_of(stems)
         by_concepts = self.concepts.some_scores_of(query_concepts(stems))
         similar = self._similarities(words)
@@ -244,7 +243,7 @@ class Scorer:
             signals.append((weights.vectors, found, similar.spread))
         return PartScores(fuse_some(signals), by_words, similar, self._reachable(stems))
 
-    def _similarities(self, words: Sequence[str]) -> Similarities | None:
+    def _similarities(self, words: Mapping[str, float]) -> Similarities | None:
         if self.tool_vectors is None or self.word_vectors is None:
             return None
         return Similarities(*self.tool_vectors.similarities(self.word_vectors.mean(words)))
@@ -280,7 +279,7 @@ def confidence(coverage: float, similarity: float | None) -> float:
     """
     if similarity is None:
         return _logistic(7.6 * coverage - 2.7)
-    return _logistic(4.9 * coverage + 5.1 * similarity - 5.1)
+    return _logistic(5.2 * coverage + 5.1 * similarity - 5.1)
 
 
 def _logistic(value: float) -> float:
@@ -294,7 +293,7 @@ PARTS = 8
 _SHORTEST_PART = 3
 
 _PART_END = re.compile(
-    r"(?<=[.!?;:])\s+|\n+|,?\s{1,9}(?:and then|then|and also|after that|finally|next|also)\s+"
+    r"(?<=[.!?;:])\s+|(?<=。)|\n+|,?\s{1,9}(?:and then|then|and also|after that|finally|next|also)\s+"
 )
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,19}://\S+", re.IGNORECASE)
@@ -302,17 +301,25 @@ _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,19}://\S+", re.IGNORECASE)
 _BLOB = re.compile(r"(?<!\S)(?=\S*\d)\S{24,}")
 
 
+# Numbers and names of files say less about what is needed than other words do.
+NUMBER_WEIGHT = 0.3
+PLACE_WEIGHT = 0.5
+_PLACE = re.compile(
+    r"(?<![\w/.:\\])(?:(?P<url>[a-z][a-z0-9+.-]{1,19}://)|[A-Za-z]:[\\/]|~?\.{0,2}/)[^\s,;()\"'`]+"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`parts` are the sentences of a text that has several, and empty otherwise."""
+    """How much each word counts. `parts` are the sentences of a text that has several."""
 
-    words: tuple[str, ...]
-    parts: tuple[tuple[str, ...], ...]
+    words: Mapping[str, float]
+    parts: tuple[Mapping[str, float], ...]
 
 
 def read_query(text: str) -> Query:
     text = text[:QUERY_CHARACTERS]
-    return Query(_words(text), _parts(text))
+    return Query(_weigh(text) or dict.fromkeys(split_words(text), 1.0), _parts(text))
 
 
 def read_conversation(text: str) -> Query:
@@ -320,15 +327,22 @@ def read_conversation(text: str) -> Query:
     text = text[-CONVERSATION_WITH_NOISE_CHARACTERS:]
     for noise in (_FENCED, _ADDRESS, _BLOB):
         text = noise.sub(" ", text)
-    text = text[-CONVERSATION_CHARACTERS:]
-    return Query(_words(text), _parts(text))
+    return read_query(text[-CONVERSATION_CHARACTERS:])
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(content_words(text) or split_words(text))
+def _weigh(text: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    places = list(_PLACE.finditer(text))
+    said = _PLACE.sub(" ", text) + (" file" if any(not each["url"] for each in places) else "")
+    for part, weight in ((said, 1.0), (" ".join(each.group() for each in places), PLACE_WEIGHT)):
+        for word in content_words(part):
+            counted = min(weight, NUMBER_WEIGHT) if word.isdigit() else weight
+            found[word] = found.get(word, 0.0) + counted
+    return found
 
 
-def _parts(text: str) -> tuple[tuple[str, ...], ...]:
-    found = [tuple(content_words(part)) for part in _PART_END.split(text)]
-    long_enough = [part for part in found if len(part) >= _SHORTEST_PART]
+def _parts(text: str) -> tuple[Mapping[str, float], ...]:
+    long_enough = [
+        part for part in map(_weigh, _PART_END.split(text)) if len(part) >= _SHORTEST_PART
+    ]
     return tuple(long_enough[-PARTS:]) if len(long_enough) > 1 else ()

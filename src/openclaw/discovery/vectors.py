@@ -6,7 +6,8 @@ ever in memory.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -31,6 +32,7 @@ from openclaw.discovery.words import (
 
 Vector = NDArray[np.float32]
 Rows = NDArray[np.float16] | NDArray[np.int8]
+Words = Sequence[str] | Mapping[str, float]  # with how much each counts
 
 OWN = Path(__file__).with_name("word_pieces.bin")  # training/word_vectors.py writes it
 WEIGHTS = "weights/l2_supercat_256.safetensors"
@@ -56,11 +58,11 @@ class Table:
         self._vector = lru_cache(maxsize=_WORDS_KEPT)(self._enriched)
         self._centre = lru_cache(maxsize=None)(self._centre_of)
 
-    def mean(self, words: Iterable[str]) -> Vector:
+    def mean(self, words: Words) -> Vector:
         """Of length 1, or 0 if no word is known."""
         total = np.zeros(self.dimensions, dtype=np.float32)
-        for word in words:
-            total += self._vector(word)
+        for word, weight in (words if isinstance(words, Mapping) else Counter(words)).items():
+            total += weight * self._vector(word)
         return unit(total)
 
     def _enriched(self, word: str) -> Vector:
@@ -93,7 +95,7 @@ class WordVectors:
     def dimensions(self) -> int:
         return self.llama.dimensions + self.own.dimensions
 
-    def mean(self, words: Sequence[str]) -> Vector:
+    def mean(self, words: Words) -> Vector:
         """Of length 1, or 0 if no word is known."""
         own = math.sqrt(OWN_WEIGHT) * self.own.mean(words)
         return unit(np.concatenate((self.llama.mean(words), own)))
@@ -181,7 +183,7 @@ def _map_rows(path: Path) -> NDArray[np.float16]:
 DESCRIPTION_WORDS = 80
 FIRST_SENTENCE_WEIGHT = 0.8
 PARAMETER_WEIGHT = 0.3
-SERVER_WEIGHT = 0.2
+SERVER_WEIGHT = 0.6
 SIBLING_WEIGHT = 0.5
 
 

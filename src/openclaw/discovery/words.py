@@ -145,12 +145,13 @@ def topics_of(stemmed: str) -> tuple[int, ...]:
 
 @cache
 def members() -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(line.split()) for line in _text().splitlines())
+    return tuple(tuple(line.split()) for line in _text("concepts.txt").splitlines())
 
 
 @cache
 def fingerprint() -> str:
-    return blake2b(_text().encode(), digest_size=8).hexdigest()
+    read = _text("concepts.txt") + _text("chinese.txt")
+    return blake2b(read.encode(), digest_size=8).hexdigest()
 
 
 @cache
@@ -162,9 +163,8 @@ def _table() -> dict[str, tuple[int, ...]]:
     return {stemmed: tuple(found) for stemmed, found in table.items()}
 
 
-@cache
-def _text() -> str:
-    return files("openclaw.discovery").joinpath("concepts.txt").read_text(encoding="utf-8")
+def _text(name: str) -> str:
+    return files("openclaw.discovery").joinpath(name).read_text(encoding="utf-8")
 
 
 # A letter is a vowel, or a y after a consonant. The shape "cvcvc" has two vowel-consonant groups.
@@ -269,7 +269,8 @@ def _final_e(word: str) -> str:
 
 _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W_]+")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=。)|\n+")
+_WITHOUT_SPACES = re.compile("[\u3040-\u30ff\u3400-\u9fff]+")  # Chinese and Japanese
 
 _STOP_WORDS = """
 a an the of to in for on with and or is are be been was were am can could would will shall should
@@ -283,8 +284,39 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 def split_words(text: str) -> list[str]:
-    """Lower-case words; snake_case, kebab-case and camelCase come apart."""
-    return _WORD.findall(_JOINT.sub(" ", text).lower())
+    """Lower-case words; snake_case, kebab-case and camelCase come apart, Chinese is put in English."""
+    text = _JOINT.sub(" ", text).lower()
+    return _WORD.findall(text if text.isascii() else _WITHOUT_SPACES.sub(_spaced, text))
+
+
+def _spaced(run: re.Match[str]) -> str:
+    """The longest words that `chinese.txt` has, in English, and every two letters of the rest."""
+    known, longest = _chinese()
+    found: list[str] = []
+    place, unknown = 0, ""
+    letters = run.group()
+    while place < len(letters):
+        ends = range(min(len(letters), place + longest), place, -1)
+        end = next((end for end in ends if letters[place:end] in known), None)
+        if end is None:
+            unknown += letters[place]
+            place += 1
+        else:
+            found += [*_pairs(unknown), known[letters[place:end]]]
+            place, unknown = end, ""
+    return f" {' '.join([*found, *_pairs(unknown)])} "
+
+
+def _pairs(letters: str) -> list[str]:
+    return [letters[at : at + 2] for at in range(max(1, len(letters) - 1))] if letters else []
+
+
+@cache
+def _chinese() -> tuple[dict[str, str], int]:
+    """Each line of the file has an English word and the Chinese ones for it."""
+    lines = [line.split() for line in _text("chinese.txt").splitlines()]
+    known = {word: english for english, *words in lines for word in words}
+    return known, max(map(len, known))
 
 
 def content_words(text: str) -> list[str]:
@@ -329,8 +361,11 @@ def _fields(document: ToolDocument) -> Iterator[tuple[str, float]]:
         yield " ".join(parameter.values), DETAIL_WEIGHT
 
 
-def query_stems(words: Iterable[str]) -> dict[str, float]:
-    return {stem: 1 + math.log(count) for stem, count in Counter(words).items()}
+def query_stems(words: Mapping[str, float]) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for word, weight in words.items():
+        totals[stem(word)] = totals.get(stem(word), 0.0) + weight
+    return {each: 1 + math.log(total) if total >= 1 else total for each, total in totals.items()}
 
 
 def concept_counts(counts: Mapping[str, float]) -> dict[str, float]:
@@ -343,8 +378,14 @@ def concept_counts(counts: Mapping[str, float]) -> dict[str, float]:
     return result
 
 
-def query_concepts(counts: Mapping[str, float]) -> dict[str, float]:
+def named_actions(counts: Mapping[str, float]) -> dict[str, float]:
+    """The actions among them, as terms of their own: a tool's name says best what it does."""
     found = concept_counts(counts)
+    return {f"name {each}": count for each, count in found.items() if int(each) < ACTIONS}
+
+
+def query_concepts(counts: Mapping[str, float]) -> dict[str, float]:
+    found = concept_counts(counts) | named_actions(counts)
     return {concept: min(CONCEPT_LIMIT, weight) for concept, weight in found.items()}
 
 

@@ -45,6 +45,43 @@ def test_a_misspelt_word_is_found(index: ToolIndex) -> None:
     assert first(index, "recipent") == "mcp_mail_send_message"
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("明天的天气怎么样", "mcp_sky_get_forecast"),
+        ("删除文件", "mcp_files_delete_file"),
+        ("给客户发送邮件", "mcp_mail_send_message"),
+    ],
+)
+def test_a_need_in_chinese_finds_tools_described_in_english(
+    index: ToolIndex, query: str, expected: str
+) -> None:
+    assert first(index, query) == expected
+
+
+def test_a_need_in_english_finds_a_tool_described_in_chinese() -> None:
+    trains = tool("12306", "left", "查询火车的余票和价格")
+    assert first(build_index([*TOOLS, trains]), "train tickets") == "mcp_12306_left"
+
+
+@pytest.mark.parametrize("place", ["/srv/forecast/weather/city.txt", r"C:\weather\forecast\city"])
+def test_a_path_stands_for_a_file_more_than_for_its_words(index: ToolIndex, place: str) -> None:
+    assert first(index, f"read {place}") == "mcp_files_read_file"
+
+
+def test_a_number_says_less_than_a_word() -> None:
+    taxes = tool("taxes", "rates", "Due in 2019")
+    assert first(build_index([*TOOLS, taxes]), "someone 2019") == "mcp_mail_send_message"
+
+
+def test_what_a_name_says_that_the_tool_does_counts() -> None:
+    text = tool("docs", "text", "Write, make, draft")
+    insert = tool(
+        "docs", "insert_text", "Goes where the cursor of the editor is, in bold or plain letters"
+    )
+    assert first(build_index([*TOOLS, text, insert]), "compose text") == "mcp_docs_insert_text"
+
+
 def test_a_value_of_an_enumeration_is_found() -> None:
     schema = {"properties": {"shape": {"enum": ["triangle", "hexagon"]}}}
     odd = ToolDocument("mcp_draw_figure", "draw", "figure", "Draws", schema)

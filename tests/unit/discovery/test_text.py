@@ -1,3 +1,5 @@
+from importlib.resources import files
+
 import pytest
 
 from openclaw.discovery.words import content_words, sentences, split_words, stem
@@ -18,6 +20,22 @@ def test_words_that_say_nothing_are_left_out() -> None:
 
 def test_text_in_other_scripts_has_words() -> None:
     assert split_words("Прогноз погоды") == ["прогноз", "погоды"]
+
+
+def test_chinese_words_are_put_in_english() -> None:
+    assert split_words("查询2024年天气预报API") == ["query", "2024", "年", "forecast", "api"]
+
+
+def test_two_letters_each_are_words_where_a_script_has_no_spaces() -> None:
+    assert split_words("阿尔法") == ["阿尔", "尔法"]
+    assert split_words("日本の") == ["日本", "本の"]
+    assert split_words("人 y") == ["人", "y"]
+
+
+def test_each_chinese_word_is_listed_once() -> None:
+    lines = files("openclaw.discovery").joinpath("chinese.txt").read_text(encoding="utf-8")
+    words = [word for line in lines.splitlines() for word in line.split()[1:]]
+    assert len(words) == len(set(words))
 
 
 def test_a_text_comes_apart_at_sentences_and_lines() -> None:
