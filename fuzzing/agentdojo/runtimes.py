@@ -17,7 +17,7 @@ from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents
 from openclaw.core.content import text_of
 from openclaw.core.tools import Ask, CallContext
-from openclaw.runtime.servers import OpenServers, open_servers, tool_path_of
+from openclaw.runtime.host import OpenServers, open_servers, tool_path_of
 from openclaw.secrets.redactor import Redactor
 
 _SERVER = str(Path(__file__).with_name("agentdojo_server.py"))
