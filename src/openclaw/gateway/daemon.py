@@ -10,14 +10,13 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from openclaw.agent.port import NOBODY, MessageContext, Reply
+from openclaw.agent.port import NOBODY
 from openclaw.agent.schedules import JobFile
 from openclaw.config.load import LoadedConfig
 from openclaw.config.paths import StatePaths
@@ -111,7 +110,7 @@ async def _run(
     daemon: Daemon, lock: GatewayLock, gateway: Gateway, group: TaskGroup, stop: anyio.Event
 ) -> None:
     await group.start(_signals, stop, gateway, name="signals")
-    async with daemon.open_backend(gateway.hub.emit) as backend, _serving(gateway):
+    async with daemon.open_backend(gateway.emit) as backend, _serving(gateway):
         gateway.opened = backend
         if backend.cluster is not None:
             backend.cluster.url = gateway.url
@@ -131,7 +130,7 @@ async def _run(
         scheduler = Scheduler(
             JobFile(daemon.paths.cron),
             lambda: reloader.config.cron,
-            partial(_scheduled, gateway),
+            lambda context: gateway.answer(context, NOBODY),
             daemon.clock,
             daemon.environ,
             daemon.resolve,
@@ -153,11 +152,6 @@ async def _run(
             await gateway.turns.close(grace, CLOSING_SECONDS)
         # From here on the port may be anybody's, and nobody is to bring a token there.
         lock.publish(GatewayInfo(pid=os.getpid()))
-
-
-async def _scheduled(gateway: Gateway, context: MessageContext) -> Reply:
-    async with gateway.turn(context) as turn:
-        return await turn.answer(NOBODY)
 
 
 @asynccontextmanager
@@ -367,7 +361,7 @@ class Reloader:
         self._gateway.metrics.reload("applied")
         if waiting:
             logger.warning("a restart is needed for the change of %s", ", ".join(waiting))
-        self._gateway.hub.emit(Notice("info", "the configuration was reloaded"))
+        self._gateway.emit(Notice("info", "the configuration was reloaded"))
         changed = [
             one.alias or name
             for name, one in Config.model_fields.items()
@@ -379,7 +373,7 @@ class Reloader:
     def _tell_of(self, error: OpenClawError) -> None:
         told = self._gateway.redact(describe(error))
         self._gateway.last_reload_error = told
-        self._gateway.hub.emit(Notice("error", f"the configuration was not reloaded: {told}"))
+        self._gateway.emit(Notice("error", f"the configuration was not reloaded: {told}"))
         logger.error("the configuration was not reloaded, the old one stays: %s", told)
 
     async def watch(self) -> None:

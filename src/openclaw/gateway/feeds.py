@@ -131,17 +131,19 @@ _QUESTIONS = (b"event: question\n", b"event: question_closed\n")
 
 
 class Feed:
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST_KEPT) -> None:
+        self.followers = 0
+        self.closed = anyio.Event()
+        self._most = most
         self._frames: list[bytes] = []
         self._size = 0
         self._lost = 0  # frames that were let go
         self._news = anyio.Event()
-        self._closed = False
 
     def put(self, data: bytes) -> None:
         self._frames.append(data)
         self._size += len(data)
-        if self._size > _MOST_KEPT:
+        if self._size > self._most:
             self._forget()
         self._tell()
 
@@ -155,27 +157,31 @@ class Feed:
         self.put(frame(error_json(error), "error"))
 
     def close(self) -> None:
-        self._closed = True
+        self.closed.set()
         self._tell()
 
-    async def follow(self, put: Put, *, questions: bool = True) -> None:
-        """Everything from the beginning, and then what comes, until the turn is over.
+    async def follow(self, put: Put, *, questions: bool = True, past: bool = True) -> None:
+        """Everything from the beginning, if `past`, and then what comes, until it is closed.
 
         Questions are for those who can answer them: without `questions` they are left out.
         """
-        at = 0
-        while True:
-            for data in self._frames[max(0, at - self._lost) :]:
-                if questions or not data.startswith(_QUESTIONS):
-                    put(data)
-            at = self._lost + len(self._frames)
-            if self._closed:
-                return
-            await self._news.wait()
+        at = 0 if past else self._lost + len(self._frames)
+        self.followers += 1
+        try:
+            while True:
+                for data in self._frames[max(0, at - self._lost) :]:
+                    if questions or not data.startswith(_QUESTIONS):
+                        put(data)
+                at = self._lost + len(self._frames)
+                if self.closed.is_set():
+                    return
+                await self._news.wait()
+        finally:
+            self.followers -= 1
 
     def _forget(self) -> None:
         keep = len(self._frames)
-        while keep > 1 and self._size > _MOST_KEPT // 2:
+        while keep > 1 and self._size > self._most // 2:
             self._size -= len(self._frames[len(self._frames) - keep])
             keep -= 1
         self._lost += len(self._frames) - keep
@@ -242,10 +248,10 @@ class RedactedTurn:
         def told(event: Event) -> None:
             match event:
                 case ThinkingDelta():
-                    self._tell_thought(self._thoughts.feed(event.text), emit)
+                    _tell(ThinkingDelta(self._thoughts.feed(event.text)), emit)
                 case TextDelta():
-                    self._tell_thought(self._thoughts.finish(), emit)
-                    self._tell_words(self._words.feed(event.text), emit)
+                    _tell(ThinkingDelta(self._thoughts.finish()), emit)
+                    _tell(TextDelta(self._words.feed(event.text)), emit)
                 case BlockReply():
                     self.flush(emit)
                     emit(BlockReply(tuple(map(self._block, event.blocks))))
@@ -256,8 +262,8 @@ class RedactedTurn:
         return told
 
     def flush(self, emit: Emit) -> None:
-        self._tell_thought(self._thoughts.finish(), emit)
-        self._tell_words(self._words.finish(), emit)
+        _tell(ThinkingDelta(self._thoughts.finish()), emit)
+        _tell(TextDelta(self._words.finish()), emit)
 
     def blocks(self, on_block_reply: OnBlockReply) -> OnBlockReply:
         return lambda blocks: on_block_reply(tuple(map(self._block, blocks)))
@@ -270,12 +276,7 @@ class RedactedTurn:
             return replace(block, text=self._redactor.redact(block.text))
         return block
 
-    @staticmethod
-    def _tell_words(text: str, emit: Emit) -> None:
-        if text:
-            emit(TextDelta(text))
 
-    @staticmethod
-    def _tell_thought(text: str, emit: Emit) -> None:
-        if text:
-            emit(ThinkingDelta(text))
+def _tell(piece: TextDelta | ThinkingDelta, emit: Emit) -> None:
+    if piece.text:
+        emit(piece)

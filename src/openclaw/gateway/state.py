@@ -1,8 +1,7 @@
 """The gateway while it runs: what its routes share."""
 
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,60 +32,7 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.sessions.store import SessionStore
 
-_KEPT = 1000  # events that a listener may lag behind before it loses the oldest
-
-
-class Listener:
-    """Events in the order in which they came; a slow one loses the oldest, not the newest."""
-
-    def __init__(self) -> None:
-        self._events: deque[Event] = deque(maxlen=_KEPT)
-        self._news = anyio.Event()
-        self._closed = False
-
-    def put(self, event: Event) -> None:
-        self._events.append(event)
-        self._news.set()
-
-    def close(self) -> None:
-        self._closed = True
-        self._news.set()
-
-    async def take(self) -> list[Event]:
-        """Everything that came since the last time; nothing once the hub is closed."""
-        while not self._events and not self._closed:
-            self._news = anyio.Event()
-            await self._news.wait()
-        taken = list(self._events)
-        self._events.clear()
-        return taken
-
-
-class Hub:
-    def __init__(self) -> None:
-        self._listeners: set[Listener] = set()
-
-    @property
-    def heard(self) -> bool:
-        return bool(self._listeners)
-
-    def emit(self, event: Event) -> None:
-        for listener in self._listeners:
-            listener.put(event)
-
-    def close(self) -> None:
-        for listener in self._listeners:
-            listener.close()
-
-    @contextmanager
-    def listen(self) -> Generator[Listener]:
-        listener = Listener()
-        self._listeners.add(listener)
-        try:
-            yield listener
-        finally:
-            self._listeners.discard(listener)
-
+_LAG_BYTES = 1024 * 1024  # that whoever follows all events may be behind
 
 _RETRY_AFTER = 5.0
 _BY_REQUEST = "the turn was cancelled"
@@ -269,7 +215,7 @@ class Gateway:
     url: str = ""
     log_file: Path | None = None
     reload: Reload = _no_reload
-    hub: Hub = field(default_factory=Hub)
+    hub: Feed = field(default_factory=lambda: Feed(_LAG_BYTES))
     feeds: Feeds = field(default_factory=Feeds)
     background: TaskGroup | None = None
     metrics: Metrics = field(default_factory=Metrics)
@@ -292,6 +238,11 @@ class Gateway:
         if self.opened is None:
             raise OperatorFacing("the gateway is starting")
         return self.opened
+
+    def emit(self, event: Event) -> None:
+        """Tell whoever follows all that happens here."""
+        if self.hub.followers:
+            self.hub.event(event)
 
     async def mcp(self) -> McpApp:
         """The application at `/mcp`; it is loaded when it is first asked for."""
@@ -337,7 +288,7 @@ class Gateway:
         outcome = "error"
         try:
             turn = context.idempotency_key
-            with self.feeds.watched(turn, wanted=self.hub.heard) as one.feed:
+            with self.feeds.watched(turn, wanted=bool(self.hub.followers)) as one.feed:
                 async with self.turns.run(
                     turn, context.agent_id, context.session_key, context.origin
                 ) as running:
@@ -384,7 +335,7 @@ class GatewayTurn:
 
     def _told(self, watcher: Emit | None) -> Emit | None:
         """Who is told what happens: whoever asked, those who watch, and the hub."""
-        emit, feed = self._gateway.hub.emit, self.feed
+        emit, feed = self._gateway.emit, self.feed
         if watcher is None and feed is None:
             return None
 

@@ -8,10 +8,11 @@ account's files has no way in. Being on the same machine is not an identity.
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import orjson
@@ -35,6 +36,7 @@ LINK_SECONDS = 600.0  # how long a one-time link to the page is good for
 PAGE_SECONDS = 30 * 24 * 3600.0  # how long a page stays logged in
 
 _NAME_CHARS = 64
+_FIELDS = itemgetter("name", "scopes", "sha256", "created")
 _MOST_LINKS = 100
 
 
@@ -66,7 +68,7 @@ class NamedToken:
 
     name: str
     scopes: tuple[str, ...]
-    digest: str
+    sha256: str
     created: int
 
 
@@ -133,7 +135,10 @@ class TokenFile:
     def _read(self) -> tuple[NamedToken, ...]:
         try:
             rows: Any = orjson.loads(self._path.read_bytes())
-            return tuple(_token(row) for row in rows)
+            return tuple(
+                NamedToken(str(name), tuple(map(str, scopes)), str(sha256), int(created))
+                for name, scopes, sha256, created in (_FIELDS(row) for row in rows)
+            )
         except FileNotFoundError:
             return ()
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -143,16 +148,7 @@ class TokenFile:
             ) from None
 
     def _write(self, tokens: Sequence[NamedToken]) -> None:
-        rows = [
-            {"name": t.name, "scopes": t.scopes, "sha256": t.digest, "created": t.created}
-            for t in tokens
-        ]
-        write_atomically(self._path, orjson.dumps(rows).decode())
-
-
-def _token(row: Mapping[str, Any]) -> NamedToken:
-    scopes = tuple(str(scope) for scope in cast("list[Any]", row["scopes"]))
-    return NamedToken(str(row["name"]), scopes, str(row["sha256"]), int(row["created"]))
+        write_atomically(self._path, orjson.dumps(tokens).decode())
 
 
 def _check_name(name: str) -> None:
@@ -197,7 +193,7 @@ class Tokens:
         if self.configured is not None:
             known.append((_digest(self.configured.reveal().encode()), CONFIGURED))
         named = self.named.all() if self.named is not None else ()
-        return known + [(t.digest, Grant(t.name, frozenset(t.scopes))) for t in named]
+        return known + [(t.sha256, Grant(t.name, frozenset(t.scopes))) for t in named]
 
     def new_link_code(self, *, local: bool = False) -> str:
         """A code that logs one page in, once, for a while; if `local`, one of this account."""

@@ -60,10 +60,6 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
     ERROR = "error"
 
-    @property
-    def entry_kind(self) -> EntryKind:
-        return _ENDINGS[self]
-
 
 _ENDINGS = {
     Outcome.OK: EntryKind.TURN_FINISHED,
@@ -147,7 +143,7 @@ def turn_ending(outcome: Outcome, detail: str, usage: Usage | None) -> NewEntry:
     data: dict[str, Any] = {"detail": detail} if detail else {}
     if usage is not None:
         data["usage"] = _usage_json(usage)
-    return NewEntry(outcome.entry_kind, data)
+    return NewEntry(_ENDINGS[outcome], data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,14 +243,9 @@ async def _summary(db: Statements, session: SessionRef) -> tuple[int, int, int]:
 async def history(db: Statements, session: SessionRef, since_compaction: bool) -> list[Entry]:
     row, summary, through = await _summary(db, session)
     if not since_compaction or not summary:
-        return await _entries(db, row, "seq > 0 ORDER BY seq")
+        return await entries(db, row, "seq > 0 ORDER BY seq")
     condition = "(seq = $2 OR (seq > $3 AND kind <> 'compaction')) ORDER BY seq <> $2, seq"
-    return await _entries(db, row, condition, summary, through)
-
-
-async def entries_after(db: Statements, session: SessionRef, after: int, limit: int) -> list[Entry]:
-    row = await row_of(db, session)
-    return await _entries(db, row, "seq > $2 ORDER BY seq LIMIT $3", after, limit)
+    return await entries(db, row, condition, summary, through)
 
 
 async def turns(db: Statements, row: int, condition: str, *values: Any) -> list[Turn]:
@@ -312,16 +307,16 @@ async def _turns(db: Statements, row: int, condition: str, *values: Any) -> list
 
 async def _open_calls(db: Statements, row: int, turn: Turn) -> tuple[Entry, ...]:
     condition = "seq >= $2 AND turn = $3 AND kind IN ('tool_call', 'tool_result') ORDER BY seq"
-    entries = await _entries(db, row, condition, turn.first_seq, turn.id)
-    answered = {entry.call_id for entry in entries if entry.kind is EntryKind.TOOL_RESULT}
+    found = await entries(db, row, condition, turn.first_seq, turn.id)
+    answered = {entry.call_id for entry in found if entry.kind is EntryKind.TOOL_RESULT}
     return tuple(
         entry
-        for entry in entries
+        for entry in found
         if entry.kind is EntryKind.TOOL_CALL and entry.call_id not in answered
     )
 
 
-async def _entries(db: Statements, row: int, condition: str, *values: Any) -> list[Entry]:
+async def entries(db: Statements, row: int, condition: str, *values: Any) -> list[Entry]:
     rows = await db.fetch(
         f"SELECT {ENTRY_COLUMNS} FROM entries WHERE session = $1 AND {condition}",  # noqa: S608 - ours
         row,

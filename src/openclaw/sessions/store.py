@@ -395,7 +395,12 @@ class SessionStore(ABC):
         self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
     ) -> list[Entry]:
         """At most `limit` entries whose number is greater than `after`."""
-        return await self._read(lambda db: queries.entries_after(db, session, after, limit))
+
+        async def read(db: Statements) -> list[Entry]:
+            row = await queries.row_of(db, session)
+            return await queries.entries(db, row, "seq > $2 ORDER BY seq LIMIT $3", after, limit)
+
+        return await self._read(read)
 
     async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
         """The turn with this id, such as one that was sent twice; None where there is none."""

@@ -5,7 +5,6 @@ import pytest
 
 from openclaw.core.errors import Busy, NotFound, OperatorFacing
 from openclaw.core.events import TextDelta
-from openclaw.gateway import feeds
 from openclaw.gateway.feeds import Feed, Feeds
 
 pytestmark = pytest.mark.anyio
@@ -28,11 +27,8 @@ async def test_who_comes_late_sees_everything_and_who_is_there_sees_it_as_it_com
     assert early == late == [b"a", b"b", b"c"]
 
 
-async def test_a_turn_that_says_too_much_loses_its_beginning(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(feeds, "_MOST_KEPT", 100)
-    feed = Feed()
+async def test_a_turn_that_says_too_much_loses_its_beginning() -> None:
+    feed = Feed(most=100)
     behind: list[bytes] = []
     async with anyio.create_task_group() as group:
         group.start_soon(feed.follow, behind.append)

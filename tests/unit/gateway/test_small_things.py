@@ -11,13 +11,14 @@ from openclaw.agent.port import Reply
 from openclaw.config.schema import Config, GatewayConfig
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
-from openclaw.core.events import BlockReply, Notice, TextDelta
+from openclaw.core.events import BlockReply, TextDelta
 from openclaw.gateway.auth import Names, RateLimit
 from openclaw.gateway.daemon import bind_addresses, listen, shown_url, stamp, waiting_changes
+from openclaw.gateway.feeds import Feed
 from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.openai.order import Written
 from openclaw.gateway.service_files import Notifier, unit_for
-from openclaw.gateway.state import Hub, Turns
+from openclaw.gateway.state import Turns
 
 
 class HeldClock:
@@ -141,17 +142,16 @@ async def test_turns_are_counted_stopped_and_closed() -> None:
             pytest.fail("it runs")
 
 
-async def test_a_listener_that_lags_loses_the_oldest_and_is_let_go_at_the_end() -> None:
-    hub = Hub()
-    with hub.listen() as listener:
-        for number in range(1500):
-            hub.emit(Notice("info", str(number)))
-        taken = await listener.take()
-        assert len(taken) == 1000
-        assert taken[-1] == Notice("info", "1499")
-        hub.close()
-        assert await listener.take() == []
-    hub.emit(Notice("info", "to nobody"))
+async def test_a_follower_hears_what_comes_and_not_what_was() -> None:
+    feed, heard = Feed(), list[bytes]()
+    feed.put(b"before")
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: feed.follow(heard.append, past=False))
+        while not feed.followers:
+            await anyio.lowlevel.checkpoint()
+        feed.put(b"after")
+        feed.close()
+    assert (heard, feed.followers) == ([b"after"], 0)
 
 
 def test_pieces_blocks_and_the_rest_make_up_the_answer() -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import re
-from collections.abc import Sequence
 from contextlib import ExitStack, aclosing
 from functools import partial
 from pathlib import Path
@@ -73,11 +72,7 @@ class Attachments:
         self._stack = stack
         self._kept: OrderFiles | None = None
         self._intake = Intake(transcriber, self._files)
-        self._taken: list[InboundMedia] = []
-
-    @property
-    def taken(self) -> Sequence[InboundMedia]:
-        return tuple(self._taken)
+        self.taken: list[InboundMedia] = []
 
     async def take_url(self, url: Any, field: str, name: str | None = None) -> None:
         """A `data:` URL; others are refused, since we fetch nothing on a client's word."""
@@ -96,15 +91,12 @@ class Attachments:
         of_object: bool = False,
     ) -> None:
         """Base64 with its type; `of_object` if both are fields of their own."""
-        if len(self._taken) >= kinds.MAX_IMAGES + kinds.MAX_FILES:
+        if len(self.taken) >= kinds.MAX_IMAGES + kinds.MAX_FILES:
             raise InvalidRequest("has too many attachments", field=field)
         media = await self._intake.store(
             data, mime_type, _TAKEN, field=field, name=name, of_object=of_object
         )
-        self._taken.append(await self._intake.read(media))
-
-    def take_read(self, media: InboundMedia) -> None:
-        self._taken.append(media)
+        self.taken.append(await self._intake.read(media))
 
     def _files(self) -> OrderFiles:
         if self._kept is None:  # most messages have no attachment and need no directory
@@ -243,7 +235,7 @@ class _Message:
                 raise InvalidRequest("is not a path", field=f"{field}.path")
             _check_inside(Path(item.path), self._gateway.paths.temp, f"{field}.path")
             read = {**item.model_dump(by_alias=True), "data": None, "url": None}
-            attachments.take_read(inbound_from(read))
+            attachments.taken.append(inbound_from(read))
             return
         if item.data is None:
             raise InvalidRequest("has neither data nor path", field=field)
@@ -397,10 +389,7 @@ async def reload(gateway: Gateway) -> Json:
 async def events(gateway: Gateway) -> Any:
     async def work(put: Put) -> None:
         put(frame({"startedAt": gateway.started}, "hello"))
-        with gateway.hub.listen() as listener:
-            while not gateway.stopping:
-                for event in await listener.take():
-                    put(frame(event_json(event), event_name(event)))
+        await gateway.hub.follow(put, past=False)
 
     return EventStream(work)
 

@@ -341,9 +341,7 @@ async def open_scope(gateway: Gateway, request: Request, body: Scope) -> Any:
             await backend.agent.refresh(agent, scope, wait=True)
             prompts = [asdict(one) for one in backend.agent.prompts(agent, scope)]
             put(frame({"prompts": prompts}, "settled"))
-            with gateway.hub.listen() as listener:
-                while not gateway.stopping:
-                    await listener.take()
+            await gateway.hub.closed.wait()
         finally:
             gateway.scopes.discard(scope)
             backend.agent.end_session(scope)

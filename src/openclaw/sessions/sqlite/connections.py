@@ -455,13 +455,10 @@ class Readers:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-                self._put_back(connection)
-
-    def _put_back(self, connection: sqlite3.Connection) -> None:
-        if self._closed:
-            connection.close()
-        else:
-            self._idle.append(connection)
+                if self._closed:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
 
     def _close_idle(self) -> None:
         while self._idle:
