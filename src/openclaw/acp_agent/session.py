@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import anyio
+import orjson
 from acp import RequestError
 from acp import schema as acp
 from acp.schema import (
@@ -365,7 +366,7 @@ def _config(server: ClientServer, cwd: Path) -> McpServerConfig | None:
     if fields is None:
         logger.warning("MCP server '%s' is left out: its transport is not known", server.name)
         return None
-    if any(has_reference(text) for text in _texts(fields)):
+    if has_reference(orjson.dumps(fields).decode()):
         # A project's file must not be able to have our secrets sent to a server of its choice.
         logger.warning(
             "MCP server '%s' is left out: a client may not use secret references", server.name
@@ -395,15 +396,6 @@ def _fields(server: ClientServer, cwd: Path) -> dict[str, Any] | None:
             "headers": {one.name: one.value for one in server.headers},
         }
     return None
-
-
-def _texts(fields: Mapping[str, Any]) -> Iterable[str]:
-    for value in fields.values():
-        if isinstance(value, str):
-            yield value
-        else:
-            # Only tuples of arguments and mappings of headers or variables are left.
-            yield from value.values() if isinstance(value, dict) else value
 
 
 def _free_name(name: str, taken: Mapping[str, Any]) -> str:

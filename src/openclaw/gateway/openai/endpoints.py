@@ -12,7 +12,7 @@ from openclaw.agent.transcript import waiting_calls
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api.schema import Json, json_body
 from openclaw.gateway.feeds import Put, frame
-from openclaw.gateway.openai.order import Order, reason_of, waiting_session
+from openclaw.gateway.openai.order import Order, reason_of
 from openclaw.gateway.openai.requests import (
     MODEL,
     agent_of,
@@ -59,22 +59,14 @@ async def chat_completions(gateway: Gateway, request: Request) -> Any:
     if not messages:
         raise InvalidRequest("is missing", field="messages")
     settings = await gateway.backend.agent.settings(agent_of(body.get("model")))
-    waiting, results = await waiting_session(gateway, settings.id, messages, "messages")
-    order = _Completion(
-        gateway,
-        settings,
-        request,
-        body,
-        messages,
-        field="messages",
-        options=options,
-        previous=waiting,
-        results=results,
-    )
+    order = _Completion(gateway, settings, request, body, messages, options)
+    await order.join()
     return order.respond()
 
 
 class _Completion(Order):
+    field = "messages"
+
     def rendered(self, text: str, reply: Reply) -> Json:
         message: Json = {"role": "assistant", "content": text}
         if reply.calls:
@@ -149,22 +141,8 @@ async def responses(gateway: Gateway, request: Request) -> Any:
     body = await json_body(request)
     options, messages = response_options(body), _messages(body)
     settings = await gateway.backend.agent.settings(agent_of(body.get("model")))
-    previous = await _previous(gateway, body, settings.id)
-    waiting, results = await waiting_session(gateway, settings.id, messages, "input")
-    if previous is not None and waiting is not None and previous != waiting:
-        raise InvalidRequest("the call belongs to another conversation", field="call_id")
-    order = _Response(
-        gateway,
-        settings,
-        request,
-        body,
-        messages,
-        field="input",
-        options=options,
-        previous=previous or waiting,
-        results=results,
-    )
-    await order.open()
+    order = _Response(gateway, settings, request, body, messages, options)
+    await order.join(await _previous(gateway, body, settings.id))
     return order.respond()
 
 
@@ -237,11 +215,13 @@ async def _previous(gateway: Gateway, body: Json, agent: str) -> str | None:
 
 
 class _Response(Order):
+    field = "input"
     _id = ""
     _created = 0
 
-    async def open(self) -> None:
-        """Find the session, whose own id is part of the response's: so it is found again by that."""
+    async def join(self, previous: str | None = None) -> None:
+        """The session's own id is part of the response's, by which it is found again."""
+        await super().join(previous)
         session = await self.gateway.backend.store.open_session(self.agent, self.session)
         self._id = f"resp_{session.id}_{self.turn}"
         self._created = self.gateway.clock.now_ms() // 1000

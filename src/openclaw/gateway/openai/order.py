@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 import pybase64
@@ -124,25 +124,10 @@ def reason_of(reply: Reply) -> str:
     return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "stop"
 
 
-async def waiting_session(
-    gateway: Gateway, agent: str, messages: Sequence[Json], field: str
-) -> tuple[str | None, list[ClientResult]]:
-    order_index(messages, field)
-    session, results = results_of(messages, field)
-    if session is None:
-        return None, []
-    for found in await gateway.backend.store.find_sessions(session, agent):
-        if found.id == session:
-            return found.key, results
-    raise InvalidRequest("no call with this id is waiting for a result", field="tool_call_id")
-
-
 class Order(ABC):
-    """One request: prepared once the answer has begun, so that its files live as long as it does.
+    """One request: prepared once the answer has begun, so that its files live as long as it does."""
 
-    `field` is where the messages stand in the request; `previous` is the session that it follows,
-    where it does not name one.
-    """
+    field: ClassVar[str]  # where the messages are in the request
 
     def __init__(
         self,
@@ -151,28 +136,43 @@ class Order(ABC):
         request: Request,
         body: Json,
         messages: Sequence[Json],
-        *,
-        field: str,
         options: ModelOptions,
-        previous: str | None = None,
-        results: Sequence[ClientResult] = (),
     ) -> None:
-        order_index(messages, field)
-        self._results = tuple(results)
+        order_index(messages, self.field)
         self.gateway = gateway
-        self._options = options
-        self.body = body
-        self._settings = settings
-        self._messages = messages
         self.agent = settings.id
-        self._field = field
-        named = session_of(request) or previous
-        if results and previous is not None and named != previous:
-            raise InvalidRequest("the call belongs to another session", field="tool_call_id")
-        self._continued = named is not None
-        self.session = named or own_session(request.scope, new_session())
+        self.body = body
+        self.session = ""
         self.turn = random_id()
         self.headers = {"x-openclaw-turn": self.turn}
+        self._settings = settings
+        self._request = request
+        self._messages = messages
+        self._options = options
+        self._continued = False
+        self._results: list[ClientResult] = []
+
+    async def join(self, previous: str | None = None) -> None:
+        """Find the session: the one that is named, that is followed, or that waits for a result."""
+        waiting = await self._waiting()
+        if previous is not None and waiting is not None and previous != waiting:
+            raise InvalidRequest("the call belongs to another conversation", field="call_id")
+        followed = previous or waiting
+        named = session_of(self._request) or followed
+        if self._results and named != followed:
+            raise InvalidRequest("the call belongs to another session", field="tool_call_id")
+        self._continued = named is not None
+        self.session = named or own_session(self._request.scope, new_session())
+
+    async def _waiting(self) -> str | None:
+        session, results = results_of(self._messages, self.field)
+        if session is None:
+            return None
+        self._results = results
+        for found in await self.gateway.backend.store.find_sessions(session, self.agent):
+            if found.id == session:
+                return found.key
+        raise InvalidRequest("no call with this id is waiting for a result", field="tool_call_id")
 
     def respond(self) -> Any:
         """The answer, as the request wants it: at once, or as it is written."""
@@ -245,14 +245,14 @@ class Order(ABC):
 
     async def _context(self, files: ExitStack) -> MessageContext:
         attachments = Attachments(self.gateway.paths.temp, files, self._settings.transcriber)
-        text = await order_text(self._messages, self._field, attachments, continued=self._continued)
+        text = await order_text(self._messages, self.field, attachments, continued=self._continued)
         return MessageContext(
             text=text,
             session_key=self.session,
-            agent_id=self._settings.id,
+            agent_id=self.agent,
             media=tuple(attachments.taken),
             origin="openai",
             idempotency_key=self.turn,
             options=self._options,
-            results=self._results,
+            results=tuple(self._results),
         )
