@@ -7,7 +7,9 @@ its last version for Python 3.11 does not start with the libraries of today, and
 
 import json
 import os
+import pty
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,11 @@ LLM = "llm==0.36"
 NANOBOT = next(one.requirement for one in PEERS if one.name == "nanobot")
 ROUNDS = 5
 NOTHING = ("python -c pass", [sys.executable, "-c", "pass"])
+
+PROMPT, CURSOR_WHERE = (
+    b"\x1b[?2004h",
+    b"\x1b[6n",
+)  # from now on it reads; where does the line begin?
 
 Environ = dict[str, str]
 Command = tuple[str, list[str]]
@@ -58,6 +65,26 @@ def measured(title: str, commands: Sequence[tuple[Command, Environ]]) -> list[Co
     found = compare(f"{title}, until the program has ended", contenders, rounds=ROUNDS, warmup=1)
     rows = [Row(name, seconds[1:]) for name, seconds in used.items()]
     return [found, Comparison(f"{title}, processor time", rows)]
+
+
+def until_prompt(environ: Environ, used: list[float]) -> Contender:
+    """Runs `chat` at a terminal until a message can be typed."""
+
+    def run() -> None:
+        pid, terminal = pty.fork()
+        if not pid:
+            os.execve(OPENCLAW, [OPENCLAW, "chat"], environ)
+        seen = b""
+        while PROMPT not in seen:
+            seen += (more := os.read(terminal, 65_536))
+            if CURSOR_WHERE in more:
+                os.write(terminal, b"\x1b[1;1R")
+        os.kill(pid, signal.SIGKILL)
+        spent = os.wait4(pid, 0)[2]
+        os.close(terminal)
+        used.append(spent.ru_utime + spent.ru_stime)
+
+    return Contender("openclaw chat", run)
 
 
 @contextmanager
@@ -149,6 +176,10 @@ def main() -> None:
             found += measured(
                 "a command from nothing", [(one, alone) for one in (NOTHING, *commands)]
             )
+            title, spent = "until a message can be typed", list[float]()
+            chat = until_prompt({**alone, "TERM": "xterm-256color"}, spent)
+            found.append(compare(title, [chat], rounds=ROUNDS, warmup=1))
+            found.append(Comparison(f"{title}, processor time", [Row(chat.name, spent[1:])]))
     report(found, notes=[f"load of the machine at the end: {os.getloadavg()[0]:.1f}"])
 
 

@@ -139,6 +139,33 @@ anyio.run(main, sys.argv[1] == "ahead")
 """
 
 
+PERSON = """
+import json, sys
+import anyio
+from openclaw.agent.port import MessageContext
+from openclaw.cli.environment import Environment
+from openclaw.runtime.access import open_agent
+
+async def main():
+    async with open_agent(Environment(), person=True) as agent:
+        settings, store = await agent.settings(), await agent.store()
+        early = [settings.id, await store.count_sessions(), "openclaw.runtime.runtime" in sys.modules]
+        await agent.refresh(settings.id)
+        opened = await agent.reply(MessageContext("hi", "s"))
+        print(json.dumps([*early, opened.text, await (await agent.store()).count_sessions()]))
+
+anyio.run(main)
+"""
+
+
+async def test_a_person_may_type_before_the_agent_is_imported(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    async with scripted_model(default=Step(text="Hello.")) as model:
+        house.configure(model.url)
+        done = await anyio.run_process([sys.executable, "-c", PERSON], env=house.environ())
+    assert json.loads(done.stdout) == ["main", 0, False, "Hello.", 1]
+
+
 @pytest.mark.parametrize("ahead", [True, False])
 async def test_a_front_end_may_have_the_model_library_imported_before_the_first_message(
     ahead: bool, tmp_path: Path

@@ -83,13 +83,10 @@ class EventStream:
             if self._size > _MOST_WAITING:
                 logger.warning("a stream was ended: its client reads too slowly")
                 return
-            data = b"".join(self._waiting)
+            data, last = b"".join(self._waiting), self._done  # once done, nothing more is put
             self._waiting, self._size = [], 0
-            last = self._done
-            if data or not last:
-                await send(_body(data or _PING, more=True))
-            if last and not self._waiting:
-                await send(_body(b"", more=False))
+            await send(_body(data if data or last else _PING, more=not last))
+            if last:
                 return
 
 

@@ -210,6 +210,28 @@ def agent_settings(
     )
 
 
+def configured_settings(
+    process: "Process", agent_id: str | None, loaded: "LoadedConfig | None" = None
+) -> AgentSettings:
+    """The same from the configuration alone: nothing is opened for it."""
+    from openclaw.config.load import load_config
+    from openclaw.config.merge import default_agent_id, effective_agents
+    from openclaw.core.clock import SystemClock
+    from openclaw.runtime.host import Host, open_secrets
+
+    loaded = loaded or load_config(process.config_option, process.environ)
+    for value in loaded.credentials:
+        process.redactor.register(value)
+    agents = effective_agents(loaded.config)
+    wanted = agent_id or default_agent_id(loaded.config)
+    if wanted not in agents:
+        known = ", ".join(sorted(agents))
+        raise NotFound(f"there is no agent '{wanted}'", hint=f"available: {known}")
+    host = Host(loaded, process.environ, process.redactor, process.paths, SystemClock())
+    secrets = open_secrets(loaded.config, process.environ, process.redactor)
+    return agent_settings(host, agents[wanted], secrets)
+
+
 # ---- in a running gateway
 
 
@@ -296,31 +318,15 @@ class GatewayAgent:
         if facts.get("configDigest") == file_digest(
             path
         ):  # what was read there need not be read here
-            return self._settings_from(facts, _LaterTranscriber(lambda: self._configured(wanted)))
+            later = _LaterTranscriber(lambda: configured_settings(self._process, wanted))
+            return self._settings_from(facts, later)
         try:
-            return self._configured(wanted)
+            return configured_settings(self._process, wanted)
         except OpenClawError as error:  # the gateway goes on with what it read before
             from openclaw.media.transcription import NoTranscriber
 
             self._warn_of(error)
             return self._settings_from(facts, NoTranscriber())
-
-    def _configured(self, agent_id: str) -> AgentSettings:
-        from openclaw.config.load import load_config
-        from openclaw.config.merge import effective_agents
-        from openclaw.core.clock import SystemClock
-        from openclaw.runtime.host import Host, open_secrets
-
-        process = self._process
-        loaded = load_config(process.config_option, process.environ)
-        for value in loaded.credentials:
-            process.redactor.register(value)
-        agents = effective_agents(loaded.config)
-        if agent_id not in agents:
-            raise NotFound(f"there is no agent '{agent_id}'")
-        host = Host(loaded, process.environ, process.redactor, process.paths, SystemClock())
-        secrets = open_secrets(loaded.config, process.environ, process.redactor)
-        return agent_settings(host, agents[agent_id], secrets)
 
     def _warn_of(self, error: OpenClawError) -> None:
         process = self._process
@@ -512,11 +518,15 @@ class Opener(Generic[T]):
     async def get(self) -> T:
         """What it opens, as soon as it is there; raises what kept it from opening."""
         if self.opened is None:
-            self._wanted.set()
+            self.want()
             await self._tried.wait()
         if self.opened is None:
             raise self._failure or OperatorFacing(f"{self._what} is closed")
         return self.opened
+
+    def want(self) -> None:
+        """Have it opened, without waiting for it."""
+        self._wanted.set()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
@@ -565,10 +575,17 @@ class FailoverAgent:
     """
 
     def __init__(
-        self, gateway: Callable[[], GatewayAgent | None], here: Opener[LocalAgent]
+        self,
+        gateway: Callable[[], GatewayAgent | None],
+        here: Opener[LocalAgent],
+        before: "BeforeOpening | None" = None,
     ) -> None:
-        self._gateway, self._here = gateway, here
+        self._gateway, self._here, self._before = gateway, here, before
         self._sessions: dict[str, _SessionServers] = {}
+
+    @property
+    def _unopened(self) -> "BeforeOpening | None":
+        return None if self._here.opened is not None or self._gateway() else self._before
 
     async def _either(self, ask: Callable[[Agent], Awaitable[T]]) -> T:
         """The answer of whichever there is: the one rule for every front end."""
@@ -592,6 +609,8 @@ class FailoverAgent:
         return await self._either(lambda agent: agent.agents())
 
     async def settings(self, agent_id: str | None = None) -> AgentSettings:
+        if (before := self._unopened) is not None:
+            return before.settings(agent_id)
         return await self._either(lambda agent: agent.settings(agent_id))
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
@@ -631,6 +650,8 @@ class FailoverAgent:
         known = self._known(session)
         if known is not None:
             await known.refresh(agent_id, session, wait=wait)
+        elif (before := self._unopened) is not None:
+            before.open()
 
     async def models(self, agent_id: str) -> Sequence[str]:
         return await self._either(lambda agent: agent.models(agent_id))
@@ -639,6 +660,8 @@ class FailoverAgent:
         return await self._either(lambda agent: agent.model_problem(ref))
 
     async def store(self) -> "SessionStore":
+        if (before := self._unopened) is not None:
+            return await before.store()
         return await self._either(lambda agent: agent.store())
 
     async def add_servers(
@@ -675,6 +698,15 @@ class FailoverAgent:
                 before.end_session(key)
 
 
+@dataclass(frozen=True, slots=True)
+class BeforeOpening:
+    """What a front end gets while the agent in this process is not opened; `open` does not wait for it."""
+
+    settings: Callable[[str | None], AgentSettings]
+    store: "Callable[[], Awaitable[SessionStore]]"
+    open: Callable[[], None]
+
+
 @asynccontextmanager
 async def open_agent(
     process: Process,
@@ -682,28 +714,39 @@ async def open_agent(
     local: bool = False,
     hurried: bool = False,
     ahead: bool = False,
+    person: bool = False,
     emit: Emit = discard,
 ) -> AsyncGenerator[Agent]:
     """Whoever answers: a running gateway, or with `local` or without one, this process.
 
     Nothing is loaded before it is used, or with `ahead` and no gateway as soon as this process has
-    nothing better to do. `emit` is told what happens outside of turns in this
-    process; `hurried` gives MCP servers less time to leave.
+    nothing better to do. For a `person`, who is to be able to type at once, settings and conversations
+    are there before the agent is, which is opened from the first `refresh` on. `emit` is told what
+    happens outside of turns in this process; `hurried` gives MCP servers less time to leave.
     """
-    imported = anyio.Event()
-    here = Opener("the agent", lambda: _open_here(process, imported, hurried=hurried, emit=emit))
-    store = Opener("the session store", lambda: _open_store(process))
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
+        imports = _Imports(process, tasks)
+        here = Opener("the agent", lambda: _open_here(process, imports, hurried=hurried, emit=emit))
+        store = Opener("the session store", lambda: _open_store(process))
         await tasks.start(here.run, name="agent")
         await tasks.start(store.run, name="session store")
         gateways = _Gateways(process, tasks, store)
         if ahead and (local or gateways.running() is None):
-            tasks.start_soon(_import_ahead, process, imported, name="imports")
-        else:
-            imported.set()
+            imports.begin()
+
+        def open_later() -> None:
+            imports.begin()
+            here.want()
+
+        before = BeforeOpening(
+            lambda agent_id: configured_settings(process, agent_id, process.load_config()),
+            store.get,
+            open_later,
+        )
+        find = (lambda: None) if local else gateways.running
         try:
-            yield FailoverAgent((lambda: None) if local else gateways.running, here)
+            yield FailoverAgent(find, here, before if person else None)
         except Exception as error:  # noqa: BLE001 (raised in here, it would come out in a group)
             failure = error
         tasks.cancel_scope.cancel()
@@ -735,11 +778,27 @@ class _Gateways:
         return self._agent
 
 
-async def _import_ahead(process: Process, imported: anyio.Event) -> None:
-    try:
-        await anyio.to_thread.run_sync(_import_agent, process, abandon_on_cancel=True)
-    finally:
-        imported.set()
+class _Imports:
+    """What a first message needs, imported in a thread if it is begun before the message comes."""
+
+    def __init__(self, process: Process, tasks: TaskGroup) -> None:
+        self._process, self._tasks = process, tasks
+        self._done: anyio.Event | None = None
+
+    def begin(self) -> None:
+        if self._done is None:
+            self._done = anyio.Event()
+            self._tasks.start_soon(self._run, self._done, name="imports")
+
+    async def _run(self, done: anyio.Event) -> None:
+        try:
+            await anyio.to_thread.run_sync(_import_agent, self._process, abandon_on_cancel=True)
+        finally:
+            done.set()
+
+    async def wait(self) -> None:
+        if self._done is not None:
+            await self._done.wait()
 
 
 def _import_agent(process: Process) -> None:
@@ -761,9 +820,9 @@ def _import_agent(process: Process) -> None:
 
 @asynccontextmanager
 async def _open_here(
-    process: Process, imported: anyio.Event, *, hurried: bool, emit: Emit
+    process: Process, imports: _Imports, *, hurried: bool, emit: Emit
 ) -> AsyncGenerator[LocalAgent]:
-    await imported.wait()
+    await imports.wait()
     from openclaw.runtime.runtime import open_runtime
 
     loaded = process.load_config()

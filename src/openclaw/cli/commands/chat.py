@@ -61,7 +61,8 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
     consent = Consent(args.yes_to, person.permit if person is not None else None)
     interrupts = _interrupts(env)
     with logs, servers_logged(env):
-        async with open_agent(env, local=args.local, emit=emit) as agent:
+        here = open_agent(env, local=args.local, person=terminal is not None, emit=emit)
+        async with here as agent:
             settings = await agent.settings(args.agent)
             last = None if args.session_key else await last_conversation(agent, settings.id)
             talk = Talk(

@@ -10,6 +10,7 @@ from openclaw.cli.render.terminal import console, is_dumb
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 
 if TYPE_CHECKING:
+    from openclaw.config.schema import Config
     from openclaw.embedded.pull import Progress
     from openclaw.embedded.weights import Weights, WeightStore
     from openclaw.models.choose import Candidate, Choice
@@ -102,18 +103,18 @@ def _list(args: Namespace, env: Environment) -> int:
     return EXIT_OK
 
 
-def choices(env: Environment) -> "dict[str, Choice]":
+def choices(env: Environment, config: "Config | None" = None) -> "dict[str, Choice]":
     import anyio
 
     from openclaw.config.merge import effective_agents
     from openclaw.models.choose import choose
 
-    config = env.load_config().config
+    chosen = config or env.load_config().config
 
     async def all_choices() -> "dict[str, Choice]":
         return {
-            agent.id: await choose(agent.model, config.models.providers, env.environ)
-            for agent in effective_agents(config).values()
+            agent.id: await choose(agent.model, chosen.models.providers, env.environ)
+            for agent in effective_agents(chosen).values()
         }
 
     return anyio.run(all_choices)
@@ -152,14 +153,14 @@ def _candidate_facts(candidate: "Candidate", env: Environment) -> dict[str, Any]
     return facts
 
 
-def model_facts(env: Environment) -> list[dict[str, Any]]:
+def model_facts(env: Environment, config: "Config | None" = None) -> list[dict[str, Any]]:
     return [
         {
             "agent": agent,
             "reason": choice.reason,
             "models": [_candidate_facts(candidate, env) for candidate in choice.candidates],
         }
-        for agent, choice in choices(env).items()
+        for agent, choice in choices(env, config).items()
     ]
 
 

@@ -112,7 +112,7 @@ def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
     if info is not None:
         facts["gateway"] = _gateway_facts(info)
     if loaded is not None:
-        facts["models"] = _models(env)
+        facts["models"] = _models(env, loaded)
     anyio.run(_look, env, facts, loaded, info, probe)
     return facts
 
@@ -130,11 +130,11 @@ def _gateway_facts(info: "GatewayInfo") -> Json:
     }
 
 
-def _models(env: Environment) -> list[Json]:
+def _models(env: Environment, loaded: "LoadedConfig") -> list[Json]:
     from openclaw.cli.commands.models import model_facts
 
     try:
-        return model_facts(env)
+        return model_facts(env, loaded.config)
     except OpenClawError as error:
         return [{"agent": None, "reason": describe(error), "models": []}]
 

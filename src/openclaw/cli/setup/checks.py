@@ -324,7 +324,7 @@ def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Fin
     from openclaw.cli.commands.models import choices, trouble
 
     try:
-        chosen = choices(env)
+        chosen = choices(env, loaded.config)
     except OpenClawError as error:
         yield _failed("model", error)
         return
@@ -489,7 +489,8 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
     if found and not changed:
         matching = "1 server matches" if len(found) == 1 else f"{len(found)} servers match"
         yield Finding("pins", OK, f"{matching} what you accepted")
-    yield from _declarations(env, found)
+    if found:  # what looks through their words takes long to import
+        yield from _declarations(env, found)
 
 
 def _declarations(env: Environment, found: "Mapping[str, Pinned]") -> Iterator[Finding]:
