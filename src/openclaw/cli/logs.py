@@ -288,18 +288,19 @@ def _catch_everything() -> None:
 logger = logging.getLogger("openclaw")
 
 
-def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if issubclass(kind, KeyboardInterrupt):
-        return
-    logger.critical("uncaught %s", kind.__name__, exc_info=(kind, error, trace))
+def _uncaught(
+    kind: type[BaseException],
+    error: BaseException | None,
+    trace: TracebackType | None,
+    where: str = "",
+) -> None:
+    if error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
+        logger.critical("uncaught %s%s", kind.__name__, where, exc_info=(kind, error, trace))
 
 
 def _uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
-    if args.exc_value is None or issubclass(args.exc_type, SystemExit):
-        return
     name = args.thread.name if args.thread else "a thread"
-    info = (args.exc_type, args.exc_value, args.exc_traceback)
-    logger.critical("uncaught %s in %s", args.exc_type.__name__, name, exc_info=info)
+    _uncaught(args.exc_type, args.exc_value, args.exc_traceback, f" in {name}")
 
 
 def _unraisable(args: "sys.UnraisableHookArgs") -> None:

@@ -4,10 +4,10 @@ import argparse
 import importlib
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, add_action, no_server
@@ -18,10 +18,6 @@ from openclaw.config.files import edit_config
 from openclaw.config.json5 import Document, KeyPath, format_path, parse
 from openclaw.config.merge import agent_servers
 from openclaw.core.errors import EXIT_OK, InvalidRequest, NotFound
-
-if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.config.schema import Config
 
 
 class _Parser(CommandParser):
@@ -127,11 +123,13 @@ def _declare_importing(actions: Any) -> None:
 
 
 def _declare_trying(actions: Any) -> None:
-    tools = add_action(
-        actions, "tools", "start the servers and list their tools", "mcp_live:list_tools"
-    )
-    tools.add_argument("servers", nargs="*", metavar="SERVER", help="only these")
-    tools.add_argument("--agent", metavar="ID")
+    for name, summary, function in (
+        ("tools", "start the servers and list their tools", "list_tools"),
+        ("probe", "start each server once and report the result", "probe"),
+    ):
+        one = add_action(actions, name, summary, f"mcp_live:{function}")
+        one.add_argument("servers", nargs="*", metavar="SERVER", help="only these")
+        one.add_argument("--agent", metavar="ID")
 
     call = add_action(actions, "call", "call one tool", "mcp_live:call_tool")
     call.add_argument("tool", metavar="TOOL", help="its full name, SERVER/TOOL, or SERVER TOOL")
@@ -139,20 +137,12 @@ def _declare_trying(actions: Any) -> None:
     call.add_argument("--args", metavar="JSON", help="all arguments as one JSON object")
     call.add_argument("--agent", metavar="ID")
 
-    probe = add_action(
-        actions, "probe", "start each server once and report the result", "mcp_live:probe"
-    )
-    probe.add_argument("servers", nargs="*", metavar="SERVER", help="only these")
-    probe.add_argument("--agent", metavar="ID")
-
-    restart = add_action(
-        actions, "restart", "restart a server in the running gateway", "mcp_live:restart"
-    )
+    summary = "restart a server in the running gateway"
+    restart = add_action(actions, "restart", summary, "mcp_live:restart")
     restart.add_argument("name", metavar="NAME")
 
-    prompt = add_action(
-        actions, "prompt", "list the servers' prompts, or get one", "mcp_live:prompt"
-    )
+    summary = "list the servers' prompts, or get one"
+    prompt = add_action(actions, "prompt", summary, "mcp_live:prompt")
     prompt.add_argument("prompt", nargs="?", metavar="SERVER:PROMPT")
     prompt.add_argument("arguments", nargs="*", metavar="key=value")
     prompt.add_argument("--agent", metavar="ID")
@@ -211,45 +201,34 @@ TOP: KeyPath = ("mcp", "servers")
 
 def _list(args: argparse.Namespace, env: Environment) -> None:
     config = env.load_config().config
-    rows = [
-        {"agent": agent, "name": name, **_described(server)}
-        for agent, servers in _by_agent(config, args.agent).items()
-        for name, server in sorted(servers.items())
-    ]
-    empty = "No MCP servers are configured. Add one with: openclaw mcp add NAME -- COMMAND"
-    env.report(args, {"servers": rows}, *_lines(rows), empty=empty)
-
-
-def _by_agent(config: "Config", agent: str | None) -> "Mapping[str, Mapping[str, McpServerConfig]]":
-    entries = config.agents.list or (AgentEntry(id="main"),)
-    found = {entry.id: agent_servers(config, entry) for entry in entries}
-    if agent is None:
-        return found
-    if agent not in found:
-        raise NotFound(f"there is no agent '{agent}'")
-    return {agent: found[agent]}
-
-
-def _described(server: "McpServerConfig") -> dict[str, Any]:
-    started = " ".join([server.command or "", *server.args])
-    target = started if server.kind == "stdio" else server.url
-    return {
-        "transport": server.kind,
-        "target": target,
-        "enabled": server.enabled,
-        "lazy": server.lazy,
-        "toolPrefix": server.tool_prefix,
-    }
-
-
-def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    several = len({row["agent"] for row in rows}) > 1
+    agents = {one.id: one for one in config.agents.list or (AgentEntry(id="main"),)}
+    if args.agent is not None and args.agent not in agents:
+        raise NotFound(f"there is no agent '{args.agent}'")
+    shown = agents if args.agent is None else {args.agent: agents[args.agent]}
+    rows: list[dict[str, Any]] = []
+    for agent, entry in shown.items():
+        for name, server in sorted(agent_servers(config, entry).items()):
+            started = " ".join([server.command or "", *server.args])
+            rows.append(
+                {
+                    "agent": agent,
+                    "name": name,
+                    "transport": server.kind,
+                    "target": started if server.kind == "stdio" else server.url,
+                    "enabled": server.enabled,
+                    "lazy": server.lazy,
+                    "toolPrefix": server.tool_prefix,
+                }
+            )
     width = max((len(row["name"]) for row in rows), default=0)
+    lines: list[str] = []
     for row in rows:
-        agent = f"{row['agent']}: " if several else ""
+        agent = f"{row['agent']}: " if len(shown) > 1 else ""
         marks = [word for word, on in (("off", not row["enabled"]), ("lazy", row["lazy"])) if on]
         note = f"  ({', '.join(marks)})" if marks else ""
-        yield f"{agent}{row['name']:<{width}}  {row['transport']:<5}  {row['target']}{note}"
+        lines.append(f"{agent}{row['name']:<{width}}  {row['transport']:<5}  {row['target']}{note}")
+    empty = "No MCP servers are configured. Add one with: openclaw mcp add NAME -- COMMAND"
+    env.report(args, {"servers": rows}, *lines, empty=empty)
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

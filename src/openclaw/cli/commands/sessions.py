@@ -234,35 +234,22 @@ async def _copy(args: argparse.Namespace, env: Environment) -> int:
 
     if args.source == args.target:
         raise InvalidRequest("FROM and TO are the same store")
-    async with (
-        _archive(args.source, env, create=False) as source,
-        _archive(args.target, env, create=True) as target,
-    ):
-        total = await source.count_sessions()
+    async with opened(args.source, env) as source:
+        if source is None:
+            raise NotFound(f"there is no session store at {args.source}")
+        async with opened(args.target, env, create=True) as target:
+            assert target is not None
+            total = await source.count_sessions()
 
-        def tell(report: "CopyReport") -> None:
-            if report.seen % _TELL_EVERY == 0:
-                env.warn(f"{report.seen} of {total} conversations, {report.entries} entries copied")
+            def tell(report: "CopyReport") -> None:
+                if report.seen % _TELL_EVERY == 0:
+                    env.warn(
+                        f"{report.seen} of {total} conversations, {report.entries} entries copied"
+                    )
 
-        report = await copy_sessions(source, target, tell)
+            report = await copy_sessions(source, target, tell)
     _say(args, env, report)
     return EXIT_FAILED if report.refused else EXIT_OK
-
-
-@asynccontextmanager
-async def _archive(spec: str, env: Environment, *, create: bool) -> "AsyncGenerator[SessionStore]":
-    from openclaw.sessions.open import is_server, open_store, store_path
-    from openclaw.sessions.store import StoreMissing
-
-    if is_server(spec):
-        found = open_server(spec, env, create=create)
-    else:
-        path = store_path(spec, env.paths)
-        if not create and not path.exists():
-            raise StoreMissing(f"there is no session store at {path}")
-        found = open_store(spec, env.paths)
-    async with found as store:
-        yield store
 
 
 def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> None:
@@ -287,46 +274,20 @@ def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> No
 
 @asynccontextmanager
 async def opened(
-    spec: str | None, env: Environment, loaded: "LoadedConfig | None" = None
+    spec: str | None,
+    env: Environment,
+    loaded: "LoadedConfig | None" = None,
+    *,
+    create: bool = False,
 ) -> "AsyncGenerator[SessionStore | None]":
     """The store that `spec` names, or else the configured one.
 
     None where nothing was ever stored there: looking must not create one. A store that was asked
-    for by name and is not there is an error.
+    for by name and is not there is an error, unless it is to be created.
     """
+    from openclaw.config.sensitive import credentials_in_address
     from openclaw.sessions.open import is_server, open_store, store_path
     from openclaw.sessions.store import StoreMissing, StoreUnavailable
-
-    where = spec or (loaded or env.load_config()).config.sessions.store
-    if is_server(where):
-        try:
-            async with open_server(where, env, loaded) as store:
-                yield store
-        except StoreMissing:
-            if spec is not None and loaded is None:
-                raise
-            yield None
-        return
-    path = store_path(where, env.paths)
-    if path.exists():
-        async with open_store(where, env.paths) as store:
-            yield store
-    elif loaded is None and spec not in (None, "file"):
-        raise StoreUnavailable(f"there is no session store at {path}")
-    else:
-        yield None
-
-
-@asynccontextmanager
-async def open_server(
-    spec: str, env: Environment, loaded: "LoadedConfig | None" = None, *, create: bool = False
-) -> "AsyncGenerator[SessionStore]":
-    """The store on a database server; what is secret in its address stays so."""
-    from openclaw.config.sensitive import credentials_in_address
-    from openclaw.sessions.open import open_store
-
-    for value in credentials_in_address(spec):
-        env.redactor.register(value)
 
     async def resolve(text: str) -> "Secret":
         from openclaw.runtime.host import open_secrets
@@ -334,8 +295,22 @@ async def open_server(
         config = (loaded or env.load_config()).config
         return await open_secrets(config, env.environ, env.redactor).resolve_text(text)
 
-    async with open_store(spec, env.paths, resolve=resolve, create=create) as store:
-        yield store
+    where = spec or (loaded or env.load_config()).config.sessions.store
+    named = loaded is None and spec not in (None, "file")
+    if is_server(where):
+        env.hide(credentials_in_address(where))
+    elif not create and not (path := store_path(where, env.paths)).exists():
+        if named:
+            raise StoreUnavailable(f"there is no session store at {path}")
+        yield None
+        return
+    try:
+        async with open_store(where, env.paths, resolve=resolve, create=create) as store:
+            yield store
+    except StoreMissing:
+        if named:
+            raise
+        yield None
 
 
 # ---- for people. What conversations contain cannot steer the terminal.
