@@ -41,11 +41,7 @@ _RUN = re.compile(
     r"(?:the\s+)?(?:shell\s+)?(?:command\s+)?(.+?)[\s?!]*$",
     re.IGNORECASE | re.DOTALL,
 )
-_LATEST = re.compile(
-    r"\b(?:last|latest|most recent|newest)\b(?!\s+(?:few|some|couple|several)\b|\s+\w+s\b)",
-    re.IGNORECASE,
-)
-_RECORDS = frozenset(map(stem, ("log", "history", "commits", "entries")))
+_MEASURES = frozenset({"length", "index", "lines", "bytes"})
 _NEAR = 25  # characters around a number that say what it counts
 _SEARCHING = frozenset(
     {stem(word) for word in ("search", "find", "look", "grep", "query", "fetch")}
@@ -132,17 +128,10 @@ class _Filler:
         self.put(target, second)
 
     def pick_source(self, found: list[Span]) -> Span:
-        for span in found:
-            if self.word_before(span) == "from":
-                return span
-        for span in found:
-            if self.word_before(span) in ("to", "into"):
-                return next(other for other in found if other is not span)
-        times = [span for span in self.spans if span.kind == "time"]
-        if times and found[0].kind == "zone":
-            at = times[0]
-            return min(found[:2], key=lambda s: min(abs(s.start - at.end), abs(at.start - s.end)))
-        return found[0]
+        """The one behind `from`, else one that is not behind `to`."""
+        before = {span: self.word_before(span) for span in found}
+        rest = [span for span in found if before[span] not in ("to", "into")]
+        return next((span for span in found if before[span] == "from"), (rest or found)[0])
 
     def fill_required(self, param: Param) -> None:
         if self.from_span(param) or self.from_words(param):
@@ -175,19 +164,11 @@ class _Filler:
         return span.value
 
     def paths_for(self, param: Param, found: list[Span]) -> list[Span]:
-        """The paths that suit this parameter best come first; a list leaves a sibling its own."""
-        roles = {s: path_role(s.text, self.message, s.start) for s in found}
-        wanted = [span for span in found if roles[span] == param.role]
-        if param.is_list:
-            siblings = any(
-                p.want == "path" and p.required and not p.is_list and p is not param
-                for p in self.doc.params
-            )
-            return wanted if siblings and wanted else found
-        if param.role == "any":
-            return found
-        open_ones = [span for span in found if roles[span] == "any"]
-        return [*wanted, *open_ones, *(s for s in found if s not in wanted and s not in open_ones)]
+        """The paths that suit this parameter best come first."""
+        rank = {param.role: 0, "any": 1}
+        return sorted(
+            found, key=lambda span: rank.get(path_role(span.text, self.message, span.start), 2)
+        )
 
     def from_words(self, param: Param) -> bool:
         """Values that stand in the message as words rather than as typed spans."""
@@ -219,24 +200,14 @@ class _Filler:
         return True
 
     def choose(self, param: Param) -> bool:
-        said = set(words(self.message))
-        stems = {stem(word) for word in said}
-        for choice in param.choices:
-            if isinstance(choice, str) and (
-                choice.lower() in said or stem(choice.lower()) in stems
-            ):
-                self.out.arguments[param.name] = choice
-                return True
-        if (
-            param.required
-            and not param.has_default
-            and self.doc.effect == "reads"
-            and param.choices
-        ):
+        stems = {stem(word) for word in words(self.message)}
+        said = [one for one in param.choices if stem(str(one).lower()) in stems]
+        if said:
+            self.out.arguments[param.name] = said[0]
+        elif param.choices and not param.has_default and self.doc.effect == "reads":
             self.out.arguments[param.name] = param.choices[0]
             self.out.defaulted += 1
-            return True
-        return False
+        return param.name in self.out.arguments
 
     def rest_of_message(self, param: Param) -> bool:
         """The longest run of words that neither name the tool nor are grammar, for a search."""
@@ -272,21 +243,12 @@ class _Filler:
         """An optional argument is filled only where the message speaks of it."""
         if param.want == "number":
             self.optional_number(param)
-        elif param.want == "choice":
-            self.optional_choice(param)
         elif param.want in ("url", "email", "path", "zone", "glob", "date"):
             kinds = ("glob",) if param.want == "glob" else _KINDS[param.want]
             if self.free(*kinds):
                 self.from_span(param)
         elif param.want in ("place", "query"):
             self.from_words(param)
-
-    def optional_choice(self, param: Param) -> None:
-        said = set(words(self.message))
-        name = {stem(word) for word in param.name_words}
-        for choice in param.choices:
-            if str(choice).lower() in said and name & set(terms(self.message)):
-                self.out.arguments[param.name] = choice
 
     def near(self, span: Span) -> set[str]:
         before = self.message[max(0, span.start - _NEAR) : span.start]
@@ -304,20 +266,10 @@ class _Filler:
 
     def optional_number(self, param: Param) -> None:
         for span in self.free("number"):
-            counts = param.name_words & _COUNTS and not param.name_words & {
-                "length",
-                "index",
-                "lines",
-                "bytes",
-            }
+            counts = param.name_words & _COUNTS and not param.name_words & _MEASURES
             if self.number_fits(param, span) or counts:
                 self.put(param, span, self.cast(param, span))
                 return
-        if param.name_words & _COUNTS and self.doc.name_terms & _RECORDS and self.wants_latest():
-            self.out.arguments[param.name] = 1
-
-    def wants_latest(self) -> bool:
-        return not self.free("number") and _LATEST.search(self.message) is not None
 
 
 def fill(doc: ToolDoc, message: str, spans: Sequence[Span]) -> Filled:

@@ -23,22 +23,11 @@ from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set,
 _REMEMBER = stem("remember")
 _SYNONYM_WEIGHT = 0.5
 _BM25_K1 = 1.2
-# What a tool gains by using something of this kind in the message, and loses by leaving it.
-_USED_AND_UNUSED: dict[str, tuple[float, float]] = {
-    "url": (2.5, 3.0),
-    "email": (2.0, 1.5),
-    "time": (1.5, 2.0),
-    "zone": (1.5, 1.5),
-    "quoted": (1.5, 0.7),
-    "glob": (1.5, 2.0),
-    "revision": (1.5, 1.5),
-    "ref": (1.2, 1.0),
-    "path": (1.0, 2.0),
-    "date": (1.0, 0.5),
-    "named": (0.8, 0.3),
-    "number": (0.7, 0.3),
-}
-_CALLED_AGAIN = 0.5
+# What a tool gains by using something of this kind in the message.
+_USED = {
+    "url": 2.5, "email": 2.0, "time": 1.5, "zone": 1.5, "quoted": 1.5, "glob": 1.5, "revision": 1.5,
+    "ref": 1.2, "path": 1.0, "date": 1.0, "named": 0.8, "number": 0.7,
+}  # fmt: skip
 _UNSPOKEN_NAME_WORD = 0.4
 _DEFAULTED = 0.3
 _DEPRECATED = 1.0
@@ -65,9 +54,6 @@ _READING = frozenset(stem(word) for word in word_set("read open cat print"))
 _HINT = 0.3
 _WHICH_FILES = re.compile(
     r"\b(?:what|which|how many) (?:\w+ )?(?:files|folders|directories|documents)\b", re.IGNORECASE
-)
-_MEDIA_ENDING = re.compile(
-    r"\.(?:png|jpe?g|gif|webp|bmp|svg|mp3|wav|ogg|flac|m4a|mp4)$", re.IGNORECASE
 )
 
 
@@ -230,8 +216,7 @@ class Router:
         if filled.missing:
             return None
         score = lexical
-        score += sum(_USED_AND_UNUSED[span.kind][0] for span in filled.used)
-        score -= _left_over(doc, filled, spans)
+        score += sum(_USED[span.kind] for span in filled.used)
         score += _role_score(doc, filled, message, said)
         spoken = set(said) | {other for term in said for other in synonyms(term)}
         score -= _UNSPOKEN_NAME_WORD * len(doc.name_terms - spoken)
@@ -336,8 +321,6 @@ def _hints(message: str, spans: tuple[Span, ...], said: list[str]) -> dict[str, 
 
 
 def _suggested(span: Span, message: str, said: list[str]) -> list[str]:
-    if _MEDIA_ENDING.search(span.text):
-        return [stem(word) for word in ("read", "media", "file")]
     role = path_role(span.text, message, span.start)
     if role == "file" or (role == "any" and _READING & set(said)):
         return [stem(word) for word in ("read", "text", "file")]
@@ -393,17 +376,6 @@ def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -
         else:
             score += _ROLE_FITS if role == param.role else -_ROLE_CLASHES
     return score
-
-
-def _left_over(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> float:
-    """What speaks against a tool that leaves things unused; less where it can be called for each."""
-    single = _single_typed(doc, filled) if doc.effect == "reads" else None
-    again = single.want if single is not None else None
-    return sum(
-        _USED_AND_UNUSED[span.kind][1] * (_CALLED_AGAIN if span.kind == again else 1.0)
-        for span in spans
-        if span not in filled.used
-    )
 
 
 def _reach(param: Param, path: str) -> float:

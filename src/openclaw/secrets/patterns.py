@@ -2,9 +2,9 @@
 
 import re
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import accumulate
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, MatchKind
@@ -34,83 +34,43 @@ def joined(text: str) -> str:
     return NOISE.sub("", text)
 
 
-class Positions:
+class Joined:
+    """A text without noise, and where each of its characters was.
+
+    It is joined piece by piece, so that other threads get their turn in between.
+    """
+
     def __init__(self, text: str) -> None:
-        self._places: list[int] = []  # where in the joined text something was taken out
-        self._totals: list[int] = []  # and how much by then
-        removed = 0
-        for match in NOISE.finditer(text):
-            self._places.append(match.start() - removed)
-            removed += match.end() - match.start()
-            self._totals.append(removed)
-
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        return self._original(start), self._original(end - 1) + 1
-
-    def _original(self, position: int) -> int:
-        index = bisect_right(self._places, position) - 1
-        return position + (self._totals[index] if index >= 0 else 0)
-
-
-class _Piece:
-    """A piece of a text, and how much of it is left without noise."""
-
-    def __init__(self, at: int, text: str, length: int) -> None:
-        self._at, self._text = at, text
-        self.length = length
-
-    @cached_property
-    def _positions(self) -> Positions:
-        return Positions(self._text)
-
-    def place(self, position: int) -> int:
-        return self._at + self._positions.span(position, position + 1)[0]
-
-
-class JoinedPart:
-    """A stretch of joined text; what ends within its first `seen` characters was there before."""
-
-    def __init__(self, text: str, seen: int, pieces: "tuple[_Piece, ...]") -> None:
-        self.text, self.seen = text, seen
-        self._pieces = pieces
-        self._before = sum(piece.length for piece in pieces) - len(text)
+        self._pieces = [(start, text[start:end]) for start, end in _cuts(text)]
+        plain = [joined(piece) for _, piece in self._pieces]
+        self._starts = list(accumulate(map(len, plain), initial=0))
+        self._removed: dict[int, tuple[list[int], list[int]]] = {}
+        self.text = "".join(plain)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         return self._place(start), self._place(end - 1) + 1
 
     def _place(self, position: int) -> int:
-        position += self._before
-        for piece in self._pieces:
-            if position < piece.length:
-                return piece.place(position)
-            position -= piece.length
-        raise IndexError(position)
+        index = bisect_right(self._starts, position) - 1
+        start, piece = self._pieces[index]
+        if index not in self._removed:
+            self._removed[index] = _removed(piece)
+        places, totals = self._removed[index]
+        position -= self._starts[index]
+        before = bisect_right(places, position) - 1
+        return start + position + (totals[before] if before >= 0 else 0)
 
 
-class Joined:
-    """A text without noise, in parts that overlap by `overlap` characters.
-
-    It takes time in proportion to the text, and other threads get their turn after each part.
-    """
-
-    def __init__(self, text: str, *, overlap: int) -> None:
-        self._text, self._overlap = text, overlap
-
-    def __iter__(self) -> Iterator[JoinedPart]:
-        pieces: deque[_Piece] = deque()
-        tail = ""
-        for start, end in _cuts(self._text):
-            piece = self._text[start:end]
-            text = joined(piece)
-            if not text:
-                continue
-            pieces.append(_Piece(start, piece, len(text)))
-            whole = tail + text
-            yield JoinedPart(whole, len(tail), tuple(pieces))
-            tail = whole[max(0, len(whole) - self._overlap) :]
-            left = sum(one.length for one in pieces)
-            while left - pieces[0].length >= len(tail) and len(pieces) > 1:
-                left -= pieces.popleft().length
+def _removed(piece: str) -> tuple[list[int], list[int]]:
+    """Where in the joined piece something was taken out, and how much by then."""
+    places: list[int] = []
+    totals: list[int] = []
+    removed = 0
+    for match in NOISE.finditer(piece):
+        places.append(match.start() - removed)
+        removed += match.end() - match.start()
+        totals.append(removed)
+    return places, totals
 
 
 def _cuts(text: str) -> Iterator[tuple[int, int]]:
@@ -226,11 +186,9 @@ class Patterns:
         automaton = self._joined_automaton
         if automaton is None:
             return []
-        spans: list[Span] = []
-        for part in Joined(text, overlap=self.longest_joined - 1):
-            found = _found(automaton, part.text, self.longest_joined)
-            spans += [part.span(start, end) for _, start, end in found if end > part.seen]
-        return spans
+        plain = Joined(text)
+        found = _found(automaton, plain.text, self.longest_joined)
+        return [plain.span(start, end) for _, start, end in found]
 
     @cached_property
     def _joined_forms(self) -> list[str]:

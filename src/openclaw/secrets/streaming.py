@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from openclaw.secrets.patterns import (
     PREFIX_LENGTH,
+    Joined,
     Patterns,
-    Positions,
     Span,
     joined,
     merged,
@@ -100,7 +100,7 @@ class _Piece:
     text: str
 
     def mark(self, start: int, end: int) -> None:
-        first, last = Positions(self.source).span(start, end)
+        first, last = Joined(self.source).span(start, end)
         self.line.spans.append((self.start + first, self.start + last))
 
 
@@ -333,4 +333,4 @@ def _beginning(text: str, patterns: Patterns) -> int:
         begun.append(len(plain) - short)
     if not begun:
         return len(text)
-    return start + Positions(tail).span(min(begun), min(begun) + 1)[0]
+    return start + Joined(tail).span(min(begun), min(begun) + 1)[0]
