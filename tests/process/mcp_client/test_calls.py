@@ -231,7 +231,7 @@ async def test_a_malformed_answer_is_that_calls_error(bench: Bench):
     line = '{"jsonrpc": "2.0", "id": 3, "result": {oops'
     tools = [{"name": "bad", "does": {"raw": line, "hang": 1}}]
     async with bench.serve({"tools": tools, "discover": "refuse"}) as server:
-        server._link.caller._ids = iter([3])  # type: ignore[union-attr]
+        server._link.call.__self__._ids = iter([3])  # type: ignore[union-attr]
         with pytest.raises(InvalidResult, match="not JSON"):
             await server.call_tool("bad", {})
 

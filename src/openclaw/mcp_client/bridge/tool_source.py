@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 
 import anyio.to_thread
 
-from openclaw.core.errors import ServerUnavailable
 from openclaw.core.tools import PENDING, CallContext, JsonObject, ToolResult, ToolSpec, failed
 from openclaw.mcp_client.bridge.results import (
     Rendering,
@@ -20,7 +19,6 @@ from openclaw.mcp_client.bridge.results import (
 from openclaw.mcp_client.catalog.schema_check import hold
 from openclaw.mcp_client.catalog.tools import CatalogEntry
 from openclaw.mcp_client.errors import CallFailed, InvalidResult, StillWorking, Unavailable
-from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.mcp_client.session.jsonrpc import RawResult
 
 if TYPE_CHECKING:
@@ -85,8 +83,6 @@ async def _answer(
     unit, connection = bound.unit, bound.unit.connection
     if bound.entry.ours and (whole := _description(unit, arguments.get("uri"))) is not None:
         return {"contents": [{"uri": arguments["uri"], "text": whole}]}
-    if unit.state in (ServerState.DISCONNECTED, ServerState.CONNECTING):
-        await _awake(bound)
     if bound.entry.ours:
         uri = arguments.get("uri")
         if not isinstance(uri, str) or not uri:
@@ -112,16 +108,6 @@ async def _answer(
 def _description(unit: "ManagedServer", uri: object) -> str | None:
     """The whole description of a tool that was cut, if this is its address."""
     return next((one.whole for one in unit.prepared.tools if one.whole and one.uri == uri), None)
-
-
-async def _awake(bound: Bound) -> None:
-    """A lazy server starts now; the call waits as long as connecting may take."""
-    connection = bound.unit.connection
-    connection.start()
-    try:
-        await connection.wait_ready(bound.config.timeout / 1000)
-    except ServerUnavailable as error:
-        raise Unavailable(error.reason, retry_in=error.retry_in) from error
 
 
 def _is_large(raw: RawResult) -> bool:

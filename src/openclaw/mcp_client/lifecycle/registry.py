@@ -60,8 +60,8 @@ def server_roots(
     """What the configuration says; else the agent's own roots and the directories in `args`."""
     if config.roots is not None:
         base = agent[0] if agent else Path.cwd()
-        return _each_once(base / expand(root, environ) for root in config.roots)
-    return _each_once([*agent, *_named_directories(config.args, environ)])
+        return tuple(dict.fromkeys(base / expand(root, environ) for root in config.roots))
+    return tuple(dict.fromkeys([*agent, *_named_directories(config.args, environ)]))
 
 
 def _named_directories(args: Iterable[str], environ: Mapping[str, str]) -> Iterable[Path]:
@@ -78,10 +78,6 @@ def _is_directory(path: Path) -> bool:
         return path.is_dir()
     except (OSError, ValueError):  # no permission to look, or no path at all
         return False
-
-
-def _each_once(paths: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(paths))
 
 
 logger = logging.getLogger(__name__)

@@ -129,7 +129,7 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
         hooked = InterceptingDispatcher(dispatcher, opening.incoming, over)
         async with opening.answers.session(hooked) as session:
             yield ServerSession(
-                caller=dispatcher,
+                call=dispatcher.call,
                 session=session,
                 stamp=await _greet(opening, session, dispatcher, over),
                 ended=over,

@@ -350,7 +350,7 @@ async def _open(
         hooked = InterceptingDispatcher(dispatcher, opening.incoming, caller.lost, caller.serving)
         session = await stack.enter_async_context(opening.answers.session(hooked))
         yield ServerSession(
-            caller=caller,
+            call=caller.call,
             session=session,
             stamp=await shake_hands(opening, session, caller.turned_away),
             ended=caller.lost,

@@ -1,10 +1,10 @@
 """An open connection to a server, whatever carries it."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -101,23 +101,11 @@ _FIRST_PAUSE, _LAST_PAUSE = 0.05, 0.25
 _TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 
 
-class Caller(Protocol):
-    """Sends one request and waits for its result; raises `CallFailed`."""
-
-    async def call(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None,
-        *,
-        timeout: float | None = None,
-        on_progress: OnProgress | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> RawResult: ...
-
-
 @dataclass(slots=True)
 class ServerSession:
-    caller: Caller
+    """`call` sends one request and waits for its result; it raises `CallFailed`."""
+
+    call: Callable[..., Awaitable[RawResult]]
     session: "ClientSession"
     stamp: RequestMetadata
     ended: anyio.Event
@@ -157,7 +145,7 @@ class ServerSession:
         if not self.stamp.blank:
             options["headers"] = self.stamp.headers(method, params)
             params = self.stamp.params(params)
-        return await self.caller.call(method, params, **options)
+        return await self.call(method, params, **options)
 
     async def answers(self, result: RawResult) -> dict[str, Any]:
         """What the person says to the questions in a result."""

@@ -25,7 +25,7 @@ class _DiesBetweenRounds:
 async def test_a_call_whose_server_dies_between_rounds_is_not_begun_again() -> None:
     caller = _DiesBetweenRounds()
     session = ServerSession(
-        caller=caller,
+        call=caller.call,
         session=cast("Any", None),
         stamp=RequestMetadata("2025-11-25", Era.LEGACY, {}, http=False),
         ended=anyio.Event(),
