@@ -13,16 +13,12 @@ from openclaw.sessions.store import LEASE_SECONDS, SessionStore
 FILE = "file"
 
 
-def is_server(spec: str) -> bool:
-    return is_address(spec)
-
-
 def store_path(spec: str, paths: StatePaths) -> Path:
     """The database file that `spec` means: `file` for the one of the state directory, or a path."""
     if not spec.strip():
         raise InvalidRequest("the session store is empty", field="sessions.store")
     scheme, separator, _ = spec.partition("://")
-    if is_server(spec):  # the address may hold a password and is not repeated
+    if is_address(spec):  # the address may hold a password and is not repeated
         raise InvalidRequest("is an address, where a file is meant", field="sessions.store")
     if separator:
         raise InvalidRequest(f"unknown kind of store '{scheme}://'", field="sessions.store")
@@ -44,7 +40,7 @@ def open_store(
     the values of `secret://` references in an address. Without `create`, a database server that
     holds no store yet is refused and left as it is.
     """
-    if is_server(spec):
+    if is_address(spec):
         return _open_server(spec, lease_seconds, resolve, create)
     from openclaw.sessions.sqlite.store import open_file_store
 

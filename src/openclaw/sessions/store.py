@@ -33,6 +33,7 @@ from openclaw.sessions.model import (
     checked_key,
     checked_title,
     decode,
+    encode,
     encoded,
     encoded_from_caller,
     storable,
@@ -255,7 +256,7 @@ class SessionStore(ABC):
     @abstractmethod
     async def _read(self, work: Work[T]) -> T: ...
     @abstractmethod
-    async def _write(self, work: Work[T]) -> T:
+    async def _write(self, work: Work[T], *, durable: bool = False) -> T:
         """Commit what `work` writes: one statement, or several that may be done twice."""
 
     @abstractmethod
@@ -263,6 +264,10 @@ class SessionStore(ABC):
     @abstractmethod
     def _list(self, ids: Sequence[str]) -> Any:
         """A list as a statement takes it."""
+
+    @abstractmethod
+    def _now(self) -> tuple[str, list[Any]]:
+        """The time in a statement of five values, and the sixth if that takes one."""
 
     @abstractmethod
     def _named(self, key: str) -> tuple[str, list[Any]]:
@@ -309,12 +314,6 @@ class SessionStore(ABC):
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
         """An attachment that was kept, or None if it is gone."""
 
-    @abstractmethod
-    async def write_document(
-        self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
-    ) -> bool:
-        """Write a document; false if it is no longer at the revision before this one."""
-
     async def open_session(self, agent: str, key: str) -> SessionRef:
         """The session of this agent with this key, created where there is none."""
         checked_key(agent, "agent id")
@@ -360,6 +359,25 @@ class SessionStore(ABC):
         )
         rows = await self._read(lambda db: db.fetch(query, kind, *values, limit))
         return [Document(id, rev, decode(data)) for id, rev, data in rows]
+
+    async def write_document(
+        self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
+    ) -> bool:
+        """Write a document; false if it is no longer at the revision before this one."""
+        now, values = self._now()
+        query = (
+            "INSERT INTO documents AS d (kind, id, rev, written_ms, expires_ms, data)"  # noqa: S608 - ours
+            f" SELECT $1, $2, CAST($3 AS bigint), {now}, $4, $5 WHERE CAST($3 AS bigint) = 1"
+            " OR EXISTS (SELECT 1 FROM documents WHERE kind = $1 AND id = $2)"
+            " ON CONFLICT (kind, id) DO UPDATE SET rev = excluded.rev,"
+            " written_ms = excluded.written_ms, expires_ms = excluded.expires_ms,"
+            # written before a connection broke, it may be there already
+            " data = excluded.data WHERE d.rev = excluded.rev - 1"
+            " OR (d.rev = excluded.rev AND d.data = excluded.data) RETURNING 1"
+        )
+        given = (kind, document.id, document.rev, expires_ms, encode(document.data), *values)
+        write = self._write(lambda db: db.fetchval(query, *given), durable=durable)
+        return await write is not None
 
     async def update_document(
         self,

@@ -7,7 +7,7 @@ import pytest
 from openclaw.config.paths import StatePaths
 from openclaw.core.errors import InvalidRequest
 from openclaw.secrets.refs import Secret
-from openclaw.sessions.open import is_server, open_store, store_path
+from openclaw.sessions.open import is_address, open_store, store_path
 
 
 def test_file_is_the_state_directorys_database_and_anything_else_a_path(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_file_is_the_state_directorys_database_and_anything_else_a_path(tmp_path
 
 @pytest.mark.parametrize("spec", ["postgresql://me:hunter2@db/x", "postgres://me:hunter2@db/x"])
 def test_a_server_is_no_file_and_its_password_is_not_repeated(tmp_path: Path, spec: str) -> None:
-    assert is_server(spec)
+    assert is_address(spec)
     with pytest.raises(InvalidRequest) as refused:
         store_path(spec, StatePaths(tmp_path))
     assert "hunter2" not in str(refused.value)

@@ -206,11 +206,11 @@ def _sessions(env: Environment, where: str) -> Sequence[str]:
     import anyio
 
     from openclaw.cli.commands.sessions import opened
-    from openclaw.sessions.open import is_server
+    from openclaw.sessions.open import is_address
 
     async def keys() -> list[str]:
         async with opened(None, env) as store:
             page = None if store is None else await store.list_sessions(limit=_MOST_SESSIONS)
         return [] if page is None else [info.key for info in page.sessions]
 
-    return [] if is_server(where) else list(dict.fromkeys(anyio.run(keys)))
+    return [] if is_address(where) else list(dict.fromkeys(anyio.run(keys)))

@@ -286,7 +286,7 @@ async def opened(
     for by name and is not there is an error, unless it is to be created.
     """
     from openclaw.config.sensitive import credentials_in_address
-    from openclaw.sessions.open import is_server, open_store, store_path
+    from openclaw.sessions.open import is_address, open_store, store_path
     from openclaw.sessions.store import StoreMissing, StoreUnavailable
 
     async def resolve(text: str) -> "Secret":
@@ -297,7 +297,7 @@ async def opened(
 
     where = spec or (loaded or env.load_config()).config.sessions.store
     named = loaded is None and spec not in (None, "file")
-    if is_server(where):
+    if is_address(where):
         env.hide(credentials_in_address(where))
     elif not create and not (path := store_path(where, env.paths)).exists():
         if named:

@@ -377,9 +377,9 @@ _NO_LIST = (404, 405)  # it answers, but has no list of models to ask for
 def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
     import sqlite3
 
-    from openclaw.sessions.open import is_server, store_path
+    from openclaw.sessions.open import is_address, store_path
 
-    if is_server(loaded.config.sessions.store):
+    if is_address(loaded.config.sessions.store):
         yield _server_store(env, loaded)
         return
     try:

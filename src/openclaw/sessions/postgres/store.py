@@ -19,7 +19,6 @@ from openclaw.core.installed import install_command
 from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions import queries as shared
 from openclaw.sessions.model import (
-    Document,
     Dossier,
     Entry,
     SessionInfo,
@@ -232,7 +231,7 @@ class PostgresStore(SessionStore):
     async def _read(self, work: Work[T]) -> T:
         return await self.database.read(work)
 
-    async def _write(self, work: Work[T]) -> T:
+    async def _write(self, work: Work[T], *, durable: bool = False) -> T:
         return await self.database.write(work)
 
     async def _transact(self, work: Work[T], *, durable: bool = True) -> T:
@@ -240,6 +239,9 @@ class PostgresStore(SessionStore):
 
     def _list(self, ids: Sequence[str]) -> Sequence[str]:
         return ids
+
+    def _now(self) -> tuple[str, list[Any]]:
+        return NOW_MS, []
 
     def _named(self, key: str) -> tuple[str, list[Any]]:
         return "key_digest = $2 OR id = $3", [_digest(key), key]
@@ -328,25 +330,6 @@ class PostgresStore(SessionStore):
             "SELECT data FROM media JOIN sessions ON row = session WHERE id = $1 AND digest = $2"
         )
         return await self._read(lambda db: db.fetchval(query, session.id, digest))
-
-    async def write_document(
-        self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
-    ) -> bool:
-        values = (kind, document.id, document.rev, expires_ms, encode(document.data))
-        done = await self._write(
-            lambda db: db.fetchval(
-                "INSERT INTO documents AS d (kind, id, rev, written_ms, expires_ms, data)"  # noqa: S608 - ours
-                f" SELECT $1, $2, $3::bigint, {NOW_MS}, $4, $5 WHERE $3::bigint = 1 OR EXISTS"
-                " (SELECT 1 FROM documents WHERE kind = $1 AND id = $2)"
-                " ON CONFLICT (kind, id) DO UPDATE SET rev = excluded.rev,"
-                " written_ms = excluded.written_ms, expires_ms = excluded.expires_ms,"
-                # written before a connection broke, it may be there already
-                " data = excluded.data WHERE d.rev = excluded.rev - 1"
-                " OR (d.rev = excluded.rev AND d.data = excluded.data) RETURNING true",
-                *values,
-            )
-        )
-        return done is True
 
     async def dossier(self, session: SessionRef) -> Dossier:
         async def read(db: "Connection") -> Dossier:

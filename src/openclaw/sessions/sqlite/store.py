@@ -21,7 +21,6 @@ from openclaw.sessions import queries as shared
 from openclaw.sessions.liveness import is_gone, own_mark
 from openclaw.sessions.model import (
     MESSAGE_KINDS,
-    Document,
     Encoded,
     Entry,
     EntryKind,
@@ -391,14 +390,17 @@ class FileStore(SessionStore):
     async def _read(self, work: Work[T]) -> T:
         return await self._readers.run(lambda db: at_once(work(Statements(db))))
 
-    async def _write(self, work: Work[T]) -> T:
-        return await self._transact(work, durable=False)
+    async def _write(self, work: Work[T], *, durable: bool = False) -> T:
+        return await self._transact(work, durable=durable)
 
     async def _transact(self, work: Work[T], *, durable: bool = True) -> T:
         return await self._writer.run(lambda db: at_once(work(Statements(db))), durable=durable)
 
     def _list(self, ids: Sequence[str]) -> str:
         return orjson.dumps(list(ids)).decode()
+
+    def _now(self) -> tuple[str, list[Any]]:
+        return "$6", [self._clock.now_ms()]
 
     def _named(self, key: str) -> tuple[str, list[Any]]:
         return "key = $2 OR id = $2", [key]
@@ -466,25 +468,6 @@ class FileStore(SessionStore):
 
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
         return await anyio.to_thread.run_sync(self._media.read, session.id, digest)
-
-    async def write_document(
-        self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
-    ) -> bool:
-        values = (kind, document.id, document.rev, self._clock.now_ms(), expires_ms)
-        data = encode(document.data)
-        written = await self._transact(
-            lambda db: db.fetchval(
-                "INSERT INTO documents (kind, id, rev, written_ms, expires_ms, data)"
-                " SELECT $1, $2, $3, $4, $5, $6 WHERE $3 = 1 OR EXISTS"
-                " (SELECT 1 FROM documents WHERE kind = $1 AND id = $2)"
-                " ON CONFLICT (kind, id) DO UPDATE SET rev = $3, written_ms = $4, expires_ms = $5,"
-                " data = $6 WHERE rev = $3 - 1 RETURNING 1",
-                *values,
-                data,
-            ),
-            durable=durable,
-        )
-        return written is not None
 
 
 @asynccontextmanager
