@@ -46,32 +46,25 @@ class Budget:
     def before_request(self) -> None:
         if self._over is not None:
             raise LimitReached(self._over)
-        spent = self.spent
-        if spent.requests >= self.limits.max_steps:
+        spent, limits = self.spent, self.limits
+        if spent.requests >= limits.max_steps:
             raise LimitReached(
-                f"I stopped: this turn reached its limit of {self.limits.max_steps} steps. "
-                "Say “go on” to continue (limits.maxSteps)."
+                _stopped(f"reached its limit of {limits.max_steps} steps", "maxSteps")
             )
         # What the provider had cached costs a tenth or less, and comes again at every step.
         used = spent.input_tokens - spent.cache_read_tokens + spent.output_tokens
-        if used >= self.limits.max_tokens:
-            raise LimitReached(
-                f"I stopped: this turn used {used} tokens, not counting cached ones, and its limit "
-                f"is {self.limits.max_tokens}. Say “go on” to continue (limits.maxTokens)."
-            )
-        if 0 < self.limits.max_cost <= spent.cost:
-            raise LimitReached(
-                f"I stopped: this turn cost ${spent.cost:.2f}, and its limit is "
-                f"${self.limits.max_cost:g}. Say “go on” to continue (limits.maxCost)."
-            )
+        if used >= limits.max_tokens:
+            told = f"used {used} tokens, not counting cached ones, and its limit is "
+            raise LimitReached(_stopped(f"{told}{limits.max_tokens}", "maxTokens"))
+        if 0 < limits.max_cost <= spent.cost:
+            told = f"cost ${spent.cost:.2f}, and its limit is ${limits.max_cost:g}"
+            raise LimitReached(_stopped(told, "maxCost"))
 
     def take_call(self) -> bool:
         """Count a tool call; False if it is one too many, and the turn ends after this step."""
-        if self.tool_calls >= self.limits.max_tool_calls:
-            self._over = (
-                f"I stopped: this turn reached its limit of {self.limits.max_tool_calls} tool "
-                "calls. Say “go on” to continue (limits.maxToolCalls)."
-            )
+        most = self.limits.max_tool_calls
+        if self.tool_calls >= most:
+            self._over = _stopped(f"reached its limit of {most} tool calls", "maxToolCalls")
             return False
         self.tool_calls += 1
         return True
@@ -110,10 +103,7 @@ class Budget:
 
     def out_of_time(self) -> str:
         seconds = self.limits.timeout_ms / 1000
-        return (
-            f"I stopped: this turn reached its time limit of {seconds:g} s. "
-            "Say “go on” to continue (limits.timeoutMs)."
-        )
+        return _stopped(f"reached its time limit of {seconds:g} s", "timeoutMs")
 
     @property
     def usage(self) -> Usage:
@@ -128,6 +118,10 @@ class Budget:
             spent.cost,
             spent.unpriced,
         )
+
+
+def _stopped(why: str, limit: str) -> str:
+    return f"I stopped: this turn {why}. Say “go on” to continue (limits.{limit})."
 
 
 async def check_day(ledger: UsageLedger, agent: str, most: float) -> None:

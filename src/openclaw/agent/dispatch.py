@@ -47,18 +47,10 @@ from openclaw.sessions.store import Lane
 
 _NAME_CHARS = 64
 
-_NAMED: Mapping[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: (
-        (isinstance(value, int) and not isinstance(value, bool))
-        or (isinstance(value, float) and value.is_integer())
-    ),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-    "null": lambda value: value is None,
-}
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "boolean": (bool,), "string": (str,), "integer": (int,), "number": (int, float),
+    "array": (list,), "object": (dict,), "null": (type(None),),
+}  # fmt: skip
 
 
 def read_arguments(spec: ToolSpec, raw: str) -> dict[str, Any]:
@@ -111,7 +103,7 @@ def _wrong_types(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> lis
             complaints.append(f"there is no argument '{name}'")
             continue
         expected = _types(known[name])
-        if expected and not any(_NAMED[kind](value) for kind in expected):
+        if expected and not any(_fits(value, kind) for kind in expected):
             complaints.append(f"'{name}' must be {' or '.join(expected)}, not {_kind(value)}")
     return complaints
 
@@ -119,11 +111,18 @@ def _wrong_types(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> lis
 def _types(schema: Any) -> list[str]:
     declared = json_object(schema).get("type")
     listed = json_list(declared) or [declared]
-    return [kind for kind in listed if isinstance(kind, str) and kind in _NAMED]
+    return [kind for kind in listed if isinstance(kind, str) and kind in _TYPES]
 
 
 def _kind(value: Any) -> str:
-    return next((name for name, is_kind in _NAMED.items() if is_kind(value)), "something else")
+    return next((kind for kind in _TYPES if _fits(value, kind)), "something else")
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):  # Python counts it among the numbers
+        return kind == "boolean"
+    whole = kind == "integer" and isinstance(value, float) and value.is_integer()
+    return whole or isinstance(value, _TYPES[kind])
 
 
 MOST_AT_ONCE = 16

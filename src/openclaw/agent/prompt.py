@@ -4,6 +4,7 @@ In this order: the system prompt, what MCP servers put there (framed), the agent
 skills), the workspace's own files.
 """
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -104,32 +105,22 @@ def assemble(
     )
 
 
+# Each with what stands before it, so that no frame is ever split; and what comes after the last.
+_FRAMES = re.compile(r"(?ms).*?^<<<END_EXTERNAL_UNTRUSTED_CONTENT[^\n]*|.+")
+
+
 def cut_framed(text: str, tokens: int, chars: int) -> str:
     """Framed resources within a budget. One that does not fit is left out whole, frame and all."""
     if estimate(text) <= tokens and len(text) <= chars:
         return text
     kept: list[str] = []
-    for block in _frames(text):
+    for block in map(str.lstrip, _FRAMES.findall(text)):
         need = estimate(block)
         if need <= tokens and len(block) <= chars:
             kept.append(block)
             tokens -= need
             chars -= len(block)
     return "\n".join([*kept, _LEFT_OUT])
-
-
-def _frames(text: str) -> list[str]:
-    """`text` cut after the end of each frame, so that no frame is ever split."""
-    blocks: list[str] = []
-    block: list[str] = []
-    for line in text.split("\n"):
-        block.append(line)
-        if line.startswith("<<<END_EXTERNAL_UNTRUSTED_CONTENT"):
-            blocks.append("\n".join(block))
-            block = []
-    if block:
-        blocks.append("\n".join(block))
-    return blocks
 
 
 def _files(files: Sequence[tuple[str, str]], tokens: int) -> str:

@@ -89,15 +89,26 @@ class _Cleaner:
     def __init__(self, dropped: list[str]) -> None:
         self._dropped = dropped
 
-    def clean(self, value: object, depth: int) -> object:
+    def clean(self, value: object, depth: int, *, copied: bool = False) -> object:
+        """`value` made harmless; what may be `copied` is as it was if it was harmless before."""
         if isinstance(value, str):
-            return value if value in _TYPES else sanitise_label(value, DESCRIPTION_LIMIT)
+            same = not _problem(value) if copied else value in _TYPES
+            return value if same else sanitise_label(value, DESCRIPTION_LIMIT)
         if depth > _DEEPEST:
             return {} if isinstance(value, Mapping | list) else value
         if isinstance(value, Mapping):
-            return dict(self._entries(cast(Mapping[str, object], value), depth))
+            entries = cast(Mapping[str, object], value)
+            if not copied:
+                return dict(self._entries(entries, depth))
+            shown = (key for key in entries if not _problem(key))
+            return {key: self.clean(entries[key], depth + 1, copied=True) for key in shown}
         if isinstance(value, list):
-            return [self.clean(item, depth + 1) for item in cast(list[object], value)]
+            items = cast(list[object], value)
+            seen = [(one, not copied or _problem_in(one) != _UNSEEN) for one in items]
+            for one, shown in seen:
+                if not shown:
+                    self._drop("an example", one)
+            return [self.clean(one, depth + 1, copied=copied) for one, shown in seen if shown]
         return value
 
     def _entries(self, entries: Mapping[str, object], depth: int) -> Iterator[tuple[str, object]]:
@@ -117,19 +128,18 @@ class _Cleaner:
         if key in _WHOLE:
             return entry
         if key in _COPIED:
-            return self._copied(entry, depth + 1)
+            return self.clean(entry, depth + 1, copied=True)
         if key in _TEXT_KEYS and isinstance(entry, str):
             return sanitise_label(entry, _TEXT_KEYS[key])
         if key in _NAMED and isinstance(entry, Mapping):
             named = cast(Mapping[str, object], entry).items()
-            return {_as_it_is(name): self._named(part, depth + 2) for name, part in named}
+            return {  # a list is one of further names
+                _as_it_is(name): _as_it_is(cast(list[object], part))
+                if isinstance(part, list)
+                else self.clean(part, depth + 2)
+                for name, part in named
+            }
         return self.clean(entry, depth + 1)
-
-    def _named(self, entry: object, depth: int) -> object:
-        # A list is one of further names.
-        if isinstance(entry, list):
-            return _as_it_is(cast(list[object], entry))
-        return self.clean(entry, depth)
 
     def _choices(self, choices: list[object]) -> list[object]:
         """The choices without those that a model could not be shown: the others still work."""
@@ -143,27 +153,6 @@ class _Cleaner:
             if _problem_in(choice):
                 self._drop("a choice", choice)
         return kept
-
-    def _copied(self, value: object, depth: int) -> object:
-        if isinstance(value, str):
-            return sanitise_label(value, DESCRIPTION_LIMIT) if _problem(value) else value
-        if depth > _DEEPEST:
-            return {} if isinstance(value, Mapping | list) else value
-        if isinstance(value, Mapping):
-            items = cast(Mapping[str, object], value).items()
-            return {
-                key: self._copied(entry, depth + 1) for key, entry in items if not _problem(key)
-            }
-        if isinstance(value, list):
-            return list(self._examples(cast(list[object], value), depth))
-        return value
-
-    def _examples(self, values: list[object], depth: int) -> Iterator[object]:
-        for value in values:
-            if _problem_in(value) == _UNSEEN:
-                self._drop("an example", value)
-            else:
-                yield self._copied(value, depth + 1)
 
     def _drop(self, what: str, *values: object) -> None:
         problem = next(filter(None, map(_problem_in, values)), _UNSEEN)

@@ -270,10 +270,7 @@ def audited(host: Host) -> Generator["OnCall"]:
         if telemetry is not None:
             telemetry.on_call(record)
 
-    try:
-        yield note
-    finally:
-        log.close()
+    yield note
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,6 @@ def test_a_record_has_who_what_how_long_and_how_much_but_no_bodies(
     path = tmp_path / "state" / "audit.jsonl"
     log = opened(path, redactor)
     write(log, blocks=(Text("done"), Media("image/png", data=bytes(4000))))
-    log.close()
     assert lines(path) == [
         {
             "time": "2026-11-15T20:41:27.123Z",
@@ -87,7 +86,6 @@ def test_bodies_are_redacted_and_capped_where_they_are_wanted(
     log = opened(path, redactor, bodies=True)
     write(log, result="x" * 100_000, tool="swordfish-and-chips\nforged")
     write(log)
-    log.close()
     first, second = lines(path)
     assert len(first["result"]) == 16 * 1024 + 1
     assert first["tool"] == "[REDACTED]\nforged"
@@ -102,7 +100,6 @@ def test_a_file_that_was_open_to_others_is_closed_to_them(
     path.touch(mode=0o644)
     log = opened(path, redactor)
     write(log)
-    log.close()
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -112,7 +109,6 @@ def test_a_full_file_makes_room(tmp_path: Path, redactor: Redactor, keep: int, f
     log = opened(path, redactor, max_bytes=1000, keep=keep)
     for number in range(40):
         write(log, tool=f"t{number}")
-    log.close()
     found = [p for p in tmp_path.iterdir() if p.suffix != ".lock" and p.is_file()]
     assert len(found) == files
     assert all(p.stat().st_size <= 1000 and p.stat().st_mode & 0o777 == 0o600 for p in found)
@@ -125,7 +121,6 @@ def test_a_file_that_was_moved_away_is_started_afresh(tmp_path: Path, redactor: 
     write(log, tool="before")
     path.rename(tmp_path / "moved")
     write(log, tool="after")
-    log.close()
     assert [line["tool"] for line in lines(path)] == ["after"]
 
 
@@ -141,7 +136,6 @@ def test_a_log_that_cannot_be_written_costs_one_warning_and_no_call(
     assert len([r for r in caplog.records if "cannot be written" in r.getMessage()]) == 1
     blocked.unlink()
     write(log)
-    log.close()
     assert len(lines(blocked / "audit.jsonl")) == 1
 
 
@@ -185,7 +179,6 @@ def test_a_record_is_cheap(tmp_path: Path, redactor: Redactor) -> None:
     log = opened(tmp_path / "audit.jsonl", redactor)
     write(log)
     best = min(_seconds_for_100(log) for _ in range(10))
-    log.close()
     assert best / 100 < 0.001
 
 

@@ -150,7 +150,6 @@ class AuditLog:
         self._max_bytes = max_bytes
         self._keep = keep
         self._lock = threading.Lock()
-        self._file: int | None = None
         self._torn = False
         self._warned = False
 
@@ -176,10 +175,6 @@ class AuditLog:
         with self._lock:
             self._write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
 
-    def close(self) -> None:
-        with self._lock:
-            self._close()
-
     def _name(self, text: str) -> str:
         return self._redactor.redact(text[:MAX_NAME])
 
@@ -190,68 +185,55 @@ class AuditLog:
 
     def _write(self, data: bytes) -> None:
         try:
-            file = self._opened(len(data))
-            if self._torn:
-                data = b"\n" + data
-            self._torn = os.write(file, data) != len(data)
+            while not self._append(data):
+                pass
         except OSError as error:
-            self._close()
             if not self._warned:
                 self._warned = True
                 logger.warning("the audit log %s cannot be written: %s", self._path, error.strerror)
         else:
             self._warned = False
 
-    def _opened(self, more: int) -> int:
-        """The file to append to: the one that is at the path now, with room for `more` bytes."""
-        if self._file is not None and not self._is_current(self._file):
-            self._close()
-        if self._file is None:
-            self._file = self._open()
-        size = os.fstat(self._file).st_size
-        if size and size + more > self._max_bytes:
-            self._rotate(self._file)
-            self._close()
-            self._file = self._open()
-        return self._file
-
-    def _open(self) -> int:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    def _append(self, data: bytes) -> bool:
+        """Whether the file that is at the path now had room; if not, it is at another one."""
+        if not self._path.parent.is_dir():
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC | NOFOLLOW
         file = os.open(self._path, flags, 0o600)
-        if sys.platform != "win32":
-            os.fchmod(file, 0o600)
-        return file
-
-    def _is_current(self, file: int) -> bool:
         try:
-            return os.path.samestat(self._path.stat(), os.fstat(file))
-        except FileNotFoundError:
-            return False
+            if sys.platform != "win32":
+                os.fchmod(file, 0o600)
+            size = os.fstat(file).st_size
+            if size and size + len(data) > self._max_bytes:
+                self._rotate(file)
+                return False
+            data = b"\n" + data if self._torn else data
+            self._torn = os.write(file, data) != len(data)
+            return True
+        finally:
+            os.close(file)
 
     def _rotate(self, file: int) -> None:
         lock = os.open(self._numbered("lock"), os.O_WRONLY | os.O_CREAT | CLOEXEC | NOFOLLOW, 0o600)
         try:
             take_lock(lock)
-            if not self._is_current(file):
-                return  # another process was first
-            for number in range(self._keep - 1, 0, -1):
-                with suppress(FileNotFoundError):
-                    self._numbered(number).replace(self._numbered(number + 1))
-            if self._keep > 0:
-                self._path.replace(self._numbered(1))
-            else:
-                self._path.unlink()
+            with suppress(FileNotFoundError):
+                if os.path.samestat(self._path.stat(), os.fstat(file)):
+                    self._make_room()  # else another process was first
         finally:
             os.close(lock)
 
+    def _make_room(self) -> None:
+        for number in range(self._keep - 1, 0, -1):
+            with suppress(FileNotFoundError):
+                self._numbered(number).replace(self._numbered(number + 1))
+        if self._keep > 0:
+            self._path.replace(self._numbered(1))
+        else:
+            self._path.unlink()
+
     def _numbered(self, suffix: int | str) -> Path:
         return self._path.with_name(f"{self._path.name}.{suffix}")
-
-    def _close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
 
 
 def _dumped(arguments: Any) -> bytes:

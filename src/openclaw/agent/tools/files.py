@@ -29,7 +29,7 @@ from openclaw.agent.tools.base import (
     spec,
 )
 from openclaw.agent.tools.search_worker import MAX_LINE_CHARS, PathGlob, folded
-from openclaw.agent.tools.workspace import Checkpoints, Found, Spot, Stamp, Workspace
+from openclaw.agent.tools.workspace import Checkpoints, Found, Spot, Workspace, stamp
 from openclaw.content.frame import MCP_SERVER, WORKSPACE_FILE
 from openclaw.content.sanitise import REPLACEMENT
 from openclaw.core.content import Media, Text
@@ -335,7 +335,7 @@ class _Changes:
                 raise ToolFailure(f"{which}{wrong.message}") from wrong
             places += count
         self._keep(path, context)
-        relative = self.workspace.replace_file(path, content, expected=Stamp.of(status))
+        relative = self.workspace.replace_file(path, content, expected=stamp(status))
         where = "one place" if places == 1 else f"{places} places"
         return said(f"Changed '{relative}' in {where}.")
 

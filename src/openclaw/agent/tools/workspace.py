@@ -57,17 +57,12 @@ class Spot:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+Stamp = tuple[int, int, int]
+
+
+def stamp(status: os.stat_result) -> Stamp:
     """Which file was read, to notice that another stands there now."""
-
-    inode: int
-    modified_ns: int
-    size: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> "Stamp":
-        return cls(status.st_ino, status.st_mtime_ns, status.st_size)
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 @dataclass(slots=True)
@@ -303,7 +298,7 @@ def _require_unchanged(spot: Spot, path: str, expected: Stamp | None) -> None:
     if expected is None:
         return
     status = spot.status()
-    if status is None or Stamp.of(status) != expected:
+    if status is None or stamp(status) != expected:
         raise ToolFailure(
             f"'{path}' has changed in the meantime; read it again and repeat the edit."
         )
