@@ -202,18 +202,22 @@ class _Turn:
             self._view.show(event)
 
     def _print(self, reply: Json) -> int:
-        text, seldom = reply["text"], self._json or reply["media"] or "_consent" in vars(self)
-        plain = text and _fits(text, sys.stdout.encoding) and not may_hold_credential(text)
-        if plain and not seldom and reply["outcome"] == "ok":
+        text: str = reply["text"]
+        asked: Consent | None = vars(self).get("_consent")
+        fits = _fits(f"{text}{reply}{self._session}", sys.stdout.encoding)
+        seldom = self._json or asked or reply["media"] or reply["outcome"] != "ok" or not text
+        if fits and not seldom and not may_hold_credential(text):
             sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
             return 0
         from openclaw.agent.event_codec import reply_from
-        from openclaw.cli.commands.agent import report
-        from openclaw.cli.dispatch import write_whatever_it_is
+        from openclaw.cli.render.reply import report
 
-        write_whatever_it_is(sys.stdout)
-        found = reply_from(reply)
-        return report(self._env, found, self._consent, self._session, json=self._json)
+        if not fits:
+            from openclaw.cli.dispatch import write_whatever_it_is
+
+            write_whatever_it_is(sys.stdout)
+        refused, lacking = (asked.refused, asked.lacking()) if asked else ([], None)
+        return report(self._env, reply_from(reply), self._session, refused, lacking, self._json)
 
     def fail(self, error: Exception) -> int:
         from argparse import Namespace

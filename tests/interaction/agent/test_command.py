@@ -19,7 +19,7 @@ import pytest
 
 from openclaw.agent.port import Reply, Usage
 from openclaw.cli.chat.input import read_attachments
-from openclaw.cli.commands.agent import as_json
+from openclaw.cli.render.reply import as_json
 from openclaw.cli.render.turn import TurnView, describe_event, print_markdown
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest

@@ -16,9 +16,10 @@ from prompt_toolkit.document import Document
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.cli.chat.input import Interrupts, read_attachments
-from openclaw.cli.commands.agent import EFFORTS, new_conversation, place_of
+from openclaw.cli.commands.agent import EFFORTS, new_conversation
 from openclaw.cli.dispatch import stopped_by_interrupt
 from openclaw.cli.logs import visible
+from openclaw.cli.render.reply import place_of
 from openclaw.cli.render.terminal import counted, folded
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence

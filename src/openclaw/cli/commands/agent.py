@@ -11,18 +11,19 @@ import select
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_json, add_local
-from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
+from openclaw.cli.render.reply import report
+from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, Reply
     from openclaw.cli.chat.questions import Consent, Questions
     from openclaw.cli.render.turn import TurnView
-    from openclaw.core.content import InboundMedia, Media
+    from openclaw.core.content import InboundMedia
     from openclaw.sessions.model import SessionInfo
 
 EFFORTS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive")
@@ -114,19 +115,8 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     message, piped = _message(args, env)
     if not message.strip() and piped is None and not args.image and not args.file:
         raise InvalidRequest("the message is empty")
-    return report(env, *run_interruptible(env, _turn, args, env, message, piped), json=args.json)
-
-
-def report(
-    env: Environment, reply: "Reply", consent: "Consent", session: str, *, json: bool
-) -> int:
-    if json:
-        env.say_json({**as_json(reply, session), "refused": consent.refused})
-    else:
-        _print(reply, env)
-        if (lacking := consent.lacking()) is not None:
-            env.warn(lacking)
-    return EXIT_OK if reply.outcome in ("ok", "duplicate") else EXIT_FAILED
+    reply, consent, session = run_interruptible(env, _turn, args, env, message, piped)
+    return report(env, reply, session, consent.refused, consent.lacking(), args.json)
 
 
 _SILENT_SECONDS = 3.0
@@ -270,38 +260,3 @@ def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> 
     from openclaw.cli.chat.questions import Questions
 
     return Questions.at_terminal(env.stdin, env.stderr, view.say, view.paused)
-
-
-def _print(reply: "Reply", env: Environment) -> None:
-    from openclaw.cli.render.turn import print_markdown
-
-    text = env.redactor.redact(reply.text) or "(No response)"
-    print_markdown(env.stdout, text, env.environ)
-    for media in reply.media:
-        env.say(f"[{media.mime_type}] {place_of(media)}")
-
-
-def place_of(media: "Media") -> str:
-    if media.path is not None:
-        return str(media.path)
-    if media.url is not None:
-        return media.url
-    return f"{media.name or 'unnamed'}, {len(media.data or b'')} bytes"
-
-
-def as_json(reply: "Reply", session_key: str) -> dict[str, Any]:
-    return {
-        "text": reply.text,
-        "outcome": reply.outcome,
-        "sessionKey": session_key,
-        "sessionId": reply.session_id,
-        "turnId": reply.turn_id,
-        "usage": {
-            "inputTokens": reply.usage.input_tokens,
-            "outputTokens": reply.usage.output_tokens,
-            "requests": reply.usage.requests,
-            "toolCalls": reply.usage.tool_calls,
-            "cost": None if reply.usage.unpriced and not reply.usage.cost else reply.usage.cost,
-        },
-        "media": [{"mimeType": one.mime_type, "where": place_of(one)} for one in reply.media],
-    }

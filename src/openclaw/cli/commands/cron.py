@@ -8,9 +8,10 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from openclaw.cli.commands.agent import as_json, session_key
+from openclaw.cli.commands.agent import session_key
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, chosen_agent
+from openclaw.cli.render.reply import as_json
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
