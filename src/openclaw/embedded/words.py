@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from functools import lru_cache
+from pathlib import Path
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -30,47 +31,6 @@ _SUFFIXES = (
     ("es", "e"), ("s", ""),
 )  # fmt: skip
 _MIN_STEM = 3
-
-# Plain English and computing, tied to no server. A word's group mates count for half of it.
-_SYNONYM_GROUPS = (
-    "read open show view display print cat contents content",
-    "show display list",
-    "list ls listing inside contents",
-    "folder directory dir",
-    "write save put store overwrite",
-    "create make new add",
-    "fetch download visit browse url page website webpage site link web",
-    "repository repo git",
-    "log history commit commits recent latest new",
-    "log change changed last",
-    "status clean dirty uncommitted modified change changed forget forgot pending",
-    "changes difference diff modified",
-    "delete remove erase unlink",
-    "move rename",
-    "search find locate look grep",
-    "find match matching named called",
-    "convert translate",
-    "time clock hour late",
-    "current now",
-    "edit modify replace change",
-    "size big large long heavy",
-    "info information metadata detail size big large modified created permission owner own",
-    "image picture photo media audio",
-    "branch branches",
-    "tree recursive nested structure",
-    "diff difference differ compare versus",
-    "switch checkout",
-    "staged staging index",
-    "allowed allow permitted may accessible access",
-    "run execute exec command",
-    "session conversation chat",
-    "multiple several",
-    "complete whole entire",
-    "send post mail email message",
-    "attach send hand",
-    "weather forecast temperature",
-    "kid kids child children",
-)
 
 
 def fold(text: str) -> str:
@@ -108,7 +68,9 @@ def terms(text: str) -> list[str]:
 @lru_cache(maxsize=1)
 def _synonyms() -> dict[str, frozenset[str]]:
     mates: dict[str, set[str]] = {}
-    for group in _SYNONYM_GROUPS:
+    for group in Path(__file__).with_name("synonyms.txt").read_text("utf-8").splitlines():
+        if group.startswith("#"):
+            continue
         stems = {stem(word) for word in group.split()}
         for term in stems:
             mates.setdefault(term, set()).update(stems - {term})

@@ -18,21 +18,15 @@ import anyio.to_thread
 from openclaw.core.errors import OpenClawError
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    memory_bytes: int
-    cpu_seconds: int
-
-
 @asynccontextmanager
 async def output_of(
-    task: str, arguments: Sequence[str], bounds: Bounds
+    task: str, arguments: Sequence[str], *, memory_bytes: int, cpu_seconds: int
 ) -> AsyncGenerator[anyio.abc.ByteReceiveStream]:
     """What the task of `limited_process` prints, as it prints it. However this ends, the process is gone.
 
     It is told nothing of our environment, where keys may be, and cannot write to any file.
     """
-    limits = [str(bounds.memory_bytes), str(bounds.cpu_seconds)]
+    limits = [str(memory_bytes), str(cpu_seconds)]
     command = [sys.executable, "-m", "openclaw.media.limited_process", *limits, task, *arguments]
     process: anyio.abc.Process | None = None
     # A start that is cancelled half-way would leave a process that nobody knows.
@@ -118,10 +112,10 @@ async def _bounded(output: anyio.abc.ByteReceiveStream, limit: int) -> bytes:
 
 async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str, Any]:
     arguments = [engine, str(path), str(MAX_PAGES), str(budget)]
-    bounds = Bounds(MEMORY_BYTES, cpu_seconds=int(seconds))
+    limits = {"memory_bytes": MEMORY_BYTES, "cpu_seconds": int(seconds)}
     try:
         with anyio.fail_after(seconds):
-            async with output_of("document", arguments, bounds) as output:
+            async with output_of("document", arguments, **limits) as output:
                 printed = await _bounded(output, _OVERHEAD + budget * _ESCAPED)
     except TimeoutError:
         raise _EngineFailed(f"it took longer than {seconds:g} s") from None

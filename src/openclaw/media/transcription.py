@@ -16,7 +16,7 @@ import anyio.to_thread
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.config.schema import TranscriptionConfig
 from openclaw.core.errors import OpenClawError, describe
-from openclaw.media.documents import Bounds, output_of
+from openclaw.media.documents import output_of
 from openclaw.secrets.refs import Secret
 
 if TYPE_CHECKING:
@@ -187,10 +187,13 @@ class LocalProvider:
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
         arguments = [self.engine, str(self.weights), str(path), self.language or ""]
-        bounds = Bounds(_MEMORY[self.engine], cpu_seconds=int(self.seconds) * _CORES)
+        limits = {
+            "memory_bytes": _MEMORY[self.engine],
+            "cpu_seconds": int(self.seconds) * _CORES,
+        }
         printed = bytearray()
         with anyio.move_on_after(self.seconds):
-            async with output_of("speech", arguments, bounds) as output:
+            async with output_of("speech", arguments, **limits) as output:
                 async for piece in output:
                     printed += piece
         return _transcript([json.loads(line) for line in printed.split(b"\n")[:-1]], self.seconds)
