@@ -249,6 +249,7 @@ class SessionStore(ABC):
     lease: float  # how long a process that froze keeps its sessions
     like: Literal["LIKE", "ILIKE"]  # whichever ignores case
     among: str  # that the column `id` is in the list $2
+    repeated = ""  # that a document is the same as the one that is there
     row_lock: str = ""  # what makes a SELECT keep others from its row
     newest_entry: str
     word_search: tuple[str, str, str]  # tables, condition with $3, and order of a search for words
@@ -371,9 +372,7 @@ class SessionStore(ABC):
             " OR EXISTS (SELECT 1 FROM documents WHERE kind = $1 AND id = $2)"
             " ON CONFLICT (kind, id) DO UPDATE SET rev = excluded.rev,"
             " written_ms = excluded.written_ms, expires_ms = excluded.expires_ms,"
-            # written before a connection broke, it may be there already
-            " data = excluded.data WHERE d.rev = excluded.rev - 1"
-            " OR (d.rev = excluded.rev AND d.data = excluded.data) RETURNING 1"
+            f" data = excluded.data WHERE d.rev = excluded.rev - 1 {self.repeated} RETURNING 1"
         )
         given = (kind, document.id, document.rev, expires_ms, encode(document.data), *values)
         write = self._write(lambda db: db.fetchval(query, *given), durable=durable)

@@ -213,6 +213,8 @@ class PostgresStore(SessionStore):
 
     like = "ILIKE"
     among = "id = ANY ($2)"
+    # Written before a connection broke, it may be there already.
+    repeated = "OR (d.rev = excluded.rev AND d.data = excluded.data)"
     row_lock = " FOR UPDATE"
     newest_entry = "e.at_ms DESC"
     word_search = (
