@@ -5,8 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from openclaw.content.characters import strip_invisible
-from openclaw.content.folding import FILLERS
+from openclaw.content.folding import FILLERS, strip_invisible
 from openclaw.content.sanitise import holds_orders, sanitise
 
 DESCRIPTION_LIMIT = 32_000  # a schema as a whole is bounded too: catalog.schema_check

@@ -4,28 +4,26 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 
-from openclaw.content.characters import (
-    CharSet,
-    Edit,
-    Projection,
-    alternation,
-    apply,
-    either_case,
-    parts,
-    strip_invisible,
-)
 from openclaw.content.detection.detect import detect
 from openclaw.content.folding import (
     FILLERS,
     HIDDEN,
     LIGATURES,
     LOOKALIKES,
+    CharSet,
+    Edit,
     Layer,
+    Projection,
+    alternation,
+    apply,
     character_class,
     code_points,
+    either_case,
     flatten_astral,
     layers,
+    parts,
     shape,
+    strip_invisible,
 )
 
 NAME = "externaluntrustedcontent"

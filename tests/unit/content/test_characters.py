@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.content.characters import CharSet, Projection, has_beyond, members
+from openclaw.content.folding import CharSet, Projection, has_beyond, members
 
 RANGES = "a\u00ad\u0300-\u036f\u0400-\u04ff\ufe00-\ufe0f"
 SET = CharSet(members(RANGES))

@@ -15,7 +15,7 @@ from openclaw.cli.parser import chosen_agent, no_server, not_there
 from openclaw.cli.render.terminal import counted
 from openclaw.cli.render.turn import named, waiting
 from openclaw.config.merge import EffectiveAgent, effective_agents
-from openclaw.content.characters import strip_invisible
+from openclaw.content.folding import strip_invisible
 from openclaw.content.frame import unframed
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
