@@ -25,57 +25,10 @@ from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from openclaw.testing import scripted_wire as wire
+from openclaw.testing.scripted_wire import Step
 
 _MAX_HEAD = 65_536
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"}
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One answer of the scripted model.
-
-    `text` may contain `{last}`, which stands for the text of the last message. `calls` are
-    `(name, arguments)` pairs; arguments as a string go out unparsed, so that they can be malformed,
-    and may contain `{last}` as well. `found` are tools that the provider's own search found before
-    the calls (Anthropic messages alone).
-    `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
-    breaks the connection after that many events, and `end_after` ends the stream there as if it
-    were whole; `delay` is the pause in seconds before each event; `hang` never answers. `finish` is
-    the provider's word for why the answer ended (but not for OpenAI responses). `cached_tokens` and
-    `reasoning_tokens` are parts of the other two counts (OpenAI chat completions alone).
-
-    `when` (text in the last message), `role` (of the last message: user or tool) and `model` make
-    the step a rule.
-    """
-
-    text: str = ""
-    thinking: str = ""
-    calls: tuple[tuple[str, Mapping[str, Any] | str], ...] = ()
-    found: tuple[str, ...] = ()
-    status: int = 200
-    message: str = "scripted failure"
-    code: str | None = None
-    retry_after: float | None = None
-    overflow: bool = False
-    cut_after: int | None = None
-    end_after: int | None = None
-    delay: float = 0.0
-    hang: bool = False
-    input_tokens: int = 10
-    output_tokens: int = 5
-    finish: str | None = None
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
-    when: str | None = None
-    role: str | None = None
-    model: str | None = None
-
-    def matches(self, request: "Request") -> bool:
-        return (
-            (self.when is None or self.when in request.last_text)
-            and (self.role is None or self.role == request.last_role)
-            and (self.model is None or self.model == request.model)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +44,14 @@ class Request:
     tools: tuple[str, ...]
 
 
+def _matches(rule: Step, request: Request) -> bool:
+    return (
+        (rule.when is None or rule.when in request.last_text)
+        and (rule.role is None or rule.role == request.last_role)
+        and (rule.model is None or rule.model == request.model)
+    )
+
+
 @dataclass(slots=True)
 class Script:
     steps: list[Step] = field(default_factory=list[Step])
@@ -101,7 +62,7 @@ class Script:
     def answer(self, request: Request) -> Step:
         self.requests.append(request)
         for rule in self.rules:
-            if rule.matches(request):
+            if _matches(rule, request):
                 return rule
         if self.steps:
             return self.steps.pop(0)
@@ -262,19 +223,8 @@ def _as_answer(request: Request, step: Step, number: int) -> wire.Answer:
         wire.Call(name, _told(arguments, request), f"call_{number}_{index}")
         for index, (name, arguments) in enumerate(step.calls)
     )
-    return wire.Answer(
-        id=f"answer_{number}",
-        model=request.model,
-        text=step.text.replace("{last}", request.last_text),
-        thinking=step.thinking,
-        calls=calls,
-        found=step.found,
-        input_tokens=step.input_tokens,
-        output_tokens=step.output_tokens,
-        finish=step.finish,
-        cached_tokens=step.cached_tokens,
-        reasoning_tokens=step.reasoning_tokens,
-    )
+    text = step.text.replace("{last}", request.last_text)
+    return wire.Answer(f"answer_{number}", request.model, text, calls, step)
 
 
 # ---- reading requests

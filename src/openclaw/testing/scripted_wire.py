@@ -30,21 +30,58 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    id: str
-    model: str
+class Step:
+    """One answer of the scripted model.
+
+    `text` may contain `{last}`, which stands for the text of the last message. `calls` are
+    `(name, arguments)` pairs; arguments as a string go out unparsed, so that they can be malformed,
+    and may contain `{last}` as well. `found` are tools that the provider's own search found before
+    the calls (Anthropic messages alone).
+    `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
+    breaks the connection after that many events, and `end_after` ends the stream there as if it
+    were whole; `delay` is the pause in seconds before each event; `hang` never answers. `finish` is
+    the provider's word for why the answer ended (but not for OpenAI responses). `cached_tokens` and
+    `reasoning_tokens` are parts of the other two counts (OpenAI chat completions alone).
+
+    `when` (text in the last message), `role` (of the last message: user or tool) and `model` make
+    the step a rule.
+    """
+
     text: str = ""
     thinking: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[tuple[str, Mapping[str, Any] | str], ...] = ()
     found: tuple[str, ...] = ()
+    status: int = 200
+    message: str = "scripted failure"
+    code: str | None = None
+    retry_after: float | None = None
+    overflow: bool = False
+    cut_after: int | None = None
+    end_after: int | None = None
+    delay: float = 0.0
+    hang: bool = False
     input_tokens: int = 10
     output_tokens: int = 5
     finish: str | None = None
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    when: str | None = None
+    role: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A step on its way to whoever asked."""
+
+    id: str
+    model: str
+    text: str
+    calls: tuple[Call, ...]
+    step: Step
 
     def ended(self, with_calls: str, without: str) -> str:
-        return self.finish or (with_calls if self.calls else without)
+        return self.step.finish or (with_calls if self.calls else without)
 
 
 def pieces(text: str) -> list[str]:
@@ -97,11 +134,11 @@ def _sse(data: Json, event: str | None = None) -> str:
 
 def _chat_usage(answer: Answer) -> Json:
     return {
-        "prompt_tokens": answer.input_tokens,
-        "completion_tokens": answer.output_tokens,
-        "total_tokens": answer.input_tokens + answer.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": answer.reasoning_tokens},
+        "prompt_tokens": answer.step.input_tokens,
+        "completion_tokens": answer.step.output_tokens,
+        "total_tokens": answer.step.input_tokens + answer.step.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": answer.step.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": answer.step.reasoning_tokens},
     }
 
 
@@ -115,8 +152,8 @@ def _chat_call(call: Call) -> Json:
 
 def _chat_whole(answer: Answer) -> Json:
     message: Json = {"role": "assistant", "content": answer.text or None}
-    if answer.thinking:
-        message["reasoning_content"] = answer.thinking
+    if answer.step.thinking:
+        message["reasoning_content"] = answer.step.thinking
     if answer.calls:
         message["tool_calls"] = [_chat_call(call) for call in answer.calls]
     finish = answer.ended("tool_calls", "stop")
@@ -144,7 +181,7 @@ def _chat_chunk(answer: Answer, delta: Json, finish: str | None = None) -> str:
 
 def _chat_stream(answer: Answer) -> Iterator[str]:
     yield _chat_chunk(answer, {"role": "assistant", "content": ""})
-    for piece in pieces(answer.thinking):
+    for piece in pieces(answer.step.thinking):
         yield _chat_chunk(answer, {"reasoning_content": piece})
     for piece in pieces(answer.text):
         yield _chat_chunk(answer, {"content": piece})
@@ -175,8 +212,8 @@ def _chat_stream(answer: Answer) -> Iterator[str]:
 
 def _responses_items(answer: Answer) -> list[Json]:
     items: list[Json] = []
-    if answer.thinking:
-        summary = [{"type": "summary_text", "text": answer.thinking}]
+    if answer.step.thinking:
+        summary = [{"type": "summary_text", "text": answer.step.thinking}]
         items.append({"type": "reasoning", "id": f"rs_{answer.id}", "summary": summary})
     if answer.text:
         content: Json = {"type": "output_text", "text": answer.text, "annotations": []}
@@ -206,9 +243,9 @@ def _responses_items(answer: Answer) -> list[Json]:
 def _responses_whole(answer: Answer, status: str = "completed") -> Json:
     done = status == "completed"
     usage = {
-        "input_tokens": answer.input_tokens,
-        "output_tokens": answer.output_tokens,
-        "total_tokens": answer.input_tokens + answer.output_tokens,
+        "input_tokens": answer.step.input_tokens,
+        "output_tokens": answer.step.output_tokens,
+        "total_tokens": answer.step.input_tokens + answer.step.output_tokens,
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
     }
@@ -265,7 +302,7 @@ def _responses_stream(answer: Answer) -> Iterator[str]:
                 "response.output_item.added", output_index=index, item={**item, "summary": []}
             )
             yield event("response.reasoning_summary_part.added", **at, summary_index=0, part=empty)
-            for piece in pieces(answer.thinking):
+            for piece in pieces(answer.step.thinking):
                 yield event(
                     "response.reasoning_summary_text.delta", **at, summary_index=0, delta=piece
                 )
@@ -282,13 +319,13 @@ def _anthropic_input(call: Call) -> Any:
 
 def _anthropic_blocks(answer: Answer) -> list[Json]:
     blocks: list[Json] = []
-    if answer.thinking:
-        blocks.append({"type": "thinking", "thinking": answer.thinking, "signature": "sig"})
+    if answer.step.thinking:
+        blocks.append({"type": "thinking", "thinking": answer.step.thinking, "signature": "sig"})
     if answer.text:
         blocks.append({"type": "text", "text": answer.text})
-    if answer.found:
+    if answer.step.found:
         searched, name = f"srvtoolu_{answer.id}", "tool_search_tool_bm25"
-        references = [{"type": "tool_reference", "tool_name": tool} for tool in answer.found]
+        references = [{"type": "tool_reference", "tool_name": tool} for tool in answer.step.found]
         result = {"type": "tool_search_tool_search_result", "tool_references": references}
         query = {"query": "a tool"}
         blocks += [
@@ -311,13 +348,16 @@ def _anthropic_whole(answer: Answer) -> Json:
         "content": _anthropic_blocks(answer),
         "stop_reason": answer.ended("tool_use", "end_turn"),
         "stop_sequence": None,
-        "usage": {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens},
+        "usage": {
+            "input_tokens": answer.step.input_tokens,
+            "output_tokens": answer.step.output_tokens,
+        },
     }
 
 
 def _anthropic_deltas(answer: Answer, block: Json, calls: Iterator[Call]) -> Iterator[Json]:
     if block["type"] == "thinking":
-        for piece in pieces(answer.thinking):
+        for piece in pieces(answer.step.thinking):
             yield {"type": "thinking_delta", "thinking": piece}
         yield {"type": "signature_delta", "signature": "sig"}
     elif block["type"] == "text":
@@ -335,7 +375,7 @@ def _anthropic_stream(answer: Answer) -> Iterator[str]:
         return _sse({"type": kind, **fields}, kind)
 
     opening: Json = {**_anthropic_whole(answer), "content": [], "stop_reason": None}
-    opening["usage"] = {"input_tokens": answer.input_tokens, "output_tokens": 0}
+    opening["usage"] = {"input_tokens": answer.step.input_tokens, "output_tokens": 0}
     yield event("message_start", message=opening)
     empty: Json = {"thinking": "", "text": "", "signature": "", "input": {}}
     calls = iter(answer.calls)
@@ -349,7 +389,7 @@ def _anthropic_stream(answer: Answer) -> Iterator[str]:
     yield event(
         "message_delta",
         delta={"stop_reason": stop, "stop_sequence": None},
-        usage={"output_tokens": answer.output_tokens},
+        usage={"output_tokens": answer.step.output_tokens},
     )
     yield event("message_stop")
 
@@ -359,8 +399,8 @@ def _anthropic_stream(answer: Answer) -> Iterator[str]:
 
 def _google_parts(answer: Answer) -> list[Json]:
     parts: list[Json] = []
-    if answer.thinking:
-        parts.append({"text": answer.thinking, "thought": True})
+    if answer.step.thinking:
+        parts.append({"text": answer.step.thinking, "thought": True})
     parts.extend({"text": piece} for piece in pieces(answer.text))
     parts.extend(
         {"functionCall": {"name": call.name, "args": _anthropic_input(call), "id": call.id}}
@@ -375,9 +415,9 @@ def _google_body(answer: Answer, parts: list[Json], *, last: bool) -> Json:
     if last:
         candidate["finishReason"] = answer.ended("STOP", "STOP")
         body["usageMetadata"] = {
-            "promptTokenCount": answer.input_tokens,
-            "candidatesTokenCount": answer.output_tokens,
-            "totalTokenCount": answer.input_tokens + answer.output_tokens,
+            "promptTokenCount": answer.step.input_tokens,
+            "candidatesTokenCount": answer.step.output_tokens,
+            "totalTokenCount": answer.step.input_tokens + answer.step.output_tokens,
         }
     return body
 
