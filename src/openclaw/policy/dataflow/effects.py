@@ -266,18 +266,16 @@ class Hints:
 
     read_only: bool | None = None
     destructive: bool | None = None
-    open_world: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`ours` works in the person's own workspace; `pinned_read_only` is their review, by its pin."""
+    """`ours` works in the person's own workspace."""
 
     server: str
     name: str
     schema: Mapping[str, object] = field(default_factory=dict[str, object])
     hints: Hints = Hints()
-    pinned_read_only: bool = False
     ours: bool = False
 
 
@@ -320,8 +318,6 @@ def effect_of(tool: Tool, table: Mapping[str, EffectClass]) -> Effect:
     listed = table.get(f"{tool.server}/{tool.name}")
     if listed is not None:
         return _keep_action(_BY_CLASS[listed], action)
-    if tool.pinned_read_only:
-        return Effect(Action.READ, why="reviewed and pinned as a read")
     if action in (Action.READ, Action.OPEN):
         return _of_reading(tool, action)
     if action is Action.UNKNOWN and tool.hints.read_only and not _has_exit(tool):
@@ -338,12 +334,7 @@ def _of_reading(tool: Tool, action: Action) -> Effect:
 
 
 def _of_changing(tool: Tool, action: Action) -> Effect:
-    sends = (
-        action in SENDING
-        or bool(_SEEN_BY_OTHERS & set(split(tool.name)))
-        or _has_exit(tool)
-        or tool.hints.open_world is True
-    )
+    sends = action in SENDING or bool(_SEEN_BY_OTHERS & set(split(tool.name))) or _has_exit(tool)
     final = action in _FINAL or (tool.hints.destructive is True and action is Action.UNKNOWN)
     why = "its name does not say what it does" if action is Action.UNKNOWN else "its name says so"
     return Effect(action, changes=True, sends=sends, final=final, why=why)
