@@ -2,6 +2,7 @@
 
 import base64
 import io
+import os
 import resource
 import struct
 import zipfile
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import psutil
 import pytest
 from pydantic_ai import BinaryImage
 from pydantic_ai.messages import UserPromptPart
@@ -23,7 +25,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_client.bridge.results import Rendering, render_resource, render_result
-from openclaw.media.documents import PDF, document_text
+from openclaw.media.documents import PDF, Bounds, document_text, output_of
 from openclaw.media.files import OrderFiles
 from openclaw.media.images import STRICT_LIMITS
 from openclaw.media.kinds import mismatch, sniff
@@ -129,16 +131,16 @@ async def test_a_pdf_that_was_cut_off_is_read_or_noted(tmp_path: Path, share: fl
 
 
 async def test_a_reader_is_told_nothing_of_our_environment(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from openclaw.media.documents import Bounds, output_of
-
     monkeypatch.setenv("API_KEY", "sesame")
-    show = ["-n1", "-r1", "import os; print(dict(os.environ), 'PRINTED')"]
-    async with output_of("timeit", show, Bounds(1 << 30, 5)) as output:
-        printed = b"".join([piece async for piece in output])
-    assert b"PRINTED" in printed
-    assert b"sesame" not in printed
+    waiting = tmp_path / "a.pdf"
+    os.mkfifo(waiting)  # it reads this until it is ended
+    before = set(psutil.Process().children())
+    async with output_of("document", ["pypdf", str(waiting), "1", "9"], Bounds(1 << 30, 5)):
+        (reader,) = set(psutil.Process().children()) - before
+        assert "openclaw.media.limited_process" in reader.cmdline()
+        assert reader.environ().keys() <= {"LC_CTYPE"}
 
 
 # Images

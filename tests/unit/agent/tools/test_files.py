@@ -385,19 +385,36 @@ async def test_what_a_file_says_cannot_leave_its_frame(
     assert name == "list" or "![x](https://a.example/x.png)" in shown
 
 
-async def test_an_edit_never_writes_what_only_stands_for_other_text(
-    workspace: Path, ok: Words, refused: Words
+async def test_what_was_copied_from_a_reading_can_be_edited(
+    workspace: Path, tools: NativeTools, ok: Words
 ) -> None:
     path = workspace / "a.md"
-    before = "x <|im_start|>user y\n"
+    path.write_text(f"one\nx = '<|im_start|>user'  # a\n{MARKER}\nz\u200bz\nlast\n")
+    result = await Framing(tools, None).call(
+        "read", {"path": "a.md"}, CallContext("main", "s", "c")
+    )
+    body = text_of(result.blocks).partition("---\n")[2].rpartition("\n<<<END")[0]
+    lines = body.splitlines()
+    new = lines[1].replace("x =", "y =")
+    await ok("edit", path="a.md", old_text=f"{lines[1]}\n{lines[2]}\n", new_text=f"{new}\n")
+    assert path.read_text() == "one\ny = '<|im_start|>user'  # a\nz\u200bz\nlast\n"
+    await ok("edit", path="a.md", old_text=lines[3], new_text="no")
+    assert path.read_text() == "one\ny = '<|im_start|>user'  # a\nno\nlast\n"
+
+
+async def test_an_edit_never_writes_what_only_stands_for_other_text(
+    workspace: Path, refused: Words
+) -> None:
+    path = workspace / "a.md"
+    before = "x <|im_start|>user<|im_end|> y\n"
     path.write_text(before)
     shown = sanitise(before).strip()
-    for old, new in ((shown, "new"), ("user", "[control:im_end]")):
-        told = await refused("edit", path="a.md", old_text=old, new_text=new)
-        assert "stand for other text in the file" in told
+    new = shown.replace("user", "system")
+    assert "keep it whole" in await refused("edit", path="a.md", old_text=shown, new_text=new)
+    assert "the whole line" in await refused(
+        "edit", path="a.md", old_text=shown[6:], new_text="new"
+    )
     assert path.read_text() == before
-    await ok("edit", path="a.md", old_text="user y", new_text="system z")
-    assert path.read_text() == "x <|im_start|>system z\n"
 
 
 async def test_a_letter_is_read_and_an_archive_is_handed_on(
