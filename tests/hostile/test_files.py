@@ -25,7 +25,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_client.bridge.results import Rendering, render_resource, render_result
-from openclaw.media.documents import PDF, Bounds, document_text, output_of
+from openclaw.media.documents import PDF, document_text, output_of
 from openclaw.media.files import OrderFiles
 from openclaw.media.images import STRICT_LIMITS
 from openclaw.media.kinds import mismatch, sniff
@@ -137,7 +137,8 @@ async def test_a_reader_is_told_nothing_of_our_environment(
     waiting = tmp_path / "a.pdf"
     os.mkfifo(waiting)  # it reads this until it is ended
     before = set(psutil.Process().children())
-    async with output_of("document", ["pypdf", str(waiting), "1", "9"], Bounds(1 << 30, 5)):
+    arguments = ["pypdf", str(waiting), "1", "9"]
+    async with output_of("document", arguments, memory_bytes=1 << 30, cpu_seconds=5):
         (reader,) = set(psutil.Process().children()) - before
         assert "openclaw.media.limited_process" in reader.cmdline()
         assert reader.environ().keys() <= {"LC_CTYPE"}
