@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool, until
@@ -217,3 +218,31 @@ async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
         assert await run(house, "-c", QUICK, "plain") == (1, "", "not quick\n")
         with pytest.raises(BlockingIOError):
             impostor.accept()
+
+
+@pytest.mark.parametrize("said", ['{"agents": [7]}', '{"agents": [{"id": "main"}]}', "[]", "soon"])
+async def test_an_answer_that_another_version_gives_is_left_to_the_command(
+    tmp_path: Path, said: str
+) -> None:
+    house = House(tmp_path)
+    house.configure("http://127.0.0.1:9")
+    owner_token(tmp_path)
+    header = f"HTTP/1.1 200 OK\r\nContent-Length: {len(said)}\r\n\r\n"
+
+    async def answer_once(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send((header + said).encode())
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(SocketAttribute.local_port)
+    async with listener, anyio.create_task_group() as tasks:
+        with gateway_lock(house.paths.gateway_lock) as lock:
+            config = str(house.config_file)
+            lock.publish(GatewayInfo(os.getpid(), f"http://127.0.0.1:{port}", config=config))
+            tasks.start_soon(listener.serve, answer_once)
+            assert await run(house, "-c", QUICK, "plain") == (1, "", "not quick\n")
+            told = "openclaw: The gateway that is running is of another version\n"
+            hint = "  'openclaw gateway restart' starts it anew\n"
+            assert await run(house, "-m", "openclaw", "agent", "plain") == (1, "", told + hint)
+        tasks.cancel_scope.cancel()

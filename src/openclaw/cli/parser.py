@@ -41,7 +41,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "cron add 'weekdays 8:00' 'What is new in my inbox?'",
         "cron add '*/30 9-17 * * 1-5' 'Check the build.' --name build",
     ),
-    "doctor": ("doctor",),
+    "doctor": ("doctor", "doctor --fix"),
     "gateway": ("gateway start", "gateway status --json"),
     "gateway token add": ("gateway token add laptop --scope orders --scope read",),
     "init": (

@@ -119,16 +119,17 @@ class _Turn:
         try:
             with closing(self._send("GET", "/api/agents")) as connection:
                 status, body = _received(connection)
-                agent = json.loads(b"".join(body))["agents"][0] if status == 200 else None
-        except OSError:
+                agent = json.loads(b"".join(body))["agents"][0]
+            name, digest = agent["id"], agent["settings"]["configDigest"]
+            if status != 200 or digest != file_digest(config):
+                return None  # its redactor knows other credentials than ours has to
+        except (OSError, LookupError, TypeError, ValueError):  # also a gateway of another version
             return None
-        if agent is None or agent["settings"]["configDigest"] != file_digest(config):
-            return None  # its redactor knows other credentials than ours has to
         workspace = workspace_here(self._environ)
         return {
             "text": self._options["message"],
             "sessionKey": self._session,
-            "agent": agent["id"],
+            "agent": name,
             "origin": "cli",
             "promptCalls": True,
             "workspace": str(workspace) if workspace is not None else None,

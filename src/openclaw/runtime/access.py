@@ -296,9 +296,15 @@ class GatewayAgent:
         return await self._client().request("GET", path)
 
     async def _learn(self) -> None:
-        rows = (await self._get("/api/agents"))["agents"]
-        self._names = {row["id"]: row["name"] for row in rows}
-        self._facts = {row["id"]: row["settings"] for row in rows}
+        answer = await self._get("/api/agents")
+        try:
+            rows = answer["agents"]
+            self._names = {row["id"]: row["name"] for row in rows}
+            self._facts = {row["id"]: row["settings"] for row in rows}
+        except (LookupError, TypeError) as error:
+            told = "the gateway that is running is of another version"
+            hint = f"'{self._process.program} gateway restart' starts it anew"
+            raise OperatorFacing(told, hint=hint) from error
 
     async def agents(self) -> Sequence[AgentInfo]:
         await self._learn()

@@ -36,12 +36,13 @@ OK, WARNING, ERROR = "ok", "warning", "error"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that was looked at: what is wrong, and how to fix it."""
+    """Something that was looked at: what is wrong, how to fix it, and what `--fix` would do."""
 
     check: str
     level: str
     message: str
     hint: str | None = None
+    fix: Callable[[], None] | None = None
 
 
 def _failed(check: str, error: OpenClawError, before: str = "") -> Finding:
@@ -104,6 +105,7 @@ def _mode_finding(check: str, path: Path, wanted: int) -> Finding | None:
         ERROR,
         f"{path} can be {'changed' if mode & 0o022 else 'read'} by others (mode {mode:04o})",
         f"chmod {wanted:o} {path}",
+        lambda: path.chmod(wanted),
     )
 
 

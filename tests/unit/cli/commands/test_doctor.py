@@ -183,11 +183,18 @@ def test_an_invalid_configuration_is_reported_problem_by_problem(
     assert len(wrong(found)) == 2
 
 
-def test_what_others_can_read_is_an_error(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_others_can_read_is_fixed_on_request(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     state.chmod(0o755)
     code, found = findings(capsys)
     assert code == 1
     assert wrong(found) == [("state", "error", f"{state} can be read by others (mode 0755)")]
+    assert [finding["check"] for finding in found if finding["fixable"]] == ["state"]
+    code, found = findings(capsys, "--fix")
+    assert code == 0
+    assert not any(finding["fixable"] for finding in found)
+    assert state.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_damaged_database_is_an_error(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,7 +220,34 @@ def test_people_get_a_line_for_each_finding_and_a_count(
     out = capsys.readouterr().out
     assert f"error    state: {state} can be read by others (mode 0755)" in out
     assert f"         -> chmod 700 {state}" in out
-    assert out.endswith("\n1 error, 0 warnings\n")
+    assert out.endswith("\n1 error, 0 warnings; `openclaw doctor --fix` fixes 1 of them\n")
+
+
+def test_fixing_says_what_it_did_also_if_there_was_nothing(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("openclaw", ["doctor", "--fix"])
+    assert capsys.readouterr().out.endswith("There is nothing to fix.\n")
+    state.chmod(0o755)
+    run("openclaw", ["doctor", "--fix"])
+    assert capsys.readouterr().out.endswith("\n0 errors, 0 warnings\nFixed 1.\n")
+    configure(state, {"gateway": {"bind": "lan"}})
+    run("openclaw", ["doctor", "--fix"])
+    assert "--fix cannot fix any of this" in capsys.readouterr().out
+
+
+def test_what_cannot_be_fixed_stays_an_error_and_says_why(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    state.chmod(0o755)
+    monkeypatch.setattr(Path, "chmod", refuse)
+    code, found = findings(capsys, "--fix")
+    assert code == 1
+    told = f"{state} can be read by others (mode 0755), and --fix failed: Operation not permitted"
+    assert wrong(found) == [("state", "error", told)]
 
 
 def test_a_server_with_a_program_and_an_address_is_pointed_out(
