@@ -42,6 +42,11 @@ _RUN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MEASURES = frozenset({"length", "index", "lines", "bytes"})
+_LATEST = re.compile(
+    r"\b(?:last|latest|most recent|newest)\b(?!\s+(?:few|some|couple|several)\b|\s+\w+s\b)",
+    re.IGNORECASE,
+)
+_RECORDS = frozenset(map(stem, ("log", "history", "commits", "entries")))
 _NEAR = 25  # characters around a number that say what it counts
 _SEARCHING = frozenset(
     {stem(word) for word in ("search", "find", "look", "grep", "query", "fetch")}
@@ -128,10 +133,16 @@ class _Filler:
         self.put(target, second)
 
     def pick_source(self, found: list[Span]) -> Span:
-        """The one behind `from`, else one that is not behind `to`."""
+        """The one behind `from`, else one that is not behind `to`, and of zones the one at the time."""
         before = {span: self.word_before(span) for span in found}
-        rest = [span for span in found if before[span] not in ("to", "into")]
-        return next((span for span in found if before[span] == "from"), (rest or found)[0])
+        if sources := [span for span in found if before[span] == "from"]:
+            return sources[0]
+        rest = [span for span in found if before[span] not in ("to", "into")] or found
+        times = [span for span in self.spans if span.kind == "time"]
+        if not times or rest[0].kind != "zone":
+            return rest[0]
+        at = times[0]
+        return min(rest[:2], key=lambda s: min(abs(s.start - at.end), abs(at.start - s.end)))
 
     def fill_required(self, param: Param) -> None:
         if self.from_span(param) or self.from_words(param):
@@ -265,11 +276,14 @@ class _Filler:
         return set(param.stems).difference(*others) - {stem("number"), stem("max")}
 
     def optional_number(self, param: Param) -> None:
-        for span in self.free("number"):
-            counts = param.name_words & _COUNTS and not param.name_words & _MEASURES
-            if self.number_fits(param, span) or counts:
+        found = self.free("number")
+        counts = param.name_words & _COUNTS
+        for span in found:
+            if self.number_fits(param, span) or (counts and not param.name_words & _MEASURES):
                 self.put(param, span, self.cast(param, span))
                 return
+        if counts and self.doc.name_terms & _RECORDS and not found and _LATEST.search(self.message):
+            self.out.arguments[param.name] = 1
 
 
 def fill(doc: ToolDoc, message: str, spans: Sequence[Span]) -> Filled:

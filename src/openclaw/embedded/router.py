@@ -55,6 +55,9 @@ _HINT = 0.3
 _WHICH_FILES = re.compile(
     r"\b(?:what|which|how many) (?:\w+ )?(?:files|folders|directories|documents)\b", re.IGNORECASE
 )
+_MEDIA_ENDING = re.compile(
+    r"\.(?:png|jpe?g|gif|webp|bmp|svg|mp3|wav|ogg|flac|m4a|mp4)$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +324,8 @@ def _hints(message: str, spans: tuple[Span, ...], said: list[str]) -> dict[str, 
 
 
 def _suggested(span: Span, message: str, said: list[str]) -> list[str]:
+    if _MEDIA_ENDING.search(span.text):
+        return [stem(word) for word in ("read", "media", "file")]
     role = path_role(span.text, message, span.start)
     if role == "file" or (role == "any" and _READING & set(said)):
         return [stem(word) for word in ("read", "text", "file")]

@@ -180,13 +180,16 @@ class _Reader:
             if slot.schema.get("type") == "array":
                 value: Any = [one for _, one in found]
             else:
-                # What is said anyway, such as `all`, or need not be said, comes last.
-                usual = {slot.schema.get("default"), *STOP_WORDS}
-                value = max(found, key=lambda one: (one[1] not in usual, one[0], len(str(one[1]))))[
-                    1
-                ]
-            self.put(slot, value)
-            self.out.copied += 1
+                value = max(
+                    found, key=lambda one: (not _usual(one[1], slot), one[0], len(str(one[1])))
+                )[1]
+            if slot.required or not str(value).isdigit() or self.spoken(slot):
+                self.put(slot, value)
+                self.out.copied += 1
+
+    def spoken(self, slot: _Slot) -> bool:
+        """Whether the message uses a word of the parameter's name."""
+        return bool({stem(word) for word in slot.said} & set(terms(self.message)))
 
     def dates(self) -> None:
         for slot in self.open("date"):
@@ -343,6 +346,11 @@ def _says(said: str, stems: set[str], option: Any) -> int:
         return _BY_WORDS
     own = {stem(word) for word in words(text)}
     return _BY_STEMS * bool(own and (own <= stems or (len(text) > _SHORT and text in said)))
+
+
+def _usual(value: Any, slot: _Slot) -> bool:
+    """Whether an option is said anyway, such as `all`, or need not be said."""
+    return fold(str(value)) in STOP_WORDS or value == slot.schema.get("default")
 
 
 def _numbers(message: str) -> list[Span]:

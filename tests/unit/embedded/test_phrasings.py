@@ -106,3 +106,39 @@ def test_five_hundred_tools_are_looked_through_in_less_than_fifty_milliseconds(
 )
 def test_a_question_for_the_files_lists_them(crowded: Router, question: str) -> None:
     assert [call.tool for call in crowded.route(question)] == ["list"]
+
+
+@pytest.mark.parametrize(
+    ("question", "source", "time", "target"),
+    [
+        ("What time is it in London when it is 14:00 in Tokyo?", "Tokyo", "14:00", "London"),
+        ("What time is it in London when it's 9:30 in New York?", "New_York", "09:30", "London"),
+        ("London time for 14:00 in Tokyo?", "Tokyo", "14:00", "London"),
+        ("Convert 14:00 in Tokyo to London time", "Tokyo", "14:00", "London"),
+        ("What is 14:00 from Tokyo in London?", "Tokyo", "14:00", "London"),
+    ],
+)
+def test_a_time_is_converted_from_the_zone_that_it_stands_at(
+    router: Router, question: str, source: str, time: str, target: str
+) -> None:
+    [call] = router.route(question)
+    assert call.tool == "mcp_time_convert_time"
+    assert call.arguments["source_timezone"].endswith(source)
+    assert call.arguments["target_timezone"].endswith(target)
+    assert call.arguments["time"] == time
+
+
+@pytest.mark.parametrize(
+    ("request_", "tool", "arguments"),
+    [
+        ("Show the image /tmp/cat.png", "filesystem_read_media_file", {"path": "/tmp/cat.png"}),
+        ("Open /home/me/song.mp3", "filesystem_read_media_file", {"path": "/home/me/song.mp3"}),
+        ("Show the last commit in /repo", "git_git_log", {"repo_path": "/repo", "max_count": 1}),
+        ("Show the last commits in /repo", "git_git_log", {"repo_path": "/repo"}),
+    ],
+)
+def test_the_ending_of_a_file_and_the_last_of_a_log_are_understood(
+    crowded: Router, request_: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    [call] = crowded.route(request_)
+    assert (call.tool, call.arguments) == (f"mcp_{tool}", arguments)

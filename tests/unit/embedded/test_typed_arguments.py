@@ -186,6 +186,30 @@ def test_what_is_optional_is_filled_only_if_the_message_speaks_of_it(
     assert read(message, "title", title=title, artist=TEXT, longest=longest) == arguments
 
 
+def test_an_option_is_chosen_whatever_the_default_is() -> None:
+    choice = {"anyOf": [{"enum": ["celsius", "fahrenheit"]}, {"type": "array"}], "default": []}
+    assert read("weather in Paris in celsius", "city", city=TEXT, unit=choice) == {
+        "city": "Paris",
+        "unit": "celsius",
+    }
+
+
+def test_what_is_said_anyway_is_chosen_last() -> None:
+    scope = {"type": "string", "enum": ["All", "open"]}
+    assert read("all the issues that are open", scope=scope) == {"scope": "open"}
+
+
+@pytest.mark.parametrize(
+    ("message", "level"),
+    [("weather in Paris for 2 people", {}), ("weather in Paris, level 2", {"level": 2})],
+)
+def test_an_optional_number_is_chosen_only_if_its_name_is_said(
+    message: str, level: dict[str, int]
+) -> None:
+    levels = {"type": "integer", "enum": [1, 2, 3]}
+    assert read(message, "city", city=TEXT, level=levels) == {"city": "Paris", **level}
+
+
 @pytest.mark.parametrize(
     "message",
     [
