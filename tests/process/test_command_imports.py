@@ -147,8 +147,10 @@ from openclaw.cli.environment import Environment
 from openclaw.runtime.access import open_agent
 
 async def main():
-    async with open_agent(Environment(), person=True) as agent:
+    process = Environment()
+    async with open_agent(process, person=True) as agent:
         settings, store = await agent.settings(), await agent.store()
+        assert "sk-ant" not in process.redactor.redact(process.environ["ANTHROPIC_API_KEY"])
         early = [settings.id, await store.count_sessions(), "openclaw.runtime.runtime" in sys.modules]
         await agent.refresh(settings.id)
         opened = await agent.reply(MessageContext("hi", "s"))
@@ -162,7 +164,8 @@ async def test_a_person_may_type_before_the_agent_is_imported(tmp_path: Path) ->
     house = House(tmp_path)
     async with scripted_model(default=Step(text="Hello.")) as model:
         house.configure(model.url)
-        done = await anyio.run_process([sys.executable, "-c", PERSON], env=house.environ())
+        environ = house.environ(ANTHROPIC_API_KEY="sk-ant-0123456789")
+        done = await anyio.run_process([sys.executable, "-c", PERSON], env=environ)
     assert json.loads(done.stdout) == ["main", 0, False, "Hello.", 1]
 
 

@@ -217,11 +217,10 @@ def configured_settings(
     from openclaw.config.load import load_config
     from openclaw.config.merge import default_agent_id, effective_agents
     from openclaw.core.clock import SystemClock
-    from openclaw.runtime.host import Host, open_secrets
+    from openclaw.runtime.host import Host, hide_known, open_secrets
 
     loaded = loaded or load_config(process.config_option, process.environ)
-    for value in loaded.credentials:
-        process.redactor.register(value)
+    hide_known(loaded, process.environ, process.redactor)  # a person may type before it is opened
     agents = effective_agents(loaded.config)
     wanted = agent_id or default_agent_id(loaded.config)
     if wanted not in agents:

@@ -35,8 +35,8 @@ async def no_elicit(server: str, params: JsonObject) -> JsonObject:
 
 
 @asynccontextmanager
-async def opened(root: Path, form: str) -> AsyncGenerator[McpHouse]:
-    config = McpServerConfig.model_validate(task_server_entry(root, form))
+async def opened(root: Path, form: str, **more: bool) -> AsyncGenerator[McpHouse]:
+    config = McpServerConfig.model_validate({**task_server_entry(root, form), **more})
     async with open_gateway_runtime(
         root, {"s": config}, environ=ENVIRON, on_elicitation=no_elicit
     ) as house:
@@ -96,6 +96,13 @@ async def test_a_task_that_fails_is_a_failed_call(tmp_path: Path, form: str) -> 
         result = await house.call("mcp_s_fail")
     assert result.is_error
     assert "the shovel broke" in text_of(result.blocks)
+
+
+async def test_the_first_call_of_a_lazy_server_is_a_task_too(tmp_path: Path) -> None:
+    for _ in range(2):  # the second time its tools are known before it runs
+        async with opened(tmp_path, "2025-11-25", lazy=True) as house:
+            result = await house.call("mcp_s_fail")
+        assert "the shovel broke" in text_of(result.blocks)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -198,6 +198,8 @@ class ServerConnection:
             params: dict[str, Any] = {"name": tool, "arguments": arguments}
             if meta is not None:
                 params["_meta"] = meta
+            if self._link is None:  # only once connected is it known what its tools want
+                await self._ready_link(self.config.timeout / 1000)
             if tool in self._task_tools:
                 params["task"] = {"ttl": TTL_MS}
             result = await self._request("tools/call", params, timeout, progress)

@@ -125,9 +125,11 @@ class ServerSession:
         """One request, with as many rounds of input as the server asks for."""
         send = partial(self._send, method, timeout=timeout, on_progress=on_progress)
         result, pause = await send(params), _FIRST_PAUSE
-        for _ in range(MAX_ROUNDS):
+        for asked in range(MAX_ROUNDS + 1):
             if result.get("resultType") != "input_required":
                 return result
+            if asked == MAX_ROUNDS:
+                break
             answers = await self.answers(result)
             if not answers:
                 await anyio.sleep(pause)

@@ -6,9 +6,14 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from openclaw.mcp_client.errors import Interrupted, Unavailable
+from openclaw.mcp_client.errors import Interrupted, InvalidResult, Unavailable
+from openclaw.mcp_client.session import server_session
 from openclaw.mcp_client.session.negotiation import Era
-from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
+from openclaw.mcp_client.session.server_session import (
+    MAX_ROUNDS,
+    RequestMetadata,
+    ServerSession,
+)
 
 
 class _DiesBetweenRounds:
@@ -22,9 +27,18 @@ class _DiesBetweenRounds:
         return {"resultType": "input_required", "requestState": "half done"}
 
 
-async def test_a_call_whose_server_dies_between_rounds_is_not_begun_again() -> None:
-    caller = _DiesBetweenRounds()
-    session = ServerSession(
+class _AsksAgain:
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    async def call(self, *_: Any, **__: Any) -> dict[str, Any]:
+        self.left -= 1
+        asks = {"resultType": "input_required", "requestState": "on"}
+        return {"content": []} if self.left < 0 else asks
+
+
+def _session(caller: "_DiesBetweenRounds | _AsksAgain") -> ServerSession:
+    return ServerSession(
         call=caller.call,
         session=cast("Any", None),
         stamp=RequestMetadata("2025-11-25", Era.LEGACY, {}, http=False),
@@ -33,9 +47,23 @@ async def test_a_call_whose_server_dies_between_rounds_is_not_begun_again() -> N
         why_ended=lambda: "it ended",
         transport="stdio",
     )
+
+
+async def test_a_call_whose_server_dies_between_rounds_is_not_begun_again() -> None:
+    caller = _DiesBetweenRounds()
     with pytest.raises(Interrupted):
-        await session.request("tools/call", {"name": "pay"}, timeout=None)
+        await _session(caller).request("tools/call", {"name": "pay"}, timeout=None)
     assert len(caller.sent) == 1
+
+
+async def test_the_result_after_the_last_round_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_session, "_FIRST_PAUSE", 0.0)
+    done = await _session(_AsksAgain(MAX_ROUNDS)).request("tools/call", {}, timeout=None)
+    assert done == {"content": []}
+    asks_on = _AsksAgain(MAX_ROUNDS + 2)
+    with pytest.raises(InvalidResult, match=f"more than {MAX_ROUNDS} times"):
+        await _session(asks_on).request("tools/call", {}, timeout=None)
+    assert asks_on.left == 1
 
 
 def test_a_request_of_the_newest_revision_says_which_log_messages_we_want() -> None:
