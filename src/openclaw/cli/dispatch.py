@@ -39,15 +39,19 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _OPTIONS = ("-v", "--verbose", "--log-json", "--config")
+_PATHS = {"--config", "--file", "--image"}
 _ESCAPED = "openclaw.escaped"
 EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
 EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
 
 
 def dispatch(program: str, arguments: list[str]) -> int:
-    strange = next((word for word in arguments if not is_text(word)), None)
-    if strange is not None:
-        wrong = f"the argument '{_shown(strange)}' is not UTF-8 text"
+    at = next((at for at, word in enumerate(arguments) if not is_text(word)), None)
+    if at is not None:
+        word, before = arguments[at], arguments[at - 1] if at else ""
+        where = f" (after {before})" if before.startswith("-") and word[0] != "-" else ""
+        advice = "; rename the file" if {before, word.partition("=")[0]} & _PATHS else ""
+        wrong = f"the argument '{_shown(word)}'{where} is not UTF-8 text{advice}"
         sys.stderr.write(f"{program}: {wrong}\n")
         _usage_as_json(wrong, arguments)
         return EXIT_USAGE

@@ -481,6 +481,28 @@ def test_a_program_that_is_not_here_is_said_not_to_be(house: House) -> None:
     assert not (house.home / ".config").exists()
 
 
+def test_a_failure_half_way_puts_everything_back(full: House) -> None:
+    cursor = full.home / ".cursor/mcp.json"
+    cursor.unlink(missing_ok=True)
+    cursor.symlink_to("/proc/nobody-writes-here.json")
+    before = full.everything()
+    with pytest.raises(OperatorFacing, match="cannot write"):
+        full.run("--yes", "--register", "claude-code,cursor")
+    assert full.everything() == {**before, ".openclaw/secrets.json": b"{}\n"}
+    assert full.out.endswith("Nothing was written.\n")
+    cursor.unlink()
+    full.run("--yes", "--register", "claude-code,cursor")
+    assert "Wrote ~/.cursor/mcp.json" in full.out
+
+
+def test_json_tells_what_was_done(full: House) -> None:
+    full.run("--yes", "--json", "--register", "cursor")
+    facts = json.loads(full.out)
+    assert facts["registered"] == ["cursor"]
+    assert facts["secrets"] == ["GITHUB_TOKEN", "REMOTE_API_KEY"]
+    assert [Path(one["path"]).name for one in facts["written"]] == ["openclaw.json", "mcp.json"]
+
+
 def _command(house: House, *words: str) -> tuple[list[str], dict[str, str]]:
     environ = {"HOME": str(house.home), "PATH": os.environ["PATH"], **house.environ}
     return [sys.executable, "-m", "openclaw", "init", *words], environ

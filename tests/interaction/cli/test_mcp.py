@@ -517,19 +517,27 @@ def test_a_dry_run_shows_and_writes_nothing(shell: Shell) -> None:
 
 @pytest.mark.usefixtures("desktop")
 def test_an_import_where_nobody_can_be_asked_needs_a_yes(shell: Shell) -> None:
-    with pytest.raises(InvalidRequest, match="--yes"):
-        shell.run("import", "claude-desktop")
-    shell.run("import", "claude-desktop", "hub", "--yes")
+    for words in ([], ["--json"]):
+        with pytest.raises(InvalidRequest, match="--yes"):
+            shell.run("import", "claude-desktop", *words)
+    assert shell.json("import", "claude-desktop", "hub", "--dry-run")["changes"]
+    told = shell.json("import", "claude-desktop", "hub", "--yes")
+    assert (told["servers"], told["secrets"]) == (["hub"], ["HUB_TOKEN"])
+    assert told["written"] == [{"path": str(shell.config), "backup": None}]
     assert list(shell.servers()) == ["hub"]
 
 
 @pytest.mark.usefixtures("desktop")
 def test_an_import_replaces_only_by_force(shell: Shell) -> None:
     shell.run("add", "hub", "--", "mine")
-    shell.run("import", "claude-desktop", "--yes")
-    assert "hub is already configured and left unchanged" in shell.out.getvalue()
-    assert shell.servers()["hub"]["command"] == "mine"
-    shell.run("import", "claude-desktop", "--yes", "--force")
+    assert shell.run("import", "claude-desktop", "--yes") == 1
+    told = "hub is already configured and left unchanged; use --force to replace it"
+    assert told in shell.out.getvalue()
+    assert {name: one["command"] for name, one in shell.servers().items()} == {
+        "hub": "mine",
+        "odd": "odd",
+    }
+    assert shell.run("import", "claude-desktop", "--yes", "--force") == 0
     assert shell.servers()["hub"]["command"] == "npx"
 
 

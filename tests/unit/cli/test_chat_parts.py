@@ -33,8 +33,9 @@ from openclaw.cli.chat.view import (
     harmless,
     without_last_word,
 )
+from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.events import TextDelta, ToolStarted
+from openclaw.core.events import BlockReply, TextDelta, ToolStarted
 from openclaw.core.tools import YES_OR_NO, Answer, Choice, PermissionRequest
 from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptArgument, PromptInfo
 
@@ -219,17 +220,33 @@ def hide(text: str) -> str:
     return text.replace("hunter2", "[hidden]")
 
 
-async def test_a_program_gets_the_answers_alone_and_without_secrets() -> None:
+async def test_a_program_gets_whole_lines_without_secrets() -> None:
     out, notes = io.StringIO(), io.StringIO()
     view = PlainView(out, notes, hide)
     async with view.turn():
-        view.show(ToolStarted("1", "list", "List", {}))
         view.show(TextDelta("it is hun"))
-        view.finish("it is hunter2\nnext\n")
+        assert out.getvalue() == ""
+        view.show(TextDelta("ter2\nnext"))
+        assert out.getvalue() == "it is [hidden]\n"
+        view.show(BlockReply((Text("it is hunter2\nnext"),)))
+        view.show(ToolStarted("1", "list", "List", {}))
+        view.show(TextDelta("last"))
+        view.finish("last")
+    assert out.getvalue() == "it is [hidden]\nnext\nlast\n"
+    assert notes.getvalue() == "→ List {}\n"
+    async with view.turn():
+        view.finish("not streamed\n")
     async with view.turn():
         view.finish("")
-    assert out.getvalue() == "it is [hidden]\nnext\n(No response)\n"
-    assert notes.getvalue() == "→ List {}\n"
+    assert out.getvalue().endswith("last\nnot streamed\n(No response)\n")
+
+
+async def test_a_program_gets_what_was_said_before_an_answer_failed() -> None:
+    out = io.StringIO()
+    view = PlainView(out, io.StringIO(), hide)
+    async with view.turn():
+        view.show(TextDelta("half of "))
+    assert out.getvalue() == "half of \n"
 
 
 async def test_a_person_sees_paragraphs_for_good_and_never_a_secret() -> None:

@@ -4,7 +4,7 @@ import io
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import anyio
@@ -66,14 +66,37 @@ class PlainView(TurnView):
 
     def __init__(self, out: TextIO, notes: TextIO, redact: Redact) -> None:
         super().__init__(notes, redact)
-        self._out = out
+        self._out, self._tail, self._streamed = out, "", False
+
+    def show(self, event: Event) -> None:
+        """Write whole lines of the answer as they come, before the note of a tool call that follows."""
+        if isinstance(event, TextDelta):
+            self._streamed = True
+            self._tail += event.text
+            self._settle(self._tail.rfind("\n") + 1)
+        elif isinstance(event, BlockReply) or event_lines(event):
+            self._settle(len(self._tail))
+            self._streamed = self._streamed and not isinstance(event, BlockReply)
+        super().show(event)
 
     def finish(self, text: str) -> None:
-        self._out.write(self._redact(text or "(No response)").rstrip("\n") + "\n")
-        self._out.flush()
+        if not self._streamed:
+            self._tail = text or "(No response)"
+        self._settle(len(self._tail))
 
-    def turn(self) -> AbstractAsyncContextManager[None]:
-        return self.working(quiet=True)
+    def _settle(self, length: int) -> None:
+        done, self._tail = self._tail[:length], self._tail[length:]
+        if done:
+            self._out.write(self._redact(done).removesuffix("\n") + "\n")
+            self._out.flush()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        self._streamed, self._tail = False, ""
+        try:
+            yield
+        finally:
+            self._settle(len(self._tail))
 
 
 class TerminalView:

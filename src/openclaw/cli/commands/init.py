@@ -7,12 +7,16 @@ only adds to an existing file, and keeps a copy of the old one beside it.
 """
 
 import argparse
+import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from openclaw.cli.commands.mcp import target_place
 from openclaw.cli.dispatch import EXIT_INTERRUPTED
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_json
 from openclaw.cli.render.terminal import fitted
 from openclaw.cli.setup.model_choice import (
     ALL,
@@ -29,6 +33,7 @@ from openclaw.cli.setup.other_clients import CLIENTS, client_target
 from openclaw.cli.setup.plan import (
     Found,
     Plan,
+    Written,
     find_servers,
     imported_before,
     make_plan,
@@ -84,49 +89,81 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="run imported servers without a sandbox (default: in one, if this machine "
         "supports it)",
     )
+    add_json(parser)
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
+    out, env = env, _quiet(args, env)
     asker = _asker(args, env)
     text = None if args.replace else _present(env)
     try:
         plan = _planned(args, env, asker, text)
-        if not _agreed(args, env, plan, asker):
-            return EXIT_OK
+        agreed = _agreed(args, env, plan, asker)
+        written = _write(env, plan) if agreed else []
     except (Left, KeyboardInterrupt):
         env.say("\nNothing was written.")
         return EXIT_INTERRUPTED
-    _write(env, plan)
-    if asker is not None and weights_missing(env):
-        _fetch_weights(env, asker)
-    _report(env, plan)
+    if args.json:
+        out.say_json(_facts(out, plan, written))
+    elif agreed:
+        if asker is not None and weights_missing(env):
+            _fetch_weights(env, asker)
+        _report(env, plan)
     return EXIT_OK
 
 
 def import_servers(args: argparse.Namespace, env: Environment) -> int:
     """`openclaw mcp import`: the same for servers alone."""
+    out, env = env, _quiet(args, env)
     found = find_servers(env, args.source)
     unread = "".join(f"; {problem}" for problem in found.unread)
     if missing := sorted(set(args.names) - set(found.servers)):
         raise NotFound(f"there is no MCP server {', '.join(missing)} in that file{unread}")
     if not found.servers:
         raise NotFound(f"no MCP servers of {args.source or 'other programs'} were found{unread}")
+    wanted = args.names or tuple(found.servers)
     plan = make_plan(
         env,
         found,
         read_text(env.config_file) or "",
-        servers=args.names or tuple(found.servers),
+        servers=wanted,
         sandbox=not args.no_sandbox,
         replace=args.force,
     )
+    written: list[Written] = []
     try:
         if _agreed(args, env, plan, _asker(args, env)):
-            _write(env, plan)
+            written = _write(env, plan)
             env.say(f"Imported {', '.join(plan.servers)} into {env.config_file}.")
     except (Left, KeyboardInterrupt):
         env.say("\nNothing was written.")
         return EXIT_INTERRUPTED
-    return EXIT_FAILED if plan.left_out else EXIT_OK
+    if args.json:
+        out.say_json(_facts(out, plan, written))
+    return EXIT_FAILED if plan.left_out or len(plan.servers) < len(wanted) else EXIT_OK
+
+
+def _quiet(args: argparse.Namespace, env: Environment) -> Environment:
+    """With `--json` nobody is asked, and what would be said is in the facts."""
+    return replace(env, stdout=io.StringIO()) if args.json else env
+
+
+def _facts(env: Environment, plan: Plan, written: Sequence[Written]) -> dict[str, Any]:
+    hide, planned = env.redactor.redact, () if written else plan.changes
+    return {
+        "config": str(env.config_file),
+        "model": plan.model,
+        "servers": plan.servers,
+        "registered": plan.clients,
+        "secrets": sorted({one.variable for one in plan.references if one.stored}),
+        "notes": plan.notes,
+        "problems": plan.left_out,
+        "changes": [{"path": str(one.path), "diff": list(one.difference(hide))} for one in planned],
+        "written": [
+            {"path": str(one.path), "backup": str(one.backup) if one.backup else None}
+            for one in written
+        ],
+    }
 
 
 def _asker(args: argparse.Namespace, env: Environment) -> Asker | None:
@@ -257,13 +294,18 @@ def _agreed(args: argparse.Namespace, env: Environment, plan: Plan, asker: Asker
     return False
 
 
-def _write(env: Environment, plan: Plan) -> None:
-    written, where = write_all(env, plan, SystemClock())
+def _write(env: Environment, plan: Plan) -> list[Written]:
+    try:
+        written, where = write_all(env, plan, SystemClock())
+    except OpenClawError:
+        env.say("Nothing was written.")
+        raise
     if where:
         env.say(f"\nStored the credentials in {where}.")
     for one in written:
         kept = f" (previous version: {_shown_path(one.backup, env)})" if one.backup else ""
         env.say(f"Wrote {_shown_path(one.path, env)}{kept}")
+    return written
 
 
 def weights_missing(env: Environment) -> bool:

@@ -108,7 +108,7 @@ def _declare_sandbox(add: argparse.ArgumentParser) -> None:
 
 def _declare_importing(actions: Any) -> None:
     summary = "import the servers of Claude Code, Claude Desktop, Cursor and other programs"
-    take = add_action(actions, "import", summary, "init:import_servers", json=False)
+    take = add_action(actions, "import", summary, "init:import_servers")
     take.add_argument(
         "source",
         nargs="?",

@@ -4,7 +4,7 @@ import difflib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,11 +158,11 @@ def make_plan(
     servers: Sequence[str],
     clients: Sequence[str] = (),
     sandbox: bool = True,
-    replace: bool = False,
+    replace: bool | None = None,
 ) -> Plan:
     """Decide what every file becomes; `text` is the configuration to add to, if there is one.
 
-    A server that is there already stays, unless it is to be replaced.
+    A server that is there already stays, unless it is to be replaced; None is where that cannot be asked for.
     """
     path = env.config_file
     base = starter_text(model.ref if model else None) if text is None else text
@@ -175,7 +175,8 @@ def make_plan(
     for server in (found.servers[name].server for name in servers):
         place = (*target_place(after), server.name)
         if parse(after).find(place) is not None and not replace:
-            notes.append(f"{server.name} is already configured and left unchanged")
+            more = "" if replace is None else "; use --force to replace it"
+            notes.append(f"{server.name} is already configured and left unchanged{more}")
             continue
         entry = with_sandbox(server.entry, env.environ) if sandbox else server.entry
         tried = set_value(after, place, entry)
@@ -251,23 +252,31 @@ class Written:
 
 
 def write_all(env: Environment, plan: Plan, clock: Clock) -> tuple[list[Written], str]:
-    """Write the plan's files, and store its credentials first; returns where those are."""
+    """Write the plan's files, and store its credentials first; returns where those are.
+
+    If anything fails, everything is as it was before.
+    """
     path = env.config_file
     if plan.changes and path.parent == env.paths.root:
         private_directory(path.parent)
     store, where = SecretStore(env.environ), ""
-    for one in plan.references:
-        if one.stored:
-            where = store.set(one.variable, one.value.reveal())
-    written = [write(change, clock) for change in plan.changes]
-    if plan.servers:
-        private_directory(env.paths.root)
-        names = sorted(imported_before(env) | set(plan.servers))
-        write_atomically(_imported(env), json.dumps(names) + "\n")
+    with ExitStack() as undo:
+        for one in plan.references:
+            if one.stored:
+                fresh = one.variable not in store.names()
+                where = store.set(one.variable, one.value.reveal())
+                if fresh:
+                    undo.callback(store.remove, one.variable)
+        written = [write(change, clock, undo) for change in plan.changes]
+        if plan.servers:
+            private_directory(env.paths.root)
+            names = sorted(imported_before(env) | set(plan.servers))
+            write_atomically(_imported(env), json.dumps(names) + "\n")
+        undo.pop_all()
     return [one for one in written if one is not None], where
 
 
-def write(change: FileChange, clock: Clock) -> Written | None:
+def write(change: FileChange, clock: Clock, undo: ExitStack) -> Written | None:
     """Change the text as it is now, so that nothing is lost that was written since it was shown."""
     target = target_of(change.path)
     ours = change.summary is None
@@ -278,6 +287,10 @@ def write(change: FileChange, clock: Clock) -> Written | None:
             return None
         backup = None if before is None else _backed_up(target, clock)
         mode = PRIVATE_FILE if ours or before is None else target.stat().st_mode & 0o777
+        if backup is None:
+            undo.callback(target.unlink, missing_ok=True)
+        else:
+            undo.callback(backup.replace, target)
         write_atomically(target, after, mode=mode)
     return Written(change.path, backup)
 
@@ -289,7 +302,10 @@ def _backed_up(path: Path, clock: Clock) -> Path:
     while backup.exists():
         number += 1
         backup = path.with_name(f"{path.name}.{stamp}-{number}.bak")
-    shutil.copy2(path, backup)
+    try:
+        shutil.copy2(path, backup)
+    except OSError as error:
+        raise OperatorFacing(f"cannot write {backup}: {error.strerror or error}") from error
     return backup
 
 
