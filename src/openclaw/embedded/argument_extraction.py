@@ -175,11 +175,13 @@ class _Filler:
         return span.value
 
     def paths_for(self, param: Param, found: list[Span]) -> list[Span]:
-        """The paths that suit this parameter best come first."""
+        """The paths that suit this parameter best come first; a list leaves a sibling its own."""
         rank = {param.role: 0, "any": 1}
-        return sorted(
-            found, key=lambda span: rank.get(path_role(span.text, self.message, span.start), 2)
-        )
+        fits = {s: rank.get(path_role(s.text, self.message, s.start), 2) for s in found}
+        if not param.is_list:
+            return sorted(found, key=fits.__getitem__)
+        others = [p for p in self.doc.params if p.want == "path" and p.required and not p.is_list]
+        return [span for span in found if not (others and fits[span])] or found
 
     def from_words(self, param: Param) -> bool:
         """Values that stand in the message as words rather than as typed spans."""
@@ -215,7 +217,12 @@ class _Filler:
         said = [one for one in param.choices if stem(str(one).lower()) in stems]
         if said:
             self.out.arguments[param.name] = said[0]
-        elif param.choices and not param.has_default and self.doc.effect == "reads":
+        elif (
+            param.choices
+            and param.required
+            and not param.has_default
+            and self.doc.effect == "reads"
+        ):
             self.out.arguments[param.name] = param.choices[0]
             self.out.defaulted += 1
         return param.name in self.out.arguments
@@ -258,7 +265,9 @@ class _Filler:
             kinds = ("glob",) if param.want == "glob" else _KINDS[param.want]
             if self.free(*kinds):
                 self.from_span(param)
-        elif param.want in ("place", "query"):
+        elif param.want in ("place", "query") or (
+            param.want == "choice" and set(map(stem, param.name_words)) & set(terms(self.message))
+        ):
             self.from_words(param)
 
     def near(self, span: Span) -> set[str]:

@@ -244,12 +244,11 @@ def _is_bold(value: str) -> bool:
 
 def _quoted(reader: _Reader) -> None:
     for match in list(_QUOTES.finditer(reader.rest)):
-        value = next(group for group in match.groups() if group is not None)
+        # Not from the rest, in which an address in quotes is hidden.
+        value = reader.message[slice(*match.span(match.lastindex or 0))]
         kind = "quoted"
-        if _LOOKS_LIKE_GLOB.fullmatch(value) and not _is_bold(value):
+        if "\0" not in match[0] and _LOOKS_LIKE_GLOB.fullmatch(value) and not _is_bold(value):
             kind = "glob"
-        elif _URL.fullmatch(value):
-            kind = "url"
         elif _LOOKS_LIKE_PATH.fullmatch(value):
             kind = "path"
         reader.take(kind, match.start(), match.end(), value)

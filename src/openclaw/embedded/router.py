@@ -23,10 +23,14 @@ from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set,
 _REMEMBER = stem("remember")
 _SYNONYM_WEIGHT = 0.5
 _BM25_K1 = 1.2
-# What a tool gains by using something of this kind in the message.
+# What a tool gains by using something of this kind in the message, and loses by leaving it.
 _USED = {
     "url": 2.5, "email": 2.0, "time": 1.5, "zone": 1.5, "quoted": 1.5, "glob": 1.5, "revision": 1.5,
     "ref": 1.2, "path": 1.0, "date": 1.0, "named": 0.8, "number": 0.7,
+}  # fmt: skip
+_LEFT = {
+    "url": 3.0, "email": 1.5, "time": 2.0, "zone": 1.5, "quoted": 0.7, "glob": 2.0, "revision": 1.5,
+    "ref": 1.0, "path": 2.0, "date": 0.5, "named": 0.3, "number": 0.3,
 }  # fmt: skip
 _UNSPOKEN_NAME_WORD = 0.4
 _DEFAULTED = 0.3
@@ -220,6 +224,9 @@ class Router:
             return None
         score = lexical
         score += sum(_USED[span.kind] for span in filled.used)
+        again = _single_typed(doc, filled) if doc.effect == "reads" else None
+        left = [span.kind for span in spans if span not in filled.used]
+        score -= sum(_LEFT[kind] for kind in left if again is None or kind != again.want)
         score += _role_score(doc, filled, message, said)
         spoken = set(said) | {other for term in said for other in synonyms(term)}
         score -= _UNSPOKEN_NAME_WORD * len(doc.name_terms - spoken)

@@ -135,10 +135,40 @@ def test_a_time_is_converted_from_the_zone_that_it_stands_at(
         ("Open /home/me/song.mp3", "filesystem_read_media_file", {"path": "/home/me/song.mp3"}),
         ("Show the last commit in /repo", "git_git_log", {"repo_path": "/repo", "max_count": 1}),
         ("Show the last commits in /repo", "git_git_log", {"repo_path": "/repo"}),
+        (
+            "List the directory /tmp/work sorted by size",
+            "filesystem_list_directory_with_sizes",
+            {"path": "/tmp/work", "sortBy": "size"},
+        ),
+        (
+            'Search for "see https://example.com" in /tmp/work',
+            "filesystem_search_files",
+            {"path": "/tmp/work", "pattern": "see https://example.com"},
+        ),
+        (
+            "Add a.py and b.py to the index of /repo",
+            "git_git_add",
+            {"repo_path": "/repo", "files": ["a.py", "b.py"]},
+        ),
     ],
 )
-def test_the_ending_of_a_file_and_the_last_of_a_log_are_understood(
+def test_all_that_a_request_says_is_used(
     crowded: Router, request_: str, tool: str, arguments: dict[str, Any]
 ) -> None:
     [call] = crowded.route(request_)
     assert (call.tool, call.arguments) == (f"mcp_{tool}", arguments)
+
+
+def test_a_tool_that_leaves_the_pattern_or_the_address_unused_is_not_taken(
+    router: Router, crowded: Router
+) -> None:
+    [call] = router.route("Is there a *.toml in the folder /srv/app?")
+    assert call.arguments == {"path": "/srv/app", "pattern": "*.toml"}
+    [call] = crowded.route("Show README.md in https://example.com")
+    assert call.arguments == {"url": "https://example.com"}
+
+
+def test_files_are_read_in_the_order_in_which_they_are_named(mcp_tools: list[RoutableTool]) -> None:
+    several = Router([tool for tool in mcp_tools if tool.name.endswith("read_multiple_files")])
+    [call] = several.route("Read the files /srv/a.md, /srv/intro and /srv/b.md")
+    assert call.arguments == {"paths": ["/srv/a.md", "/srv/intro", "/srv/b.md"]}
