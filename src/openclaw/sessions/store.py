@@ -391,7 +391,9 @@ class SessionStore(ABC):
         for _ in range(_TRIES):
             found = await self.documents(kind, [id])
             before = found[0] if found else Document(id, 0, {})
-            document = Document(id, before.rev + 1, change(before.data))
+            # Two that add the same at once must not take each other's write for their own.
+            data = {**change(before.data), "write": random_id()}
+            document = Document(id, before.rev + 1, data)
             if await self.write_document(kind, document, expires_ms=expires_ms, durable=durable):
                 return
 

@@ -156,6 +156,8 @@ def hooks(tmp_path: Path, *command: str, **more: Any) -> Hooks:
         (["sh", "-c", "head -c 9 /dev/zero; exit 1"], "it exited with code 1 and gave no reason"),
         (["sh", "-c", "yes no; exit 1"], "it did not end within"),
         (["sh", "-c", "exec <&-; exit 0"], None),  # it does not read what it is told
+        (["sh", "-c", "test -p /dev/stdout"], None),  # what it says fills no disk
+        (["sh", "-c", "echo why; head -c 9999999 /dev/zero; exit 1"], "why"),
     ],
 )
 async def test_a_hook_that_fails_refuses(
@@ -166,6 +168,14 @@ async def test_a_hook_that_fails_refuses(
         "before_tool", "write", arguments={"content": "x" * 300_000}
     )
     assert (told is None) if reason is None else (reason in (told or ""))
+
+
+async def test_a_hook_without_room_for_what_it_is_told_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    told = await hooks(tmp_path, "true").fire("before_tool", "write")
+    assert "it could not be started" in (told or "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="found by /proc")

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -113,6 +114,17 @@ def test_a_full_file_makes_room(tmp_path: Path, redactor: Redactor, keep: int, f
     assert len(found) == files
     assert all(p.stat().st_size <= 1000 and p.stat().st_mode & 0o777 == 0o600 for p in found)
     assert lines(path)[-1]["tool"] == "t39"
+
+
+def test_a_full_file_that_seems_another_each_time_is_appended_to(
+    tmp_path: Path, redactor: Redactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.path.samestat", Mock(return_value=False))
+    path = tmp_path / "audit.jsonl"
+    log = opened(path, redactor, max_bytes=300)
+    for number in range(5):
+        write(log, tool=f"t{number}")
+    assert [line["tool"] for line in lines(path)] == ["t0", "t1", "t2", "t3", "t4"]
 
 
 def test_a_file_that_was_moved_away_is_started_afresh(tmp_path: Path, redactor: Redactor) -> None:

@@ -531,6 +531,31 @@ async def test_a_document_is_written_by_whoever_knows_its_last_revision(
     assert await store.documents("other") == []
 
 
+async def test_two_that_add_the_same_at_once_both_count(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, read, both = store.documents, list[str](), anyio.Event()
+
+    async def together(kind: str, ids: Sequence[str]) -> list[Document]:
+        found = await documents(kind, ids)
+        read.append(kind)
+        if len(read) == 2:
+            both.set()
+        await both.wait()
+        return found
+
+    async def add() -> None:
+        await store.update_document(
+            "k", "a", lambda before: {"x": before.get("x", 0) + 1}, expires_ms=1000
+        )
+
+    monkeypatch.setattr(store, "documents", together)
+    async with anyio.create_task_group() as group:
+        group.start_soon(add)
+        group.start_soon(add)
+    assert [one.data["x"] for one in await documents("k", ["a"])] == [2]
+
+
 async def test_documents_are_removed_by_name_and_by_age(store: SessionStore) -> None:
     for name, expires in (("old", 10), ("named", 100), ("kept", 100)):
         assert await store.write_document("k", Document(name, 1, {}), expires_ms=expires)

@@ -185,8 +185,8 @@ class AuditLog:
 
     def _write(self, data: bytes) -> None:
         try:
-            while not self._append(data):
-                pass
+            # Where a file's number is not steady, none ever seems to have made room.
+            any(self._append(data, anyway) for anyway in (False, False, True))
         except OSError as error:
             if not self._warned:
                 self._warned = True
@@ -194,7 +194,7 @@ class AuditLog:
         else:
             self._warned = False
 
-    def _append(self, data: bytes) -> bool:
+    def _append(self, data: bytes, anyway: bool) -> bool:
         """Whether the file that is at the path now had room; if not, it is at another one."""
         if not self._path.parent.is_dir():
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -204,7 +204,7 @@ class AuditLog:
             if sys.platform != "win32":
                 os.fchmod(file, 0o600)
             size = os.fstat(file).st_size
-            if size and size + len(data) > self._max_bytes:
+            if not anyway and size and size + len(data) > self._max_bytes:
                 self._rotate(file)
                 return False
             data = b"\n" + data if self._torn else data

@@ -6,7 +6,9 @@ environment. One before a tool that ends with anything but 0 refuses the call.
 
 import json
 import logging
+import os
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +38,7 @@ logger = logging.getLogger(__name__)
 _OUTPUT_BYTES = 16_384
 _REASON_CHARS = 500
 _TEXT_CHARS = 20_000
+_DRAIN_SECONDS = 1.0
 _DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR")
 """What a command needs to show something on the person's screen."""
 
@@ -84,38 +87,53 @@ async def run_command(
     """Run a command of the person's with this input; why it failed, in its own words, or None."""
     marker = f"hook.{random_id()}"
     environment = child_environment(environ, {}, (*_DESKTOP, *inherit))
-    # Files, not pipes: a command need not read its input, and a child of its own may hold its output.
-    with TemporaryFile() as told, TemporaryFile() as said:
-        told.write(given)
-        told.seek(0)
-        process: anyio.abc.Process | None = None
-        try:
-            # A start that is cancelled half-way would leave a process that nobody knows.
-            with anyio.CancelScope(shield=True):
-                process = await anyio.open_process(
-                    command,
-                    stdin=told,
-                    stdout=said,
-                    stderr=subprocess.STDOUT,
-                    env={**environment, orphans.MARKER: marker},
-                    cwd=directory,
-                    start_new_session=True,
-                )
-        except (OSError, ValueError) as error:
-            return f"it could not be started: {error}"
-        assert process is not None
-        try:
-            with anyio.fail_after(seconds):
-                code = await process.wait()
-        except TimeoutError:
-            return f"it did not end within {seconds:g} s"
-        finally:
-            await _end(process, marker)
-        said.seek(0)
-        output = said.read(_OUTPUT_BYTES).decode(errors="replace")
+    output = bytearray()
+    process: anyio.abc.Process | None = None
+    try:
+        # A file, as a command need not read it, and a pipe that only we wait for, as a child of the
+        # command's may hold it open.
+        with TemporaryFile() as told:
+            told.write(given)
+            told.seek(0)
+            source, sink = os.pipe()
+            listener = threading.Thread(target=_listen, args=(source, output), daemon=True)
+            listener.start()
+            try:
+                # A start that is cancelled half-way would leave a process that nobody knows.
+                with anyio.CancelScope(shield=True):
+                    process = await anyio.open_process(
+                        command,
+                        stdin=told,
+                        stdout=sink,
+                        stderr=subprocess.STDOUT,
+                        env={**environment, orphans.MARKER: marker},
+                        cwd=directory,
+                        start_new_session=True,
+                    )
+            finally:
+                os.close(sink)
+    except (OSError, ValueError) as error:
+        return f"it could not be started: {error}"
+    assert process is not None
+    try:
+        with anyio.fail_after(seconds):
+            code = await process.wait()
+    except TimeoutError:
+        return f"it did not end within {seconds:g} s"
+    finally:
+        await _end(process, marker)
     if code == 0:
         return None
-    return single_line(output, _OUTPUT_BYTES) or f"it exited with code {code} and gave no reason"
+    await anyio.to_thread.run_sync(listener.join, _DRAIN_SECONDS)
+    said = single_line(output.decode(errors="replace"), _OUTPUT_BYTES)
+    return said or f"it exited with code {code} and gave no reason"
+
+
+def _listen(source: int, output: bytearray) -> None:
+    """Keep the first of what is said, and take the rest, so that nothing fills up."""
+    with os.fdopen(source, "rb", buffering=0) as pipe:
+        while piece := pipe.read(65_536):
+            output.extend(piece[: _OUTPUT_BYTES - len(output)])
 
 
 async def _end(process: anyio.abc.Process, marker: str) -> None:
