@@ -142,14 +142,15 @@ def _denies_all_under(rules: Rules, start: str) -> bool:
 
 
 def _may_match(pattern: str, start: str) -> bool:
-    """Whether a name that goes on after `start` may match, by what comes before a wildcard."""
-    whole = pattern.strip().casefold()
-    plain = _WILDCARD.split(whole, maxsplit=1)[0]
-    goes_on = plain.startswith(start) and plain != start
-    return goes_on or (plain != whole and start.startswith(plain))
+    """Whether a name that goes on after `start` may match: a part of the glob does, and more follows."""
+    parts = _GLOB_PART.findall(pattern.strip().casefold())
+    return any(
+        (at < len(parts) or parts[-1:] == ["*"]) and glob_matches("".join(parts[:at]), start)
+        for at in range(len(parts) + 1)
+    )
 
 
-_WILDCARD = re.compile(r"[*?\[]")
+_GLOB_PART = re.compile(r"\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
 
 
 # A rule is a tool's name or glob (`write`, `mcp_mail_*`), or commands of `exec`: `exec(make test)` is

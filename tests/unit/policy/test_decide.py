@@ -122,6 +122,14 @@ def test_no_change_of_case_gets_past_a_deny(name: str, bits: int) -> None:
         (Rules.of("t", allow=["mcp_fs_"]), True),
         (Rules.of("t", allow=["mcp_fs_*"]), False),
         (Rules.of("t", allow=["mcp_d?cs_*"]), True),
+        (Rules.of("t", allow=["[!m]*"]), True),
+        (Rules.of("t", allow=["[]m]*"]), False),
+        (Rules.of("t", allow=["[^]m]*", "?xec"]), True),
+        (Rules.of("t", allow=["?cp_fs_"]), True),
+        (Rules.of("t", allow=["?cp_fs_?"]), False),
+        (Rules.of("t", allow=["*docs_*x"]), False),
+        (Rules.of("t", allow=["mcp[_]fs[_]"]), True),
+        (Rules.of("t", allow=["mcp_f[s"]), True),
         (Rules.of("t"), False),
     ],
 )
@@ -133,7 +141,12 @@ def test_a_server_is_wholly_denied_only_where_the_globs_prove_it(
 
 @given(
     st.lists(st.sampled_from(["*", "mcp_*", "mcp_fs_*", "mcp_f?_*", "*_x", "mcp_fs_r*", "exec"])),
-    st.lists(st.sampled_from(["*", "mcp_docs_*", "mcp_fs_read", "exec"])),
+    st.lists(
+        st.one_of(
+            st.sampled_from(["*", "mcp_docs_*", "mcp_fs_read", "exec"]),
+            st.text(alphabet="mcp_fsa*?[]!", max_size=9),
+        )
+    ),
     st.text(alphabet="abrx_", min_size=1, max_size=6),
 )
 def test_what_is_proved_denied_is_denied(deny: list[str], allow: list[str], tool: str) -> None:

@@ -256,6 +256,16 @@ def _default_token() -> str:
 # With google-auth installed its REST API is asked, with the application default credentials;
 # otherwise the `gcloud` command. NAME may be `projects/P/secrets/N` in full.
 
+
+def _crc32c(data: bytes) -> int:
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+    return value ^ 0xFFFFFFFF
+
+
 _ENDPOINT: Final = "https://secretmanager.googleapis.com"
 _TOKEN_URI: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 _GCP_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
@@ -324,10 +334,14 @@ class GcpBackend:
         answer = await ask("GET", url, headers=headers)
         if answer.status != 200:
             raise failure(answer, url, _GCP_REASONS)
+        payload = answer.part("payload")
         try:
-            data = base64.b64decode(str(answer.part("payload").get("data") or ""), validate=True)
+            data = base64.b64decode(str(payload.get("data") or ""), validate=True)
         except binascii.Error:
             raise BackendFailure("the payload is not base64") from None
+        checksum = payload.get("dataCrc32c")
+        if checksum is not None and str(checksum) != str(_crc32c(data)):
+            raise BackendFailure("the payload was damaged in transit: its checksum differs")
         return _gcp_text(data)
 
     def _access(self) -> _Access:
@@ -516,10 +530,16 @@ class VaultBackend:
         if (self._environ.get("VAULT_SKIP_VERIFY") or "").lower() in ("1", "t", "true"):
             return False
         file = self._options.get("ca_file") or self._environ.get("VAULT_CACERT")
+        directory = None if file else self._environ.get("VAULT_CAPATH")
         try:
+            if directory:  # every file in it, as Vault has it, and none of the system's
+                pems = [one.read_bytes() for one in Path(directory).iterdir() if one.is_file()]
+                text = b"\n".join([b"", *pems, b""]).decode("ascii", "ignore")
+                return ssl.create_default_context(cadata=text)
             return ssl.create_default_context(cafile=str(file) if file else None)
         except OSError:
-            raise BackendFailure(f"cannot read the certificate authority {file}") from None
+            unread = file or directory
+            raise BackendFailure(f"cannot read the certificate authority {unread}") from None
 
     async def _token(self) -> str:
         if self._options.get("app_role"):

@@ -211,6 +211,12 @@ async def test_the_certificate_authority_is_the_configured_one(
         )
         trusting = open_resolver({}, environ | {"VAULT_CACERT": str(pem)})
         assert await value_of(trusting, "secret://vault/app") == "tls-token"
+        (tmp_path / "note").write_text("Für Prüfungen", encoding="utf-8")
+        (tmp_path / "empty").mkdir()
+        among = open_resolver({}, environ | {"VAULT_CAPATH": str(tmp_path)})
+        assert await value_of(among, "secret://vault/app") == "tls-token"
+        none = open_resolver({}, environ | {"VAULT_CAPATH": str(tmp_path / "empty")})
+        assert "certificate authority" in await reason_of(none, "secret://vault/app")
         careless = open_resolver({}, environ | {"VAULT_SKIP_VERIFY": "true"})
         assert await value_of(careless, "secret://vault/app") == "tls-token"
         missing = open_resolver({"vault": {"caFile": "/nope.pem"}}, environ)
