@@ -65,6 +65,11 @@ _PATH = re.compile(
     r"(?<![\w/.])(?:[a-z]+://[^\s'\",]+|~?/[\w./-]+|[A-Z]:[\\/][\w.\\/-]+|\d+(?:\.\d+){3}"
     r"|[\w-]+(?:[./][\w-]+)*\.[a-z]{2,5})(?![\w/])"
 )
+_STREET = re.compile(
+    r"\b\d+\s+(?:[A-Z][\w']*\s+){1,3}(?:St|Street|Ave|Avenue|Rd|Road|Blvd|Ln|Lane|Dr|Drive|Way|Ct|"
+    r"Court|Plaza|Square)\b\.?(?:,\s[A-Z][a-z]+(?:\s[A-Z][a-z]+)?)?(?:,\s[A-Z]{2}\b)?(?:\s\d{5})?"
+)
+_LINK = r"s?\b,?\s*(?:is|are|of|as|=|:|named|called|being|to|with)?\s*(?:the\s+|a\s+|an\s+)?"
 _STRAIGHT = str.maketrans(dict(zip("\u2018\u2019\u201c\u201d", "''\"\"", strict=True)))
 _LIST = re.compile(r"[\[(]([^\[\]()]+)[\])]")
 _PLACES = word_set(
@@ -75,6 +80,8 @@ _MAKERS = word_set("artist author director directed composer writer painter make
 _PATHS = word_set("path file filename directory folder host hostname url uri link domain website")
 _ACTORS = word_set("cast actor actors actress starring stars performer")
 _LABELS = word_set("id ids uuid ip api url pin")
+_EDGE = STOP_WORDS | _LABELS | word_set("current latest new using near around between during")
+_VAGUE = word_set("name type number value date list info data") | STOP_WORDS
 _DATES = word_set("date day dates datetime")
 _FIRST = word_set("start from origin source departure begin beginning initial first")
 _LAST = word_set("end to destination target arrival final last")
@@ -112,6 +119,8 @@ class Reading:
     missing: list[str] = field(default_factory=list[str])
     copied: int = 0
     """How many values were taken from the message, rather than from what the schema lists."""
+    guessed: int = 0
+    """How many of them are plain words that only stand behind the parameter's name."""
 
 
 def read_arguments(schema: Mapping[str, Any], message: str) -> Reading:
@@ -211,6 +220,7 @@ class _Reader:
     def numbers(self) -> None:
         slots = self.open("number", "integer")
         found = self.free(_numbers(self.message))
+        self.in_order([slot for slot in slots if slot.required], found)
         alike = Counter(slot.said for slot in slots)  # side1 and side2 take numbers in their order
         scored = [
             (near, -at, -index, slot, one)
@@ -229,6 +239,15 @@ class _Reader:
             for slot, one in zip(rest, left, strict=False):
                 self.put(slot, _number(one, slot), one)
 
+    def in_order(self, slots: list[_Slot], found: Sequence[Span]) -> None:
+        """`the base and height as 6 and 10`: numbers in the order in which they were announced."""
+        if 1 < len(slots) == len(found):
+            said = fold(self.message[: found[0].start])
+            at = {said.find(max(slot.said, key=len, default="\0")): slot for slot in slots}
+            if min(at) >= 0 and len(at) == len(slots):
+                for place, one in zip(sorted(at), found, strict=True):
+                    self.put(at[place], _number(one, at[place]), one)
+
     def texts(self) -> None:
         """Each parameter and each candidate by how well they fit, the best pair first."""
         slots = self.open("text")
@@ -242,12 +261,19 @@ class _Reader:
             if slot.name not in self.out.arguments and self.free([one]):
                 place = slot.wants == "place"
                 self.put(slot, _whole_place(one, self.message, slot) if place else one.value, one)
+                self.out.guessed += one.kind == "behind"
 
     def candidates(self, slot: _Slot) -> list[Span]:
         if slot.wants == "time":
             return self.free(_times(self.message))
         found = [*_quoted(self.message), *_names(self.message), *_all(_EMAIL, "id", self.message)]
         found += _places(self.message) if slot.wants == "place" else _listed(slot, self.message)
+        names = [(one.start, one.end) for one in found]
+        found += [
+            one
+            for one in _behind(slot, self.message)
+            if not any(start <= one.start and one.end <= end for start, end in names)
+        ]
         found += _all(_PATH, "path", self.message) if slot.wants == "path" else []
         found += _all(_ID, "id", self.message) if slot.said & _IDS else []
         return self.free(found)[:_MOST_CANDIDATES]
@@ -258,7 +284,10 @@ class _Reader:
             return 0.0
         before = words(self.message[max(0, one.start - _WINDOW) : one.start])
         cue = _CUED * bool(before and before[-1] in _cues(slot))
-        cue += _nearness(slot, (), self.message, one)
+        if one.kind != "behind" and _announced(slot, self.message, one):
+            cue += _NAMED
+        else:
+            cue += _CUED if one.kind == "behind" else _nearness(slot, (), self.message, one)
         return fit + cue if slot.required or cue >= _OPTIONAL_CUE or one.kind == "listed" else 0.0
 
     def flags(self) -> None:
@@ -281,14 +310,14 @@ class _Reader:
 
 _OPTIONAL = 0.6
 _OPTIONAL_CUE = 0.9
-_CUED = 1.0
+_CUED, _NAMED = 1.0, 3.0
 # How well each kind of candidate suits what a parameter wants.
 _FITS = {
-    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2},
+    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2, "behind": 0.4},
     "time": {"time": 4.0},
-    "path": {"path": 3.0, "quoted": 2.0},
-    "id": {"listed": 3.0, "id": 2.2, "quoted": 2.0, "name": 0.6},
-    "text": {"listed": 3.0, "quoted": 2.6, "id": 2.2, "name": 2.0},
+    "path": {"path": 3.0, "quoted": 2.0, "behind": 0.3},
+    "id": {"listed": 3.0, "id": 2.2, "quoted": 2.0, "name": 0.6, "behind": 0.5},
+    "text": {"listed": 3.0, "quoted": 2.6, "id": 2.2, "name": 2.0, "behind": 0.8},
 }
 _NEGATING_WORDS = 4
 _FLAG_WORDS = word_set("include is has show use enable with only the get")
@@ -465,9 +494,9 @@ def _times(message: str) -> list[Span]:
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def _places(message: str) -> list[Span]:
-    """Known cities and countries, also in small letters."""
+    """Streets with their number, known cities and countries, these also in small letters."""
     tokens = list(re.finditer(r"[^\W\d_][\w.'-]*", message))
-    found: list[Span] = []
+    found = _all(_STREET, "place", message)
     for at, first in enumerate(tokens):
         for size in range(_MOST_PLACE_WORDS, 0, -1):
             run = tokens[at : at + size]
@@ -522,6 +551,28 @@ def _runs(message: str, found: Sequence[Span]) -> list[Span]:
 
 
 _MOST_PLACE_WORDS = 4
+
+
+def _name_cues(slot: _Slot) -> list[str]:
+    """The parameter's name as people write it: whole, and its telling words."""
+    own = words(slot.name)
+    return [r"[\s_-]+".join(own), *(word for word in own if word not in _VAGUE)] if own else []
+
+
+def _behind(slot: _Slot, message: str) -> list[Span]:
+    """A plain word behind the parameter's own name: `the species lion`."""
+    return [
+        Span("behind", at[1], *at.span(1))
+        for cue in _name_cues(slot)
+        for at in re.finditer(rf"\b{cue}{_LINK}([\w./#-]*\w)(?![\w^*])", message, re.IGNORECASE)
+        if at[1].lower() not in _EDGE and stem(at[1].lower()) not in slot.stems
+    ]
+
+
+def _announced(slot: _Slot, message: str, one: Span) -> bool:
+    """Whether the parameter's own name stands right before it: `color 'Red'`, `id is 7`."""
+    before = message[max(0, one.start - _WINDOW) : one.start]
+    return any(re.search(rf"\b{cue}{_LINK}$", before, re.IGNORECASE) for cue in _name_cues(slot))
 
 
 def _cues(slot: _Slot) -> tuple[str, ...]:

@@ -64,6 +64,31 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             {"player_name": "LeBron James"},
         ),
         (
+            "a crate whose width and depth are 40 cm and 25 cm",
+            {"depth": WHOLE, "width": WHOLE},
+            {"depth": 25, "width": 40},
+        ),
+        (
+            "a ride from 456 Elm St, Springville, IL",
+            {"location": TEXT},
+            {"location": "456 Elm St, Springville, IL"},
+        ),
+        (
+            "the rank of a Tennis player, Serena Williams",
+            {"player_name": TEXT, "sport": TEXT},
+            {"player_name": "Serena Williams", "sport": "Tennis"},
+        ),
+        (
+            "Play Roar by Katy Perry. The song_id is katy_roar.",
+            {"song_id": TEXT, "artist": TEXT},
+            {"song_id": "katy_roar", "artist": "Katy Perry"},
+        ),
+        (
+            "the pods in the namespace blue-sandbox",
+            {"namespace": {"type": "string", "default": "default"}},
+            {"namespace": "blue-sandbox"},
+        ),
+        (
             "a flat with 4 rooms, 2 balconies",
             {"balconies": WHOLE, "rooms": WHOLE},
             {"balconies": 2, "rooms": 4},
@@ -164,6 +189,8 @@ def test_values_go_where_their_words_and_types_say(
         ("on the 31st of February 2022", {"date": TEXT}),
         ("1" * 400, {"count": WHOLE}),
         ("anything", {"options": {"type": "object"}}),
+        ("the function 3x^2 + 1", {"function": TEXT}),
+        ("a contract between us", {"contract_type": TEXT}),
     ],
 )
 def test_what_the_message_does_not_give_is_missing(message: str, properties: Any) -> None:
