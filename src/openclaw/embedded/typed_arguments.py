@@ -189,9 +189,11 @@ class _Reader:
             if slot.schema.get("type") == "array":
                 value: Any = [one for _, one in found]
             else:
-                value = max(
+                level, value = max(
                     found, key=lambda one: (not _usual(one[1], slot), one[0], len(str(one[1])))
-                )[1]
+                )
+                if level == _BY_SYNONYM and not slot.required:
+                    continue
             if slot.required or not str(value).isdigit() or self.spoken(slot):
                 self.put(slot, value)
                 self.out.copied += 1
@@ -365,16 +367,18 @@ def _options(schema: Mapping[str, Any]) -> list[Any]:
     return json_list(schema.get("enum") or items.get("enum"))
 
 
-_BY_WORDS, _BY_STEMS = 2, 1
+_BY_WORDS, _BY_STEMS, _BY_SYNONYM = 3, 2, 1
 
 
 def _says(said: str, stems: set[str], option: Any) -> int:
-    """How the message says an option: in these very words, or in other forms."""
+    """How the message says an option: in these very words, in other forms, by another word."""
     text = fold(str(option)).replace("_", " ").replace("-", " ")
     if re.search(rf"(?<!\w){re.escape(text)}(?!\w)", said.replace("-", " ")) is not None:
         return _BY_WORDS
     own = {stem(word) for word in words(text)}
-    return _BY_STEMS * bool(own and (own <= stems or (len(text) > _SHORT and text in said)))
+    if own and (own <= stems or (len(text) > _SHORT and text in said)):
+        return _BY_STEMS
+    return _BY_SYNONYM * (len(own) == 1 and bool(stems & synonyms(*own)))
 
 
 def _usual(value: Any, slot: _Slot) -> bool:

@@ -158,6 +158,11 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             {"kind": "villa"},
         ),
         (
+            "remove the entry",
+            {"action": {"enum": ["delete", "keep"]}},
+            {"action": "delete"},
+        ),
+        (
             "show all the graphs in blue and red",
             {"colours": {"type": "array", "items": {"enum": ["blue", "red", "grey"]}}},
             {"colours": ["blue", "red"]},
