@@ -52,7 +52,7 @@ class ToolSpec:
     contested: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """An MCP server's tool as programs are told of it."""
+        """As programs are told of it."""
         return {
             "name": self.name,
             "server": self.origin.server,

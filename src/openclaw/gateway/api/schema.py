@@ -308,8 +308,8 @@ class Entry(_Answer):
 class Tool(_Answer):
     name: str
     label: str
-    server: str
-    tool: str
+    server: str | None = Field(description="null for a built-in tool")
+    tool: str | None
     description: str
     input_schema: Json
     read_only: bool | None

@@ -246,12 +246,11 @@ async def restart_server(gateway: Gateway, name: str) -> Json:
     return {"restarted": name}
 
 
-@operation("GET /api/tools", "the MCP tools of an agent", {"agent": str, "tools": list[Tool]})
+@operation("GET /api/tools", "the tools of an agent", {"agent": str, "tools": list[Tool]})
 async def list_tools(gateway: Gateway, agent: str | None = None) -> Json:
     id = (await gateway.backend.agent.settings(agent)).id
     specs = gateway.backend.tools(id)
-    rows = [{"label": spec.label, **spec.to_json()} for spec in specs if spec.origin.server]
-    return {"agent": id, "tools": rows}
+    return {"agent": id, "tools": [{"label": spec.label, **spec.to_json()} for spec in specs]}
 
 
 @operation("GET /api/prompts", "the prompts that a message with promptCalls may name")

@@ -35,7 +35,7 @@ export class SettingsView {
     await this.trouble.during(async () => {
       const [config, { secrets }, { approvals }, { tools }] = await Promise.all([readConfig(), get("/api/secrets"), get("/api/approvals"), get("/api/tools")]);
       this.config = config;
-      this.tools.replaceChildren(...["exec", "write", "edit", ...tools.map((one) => one.name)].map((value) => h("option", { value })));
+      this.tools.replaceChildren(...tools.map((one) => one.name).map((value) => h("option", { value })));
       this.#model();
       this.#rules();
       this.#approvals(approvals);
