@@ -35,7 +35,7 @@ async def test_a_chat_lets_the_gateway_answer(house: House) -> None:
     assert asked[0] == "one"
     assert "From: fake\n---\ngreet them\n" in asked[1]
     assert "mcp_fake_echo: " in notes
-    assert "\nread: " in notes
+    assert "\n  read: " in notes
     assert "/fake:greet who=…" in notes
     assert "Error: /fake:greet needs who" in notes
     assert done.returncode == 1
