@@ -37,8 +37,8 @@ _SOUGHT = re.compile(
 )
 _SEARCH_FIRST = re.compile(r"\W*(?:please\s+)?(?:search|grep|look)\b", re.IGNORECASE)
 _RUN = re.compile(
-    r"^\W*(?:please\s+|(?:can|could|would) you\s+(?:please\s+)?)?(?:run|execute|exec)\s+"
-    r"(?:the\s+)?(?:shell\s+)?(?:command\s+)?(.+?)[\s?!]*$",
+    r"^\W*(?:please\s+|(?:can|could|would) you\s+(?:please\s+)?)?(?:run|execute|exec)(?=[\s:])"
+    r":?\s*(?:(?:the|this|following|shell|command)(?=[\s:])\s*)*:?\s*(.+?)[\s?!]*$",
     re.IGNORECASE | re.DOTALL,
 )
 _MEASURES = frozenset({"length", "index", "lines", "bytes"})

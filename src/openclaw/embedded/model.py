@@ -47,6 +47,7 @@ _ADVICE = (
     "more."
 )
 _MAX_ATTACHED = 1500
+_ELSEWHERE = frozenset({"path", "url", "email", "glob"})
 _WORTH_SEARCHING = frozenset({"path", "url", "time", "quoted", "email"})
 
 
@@ -119,6 +120,9 @@ class RouterPlanner:
                 for o in real
             ]
             return _say("\n\n".join(parts), turn)
+        need = _need(turn)
+        if need in (None, Need.FILES) and not turn.has_unseen and _is_of_attached(turn):
+            return _write(turn, max_tokens)
         calls = self._router_for(tools).route(turn.message, turn.previous)
         if calls:
             return CallTools(calls)
@@ -126,7 +130,6 @@ class RouterPlanner:
             return CallTools((Call(TOOL_SEARCH, {"query": turn.message[:200]}),))
         if turn.has_unseen:
             return _say(CANNOT_SEE, turn)
-        need = _need(turn)
         if need is not None:
             return _say(no_tool(need, turn.unavailable), turn)
         return _write(turn, max_tokens)
@@ -164,6 +167,12 @@ def _need(turn: Turn) -> Need | None:
     if turn.previous is not None:
         return need_of(turn.previous.message[:MAX_MESSAGE])
     return need_of(turn.history[-1][0][:MAX_MESSAGE]) if turn.history else None
+
+
+def _is_of_attached(turn: Turn) -> bool:
+    """Whether something is attached and the message names nothing else to look at."""
+    spans = find_spans(turn.message[:MAX_MESSAGE])
+    return bool(turn.attached) and not any(span.kind in _ELSEWHERE for span in spans)
 
 
 def _may_search(turn: Turn, tools: Sequence[RoutableTool]) -> bool:

@@ -16,7 +16,7 @@ from openclaw.embedded.tool_doc import (
     ToolDoc,
     describe_tool,
 )
-from openclaw.embedded.tool_intent import Ask, fact_to_remember, read_ask
+from openclaw.embedded.tool_intent import Ask, fact_to_remember, read_ask, text_to_write
 from openclaw.embedded.typed_arguments import Reading, read_arguments
 from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set, words
 
@@ -53,6 +53,8 @@ _GIT_WORDS = frozenset(
     for word in word_set("""branch branches checkout commit commits committed diff git history log merge
     repo repository staged unstaged status tree uncommitted working""")
 )
+_FILE = stem("file")
+_MAKING = frozenset({stem("create"), stem("make")})
 # Words that say that a path without an ending is a file.
 _READING = frozenset(stem(word) for word in word_set("read open cat print"))
 _HINT = 0.3
@@ -107,7 +109,14 @@ class Router:
         if self._remember is not None and (fact := fact_to_remember(message)) is not None:
             [text] = _required(self._remember)
             return (Call(self._remember.tool.name, {text.name: fact}),)
-        message = message[:MAX_MESSAGE]
+        if len(message) <= MAX_MESSAGE and (written := text_to_write(message)) is not None:
+            text, path = written
+            if calls := self._route(f'Write "text" to {path}', None):
+                given = calls[0].arguments.items()
+                return (Call(calls[0].tool, {k: text if v == "text" else v for k, v in given}),)
+        return self._route(message[:MAX_MESSAGE], previous)
+
+    def _route(self, message: str, previous: Previous | None) -> tuple[Call, ...]:
         ask = read_ask(message)
         if not ask.wants_something:
             return ()
@@ -350,6 +359,10 @@ def _may_run(doc: ToolDoc, ask: Ask) -> bool:
     One that changes something, or might, runs only where the message plainly asks for it; one that
     only reads does not stand in for a change that was asked for.
     """
+    # A file that is to be made is neither read nor a directory.
+    makes_file = bool(ask.verbs & _MAKING) and _FILE in ask.head[:2]
+    if makes_file and not (doc.says(_FILE) and any(map(doc.says, _MAKING))):
+        return False
     if doc.effect == "reads":
         changes = ask.verbs & CHANGING_STEMS
         return not changes or any(verb in doc.verbs or doc.says(verb) for verb in changes)

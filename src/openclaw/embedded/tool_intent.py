@@ -98,6 +98,52 @@ def fact_to_remember(message: str) -> str | None:
     return None if found is None or found["fact"].endswith("?") else found["fact"]
 
 
+_QUOTE = "[\"'`“”]"
+_SAID = (
+    r"(?:the\s+)?(?:exact\s+)?(?:text|words?|string|line|sentence|message|phrase|contents?)\b:?\s+"
+)
+_FILE = (
+    r"(?:(?:an?|the|my)\s+)?(?:new\s+)?(?:text\s+)?(?:file\s+)?(?:(?:called|named)\s+)?"
+    rf"{_QUOTE}?(?P<path>(?:[a-z]:)?[\w~./\\-]*(?:\.[a-z]\w{{0,4}}|/[\w.-]*\w)){_QUOTE}?"
+)
+_TO_WRITE = (
+    re.compile(
+        rf"(?:write|save|put|store)\s+(?P<said>{_SAID})?(?P<text>\S.*?)\s+(?:to|into|in|as)\s+"
+        rf"{_FILE}\W*$",
+        re.IGNORECASE | re.DOTALL,
+    ),
+    re.compile(
+        rf"(?:create|make|write|save)\s+(?:me\s+)?{_FILE},?\s+"
+        r"(?:with|containing|saying|(?:that|which)\s+(?:says|contains)):?\s+"
+        rf"(?P<said>{_SAID})?(?P<text>\S.*?)(?:\s+(?:in|inside)(?:\s+(?:it|the\s+file))?)?[\s.]*$",
+        re.IGNORECASE | re.DOTALL,
+    ),
+)
+_NOT_THE_TEXT = re.compile(
+    r"(?:an?|the|this|that|these|those|it|them|my|your|our|his|her|their|some|all|everything|what)\b"
+    r"|.*\b(?:poems?|haikus?|stor(?:y|ies)|jokes?|songs?|essays?|letters?|summar(?:y|ies)|code|scripts?"
+    r"|functions?|programs?|then)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def text_to_write(message: str) -> tuple[str, str] | None:
+    """The text and the file of a plain request to write, unless the text is yet to be found."""
+    asked = _POLITE.sub("", message.strip())
+    for found in filter(None, (pattern.match(asked) for pattern in _TO_WRITE)):
+        text, path = found["text"], found["path"]
+        if asked != message.strip():  # "Could you …?"
+            text = text.rstrip("?")
+        if re.fullmatch(rf"{_QUOTE}[^\"'`“”]+{_QUOTE}", text):
+            return text[1:-1], path
+        named = text[0] in "\"'`“" or any(
+            span.kind in ("path", "quoted", "glob") for span in find_spans(text)
+        )
+        if not named and (found["said"] or not _NOT_THE_TEXT.match(text)):
+            return text, path
+    return None
+
+
 class Need(StrEnum):
     """What is needed; the value says what cannot be done without a tool."""
 

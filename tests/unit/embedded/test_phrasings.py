@@ -172,3 +172,43 @@ def test_files_are_read_in_the_order_in_which_they_are_named(mcp_tools: list[Rou
     several = Router([tool for tool in mcp_tools if tool.name.endswith("read_multiple_files")])
     [call] = several.route("Read the files /srv/a.md, /srv/intro and /srv/b.md")
     assert call.arguments == {"paths": ["/srv/a.md", "/srv/intro", "/srv/b.md"]}
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        ('Write "hello" to x.txt', "hello"),
+        ("Write hello into x.txt", "hello"),
+        ("write a file x.txt with the text hello", "hello"),
+        ("Create a file x.txt with the text hello.", "hello"),
+        ("Create the file x.txt with the content: 'hello there'", "hello there"),
+        ("Make a file called x.txt with hello in it", "hello"),
+        ("Could you make me a new text file named x.txt that says hello?", "hello"),
+        ("save Hello, World! to x.txt", "Hello, World!"),
+        ("put the words a story into the file x.txt", "a story"),
+    ],
+)
+def test_a_text_is_written_to_the_file_that_is_named(
+    crowded: Router, request_: str, text: str
+) -> None:
+    [call] = crowded.route(request_)
+    assert (call.tool, call.arguments) == ("write", {"path": "x.txt", "content": text})
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "Create a file x.txt",
+        "Make an empty file x.txt",
+        "Write a poem into x.txt",
+        "Save the results to x.txt",
+        "put it in x.txt",
+        "Write three haikus to x.txt",
+        "Write hello to x.txt and bye to y.txt",
+        f"Create a file x.txt with the text {'hello ' * 400}",
+    ],
+)
+def test_nothing_is_done_where_the_text_to_write_is_not_said_whole(
+    crowded: Router, request_: str
+) -> None:
+    assert crowded.route(request_) == ()

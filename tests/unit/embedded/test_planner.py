@@ -53,6 +53,25 @@ async def test_the_text_of_an_attachment_is_shown_to_the_model() -> None:
     assert plan.prompt.messages[-1]["content"] == "[a.txt]\nwords\n\nWhy?"
 
 
+@pytest.mark.parametrize("asked", ["what is this file", "What is in the file?", "List the files"])
+async def test_a_file_that_is_attached_is_the_one_that_is_spoken_of(
+    asked: str, mcp_tools: list[RoutableTool]
+) -> None:
+    lists = RoutableTool("list", "List a workspace directory.", {}, "List", True)
+    turn = Turn(asked, attached="[a.txt]\nwords")
+    plan = await RouterPlanner().plan(turn, [lists, *mcp_tools], 100)
+    assert isinstance(plan, Write)
+    assert plan.prompt.messages[-1]["content"] == f"[a.txt]\nwords\n\n{asked}"
+
+
+@pytest.mark.parametrize("asked", ["What time is it in Tokyo?", "Read the file /srv/a.md"])
+async def test_a_tool_is_used_beside_an_attached_text(
+    asked: str, mcp_tools: list[RoutableTool]
+) -> None:
+    plan = await RouterPlanner().plan(Turn(asked, attached="[a.txt]\nwords"), mcp_tools, 100)
+    assert isinstance(plan, CallTools)
+
+
 async def test_an_image_is_honestly_said_to_be_unseen() -> None:
     plan = await RouterPlanner().plan(Turn("What is this?", has_unseen=True), [], 100)
     assert plan == Say(CANNOT_SEE)

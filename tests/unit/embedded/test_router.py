@@ -195,6 +195,22 @@ def test_a_command_is_run_to_the_letter() -> None:
     assert route("Why does ls run?", run) == []
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        "run the command",
+        "run the command:",
+        "run:",
+        "Execute this command:",
+        "Please run the following shell command:",
+        "run this:",
+    ],
+)
+def test_what_introduces_a_command_is_no_part_of_it(how: str) -> None:
+    run = tool("exec", "Run a command", False, command=TEXT)
+    assert route(f"{how} ls -la", run) == [("exec", {"command": "ls -la"})]
+
+
 def test_a_name_with_a_dot_in_a_question_about_a_notion_is_no_file() -> None:
     assert route("What is Node.js?", READ) == []
 
