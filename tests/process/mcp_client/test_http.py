@@ -140,7 +140,7 @@ async def test_a_dropped_connection_comes_back(bench: Bench, transport: str):
                 try:
                     await server.call_tool("echo", {})
                     break
-                except Interrupted:  # the server had forgotten our session
+                except (Interrupted, Unavailable):  # the server had forgotten our session
                     await until(lambda: server.snapshot.state is ServerState.READY)
 
 
