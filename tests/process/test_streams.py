@@ -1,8 +1,10 @@
 """The program with standard streams that are closed, or that have no room."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +13,15 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a shell closes 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 
 
-def run(tmp_path: Path, words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def run(
+    tmp_path: Path, words: str, given: bytes = b"", stdout: Any = subprocess.PIPE, **more: str
+) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         ["/bin/sh", "-c", f'"{sys.executable}" -m openclaw {words}'],
-        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **more},
         input=given,
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         timeout=120,
         check=False,
     )
@@ -42,9 +47,41 @@ def test_init_says_how_to_do_without_questions(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-@pytest.mark.parametrize(("command", "given"), [("sessions", b""), ("mcp-server", PING)])
-def test_output_without_room_is_said_in_words(tmp_path: Path, command: str, given: bytes) -> None:
-    ended = run(tmp_path, f"{command} > /dev/full", given)
+def test_an_mcp_server_says_that_its_answers_have_no_room(tmp_path: Path) -> None:
+    ended = run(tmp_path, "mcp-server > /dev/full", PING)
     assert ended.returncode == 1
     assert b"No space left on device" in ended.stderr
     assert b"OSError" not in ended.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sessions",
+        "status --json",
+        "sessions show nobody --json",
+        "status --json --bogus",
+        "--help",
+        "--version",
+        "mcp --help",
+    ],
+)
+def test_output_without_room_is_one_line_on_stderr(
+    tmp_path: Path, words: str, unbuffered: str
+) -> None:
+    ended = run(tmp_path, f"{words} > /dev/full", PYTHONUNBUFFERED=unbuffered)
+    *before, told = ended.stderr.decode().splitlines()
+    assert told == "openclaw: Cannot write the output: No space left on device."
+    assert (ended.returncode, bool(before)) == (1, "bogus" in words)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", ["--help", "mcp --help", "status --json"])
+def test_a_reader_that_left_needs_no_words(tmp_path: Path, words: str, unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        ended = run(tmp_path, words, stdout=pipe, PYTHONUNBUFFERED=unbuffered)
+    assert (ended.returncode, ended.stderr) == (141, b"")

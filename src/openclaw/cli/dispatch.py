@@ -203,29 +203,47 @@ def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:
             return _report(env, error, as_json=as_json)
         case KeyboardInterrupt():
             return EXIT_INTERRUPTED
-        case BrokenPipeError():
-            _write_no_more()
-            return EXIT_BROKEN_PIPE
+        case OSError() if output_fails(error):
+            return cannot_write(env.program, error)
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
             told = f"cannot write to the disk: {error.strerror}"
             full = OperatorFacing(told, hint="free some space and try again")
-            try:
-                env.stdout.flush()
-            except OSError:
-                _write_no_more()
             return _report(env, full, as_json=as_json)
         case _:
             return None
 
 
-def _write_no_more() -> None:
-    """Keep Python from complaining once more, at the end, that nobody takes our output."""
+def output_fails(error: OSError) -> bool:
+    """Whether stdout is what the error is about: a full disk elsewhere looks the same."""
+    if isinstance(error, BrokenPipeError):
+        return True
+    try:
+        sys.stdout.flush()
+        os.write(sys.stdout.fileno(), b"")
+    except ValueError:  # a stream without a descriptor
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def cannot_write(program: str, error: OSError) -> int:
+    """Say on stderr that the output is lost, unless its reader left; returns the exit code."""
+    # Otherwise what is still in the buffer fails again when we leave.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return EXIT_BROKEN_PIPE
+    sys.stderr.write(f"{program}: Cannot write the output: {error.strerror}.\n")
+    return EXIT_FAILED
 
 
 def _report(env: Any, error: OpenClawError, *, as_json: bool) -> int:
     if as_json:
-        env.say_json({"error": _as_json(error)})
+        try:
+            env.say_json({"error": _as_json(error)})
+            env.stdout.flush()
+        except OSError as lost:
+            return cannot_write(env.program, lost)
     else:
         said = describe(error) if isinstance(error, InvalidConfig) else error.message
         env.warn(f"{env.program}: {sentence(said)}")

@@ -34,7 +34,13 @@ def _run_and_leave(program: str) -> "NoReturn":
         code = run(program, sys.argv[1:], own_process=True)
     except KeyboardInterrupt:  # also while something is still being imported
         code = _INTERRUPTED
-    leave(code)
+    except OSError as error:
+        from openclaw.cli.dispatch import cannot_write, output_fails
+
+        if not output_fails(error):
+            raise
+        code = cannot_write(program, error)
+    leave(code, program)
 
 
 def _open_closed_streams() -> None:
@@ -53,7 +59,7 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
-def leave(code: int) -> "NoReturn":
+def leave(code: int, program: str = "openclaw") -> "NoReturn":
     """End as Python does, but leave the memory to the system: freeing it takes a quarter of the time."""
     import atexit
 
@@ -61,11 +67,15 @@ def leave(code: int) -> "NoReturn":
         vars(sys.modules["threading"])["_shutdown"]()  # waits for all that are not daemons
     startup.keep_patterns()
     vars(atexit)["_run_exitfuncs"]()
-    try:
-        for stream in filter(None, (sys.stdout, sys.stderr)):  # one that is closed is None
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # one that is closed is None
+        try:
             stream.flush()
-    except (OSError, ValueError):
-        sys.exit(code)  # Python knows how to say it
+        except ValueError:
+            pass
+        except OSError as error:
+            from openclaw.cli.dispatch import cannot_write
+
+            code = cannot_write(program, error) if stream is sys.stdout else code or 1
     os._exit(code)
 
 

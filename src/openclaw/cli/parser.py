@@ -136,6 +136,12 @@ class CommandParser(argparse.ArgumentParser):
         near = get_close_matches(word.partition("=")[0], self._option_string_actions, 1)
         return f"unknown option {word!r}" + (f"; did you mean {near[0]}?" if near else "")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is sys.stdout:  # argparse would hide that it cannot be written
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong; where an action is, which ones there are."""
         if "ACTION" not in message:

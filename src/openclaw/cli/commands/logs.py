@@ -9,7 +9,7 @@ from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible_lines
-from openclaw.core.errors import NotFound
+from openclaw.core.errors import InvalidConfig, NotFound
 
 _LINES = 50
 _POLL_SECONDS = 0.3
@@ -25,7 +25,13 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.config.paths import check_directory, expand
 
-    named = env.load_config().config.logging.file
+    try:
+        named = env.load_config().config.logging.file
+    except InvalidConfig as error:  # a gateway goes on with what it read before, and logs why
+        if not env.paths.gateway_log.exists():
+            raise
+        env.warn(f"{env.program}: Warning: {error.message}; this is {env.paths.gateway_log}")
+        named = None
     path = expand(named, env.environ) if named else env.paths.gateway_log
     check_directory(path.parent)
     if not path.exists() and not args.follow:

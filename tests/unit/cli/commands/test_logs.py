@@ -31,6 +31,18 @@ def test_the_last_lines_are_printed_for_a_person(log: Path, capsys: Captured) ->
     assert capsys.readouterr().out == "T info    line 4\nnot JSON \\x1b[31m\n"
 
 
+def test_the_log_is_shown_although_the_configuration_is_broken(log: Path, capsys: Captured) -> None:
+    config = log.parents[1] / "openclaw.json"
+    config.write_text("{")
+    assert run("openclaw", ["logs"]) == 2
+    log.write_text(line(1))
+    capsys.readouterr()
+    assert run("openclaw", ["logs"]) == 0
+    told = capsys.readouterr()
+    assert told.out == "T info    line 1\n"
+    assert told.err == f"openclaw: Warning: 1 problem in {config}; this is {log}\n"
+
+
 def test_new_lines_are_followed_also_into_a_new_file(log: Path) -> None:
     log.write_text(line(1) + line(2))
     command = [sys.executable, "-m", "openclaw", "logs", "-f"]
