@@ -111,7 +111,7 @@ async def test_a_configuration_that_has_become_wrong_is_warned_about(house: Hous
             answer = await command(house, "agent", "-m", "Hi")
             await command(house, "gateway", "stop")
     assert (answer.returncode, answer.stdout) == (0, "Hello.\n")
-    assert answer.stderr.count("warning: 1 problem in ") == 1
+    assert answer.stderr.count("Warning: 1 problem in ") == 1
     assert "the gateway still uses the configuration it read before" in answer.stderr
 
 

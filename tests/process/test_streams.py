@@ -14,10 +14,15 @@ PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 
 
 def run(
-    tmp_path: Path, words: str, given: bytes = b"", stdout: Any = subprocess.PIPE, **more: str
+    tmp_path: Path,
+    words: str,
+    given: bytes = b"",
+    stdout: Any = subprocess.PIPE,
+    first: str = "",
+    **more: str,
 ) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        ["/bin/sh", "-c", f'"{sys.executable}" -m openclaw {words}'],
+        ["/bin/sh", "-c", f'{first} "{sys.executable}" -m openclaw {words}'],
         env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **more},
         input=given,
         stdout=stdout,
@@ -75,6 +80,14 @@ def test_output_without_room_is_one_line_on_stderr(
     *before, told = ended.stderr.decode().splitlines()
     assert told == "openclaw: Cannot write the output: No space left on device."
     assert (ended.returncode, bool(before)) == (1, "bogus" in words)
+
+
+@pytest.mark.parametrize("words", ["--help", "mcp --help", "status --json"])
+def test_a_file_that_cannot_grow_is_no_crash(tmp_path: Path, words: str) -> None:
+    command = f"{words} > {tmp_path / 'out'}"
+    ended = run(tmp_path, command, first="ulimit -f 0;", PYTHONUNBUFFERED="1")
+    told = b"openclaw: Cannot write the output: File too large.\n"
+    assert (ended.returncode, ended.stderr) == (1, told)
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

@@ -1,7 +1,6 @@
 """From arguments to a command, and from an error to words and an exit code."""
 
 import codecs
-import difflib
 import errno
 import importlib
 import os
@@ -15,7 +14,7 @@ from dataclasses import asdict
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, TypeVarTuple
 
-from openclaw.cli.parser import COMMANDS, Command, WrongUsage, command_parser, parse
+from openclaw.cli.parser import COMMANDS, Command, WrongUsage, command_parser, nearest, parse
 from openclaw.core.errors import (
     EXIT_FAILED,
     EXIT_OK,
@@ -42,6 +41,7 @@ _OPTIONS = ("-v", "--verbose", "--log-json", "--config")
 _PATHS = {"--config", "--file", "--image"}
 _ESCAPED = "openclaw.escaped"
 EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
 
 
@@ -115,8 +115,8 @@ def _no_command(program: str, arguments: list[str]) -> int:
         return EXIT_OK
     unknown = [word for word in arguments if word.startswith("-") and word not in _OPTIONS]
     if unknown:
-        close = difflib.get_close_matches(unknown[0], (*_OPTIONS, "--version", "--help"), n=1)
-        guess = f" Did you mean '{close[0]}'?" if close else ""
+        near = nearest(unknown[0], (*_OPTIONS, "--version", "--help"))
+        guess = f" Did you mean '{near}'?" if near else ""
         told = f"Unknown option {unknown[0]!r}.{guess} See '{program} --help'."
         sys.stderr.write(f"{program}: {told}\n")
     else:
@@ -125,8 +125,8 @@ def _no_command(program: str, arguments: list[str]) -> int:
 
 
 def _unknown_command(program: str, name: str) -> int:
-    close = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
-    guess = f" Did you mean '{close[0]}'?" if close else ""
+    near = nearest(name, (command.name for command in COMMANDS))
+    guess = f" Did you mean '{near}'?" if near else ""
     sys.stderr.write(f"{program}: Unknown command {name!r}.{guess} See '{program} --help'.\n")
     return EXIT_USAGE
 
@@ -205,7 +205,7 @@ def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:
             return EXIT_INTERRUPTED
         case OSError() if output_fails(error):
             return cannot_write(env.program, error)
-        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
+        case OSError() if error.errno in NO_ROOM:
             told = f"cannot write to the disk: {error.strerror}"
             full = OperatorFacing(told, hint="free some space and try again")
             return _report(env, full, as_json=as_json)

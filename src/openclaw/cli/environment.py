@@ -70,7 +70,7 @@ class Environment:
         for warning in warnings:
             if warning not in self.warned:
                 self.warned.add(warning)
-                self.warn(f"{self.program}: warning: {warning}")
+                self.warn(f"{self.program}: Warning: {warning}")
 
     @property
     def config_file(self) -> Path:

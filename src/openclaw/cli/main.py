@@ -35,9 +35,9 @@ def _run_and_leave(program: str) -> "NoReturn":
     except KeyboardInterrupt:  # also while something is still being imported
         code = _INTERRUPTED
     except OSError as error:
-        from openclaw.cli.dispatch import cannot_write, output_fails
+        from openclaw.cli.dispatch import NO_ROOM, cannot_write, output_fails
 
-        if not output_fails(error):
+        if error.errno not in NO_ROOM and not output_fails(error):  # a command tells of the disk
             raise
         code = cannot_write(program, error)
     leave(code, program)

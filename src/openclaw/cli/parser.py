@@ -76,6 +76,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+def nearest(word: str, known: Iterable[str], least: float = 0.7) -> str | None:
+    """The one that this is a misspelling of."""
+    return next(iter(get_close_matches(word, list(known), 1, least)), None)
+
+
 _GIVEN = re.compile(r"invalid choice: '([^']*)'")
 
 
@@ -133,8 +138,8 @@ class CommandParser(argparse.ArgumentParser):
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):
             return f"unexpected argument '{word}'"
-        near = get_close_matches(word.partition("=")[0], self._option_string_actions, 1)
-        return f"unknown option {word!r}" + (f"; did you mean {near[0]}?" if near else "")
+        near = nearest(word.partition("=")[0], self._option_string_actions)
+        return f"unknown option {word!r}" + (f"; did you mean {near}?" if near else "")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if file is sys.stdout:  # argparse would hide that it cannot be written
@@ -154,8 +159,8 @@ class CommandParser(argparse.ArgumentParser):
         given = _GIVEN.search(message)
         listed = summaries(self)
         wrong = f"unknown action {given[1]!r}" if given else "an action is missing"
-        near = get_close_matches(given[1], listed, 1) if given else []
-        guess = f" Did you mean '{near[0]}'?" if near else ""
+        near = nearest(given[1], listed) if given else None
+        guess = f" Did you mean '{near}'?" if near else ""
         lines = [f"{self.prog}: {sentence(wrong)}.{guess} Actions:"]
         width = max(map(len, listed), default=0)
         lines += [f"  {name:<{width}}  {summary}" for name, summary in listed.items()]
@@ -171,9 +176,10 @@ def _in_words(message: str) -> str:
     """What argparse says of a wrong value, as a person would."""
     if (found := _CHOICE.fullmatch(message)) is not None:
         known = found[3].replace("'", "").split(", ")
-        near = get_close_matches(found[2], known, 1)
-        guess = f"did you mean {near[0]!r}? " if near else ""
-        return f"there is no {found[2]!r} here; {guess}There are: {', '.join(known)}"
+        near = nearest(found[2], known)
+        guess = f" (did you mean {near!r}?)" if near else ""
+        choices = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+        return f"invalid choice {found[2]!r}{guess}; choose {choices}"
     if (found := _KIND.fullmatch(message)) is not None:
         kind = "a whole number" if found[2] == "int" else "a number"
         return f"{found[1]} takes {kind}, not {found[3]}"
@@ -312,9 +318,9 @@ _NEAR = 0.8  # a letter or two; names of one server's tools are often alike
 
 def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
     names = list(known)
-    near = get_close_matches(name, names, 1, _NEAR)
+    near = nearest(name, names, _NEAR)
     if near:
-        return NotFound(words, hint=f"did you mean '{printable(near[0], _LONGEST)}'?")
+        return NotFound(words, hint=f"did you mean '{printable(near, _LONGEST)}'?")
     there = ", ".join(printable(one, _LONGEST) for one in names[:_MOST_NAMED])
     return NotFound(words, hint=f"available: {there}" if there else None)
 

@@ -192,6 +192,11 @@ def covers(rule: str, name: str, arguments: Mapping[str, Any]) -> bool:
     return bool(first) and words[: len(first)] == first and not more
 
 
+def is_rule(text: str) -> bool:
+    wanted = _COMMAND_RULE.fullmatch(text)
+    return bool(text.strip()) and (bool(wanted[1].strip()) if wanted else not set(text) & set("()"))
+
+
 def rule_for(name: str, arguments: Mapping[str, Any]) -> str | None:
     """The rule that a person who agrees to this call for longer agrees to; None if there is none."""
     if name != "exec":

@@ -338,7 +338,7 @@ class GatewayAgent:
         if isinstance(error, InvalidConfig) and error.message not in process.warned:
             process.warned.add(error.message)
             process.warn(
-                f"{process.program}: warning: {error.message}; the gateway still uses the "
+                f"{process.program}: Warning: {error.message}; the gateway still uses the "
                 f"configuration it read before ('{process.program} config validate' lists the "
                 "problems)"
             )

@@ -121,7 +121,7 @@ async def test_what_is_piped_in_goes_with_the_message_as_a_file_does(model: Scri
     await openclaw(stdin=b"just this")
     assert model.requests[1].body["messages"][-1]["content"] == "just this"
     long = await openclaw("long", stdin=b"x" * 200_001)
-    assert b"warning: stdin: cut to 200000 characters" in long.stderr
+    assert b"Warning: stdin: cut to 200000 characters" in long.stderr
     assert "cut to 200000 characters" in str(model.requests[2].body["messages"][-1]["content"])
 
 
@@ -261,7 +261,7 @@ def test_events_are_told_in_a_line() -> None:
     assert describe_event(ToolProgress("1", "t", "half")) == "  t: half"
     assert describe_event(ToolFinished("1", "t", failed("no"), 1234)) == "✗ t (1.2 s)"
     assert describe_event(ToolFinished("1", "t", ToolResult(()), 0)) == "✓ t (0.0 s)"
-    assert describe_event(Notice("warning", "careful")) == "warning: careful"
+    assert describe_event(Notice("warning", "careful")) == "Warning: careful"
     assert describe_event(TextDelta("x")) is None
 
 
@@ -270,7 +270,7 @@ def test_nothing_a_tool_says_drives_the_terminal() -> None:
     view = TurnView(stream, lambda text: text.replace("hunter2", "[REDACTED]"))
     view.show(Notice("info", "\x1b[2J hunter2\nforged line"))
     view.show(TextDelta("quiet"))
-    assert stream.getvalue() == "info: \\x1b[2J [REDACTED]\\nforged line\n"
+    assert stream.getvalue() == "Info: \\x1b[2J [REDACTED]\\nforged line\n"
 
 
 class Terminal(io.StringIO):
@@ -305,7 +305,7 @@ async def test_a_spinner_shows_after_a_second_and_lines_go_above_it(
     async with view.working():
         assert await anyio.to_thread.run_sync(terminal.thinking.wait, 20)
         view.show(Notice("info", "a [b]line[/b]"))
-    assert "info: a [b]line[/b]" in terminal.getvalue()
+    assert "Info: a [b]line[/b]" in terminal.getvalue()
     quiet = Terminal()
     async with TurnView(quiet, lambda text: text).working(quiet=True):
         pass

@@ -330,6 +330,9 @@ def test_tools_are_listed_from_running_servers(shell: Shell) -> None:
     assert tools["echo"]["name"] == "mcp_fake_echo"
     with pytest.raises(NotFound):
         shell.run("tools", "nobody")
+    shell.add_fake("long", {"tools": [{**fake_tool("say"), "description": "several words " * 20}]})
+    assert shell.run("tools", "long") == 0
+    assert shell.out.getvalue().endswith((" several…\n", " words…\n"))
 
 
 def test_a_server_that_does_not_start_is_said_and_fails_the_command(shell: Shell) -> None:

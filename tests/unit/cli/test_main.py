@@ -97,6 +97,27 @@ def test_a_missing_or_wrong_action_is_answered_with_those_that_there_are(
     assert captured.err.startswith(says)
 
 
+_RULE = "must be a tool, a glob, or a command such as 'exec(git status *)', not "
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["bogus"], "Unknown command 'bogus'. See"),
+        (["--bogus"], "Unknown option '--bogus'. See"),
+        (["completion", "tcsh"], "Invalid choice 'tcsh'; choose bash, zsh or fish\n"),
+        (["logs", "-n", "-5"], "must be a whole number from 1 to 100000, not '-5'"),
+        (["logs", "-n", "0"], "must be a whole number from 1 to 100000, not '0'"),
+        *((["agent", "--yes-to", rule], _RULE) for rule in ("exec(", "exec( )", "a)", " ")),
+    ],
+)
+def test_wrong_words_are_refused_without_a_wild_guess(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("openclaw", words) == 2
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["cron add", "mcp add"])
 def test_what_lacks_an_argument_is_answered_with_an_example(
     command: str, capsys: pytest.CaptureFixture[str]

@@ -20,7 +20,10 @@ def test_a_wrong_value_is_told_as_a_person_would(capsys: pytest.CaptureFixture[s
     parser.add_argument("what", choices=("list", "accept"), nargs="?")
     parser.add_argument("-n", "--lines", type=int)
     for words, told in (
-        (["acept"], "p: There is no 'acept' here; did you mean 'accept'? There are: list, accept"),
+        (["acept"], "p: Invalid choice 'acept' (did you mean 'accept'?); choose list or accept"),
+        (["zzz"], "p: Invalid choice 'zzz'; choose list or accept"),
+        (["--lists"], "p: Unknown option '--lists'; did you mean --lines?"),
+        (["--bogus"], "p: Unknown option '--bogus'\n"),
         (["-n", "x"], "p: --lines takes a whole number, not 'x'"),
     ):
         with pytest.raises(WrongUsage):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.policy.decide import covers, rule_for, what_it_covers
+from openclaw.policy.decide import covers, is_rule, rule_for, what_it_covers
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,7 @@ def test_a_longer_yes_to_a_command_covers_it_and_nothing_wider_than_its_subcomma
 ) -> None:
     assert rule_for("exec", {"command": command}) == rule
     if rule is not None:
+        assert is_rule(rule)
         assert covers(rule, "exec", {"command": command})
 
 

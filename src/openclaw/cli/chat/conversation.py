@@ -20,7 +20,7 @@ from openclaw.cli.commands.agent import EFFORTS, new_conversation
 from openclaw.cli.dispatch import stopped_by_interrupt
 from openclaw.cli.logs import visible
 from openclaw.cli.render.reply import place_of
-from openclaw.cli.render.terminal import counted, folded
+from openclaw.cli.render.terminal import counted, folded, shortened
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
 from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
@@ -104,10 +104,7 @@ def help_text(columns: int = 80) -> str:
 
 def tool_text(name: str, description: str, columns: int) -> str:
     first = visible(description.strip().partition("\n")[0])
-    if len(first) > _TOOL_CHARS:
-        whole, _, _ = first[: _TOOL_CHARS + 1].rpartition(" ")
-        first = f"{whole.rstrip() or first[:_TOOL_CHARS]}…"
-    return folded(f"  {name}: {first}".rstrip(), columns, 4)
+    return folded(f"  {name}: {shortened(first, _TOOL_CHARS)}".rstrip(), columns, 4)
 
 
 def named_path(text: str, home: Path | None = None) -> Path:

@@ -59,6 +59,17 @@ def add_session(parser: argparse._ActionsContainer, what: str) -> None:  # pyrig
     parser.add_argument("--session-key", type=session_key, metavar="KEY", help=what)
 
 
+def _rule(text: str) -> str:
+    """A type of argument."""
+    from openclaw.policy.decide import is_rule
+
+    if not is_rule(text):
+        raise argparse.ArgumentTypeError(
+            f"must be a tool, a glob, or a command such as 'exec(git status *)', not {text!r}"
+        )
+    return text
+
+
 def add_turn_options(parser: argparse.ArgumentParser) -> None:
     """Where a turn works, with which model, and what may be done without asking."""
     parser.add_argument(
@@ -81,6 +92,7 @@ def add_turn_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--yes-to",
         action="append",
+        type=_rule,
         default=[],
         metavar="RULE",
         help="allow these calls without asking: a tool, a glob, or 'exec(git status *)'",
@@ -244,7 +256,7 @@ def _told(env: Environment, media: "tuple[InboundMedia, ...]") -> "tuple[Inbound
     """The same; the person hears of what the model sees only in part."""
     for one in media:
         if one.note:
-            env.warn(f"{env.program}: warning: {one.media.name or 'an attachment'}: {one.note}")
+            env.warn(f"{env.program}: Warning: {one.media.name or 'an attachment'}: {one.note}")
     return media
 
 

@@ -98,7 +98,7 @@ def _warn_of_models(env: Environment, path: "KeyPath", value: Any) -> None:
             model_problem, model, config.models.providers, secrets, env.environ, env.paths.models
         )
         if problem is not None:
-            env.warn(f"warning: {problem}")
+            env.warn(f"Warning: {problem}")
 
 
 def _unset(args: Namespace, env: Environment) -> None:
@@ -207,7 +207,7 @@ def _edited(args: Namespace, env: Environment, change: Callable[[str], str]) -> 
     env.report(args, facts, *changes, *saved, empty="Nothing was changed.")
     for warning in loaded.warnings if not args.json else ():
         if warning not in loaded.reminders:
-            env.warn(f"warning: {warning}")
+            env.warn(f"Warning: {warning}")
 
 
 def _path_of(key: str) -> "KeyPath":
@@ -322,7 +322,7 @@ def _validate(args: Namespace, env: Environment) -> int:
             env.warn(f"{env.program}: {error.message}")
         return EXIT_USAGE
     for warning in loaded.warnings if not args.json else ():
-        env.warn(f"warning: {warning}")
+        env.warn(f"Warning: {warning}")
     facts = {"valid": True, "path": str(loaded.path), "exists": loaded.exists}
     facts |= {"warnings": list(loaded.warnings)}
     state = "valid" if loaded.exists else "does not exist; the defaults apply"

@@ -9,16 +9,22 @@ from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible_lines
+from openclaw.cli.parser import whole_number
 from openclaw.core.errors import InvalidConfig, NotFound
 
-_LINES = 50
+_LINES, _MOST = 50, 100_000
 _POLL_SECONDS = 0.3
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines")
     parser.add_argument(
-        "-n", "--lines", type=int, default=_LINES, metavar="N", help=f"how many (default: {_LINES})"
+        "-n",
+        "--lines",
+        type=whole_number(1, _MOST),
+        default=_LINES,
+        metavar="N",
+        help=f"how many (default: {_LINES})",
     )
 
 
@@ -39,7 +45,7 @@ def run(args: argparse.Namespace, env: Environment) -> None:
             f"nothing has been logged to {path} yet",
             hint=f"the gateway writes this log; start one with: {env.program} gateway start",
         )
-    at = _print_last(env, path, max(args.lines, 0))
+    at = _print_last(env, path, args.lines)
     while args.follow:
         time.sleep(_POLL_SECONDS)
         at = _print_from(env, path, at)

@@ -12,7 +12,7 @@ import anyio
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import last_words, servers_logged, visible_lines
 from openclaw.cli.parser import chosen_agent, no_server, not_there
-from openclaw.cli.render.terminal import counted
+from openclaw.cli.render.terminal import counted, shortened
 from openclaw.cli.render.turn import named, waiting
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.content.folding import strip_invisible
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.lifecycle.manager import McpManager
 
 _AGENT = "cli"
-_QUESTION_CHARS = 500
+_QUESTION_CHARS, _SHOWN = 500, 200
 _MARGIN = 5.0  # seconds beyond a server's own time to connect
 
 
@@ -51,7 +51,7 @@ async def list_tools(args: argparse.Namespace, env: Environment) -> int:
     suspicions = {name: words for name, words in found.items() if words}
     facts = {"tools": [spec.to_json() for spec in specs], "suspicions": suspicions}
     facts |= {"unavailable": [_status(one) for one in broken]}
-    firsts = {spec.name: spec.description.partition("\n")[0][:200] for spec in specs}
+    firsts = {spec.name: shortened(spec.description.partition("\n")[0], _SHOWN) for spec in specs}
     lines = [_safely(env, f"{name}\n    {first}") for name, first in firsts.items()]
     env.report(args, facts, *lines)
     if not args.json:
@@ -286,7 +286,7 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> None:
         rows.append({**row, "arguments": arguments})
         takes = [f"{a.name}=…" if a.required else f"[{a.name}=…]" for a in one.arguments]
         lines.append(printable(" ".join([one.command, *takes])))
-        lines.append(_safely(env, f"    {one.description[:200]}"))
+        lines.append(_safely(env, f"    {shortened(one.description, _SHOWN)}"))
     env.report(args, {"prompts": rows}, *lines, empty="No MCP server offers prompts.")
 
 

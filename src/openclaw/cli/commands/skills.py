@@ -50,7 +50,7 @@ def _list(args: argparse.Namespace, env: Environment) -> None:
             try:
                 found.append(read_skill(folder))
             except ToolFailure as wrong:
-                env.warn(f"{env.program}: warning: {wrong.message}")
+                env.warn(f"{env.program}: Warning: {wrong.message}")
     about = [(s.name, s.description, str(s.folder), s.digest()) for s in found]
     keys = ("name", "description", "path", "digest")
     facts = {"skills": [dict(zip(keys, one, strict=True)) for one in about]}

@@ -82,6 +82,14 @@ def folded(line: str, width: int, hang: int) -> str:
 _FENCES = ("```", "~~~")
 
 
+def shortened(text: str, limit: int) -> str:
+    """At most `limit` characters of it, cut between two words if there are any."""
+    if len(text) <= limit:
+        return text
+    whole = text[: limit + 1].rpartition(" ")[0].rstrip()
+    return f"{whole or text[:limit]}…"
+
+
 def keep_line_breaks(text: str) -> str:
     lines: list[str] = []
     in_code = False

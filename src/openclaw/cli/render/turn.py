@@ -214,7 +214,7 @@ def describe_event(event: Event) -> str | None:
             mark = "✗" if event.result.is_error else "✓"
             return f"{mark} {event.name} ({event.duration_ms / 1000:.1f} s)"
         case Notice():
-            return f"{event.level}: {event.message}"
+            return f"{event.level.capitalize()}: {event.message}"
         case _:
             return None
 

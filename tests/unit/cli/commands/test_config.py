@@ -75,7 +75,7 @@ def test_validate_says_that_a_file_is_valid_and_what_is_not_used(
     assert run("openclaw", ["config", "validate"]) == 0
     captured = capsys.readouterr()
     assert captured.out == f"{config}: valid\n"
-    assert captured.err == ("warning: not supported, and ignored: channels (line 1)\n")
+    assert captured.err == ("Warning: not supported, and ignored: channels (line 1)\n")
     assert run("openclaw", ["config", "validate", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert (facts["valid"], facts["exists"], len(facts["warnings"])) == (True, True, 1)
@@ -304,4 +304,4 @@ async def test_set_warns_of_a_model_that_the_provider_does_not_list(
             assert await anyio.to_thread.run_sync(run, "openclaw", words) == 0
             warned = capsys.readouterr().err
             assert told in warned
-            assert ("warning:" in warned) == bool(told)
+            assert ("Warning:" in warned) == bool(told)
