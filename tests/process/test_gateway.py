@@ -109,7 +109,9 @@ async def test_a_configuration_that_has_become_wrong_is_warned_about(house: Hous
             await house.running()
             (house.state / "openclaw.json").write_text('{"gatewey": {}}')
             answer = await command(house, "agent", "-m", "Hi")
-            await command(house, "gateway", "stop")
+            restarted = await command(house, "gateway", "restart")
+            stopped = await command(house, "gateway", "stop")
+    assert (restarted.returncode, stopped.returncode) == (2, 0)
     assert (answer.returncode, answer.stdout) == (0, "Hello.\n")
     assert answer.stderr.count("Warning: 1 problem in ") == 1
     assert "the gateway still uses the configuration it read before" in answer.stderr

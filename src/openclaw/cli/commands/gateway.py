@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, whole_number
-from openclaw.core.errors import EXIT_FAILED, EXIT_OK, NotFound, OperatorFacing
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, NotFound, OperatorFacing
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -229,11 +229,16 @@ def _stop(args: argparse.Namespace, env: Environment) -> None:
 def _stopped(env: Environment) -> dict[str, Any]:
     import time
 
+    from openclaw.config.schema import Config
     from openclaw.gateway.lock import running_gateway, wait_for, wait_until_gone
     from openclaw.sessions.liveness import is_gone, mark_of
 
     info = _running(env)
-    grace = env.load_config().config.gateway.shutdown_grace_ms / 1000
+    try:
+        config = env.load_config().config
+    except InvalidConfig:  # it runs with what it read before, and must not run on because of it
+        config = Config()
+    grace = config.gateway.shutdown_grace_ms / 1000
     if info.pid <= 0:
         raise OperatorFacing("the gateway is still starting; try again in a moment")
     process, began = mark_of(info.pid), time.monotonic()
@@ -346,6 +351,7 @@ def _restart(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.gateway.lock import running_gateway
 
     if running_gateway(env.paths.gateway_lock) is not None:
+        env.load_config()  # or there would be none afterwards
         _stopped(env)
     _start(args, env)
 
