@@ -111,6 +111,14 @@ async def test_a_command_imports_no_more_than_it_may(
     assert not found & (NEVER - WITHOUT_A_GATEWAY[words])
 
 
+async def test_looking_for_an_ollama_that_is_not_there_imports_no_http_library(
+    tmp_path: Path,
+) -> None:
+    environ = House(tmp_path).environ(OLLAMA_HOST="127.0.0.1:9")
+    _, found = packages(tmp_path, environ, "status", "--json")
+    assert found - WITHOUT_A_GATEWAY["status", "--json"] == set()
+
+
 async def test_through_a_gateway_a_command_imports_no_more_than_it_may(tmp_path: Path) -> None:
     house = House(tmp_path)
     async with scripted_model(default=Step(text="Hello.")) as model:

@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import anyio
 
 from openclaw.config.agent_schema import ModelChoice, ModelCost, ModelEntry, ProviderConfig
 from openclaw.core.errors import ModelUnavailable
@@ -178,6 +181,8 @@ async def lmstudio_models(url: str) -> Sequence[str]:
 
 
 async def _listed(url: str, key: str, name: str) -> Sequence[str]:
+    if not await _listening(url):  # as on most machines, and the library takes long to import
+        return []
     import httpx2
 
     try:
@@ -186,6 +191,17 @@ async def _listed(url: str, key: str, name: str) -> Sequence[str]:
             return [str(model[name]) for model in body[key]]
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, KeyError, TypeError):
         return []
+
+
+async def _listening(url: str) -> bool:
+    try:
+        where = urlsplit(url)
+        port = where.port or (443 if where.scheme == "https" else 80)
+        with anyio.fail_after(PROBE_SECONDS):
+            async with await anyio.connect_tcp(where.hostname or "", port):
+                return True
+    except (OSError, ValueError):  # a time that ran out is an OSError too
+        return False
 
 
 _LIBRARIES = {"google-generative-ai": ("google.genai", "google"), "local": ("xllamacpp", "local")}
