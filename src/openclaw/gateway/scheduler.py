@@ -16,7 +16,6 @@ from anyio.abc import TaskGroup
 
 from openclaw.agent.port import MessageContext, Reply
 from openclaw.agent.schedules import Job, JobFile
-from openclaw.agent.toolpath.hooks import run_command
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.net.proxies import open_client
@@ -114,6 +113,8 @@ class Scheduler:
         settings = self.settings()
         told = {"id": job.id, "session": job.session_key, "outcome": outcome, "text": text}
         if settings.notify:
+            from openclaw.agent.toolpath.hooks import run_command
+
             program, *rest = settings.notify
             words = [program, *(_filled(word, told) for word in rest)]
             reason = await run_command(
