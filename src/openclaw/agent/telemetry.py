@@ -101,9 +101,10 @@ class Telemetry:
         parent: "Span | None" = None,
         client: bool = False,
     ) -> None:
-        began = self.now() - int(duration_ms * 1e6)
+        ended = self.now()
+        began = ended - int(duration_ms * 1e6)
         span = self.begin(name, attributes, parent=parent, client=client, at=began)
-        self.end(span, attributes.get("error.type"))
+        self.end(span, attributes.get("error.type"), at=ended)
 
     def begin(
         self,
@@ -124,13 +125,13 @@ class Telemetry:
             start_time=self.now() if at is None else at,
         )
 
-    def end(self, span: "Span", error: str | None) -> None:
+    def end(self, span: "Span", error: str | None, *, at: int | None = None) -> None:
         from opentelemetry.trace import Status, StatusCode
 
         if error is not None:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR))
-        span.end(self.now())
+        span.end(self.now() if at is None else at)
 
     def now(self) -> int:
         return self.clock.now_ms() * 1_000_000
