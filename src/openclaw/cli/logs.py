@@ -359,7 +359,7 @@ def servers_logged(env: Environment, *, reported: bool = False) -> Generator[Non
             path = private_directory(env.paths.logs) / SERVERS_LOG
             handler = open_log_file(path, max_bytes=_FILE_BYTES, keep=_FILES_KEPT)
         except (OpenClawError, OSError):
-            pass  # a state directory that cannot be written is told elsewhere
+            pass  # a state directory that cannot be written is reported elsewhere
         else:
             _add(logger, handler, JsonFormatter(env.redactor.redact), undo)
         undo.callback(setattr, logger, "propagate", before)

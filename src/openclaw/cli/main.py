@@ -91,7 +91,7 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
         from openclaw.mcp_server import bootstrap
 
         options = bootstrap.parse_options(arguments[1:])
-        if options is not None and "".join(arguments).isprintable():  # what is not is told below
+        if options is not None and "".join(arguments).isprintable():  # the rest is reported below
             bootstrap.serve(program, lambda: _prepare_server(program, options))
     if own_process:
         hide_environment()

@@ -307,7 +307,7 @@ class Gateway:
 
 
 class GatewayTurn:
-    """One turn on its way through the gateway; what happens in it is told to the hub as well."""
+    """One turn on its way through the gateway; its events go to the hub as well."""
 
     def __init__(self, gateway: Gateway, context: MessageContext) -> None:
         self._gateway = gateway
@@ -334,7 +334,7 @@ class GatewayTurn:
         return self.reply
 
     def _told(self, watcher: Emit | None) -> Emit | None:
-        """Who is told what happens: whoever asked, those who watch, and the hub."""
+        """Where events go: to whoever asked, to those who watch this turn, and to the hub."""
         emit, feed = self._gateway.emit, self.feed
         if watcher is None and feed is None:
             return None

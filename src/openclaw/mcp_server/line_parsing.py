@@ -1,6 +1,6 @@
-"""What a line of the client's is: a message for the SDK, or an error that the client is told. Pure.
+"""What a line from the client is: a message for the SDK, or an error to send back. Pure.
 
-The SDK lets go without a word what is no message of its own. Whoever sent it would wait forever.
+The SDK silently drops what it doesn't recognise, and whoever sent that would wait forever.
 """
 
 import re
@@ -23,14 +23,14 @@ Id = int | str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The message of a line, or what the client is told instead; neither where nobody waits."""
+class ParsedLine:
+    """A message, or an error to send back; neither if nobody waits for an answer."""
 
     message: types.JSONRPCMessage | None = None
     fault: types.JSONRPCError | None = None
 
 
-def judge(line: bytes) -> Judged:
+def judge(line: bytes) -> ParsedLine:
     """What one line is. Nothing is raised, whatever it is."""
     try:
         message = _validated(line)
@@ -38,10 +38,10 @@ def judge(line: bytes) -> Judged:
         return _judge_text(line)
     if isinstance(message, types.JSONRPCNotification) and b'"id"' in line:
         return _judge_text(line)
-    return Judged(message)
+    return ParsedLine(message)
 
 
-def judge_too_long(line: TooLong) -> Judged:
+def judge_too_long(line: TooLong) -> ParsedLine:
     """A line that was not kept: whoever waits for it is told so, on either side."""
     seen = dict(_members(line.head))
     request_id = _usable(seen.get("id"))
@@ -58,7 +58,7 @@ def _validated(line: bytes) -> types.JSONRPCMessage:
     return types.jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
 
 
-def _judge_text(line: bytes) -> Judged:
+def _judge_text(line: bytes) -> ParsedLine:
     # A stray byte inside a string costs that character, not the message.
     text = line.decode("utf-8", "replace").encode()
     try:
@@ -78,7 +78,7 @@ def _judge_text(line: bytes) -> Judged:
     return _judge_object(cast("dict[str, Any]", value))
 
 
-def _judge_object(given: dict[str, Any]) -> Judged:
+def _judge_object(given: dict[str, Any]) -> ParsedLine:
     request_id = _usable(given.get("id"))
     try:
         message = types.jsonrpc_message_adapter.validate_python(given, by_name=False)
@@ -88,21 +88,21 @@ def _judge_object(given: dict[str, Any]) -> Judged:
     if fault is not None:
         return _refused(given, request_id, *fault)
     if message is not None:
-        return Judged(message)
+        return ParsedLine(message)
     if "id" not in given:
-        return Judged()  # a notification is never answered
+        return ParsedLine()  # a notification is never answered
     if type(given.get("params", {})) is not dict:
         return _refused(given, request_id, types.INVALID_PARAMS, "params must be an object")
     return _refused(given, request_id, types.INVALID_REQUEST, "the message cannot be read as MCP")
 
 
-def _refused(given: dict[str, Any], request_id: Id, code: int, problem: str) -> Judged:
-    """The client is told; an answer of the client's fails our own request that waits for it."""
+def _refused(given: dict[str, Any], request_id: Id, code: int, problem: str) -> ParsedLine:
+    """An error to send back; if the line is an answer, our own request that waits for it fails."""
     error = types.ErrorData(code=code, message=problem)
     told = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
     if not _is_answer(given):
-        return Judged(fault=told)
-    return Judged(told if request_id is not None else None)
+        return ParsedLine(fault=told)
+    return ParsedLine(told if request_id is not None else None)
 
 
 _UNREADABLE: Any = object()

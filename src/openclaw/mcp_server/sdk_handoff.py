@@ -25,7 +25,7 @@ from openclaw.agent.port import OpenAgent
 from openclaw.core.ids import random_id
 from openclaw.mcp_server.bootstrap import Wire
 from openclaw.mcp_server.handshake import Answered
-from openclaw.mcp_server.line_parsing import PARSE_IN_THREAD, Judged, judge, judge_too_long
+from openclaw.mcp_server.line_parsing import PARSE_IN_THREAD, ParsedLine, judge, judge_too_long
 from openclaw.mcp_server.server import open_server, warm_up
 from openclaw.stdio.descriptors import on_termination
 from openclaw.stdio.lines import TooLong
@@ -120,7 +120,7 @@ class MessageReader(ObjectReceiveStream[SessionMessage]):
         self._lines.close()
 
 
-async def _judged(line: bytes | TooLong) -> Judged:
+async def _judged(line: bytes | TooLong) -> ParsedLine:
     if isinstance(line, TooLong):
         return judge_too_long(line)
     if len(line) < PARSE_IN_THREAD:
@@ -132,7 +132,7 @@ _DRAIN_SECONDS = 0.5  # what a client that stopped reading is given at the end
 
 
 class MessageWriter(ObjectSendStream[SessionMessage]):
-    """The SDK's write stream, and what else the client is told. `keep_back` says what is not written."""
+    """The SDK's write stream, and our own messages. `keep_back` says which are not written."""
 
     def __init__(
         self, writer: Writer, keep_back: Callable[[SessionMessage], bool] = lambda item: False

@@ -142,7 +142,7 @@ def _denies_all_under(rules: Rules, start: str) -> bool:
 
 
 def _may_match(pattern: str, start: str) -> bool:
-    """Whether a name that goes on after `start` may match: a part of the glob does, and more follows."""
+    """Whether a longer name that begins with `start` may match: part of the glob matches `start`."""
     parts = _GLOB_PART.findall(pattern.strip().casefold())
     return any(
         (at < len(parts) or parts[-1:] == ["*"]) and glob_matches("".join(parts[:at]), start)

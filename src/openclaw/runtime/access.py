@@ -327,7 +327,7 @@ class GatewayAgent:
             return self._settings_from(facts, later)
         try:
             return configured_settings(self._process, wanted)
-        except OpenClawError as error:  # the gateway goes on with what it read before
+        except OpenClawError as error:  # the gateway still runs on what it read before
             from openclaw.media.transcription import NoTranscriber
 
             self._warn_of(error)
@@ -725,9 +725,9 @@ async def open_agent(
     """Whoever answers: a running gateway, or with `local` or without one, this process.
 
     Nothing is loaded before it is used, or with `ahead` and no gateway as soon as this process has
-    nothing better to do. For a `person`, who is to be able to type at once, settings and conversations
-    are there before the agent is, which is opened from the first `refresh` on. `emit` is told what
-    happens outside of turns in this process; `hurried` gives MCP servers less time to leave.
+    nothing better to do. A `person` should be able to type at once, so settings and conversations are
+    there before the agent, which the first `refresh` starts to open. `emit` gets what happens outside
+    of turns in this process; `hurried` gives MCP servers less time to leave.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:

@@ -141,7 +141,7 @@ async def open_runtime(
 ) -> AsyncGenerator[Runtime]:
     """Everything built and running; at the end, everything taken down, in the reverse order.
 
-    `emit` is told what happens outside of turns, such as an MCP server that changed its state.
+    `emit` gets what happens outside of turns, such as an MCP server that changed its state.
     `hurried` is for a process that must be gone within a second: servers get less time to leave.
     MCP servers may ask the person whoever runs the turn: what they list can depend on what they are
     offered, and has to be the same everywhere. Where there is nobody (`TurnListener.elicit`) they

@@ -6,19 +6,19 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from openclaw.mcp_server.line_parsing import Judged, judge, judge_too_long
+from openclaw.mcp_server.line_parsing import ParsedLine, judge, judge_too_long
 from openclaw.stdio.lines import TooLong
 
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
-def told(judged: Judged) -> tuple[Any, int]:
+def told(judged: ParsedLine) -> tuple[Any, int]:
     assert judged.message is None
     assert judged.fault is not None
     return judged.fault.id, judged.fault.error.code
 
 
-def of(message: Any) -> Judged:
+def of(message: Any) -> ParsedLine:
     return judge(json.dumps(message).encode())
 
 
@@ -101,7 +101,7 @@ def test_parameters_that_are_no_object_are_refused_for_that_request(params: Any)
 @pytest.mark.parametrize("params", [[], 5])
 def test_a_notification_is_never_answered(params: Any) -> None:
     judged = of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-    assert judged == Judged()
+    assert judged == ParsedLine()
 
 
 def test_an_id_deep_inside_a_notification_does_not_make_it_a_request() -> None:
@@ -126,7 +126,7 @@ def test_a_malformed_answer_fails_the_request_that_waits_for_it(answer: dict[str
 
 
 def test_an_answer_to_nothing_is_let_go() -> None:
-    assert of({"jsonrpc": "2.0", "id": 1.5, "result": {}}) == Judged()
+    assert of({"jsonrpc": "2.0", "id": 1.5, "result": {}}) == ParsedLine()
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, env: Environment) -> None:
 
     try:
         named = env.load_config().config.logging.file
-    except InvalidConfig as error:  # a gateway goes on with what it read before, and logs why
+    except InvalidConfig as error:  # a gateway keeps running on what it read before, and logs why
         if not env.paths.gateway_log.exists():
             raise
         env.warn(f"{env.program}: Warning: {error.message}; this is {env.paths.gateway_log}")

@@ -104,7 +104,7 @@ _SCRIPT_LINES = 20
 class TurnView:
     """Writes to `stream`, which is stderr: the answer itself is not its business.
 
-    `words` says what goes on, in place of what events tell.
+    `words` says what is happening, instead of the events.
     """
 
     def __init__(

@@ -258,7 +258,7 @@ async def _no_answer() -> AuthorizationCodeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logins:
-    """The logins that are kept in this directory; `register` is told every secret of them."""
+    """The logins that are kept in this directory; `register` gets each of their secrets."""
 
     directory: Path
     resolve_secrets: ResolveSecrets

@@ -120,8 +120,8 @@ class _Named:
     tool: str
     base: str
     ours: bool = False
-    # It begins like another server's tools, or is called like our reading tool, so that it is told
-    # apart at all times: the other may come and go, and names must not.
+    # It begins like another server's tools, or is called like our reading tool, so it gets
+    # a distinct name at all times: the other may come and go, and names must not.
     apart: bool = False
 
 
