@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import cast
 
 import orjson
+from Stemmer import Stemmer  # pyright: ignore[reportUnknownVariableType] - untyped
 
 DESCRIPTION_CHARACTERS = 1500
 PARAMETER_DESCRIPTION_CHARACTERS = 200
@@ -167,104 +168,15 @@ def _text(name: str) -> str:
     return files("openclaw.discovery").joinpath(name).read_text(encoding="utf-8")
 
 
-# A letter is a vowel, or a y after a consonant. The shape "cvcvc" has two vowel-consonant groups.
-_GROUP = re.compile("v+c+")
-_SHORT_END = re.compile("cvc$")
-
-_STEP_2 = (
-    ("ational", "ate"), ("ization", "ize"), ("iveness", "ive"), ("fulness", "ful"),
-    ("ousness", "ous"), ("tional", "tion"), ("biliti", "ble"), ("entli", "ent"),
-    ("ousli", "ous"), ("ation", "ate"), ("alism", "al"), ("aliti", "al"), ("iviti", "ive"),
-    ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("abli", "able"), ("alli", "al"),
-    ("ator", "ate"), ("eli", "e"),
-)  # fmt: skip
-_STEP_3 = (
-    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"),
-    ("ness", ""), ("ful", ""),
-)  # fmt: skip
-_STEP_4 = (
-    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ion", "ism", "ate", "iti",
-    "ous", "ive", "ize", "al", "er", "ic", "ou",
-)  # fmt: skip
+# Without a cache of its own, a stemmer can be shared between threads.
+_porter: Callable[[str], str] = Stemmer("porter", 0).stemWord  # pyright: ignore[reportUnknownMemberType]
 
 
 @lru_cache(maxsize=16384)
 def stem(word: str) -> str:
     """Of a lower-case word; words that are not English letters come back unchanged."""
-    if len(word) <= 2 or not word.isascii() or not word.isalpha():
-        return word
-    word = _past_and_progressive(_plural(word))
-    if word.endswith("y") and "v" in _shape(word[:-1]):
-        word = word[:-1] + "i"
-    word = _replace(_replace(word, _STEP_2), _STEP_3)
-    return _final_e(_drop_suffix(word))
-
-
-def _shape(word: str) -> str:
-    shape = ""
-    for letter in word:
-        vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
-        shape += "v" if vowel else "c"
-    return shape
-
-
-def _measure(word: str) -> int:
-    return len(_GROUP.findall(_shape(word)))
-
-
-def _ends_short(word: str) -> bool:
-    return bool(_SHORT_END.search(_shape(word))) and word[-1] not in "wxy"
-
-
-def _plural(word: str) -> str:
-    if word.endswith(("sses", "ies")):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
-
-
-def _past_and_progressive(word: str) -> str:
-    if word.endswith("eed"):
-        return word[:-1] if _measure(word[:-3]) > 0 else word
-    for suffix in ("ed", "ing"):
-        base = word.removesuffix(suffix)
-        if base != word and "v" in _shape(base):
-            return _restore(base)
-    return word
-
-
-def _restore(base: str) -> str:
-    if base.endswith(("at", "bl", "iz")):
-        return base + "e"
-    doubled = len(base) > 1 and base[-1] == base[-2] and _shape(base)[-1] == "c"
-    if doubled and base[-1] not in "lsz":
-        return base[:-1]
-    return base + "e" if _measure(base) == 1 and _ends_short(base) else base
-
-
-def _replace(word: str, rules: tuple[tuple[str, str], ...]) -> str:
-    for suffix, replacement in rules:
-        if word.endswith(suffix):
-            base = word[: -len(suffix)]
-            return base + replacement if _measure(base) > 0 else word
-    return word
-
-
-def _drop_suffix(word: str) -> str:
-    for suffix in _STEP_4:
-        if word.endswith(suffix):
-            base = word[: -len(suffix)]
-            allowed = suffix != "ion" or base.endswith(("s", "t"))
-            return base if allowed and _measure(base) > 1 else word
-    return word
-
-
-def _final_e(word: str) -> str:
-    if word.endswith("e"):
-        base = word[:-1]
-        measure = _measure(base)
-        if measure > 1 or (measure == 1 and not _ends_short(base)):
-            word = base
-    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
+    english = len(word) > 2 and word.isascii() and word.isalpha()
+    return _porter(word) if english else word
 
 
 _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
