@@ -169,7 +169,7 @@ def _text(name: str) -> str:
 
 
 # Without a cache of its own, a stemmer can be shared between threads.
-_porter: Callable[[str], str] = Stemmer("porter", 0).stemWord  # pyright: ignore[reportUnknownMemberType]
+_porter = cast("Callable[[str], str]", Stemmer("porter", 0).stemWord)  # pyright: ignore[reportUnknownMemberType]
 
 
 @lru_cache(maxsize=16384)
