@@ -230,7 +230,13 @@ async def test_batches_odd_ids_and_nonsense_are_lived_with(bench: Bench):
 async def test_many_requests_of_a_server_at_once_are_refused_past_a_bound(
     bench: Bench, tmp_path: Path
 ):
-    body = """
+    others_refused = tmp_path / "refused"
+    body = (
+        f"""
+import pathlib
+most, others_refused = {100 - bounds.MAX_SERVER_REQUESTS}, pathlib.Path({str(others_refused)!r})
+"""
+        + """
 answers = {}
 for line in sys.stdin:
     message = json.loads(line)
@@ -242,11 +248,14 @@ for line in sys.stdin:
                   "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}})
     elif "method" not in message:
         answers[message["id"]] = message
+        if len(answers) == most:
+            others_refused.touch()
         if len(answers) == 100:
             refused = sum("error" in a for a in answers.values())
             send({"jsonrpc": "2.0", "id": call, "result": {"content": [
                   {"type": "text", "text": json.dumps(refused)}]}})
 """
+    )
     release = anyio.Event()
     asked = 0
 
@@ -266,7 +275,8 @@ for line in sys.stdin:
             refused.append(json.loads(result["content"][0]["text"]))
 
         group.start_soon(call)
-        await until(lambda: asked == bounds.MAX_SERVER_REQUESTS)
+        await until(others_refused.exists)
+        assert asked == bounds.MAX_SERVER_REQUESTS
         pass_time(61)  # longer than the call has, which is not the server's fault
         await anyio.wait_all_tasks_blocked()
         release.set()
