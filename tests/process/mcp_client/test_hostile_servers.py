@@ -230,13 +230,8 @@ async def test_batches_odd_ids_and_nonsense_are_lived_with(bench: Bench):
 async def test_many_requests_of_a_server_at_once_are_refused_past_a_bound(
     bench: Bench, tmp_path: Path
 ):
-    others_refused = tmp_path / "refused"
-    body = (
-        f"""
-import pathlib
-most, others_refused = {100 - bounds.MAX_SERVER_REQUESTS}, pathlib.Path({str(others_refused)!r})
-"""
-        + """
+    others, others_refused = 100 - bounds.MAX_SERVER_REQUESTS, tmp_path / "refused"
+    body = """
 answers = {}
 for line in sys.stdin:
     message = json.loads(line)
@@ -248,14 +243,13 @@ for line in sys.stdin:
                   "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}})
     elif "method" not in message:
         answers[message["id"]] = message
-        if len(answers) == most:
-            others_refused.touch()
+        if len(answers) == MOST:
+            open(MARK, "w").close()
         if len(answers) == 100:
             refused = sum("error" in a for a in answers.values())
             send({"jsonrpc": "2.0", "id": call, "result": {"content": [
                   {"type": "text", "text": json.dumps(refused)}]}})
 """
-    )
     release = anyio.Event()
     asked = 0
 
@@ -265,7 +259,7 @@ for line in sys.stdin:
         await release.wait()
         return {"action": "decline"}
 
-    entry = script(tmp_path, body)
+    entry = script(tmp_path, f"MOST, MARK = {others}, {str(others_refused)!r}\n{body}")
     connection = bench.to(entry, deps={"on_elicitation": person})
     async with bench.run(connection) as server, anyio.create_task_group() as group:
         refused: list[int] = []
@@ -281,4 +275,4 @@ for line in sys.stdin:
         await anyio.wait_all_tasks_blocked()
         release.set()
         await until(lambda: bool(refused))
-        assert refused == [100 - bounds.MAX_SERVER_REQUESTS]
+        assert refused == [others]
