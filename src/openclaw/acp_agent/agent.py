@@ -81,7 +81,7 @@ MODEL_OPTION = "model"
 
 
 def modes(agents: Sequence[AgentInfo], current: str) -> SessionModeState | None:
-    """The agents as modes; nothing where there is only one."""
+    """The agents as modes; None if there is only one."""
     if len(agents) < 2:
         return None
     return SessionModeState(
@@ -109,7 +109,6 @@ def model_option(names: tuple[str, ...], current: str | None) -> list[SessionCon
 logger = logging.getLogger(__name__)
 
 _NOT_FOUND = -32002  # the protocol's own code for a resource that does not exist
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -119,7 +118,7 @@ def no_such_session(session_id: str) -> RequestError:
 
 
 def as_protocol_errors(method: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-    """A method whose failures reach the client in words, without a traceback."""
+    """Makes a method's failures reach the client in words, without a traceback."""
 
     @functools.wraps(method)
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -138,8 +137,6 @@ def as_protocol_errors(method: Callable[P, Awaitable[R]]) -> Callable[P, Awaitab
 
 
 class OpenClawAgent:
-    """Serves one client. `tasks` outlives every session."""
-
     def __init__(
         self, agent: Agent, tasks: anyio.abc.TaskGroup, *, program: str, agent_id: str | None
     ) -> None:
@@ -243,7 +240,7 @@ class OpenClawAgent:
 
     @as_protocol_errors
     async def close_session(self, session_id: str, **kwargs: Any) -> CloseSessionResponse:
-        """Stop the session's turns and servers; the conversation itself is kept."""
+        """Stop the session's turns and servers; the conversation is kept."""
         session = self._session(session_id)
         del self._sessions[session.id]
         session.close(self._agent)
@@ -331,7 +328,6 @@ class OpenClawAgent:
         return await self._open(key, agent_id, cwd, given), found
 
     async def _choices(self, session: Session) -> dict[str, Any]:
-        """What a session can be switched to: other agents and models."""
         agents = modes(await self._agent.agents(), session.agent_id)
         return {"modes": agents, "config_options": await self._options(session)}
 
@@ -339,7 +335,7 @@ class OpenClawAgent:
         return [*model_option(await self._models(session), session.model)]
 
     async def _models(self, session: Session) -> tuple[str, ...]:
-        """The agent's own models first, then all others that the configuration names."""
+        """The agent's own models first, then all others in the configuration."""
         own: Sequence[str] = ()
         try:
             own = await self._agent.models(session.agent_id)
@@ -429,8 +425,7 @@ class LineTransport:
         await self.send({"jsonrpc": "2.0", "id": None, "error": error})
 
 
-_CLOSING_SECONDS = 2.0
-"""What turns that are stopped by the client's going away get to write that down."""
+_CLOSING_SECONDS = 2.0  # for stopped turns to be recorded when the client goes away
 
 
 def serve_stdio(open_agent: OpenAgent, *, program: str, agent_id: str | None) -> NoReturn:

@@ -1,4 +1,4 @@
-"""One session of a client: where it works, which servers it brought, and its turns."""
+"""One session of a client: its directory, its servers, and its turns."""
 
 import logging
 import math
@@ -70,7 +70,7 @@ class Received:
 async def receive(
     blocks: Sequence[ContentBlock], files: OrderFiles, transcriber: Transcriber
 ) -> Received:
-    """Read a prompt; InvalidRequest names the block that cannot be taken."""
+    """Read a prompt; `InvalidRequest` names the block that can't be accepted."""
     reader = _Reader(Intake(transcriber, lambda: files))
     for index, block in enumerate(blocks):
         await reader.take(block, f"prompt[{index}]")
@@ -102,7 +102,7 @@ class _Reader:
                 await self._binary(block.data, block.mime_type, kinds.AUDIO_TYPES, "", where)
 
     def _say(self, text: str, *, mention: bool) -> None:
-        """Put words behind those that are there; an editor's mentions stand inside a sentence."""
+        """Append words; an editor's mentions are inside a sentence."""
         if not text:
             return
         before = self.words[-1] if self.words else " "
@@ -141,7 +141,7 @@ class _Reader:
 
 
 def _name_of(uri: str) -> str:
-    """The last part of an address, as a name to show. Never used as a path."""
+    """The last part of an address, for display. Never used as a path."""
     last = PurePosixPath(unquote(urlsplit(uri).path)).name if uri else ""
     return "".join(char for char in last if char.isprintable())[:_NAME_LENGTH] or uri[:_NAME_LENGTH]
 
@@ -158,11 +158,6 @@ _KINDS: Mapping[str, Literal["allow_once", "allow_always"]] = {
 
 @dataclass(slots=True)
 class Session:
-    """A session that is open.
-
-    They are kept by definition: a tool that its server declares anew is asked about again.
-    """
-
     id: str
     cwd: Path
     agent_id: str
@@ -175,7 +170,7 @@ class Session:
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def files(self, temp_root: Path) -> OrderFiles:
-        """Where the session's attachments are kept: later questions may be about them."""
+        """The session's attachments are kept until it ends: later questions may be about them."""
         if self._files is None:
             self._files = self._stack.enter_context(order_files(temp_root))
         return self._files
@@ -202,10 +197,9 @@ async def take_turn(
     *,
     forms: Forms | None = None,
 ) -> Reply | None:
-    """Answer a prompt, with updates as it goes; None where it was cancelled, here or elsewhere.
+    """Answer a prompt, with updates on the way; None if it was cancelled.
 
-    `forms` asks the person what MCP servers want to know. Every update has been sent when this
-    returns.
+    `forms` asks the person what MCP servers want to know. Every update was sent when this returns.
     """
     with anyio.CancelScope() as scope:
         session.turns.add(scope)
@@ -288,14 +282,12 @@ class _Turn:
                     gone = True  # the turn itself ends with the connection
 
     async def _ask(self, request: PermissionRequest) -> Answer:
-        """What the person says to a call, asked one question at a time."""
         async with self._session.asking:
             self._put(self._translator.asking(request))
             await self._all_shown()
             return Answer(await self._choice(request))
 
     async def _elicit(self, server: str, params: JsonObject) -> JsonObject:
-        """What the person tells an MCP server, asked one question at a time."""
         assert self._forms is not None
         async with self._session.asking:
             await self._all_shown()
@@ -346,9 +338,9 @@ ClientServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 def session_servers(
     given: Iterable[ClientServer], cwd: Path
 ) -> tuple[Mapping[str, McpServerConfig], tuple[str, ...]]:
-    """The servers that can be used, and values in them that nobody should see in a log.
+    """The usable servers, and values in them that must not be logged.
 
-    One that cannot be used costs itself, never the session.
+    A server that can't be used costs only itself, never the session.
     """
     servers: dict[str, McpServerConfig] = {}
     credentials: list[str] = []
@@ -408,7 +400,6 @@ def _free_name(name: str, taken: Mapping[str, Any]) -> str:
 
 
 SESSION_PREFIX = "acp-"
-
 _FIRST_ENTRIES = 4  # the first message is among them
 
 
@@ -420,7 +411,7 @@ class Found:
 
 
 async def find(store: SessionStore, key: str) -> Found | None:
-    """The conversation with this key; each agent has kept its own part of it."""
+    """The conversation with this key; each agent has stored its own part of it."""
     parts = [part for part in await store.find_sessions(key) if part.key == key]
     if not parts:
         return None
@@ -440,7 +431,7 @@ async def find(store: SessionStore, key: str) -> Found | None:
 async def list_page(
     store: SessionStore, cwd: str | None, cursor: str | None
 ) -> tuple[list[acp.SessionInfo], str | None]:
-    """Conversations that began in a directory, or in `cwd` alone, and where the list goes on."""
+    """Conversations that began in a directory, or only in `cwd`, and the next cursor."""
     page = await store.list_sessions(cursor=cursor, search=SESSION_PREFIX)
     found: dict[str, acp.SessionInfo] = {}
     for info in page.sessions:

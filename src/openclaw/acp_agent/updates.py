@@ -1,4 +1,4 @@
-"""What happens in a turn, as the protocol's session updates. Decides only; sends nothing."""
+"""What happens in a turn, as the protocol's session updates. Sends nothing."""
 
 import base64
 import json
@@ -101,7 +101,7 @@ def content_block(block: Block) -> ContentBlock:
 
 
 def tool_blocks(result: ToolResult) -> list[ContentToolCallContent]:
-    """What a tool gave, as a person is to see it: unframed where it is there unframed."""
+    """A tool's result for a person to see: unframed if available."""
     return tool_contents(map(content_block, result.outputs or result.blocks))
 
 
@@ -129,7 +129,7 @@ def _media_block(media: Media) -> ContentBlock:
 
 
 def _words(media: Media) -> str | None:
-    """What a text says that is nowhere in a file: a copy without secrets, for instance."""
+    """The content of a text that isn't in a file, such as a copy without secrets."""
     data = media.data or b""
     named = media.kind == "text" or media.mime_type in ("application/json", "application/xml")
     if not named or not looks_like_text(data[:HEAD_BYTES]) or len(data) > MAX_OUTBOUND_BYTES:
@@ -161,7 +161,7 @@ class Forms:
         self._kinds = kinds
 
     async def ask(self, session: str, server: str, params: JsonObject) -> JsonObject:
-        """The person's answer, as MCP spells it; whatever cannot be asked is declined."""
+        """The person's answer in MCP's form; anything that can't be asked is declined."""
         words = sanitise_label(str(params.get("message") or ""), _MESSAGE_CHARS)
         try:
             mode = self._mode(session, params)
@@ -237,7 +237,7 @@ def call_content(request: PermissionRequest) -> list[Any] | None:
 
 
 class Translator:
-    """Turns the events of one turn into updates, and knows what the client has been shown."""
+    """Turns the events of one turn into updates, and remembers what the client was shown."""
 
     def __init__(self, redactor: Redactor, cwd: Path) -> None:
         self._redact = redactor.redact
@@ -278,7 +278,7 @@ class Translator:
         ]
 
     def closing(self, reply: Reply) -> list[Update]:
-        """What of the answer has not been streamed, and media that were handed to the person."""
+        """The part of the answer that wasn't streamed, and media for the person."""
         return [
             *self._rest(reply.text),
             *(update_agent_message(content_block(media)) for media in reply.media),
@@ -295,14 +295,14 @@ class Translator:
         return [*self._thought(), *_said(words + self._words.finish())]
 
     def _held(self) -> list[Update]:
-        """What was held back because it might have been the beginning of a secret."""
+        """What was held back because it might have been the start of a secret."""
         return [*self._thought(), *_said(self._words.finish())]
 
     def _thought(self) -> list[Update]:
         return _thought(self._thoughts.finish())
 
     def _planned(self, event: ToolStarted | ToolProgress | ToolFinished) -> list[Update] | None:
-        """The plan that a call sets, which is shown instead of the call; None for other calls."""
+        """The plan that a call sets, shown instead of the call; None for other calls."""
         if event.name != PLAN_TOOL or event.call_id in self._announced:
             return None  # one that the person was asked about is shown as a call
         plan = plan_of(event.name, event.arguments) if isinstance(event, ToolStarted) else None
@@ -365,7 +365,7 @@ def _thought(text: str) -> list[Update]:
 def replay(entries: Sequence[Entry], media: Mapping[str, bytes] | None = None) -> Iterator[Update]:
     """Everything that was said and done, in order, as a client would have seen it.
 
-    `media` are attachments by their digests; those that are missing are named.
+    `media` are attachments by digest; missing ones are only named.
     """
     # The summaries stand for what is all there: a client is shown the conversation itself.
     said = [entry for entry in entries if entry.kind is not EntryKind.COMPACTION]

@@ -6,10 +6,8 @@ MAX_RESOURCES = 5000
 MAX_PROMPTS = 1000
 MAX_ENTRY_BYTES = 256 * 1024
 MAX_INSTRUCTIONS = 64 * 1024
-
 NOTIFICATIONS_PER_SECOND, NOTIFICATION_BURST = 500.0, 2000.0
 LOG_LINES_PER_SECOND, LOG_BURST = 20.0, 100.0
-
 MAX_LOG_CHARS = 4096
 MAX_SERVER_REQUESTS = 32
 
@@ -34,7 +32,6 @@ class RateLimit:
         return True
 
     def take_refused(self) -> int:
-        """How many were refused since this was last asked."""
         refused, self.refused = self.refused, 0
         return refused
 

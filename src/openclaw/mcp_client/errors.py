@@ -1,14 +1,4 @@
-"""Why a request to an MCP server gave no result.
-
-CallFailed               a ToolFailure: the model reads it and goes on
-├── TimedOut             no answer in time; the server was told to stop
-├── Interrupted          the server went away: it may or may not have happened
-├── Unavailable          it was never sent; `retry_in` says when to try again, where known
-├── RemoteError          the server answered with a JSON-RPC error
-├── StillWorking         it is a task of the server's that has not ended
-├── TooLarge             the answer was over the limit
-└── InvalidResult        the answer is not what the protocol says it is
-"""
+"""Why a request to an MCP server gave no result. Every `CallFailed` is a message for the model."""
 
 from openclaw.core.errors import ToolFailure, leaves
 
@@ -18,8 +8,6 @@ class CallFailed(ToolFailure):
 
 
 class TimedOut(CallFailed):
-    """Raised when the server did not answer in time; it was asked to stop."""
-
     def __init__(self, seconds: float) -> None:
         super().__init__(f"no answer within {seconds:g} s; the call was cancelled")
         self.seconds = seconds
@@ -37,7 +25,7 @@ class Interrupted(CallFailed):
 
 
 class Unavailable(CallFailed):
-    """Raised when the request was never sent; `retry_in` is in seconds where known."""
+    """Raised when the request was never sent; `retry_in` is in seconds if known."""
 
     def __init__(self, reason: str, *, retry_in: float | None = None) -> None:
         when = "" if retry_in is None else f", restarting in {max(retry_in, 0):.0f} s"
@@ -47,7 +35,7 @@ class Unavailable(CallFailed):
 
 
 class RemoteError(CallFailed):
-    """Raised when the server answered with an error; the words are the server's."""
+    """Raised when the server answered with an error, in the server's words."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -56,15 +44,13 @@ class RemoteError(CallFailed):
 
 
 class TooLarge(CallFailed):
-    """Raised when an answer is larger than `limit` bytes, or holds more values than we take."""
-
     def __init__(self, limit: int, what: str = "bytes") -> None:
         super().__init__(f"the answer is over the limit of {limit} {what}")
         self.limit = limit
 
 
 class StillWorking(CallFailed):
-    """Raised when a call goes on as a task of the server's, and nobody wanted to wait for it."""
+    """Raised when a call continues as a task of the server's, and nobody wanted to wait for it."""
 
     def __init__(self) -> None:
         super().__init__("the server still works on this call")
@@ -83,7 +69,7 @@ class NeedsLogin(Exception):
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """The most telling single error inside nested groups: one of ours, where there is one."""
+    """The most telling error inside nested groups: one of ours, if there is one."""
     found = list(leaves(error))
     telling = [leaf for leaf in found if isinstance(leaf, ConnectionFailed | NeedsLogin)]
     return (telling or found)[0]

@@ -1,4 +1,4 @@
-"""The text of a document, had from a process that may fail, hang or bloat without harm to us."""
+"""The text of a document, from a process that may fail, hang or bloat without harm to us."""
 
 import json
 import logging
@@ -22,9 +22,9 @@ from openclaw.core.errors import OpenClawError
 async def output_of(
     task: str, arguments: Sequence[str], *, memory_bytes: int, cpu_seconds: int
 ) -> AsyncGenerator[anyio.abc.ByteReceiveStream]:
-    """What the task of `limited_process` prints, as it prints it. However this ends, the process is gone.
+    """What `limited_process` prints, as it prints it; the process is always ended.
 
-    It is told nothing of our environment, where keys may be, and cannot write to any file.
+    It gets none of our environment, where keys may be, and can't write to any file.
     """
     limits = [str(memory_bytes), str(cpu_seconds)]
     command = [sys.executable, "-m", "openclaw.media.limited_process", *limits, task, *arguments]
@@ -79,7 +79,7 @@ async def text_of_bytes(content: bytes, engines: Sequence[str], budget: int) -> 
 async def document_text(
     path: Path, engines: Sequence[str], budget: int, *, seconds: float = SECONDS
 ) -> DocumentText:
-    """Its text, or a note that says why there is none. Never raises for what is in the file."""
+    """Its text, or a note that says why there is none. Never raises because of the content."""
     reason = ""
     for engine in engines:
         try:
@@ -101,7 +101,7 @@ def _as_text(answer: dict[str, Any]) -> DocumentText:
 
 
 async def _bounded(output: anyio.abc.ByteReceiveStream, limit: int) -> bytes:
-    """What was printed; a reader that a file has taken over may print without end."""
+    """What was printed, up to a limit: a file may take over the reader."""
     printed = bytearray()
     async for piece in output:
         printed += piece

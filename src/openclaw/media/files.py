@@ -1,4 +1,4 @@
-"""Temporary files of one order: private, randomly named, gone afterwards whatever happened."""
+"""Files of orders and sessions: private, randomly named or named by content, and cleaned up."""
 
 import contextlib
 import hashlib
@@ -39,7 +39,7 @@ _UNLOCKED_SECONDS = 3600.0
 
 
 class OrderFiles:
-    """A directory of an order's own. Names given by a client are never used for a path."""
+    """An order's own directory. Names given by a client are never used in a path."""
 
     def __init__(self, directory: Path, quota: int = QUOTA_BYTES) -> None:
         self.directory = directory
@@ -75,9 +75,9 @@ def order_files(root: Path) -> Generator[OrderFiles]:
 
 
 def sweep(root: Path, clock: Clock | None = None) -> int:
-    """Remove what a crash left behind: directories whose lock nobody holds. Returns how many.
+    """Remove directories that a crash left behind: nobody holds their lock. Returns how many.
 
-    One without a lock is being made or being removed; nobody takes an hour for either.
+    One without a lock is being made or removed; neither takes an hour.
     """
     removed = 0
     if not root.is_dir():
@@ -118,10 +118,10 @@ _UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
 def cleaned(data: bytes, secrets: "Redactor") -> bytes | None:
-    """The bytes of a file as they may leave, else None. It may take a second: not for the event loop.
+    """The bytes of a file as they may be sent out, or None. May take a second.
 
-    Known values are taken out of text in all their forms; what only looks like a credential stays,
-    since it may well be what the file is about. In anything else the values themselves are sought.
+    Known secrets are removed from text in all their forms; what only looks like a credential stays,
+    as it may be what the file is about. Other files are searched for the values themselves.
     """
     text, encoding = _as_text(data)
     if encoding is not None:
@@ -132,7 +132,7 @@ def cleaned(data: bytes, secrets: "Redactor") -> bytes | None:
 
 
 def _as_text(data: bytes) -> tuple[str, str | None]:
-    """The text in a character set that gives the same bytes back; without one, it is no text."""
+    """The text and an encoding that gives the same bytes back; no encoding if this isn't text."""
     head = data[:HEAD_BYTES]
     for bom, encoding in _UTF_16:
         if data.startswith(bom):
@@ -150,7 +150,7 @@ def _as_text(data: bytes) -> tuple[str, str | None]:
 
 
 def read_regular(path: Path, most: int) -> bytes | None:
-    """What is in a file; None where it is none, cannot be read, or holds more than `most` bytes."""
+    """The content of a regular file; None if it isn't one, can't be read, or is too large."""
     try:
         descriptor = os.open(path, os.O_RDONLY | NONBLOCK | CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -164,7 +164,6 @@ def read_regular(path: Path, most: int) -> bytes | None:
 
 SESSION_BYTES = 256 * MIB  # what one session keeps; beyond it, the oldest go first
 ALL_BYTES = 4096 * MIB  # what all sessions in one directory keep together
-
 LOOK_EVERY_BYTES = 64 * MIB
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -174,7 +173,7 @@ def digest_of(data: bytes) -> str:
 
 
 class AttachmentFiles:
-    """One directory for each session under `root`. All of it blocks: not for the event loop."""
+    """One directory per session under `root`. Everything blocks: not for the event loop."""
 
     def __init__(
         self, root: Path, *, session_bytes: int = SESSION_BYTES, all_bytes: int = ALL_BYTES

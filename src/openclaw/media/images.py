@@ -1,7 +1,7 @@
 """What an image is, and a copy of it that a model's provider accepts.
 
-A few kilobytes can stand for gigabytes of pixels. Whoever decodes them, here or at a model's end,
-pays for it; so images are refused by what their headers say before anything is decoded.
+A few kilobytes can stand for gigabytes of pixels, so images are refused by what their headers say
+before anything is decoded.
 """
 
 import io
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 MAX_PIXELS = 100_000_000  # pixels of one frame
 MAX_ALL_PIXELS = 1_000_000_000  # pixels of all frames together
-
 MAX_SIDE = 65_535
-
 _PNG = b"\x89PNG\r\n\x1a\n"
 _GIF = (b"GIF87a", b"GIF89a")
 _JPEG = b"\xff\xd8\xff"
@@ -42,9 +40,9 @@ class BadImage(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """What a provider accepts in one request; the defaults are those of the strictest.
+    """What a provider accepts in one request; the defaults are those of the strictest, Anthropic:
 
-    Anthropic takes 32 MB in all, 5 MB and 8,000 pixels for each, and less for each beyond twenty.
+    32 MB in all, 5 MB and 8,000 pixels for each, and less for each beyond twenty.
     """
 
     count: int = 20
@@ -53,7 +51,7 @@ class ImageLimits:
 
     @property
     def bytes(self) -> int:
-        """Of one image, so that as many as one order may have are all shown."""
+        """Per image, so that as many as one order may have can all be shown."""
         return self.total_bytes // MAX_IMAGES
 
 
@@ -63,10 +61,7 @@ _FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 
 
 def fitted(data: bytes, limits: ImageLimits) -> bytes:
-    """The image as it can be sent: as it is, or smaller; raises `BadImage` if it does not decode.
-
-    It may take a second: not for the event loop.
-    """
+    """The image, made smaller if necessary; raises `BadImage` if it can't be decoded. Slow."""
     size = measure(data)
     from PIL import Image
 
@@ -113,7 +108,7 @@ def _encodings(image: "Image") -> Iterator[bytes]:
 
 
 def measure(data: bytes) -> ImageSize:
-    """The size of a PNG, JPEG, GIF or WebP, judged by its own bytes; raises `BadImage`."""
+    """The size of a PNG, JPEG, GIF or WebP, from its own bytes; raises `BadImage`."""
     try:
         size = _measured(data)
     except (IndexError, ValueError) as error:
@@ -171,7 +166,7 @@ def _png(data: bytes) -> ImageSize:
 
 
 def _png_frames(data: bytes) -> int:
-    """What an animation claims; it is announced before the first pixels."""
+    """What an animation claims; this comes before the first pixels."""
     at = 8
     while at + 8 <= len(data):
         length, kind = _number(data, at, 4, "big"), data[at + 4 : at + 8]

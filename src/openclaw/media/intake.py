@@ -1,7 +1,7 @@
-"""The one way in for files that come with a message, whichever front end they come through.
+"""The one intake for files that come with a message, for every front end.
 
-Each is checked against its limits and its type, kept, and read as far as it has words, within one
-budget for all. What is wrong is an `InvalidRequest` that names the field.
+Each file is checked against its limits and type, stored, and read, within one budget of characters
+for all. An `InvalidRequest` names the field that is wrong.
 """
 
 import mimetypes
@@ -28,7 +28,7 @@ _WESTERN = "cp1252"  # what is neither UTF-8 nor anything else that shows is mos
 
 
 def decode_text(data: bytes) -> str:
-    """The words in these bytes: by their BOM, as UTF-8, else in the likeliest character set."""
+    """The text in these bytes: by their BOM, as UTF-8, or in the likeliest character set."""
     for bom, encoding in _BOMS:
         if data.startswith(bom):
             return data.decode(encoding, "replace")
@@ -59,10 +59,7 @@ TEXT_BUDGET = 200_000  # characters of all attachments of a message together
 
 
 def actual_type(head: bytes, declared: str, otherwise: str) -> str:
-    """What a file is by its first bytes; `declared` counts for kinds of text, which look alike.
-
-    `otherwise` is for what is neither text nor anything known.
-    """
+    """What a file is by its first bytes; `declared` decides between kinds of text."""
     found = sniff(head)
     if found is not None:
         return found
@@ -75,10 +72,7 @@ _NAME_LENGTH = 120
 
 
 class Intake:
-    """Takes the attachments of one message. `files` is asked for a place when one has to be kept.
-
-    They are read one after the other, until the budget of characters is used up.
-    """
+    """Takes the attachments of one message. `files` is called once one has to be stored."""
 
     def __init__(
         self,
@@ -100,10 +94,10 @@ class Intake:
         name: str | None = None,
         of_object: bool = True,
     ) -> Media:
-        """Keep base64 that is declared to be of this type.
+        """Store base64 of this declared type.
 
-        Without `allowed` anything is taken, as what it is. `of_object` says that type and data are
-        fields of their own.
+        Without `allowed`, any type is accepted. `of_object` says that type and data are separate
+        fields.
         """
         mime_type = kinds.normalise(declared)
         if allowed is not None and mime_type not in allowed:
@@ -137,7 +131,7 @@ class Intake:
         return InboundMedia(media, text, note)
 
     async def _read(self, path: Path, mime_type: str, room: int) -> tuple[str | None, str | None]:
-        """What it says, and what is to be said about that."""
+        """Its text, and a note for the model."""
         if mime_type in kinds.IMAGE_TYPES:
             return None, None
         if mime_type == "application/pdf":
@@ -204,7 +198,7 @@ def _too_large(size: int, limit: int, field: str) -> InvalidRequest:
 
 
 def display_name(given: str | None, path: Path) -> str:
-    """A given file name as it may be shown: its last part, printable, short. Never used as a path."""
+    """A given file name for display: its last part, printable, short. Never used as a path."""
     last = PurePosixPath((given or "").replace("\\", "/")).name
     shown = "".join(char for char in last if char.isprintable()).strip().rstrip(" .")
     return shown[:_NAME_LENGTH] or f"attachment{path.suffix}"
@@ -215,12 +209,12 @@ _WHITESPACE = str.maketrans("", "", " \t\r\n\f\v")
 
 
 def decoded_size(data: str) -> int:
-    """How many bytes this decodes to at the most; whitespace inside makes it less."""
+    """The most bytes that this can decode to; whitespace makes it less."""
     return len(data) * 3 // 4
 
 
 def decode(data: str, *, field: str, limit: int) -> Iterator[bytes]:
-    """The bytes, a piece at a time. InvalidRequest names the field and what is wrong."""
+    """The bytes in pieces; `InvalidRequest` names the field and the problem."""
     if data.startswith("data:"):
         raise InvalidRequest(
             "is a data: URL; give only the base64 that follows its comma", field=field

@@ -1,7 +1,6 @@
 """Which media are taken and given, and how much of them."""
 
 MIB = 1024 * 1024
-
 MAX_INBOUND_BYTES = 15 * MIB
 MAX_IMAGES = 10
 MAX_FILES = 5
@@ -118,7 +117,7 @@ _ALSO = {
 
 
 def sniff(head: bytes) -> str | None:
-    """The MIME type that the content's signature stands for; None where it has none."""
+    """The MIME type by the content's signature; None if it has none."""
     for prefix, mime_type in _PREFIXES:
         if head.startswith(prefix):
             return mime_type
@@ -141,7 +140,7 @@ def _is_old_tar(header: bytes) -> bool:
 
 
 def _late_mp3(head: bytes) -> str | None:
-    """An MP3 behind zeros, as some recorders write it; a frame's header has more to it then."""
+    """An MP3 behind zeros, as some recorders write it; its header is then checked more closely."""
     frame = head.lstrip(b"\0")
     if frame.startswith(b"ID3"):
         return "audio/mpeg"
@@ -173,7 +172,7 @@ def _late_pdf(head: bytes) -> str | None:
 
 
 def looks_like_text(head: bytes) -> bool:
-    """Whether these bytes can be words: a BOM, or no control bytes that text never has."""
+    """Whether this can be text: it has a BOM, or no control bytes that text never has."""
     if head.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
         return True
     controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b\b" for byte in head)
@@ -181,7 +180,7 @@ def looks_like_text(head: bytes) -> bool:
 
 
 def mismatch(declared: str, head: bytes) -> str | None:
-    """What the content is instead of what was declared; None where both agree."""
+    """What the content is instead of the declared type; None if they agree."""
     found = sniff(head)
     if declared in TEXT_TYPES:
         return _text_mismatch(found, head)

@@ -37,7 +37,6 @@ def limit(memory_bytes: int, cpu_seconds: int) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Do what the arguments say, with a wire that no library's prints can reach."""
     memory, seconds, task, *rest = argv
     limit(int(memory), int(seconds))
     wire = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -54,7 +53,6 @@ def main(argv: list[str]) -> int:
 def read_document(
     engine: str, path: str, max_pages: str, max_characters: str
 ) -> Iterator[dict[str, Any]]:
-    """A failure is an answer, not a traceback."""
     try:
         yield extract(engine, path, int(max_pages), int(max_characters))
     except Exception as error:  # noqa: BLE001 (any failure of a parser on a strange file)
@@ -117,7 +115,6 @@ _CHUNK = 20_000  # characters of a document without pages that are given at a ti
 
 
 def office_parts(path: str, limit: int) -> Parts:
-    """How many parts there are, and the text of each: slides, sheets, or pieces of a document."""
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
         if "word/document.xml" in names:
@@ -137,13 +134,13 @@ def _local(tag: str) -> str:
 
 
 def _elements(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[str, ElementTree.Element]]:
-    """Every element, with `start` and `end`; what has ended is forgotten by whoever reads it."""
+    """Every element, at its start and end; the caller clears it."""
     with archive.open(name) as file:
         yield from ElementTree.iterparse(file, ("start", "end"))  # noqa: S314 - in a limited process
 
 
 def _paragraphs(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
-    """The lines of a text; the cells of a table's row are one line."""
+    """The lines of a text; a table's row is one line."""
     words: list[str] = []
     cells: list[str] | None = None
     for event, element in _elements(archive, name):
@@ -171,7 +168,7 @@ def _paragraphs(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
 
 
 def _pieces(lines: Iterator[str]) -> Parts:
-    """Lines in pieces; the count is one more than was given, until the end."""
+    """Lines in pieces; until the end, the count is one more than was given."""
     piece: list[str] = []
     count = size = 0
     for line in lines:
@@ -228,7 +225,7 @@ def _strings(archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 def _rows(archive: zipfile.ZipFile, name: str, shared: list[str]) -> Iterator[str]:
-    """One line for each row that has a value, its cells where their columns are."""
+    """One line for each row that has a value, with its cells in their columns."""
     for event, element in _elements(archive, name):
         if event == "end" and _local(element.tag) == "row":
             cells: list[str] = []

@@ -1,4 +1,4 @@
-"""Speech to text, by whatever is there that can do it."""
+"""Speech to text, by whichever provider is available."""
 
 import json
 import logging
@@ -57,7 +57,7 @@ _ANSWER_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Cloud(ABC):
-    """A service that is sent the recording; what is None is the service's default."""
+    """A service that is sent the recording; None means the service's default."""
 
     name: ClassVar[str]
     place: ClassVar[tuple[str | int, ...]]  # of the words in its answer
@@ -111,7 +111,7 @@ class DeepgramProvider(_Cloud):
 
 @asynccontextmanager
 async def _client(seconds: float) -> "AsyncGenerator[httpx2.AsyncClient]":
-    """A client whose every failure is a `TranscriptionFailed`; the time limit covers it all."""
+    """A client whose every failure is a `TranscriptionFailed`; the time limit covers everything."""
     import httpx2  # loaded only where a recording is sent
 
     try:
@@ -215,7 +215,6 @@ def _transcript(lines: Sequence[dict[str, Any]], seconds: float) -> Transcript:
 def find_whisper(
     model: str | None, language: str | None, seconds: float, environ: Mapping[str, str]
 ) -> LocalProvider | None:
-    """Whisper, where the package and weights are there: those named, or any in the usual cache."""
     if find_spec("faster_whisper") is None:
         return None
     weights = whisper_weights(model, environ)
@@ -223,7 +222,7 @@ def find_whisper(
 
 
 def whisper_weights(model: str | None, environ: Mapping[str, str]) -> Path | None:
-    """The directory of the weights: `model` is that directory, or a name as in the cache."""
+    """The directory of the weights: `model` is that directory, or a name in the cache."""
     if model and (Path(model).expanduser() / _WEIGHTS).is_file():
         return Path(model).expanduser()
     cached = {name: path for path in _cached(environ) for name in _names_of(path)}
@@ -240,13 +239,12 @@ def _cached(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _names_of(snapshot: Path) -> tuple[str, str]:
-    """The repository's name, and the short one: `Systran/faster-whisper-small` and `small`."""
+    """The repository's name and the short one: `Systran/faster-whisper-small` and `small`."""
     repository = snapshot.parents[1].name.removeprefix("models--").replace("--", "/").lower()
     return repository, repository.rpartition("whisper-")[2]
 
 
 def find_moonshine(language: str | None, seconds: float) -> LocalProvider | None:
-    """The small recogniser, where it is installed and English is spoken."""
     if language is not None and language.lower().partition("-")[0] not in _ENGLISH:
         return None
     # Found, not imported: the package that carries the weights has an engine that older CPUs lack.
@@ -267,9 +265,9 @@ _NEEDED = {
 
 
 class Speech:
-    """Takes the first provider that is there, looked for with each recording.
+    """Uses the first provider that is available for each recording.
 
-    The next is not tried when the first fails: a recording goes where its owner expects it to go.
+    If it fails, no other is tried: a recording goes only where its owner expects.
     """
 
     def __init__(

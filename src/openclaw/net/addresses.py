@@ -66,7 +66,6 @@ _ISATAP = frozenset({0x00005EFE, 0x02005EFE, 0x01005EFE, 0x03005EFE})
 
 
 def why_blocked(address: str) -> str | None:
-    """Why this address is not to be reached, or None where it is anybody's."""
     if "%" in address:
         return "has a zone"
     try:
@@ -77,7 +76,7 @@ def why_blocked(address: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this names this machine itself, plainly written; nobody is asked."""
+    """Whether this literally names this machine; nothing is looked up."""
     try:
         parsed = ip_address(host.strip("[]"))
     except ValueError:

@@ -26,9 +26,7 @@ from openclaw.net.transport import (
 )
 from openclaw.version import __version__
 
-ACCEPT_ENCODING = "gzip, deflate"
-"""What we ask for. What we did not ask for is refused, stacked encodings above all."""
-
+ACCEPT_ENCODING = "gzip, deflate"  # anything else is refused, stacked encodings above all
 _PIECE = 64 * 1024
 
 
@@ -70,7 +68,6 @@ def unpacker(encoding: str) -> Callable[[bytes], Iterable[bytes]]:
 MOST_REDIRECTS = 5
 DEFAULT_MAX_BYTES = 25 * 1024 * 1024
 DEFAULT_TOTAL_TIMEOUT = 30.0
-
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # What may follow to another origin. Everything else could be a credential, whatever it is called.
 _TRAVELLING_HEADERS = frozenset({"accept", "accept-language", "user-agent", "range"})
@@ -86,7 +83,6 @@ class Fetched:
 
     @property
     def mime_type(self) -> str:
-        """The media type without its parameters, in lower case; empty where none was given."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -99,7 +95,7 @@ class Answer:
         self.headers: Mapping[str, str] = response.headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body, unpacked, in pieces; raises `FetchTooLarge` as soon as it is too large."""
+        """The unpacked body in pieces; raises `FetchTooLarge` as soon as it is too large."""
         declared = self.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._limit:
             raise FetchTooLarge(self._limit)
@@ -146,10 +142,10 @@ class FetchOptions(TypedDict, total=False):
 
 
 class GuardedClient:
-    """An HTTP client that cannot be led to private addresses, nor flooded, nor held up.
+    """An HTTP client that can't be led to private addresses, flooded, or held up.
 
-    Nothing is read from the environment: no proxy, no netrc, no certificates. Cookies are not kept.
-    `on_hop` is called with each URL, redirects included, before it is reached, and may raise.
+    It reads no proxy, netrc or certificates from the environment and keeps no cookies. `on_hop`
+    gets each URL, redirects included, before it is reached, and may raise.
     """
 
     def __init__(
@@ -190,7 +186,7 @@ class GuardedClient:
 
     @asynccontextmanager
     async def stream(self, url: str, **options: Unpack[FetchOptions]) -> AsyncGenerator[Answer]:
-        """The answer at the end of the redirects. The time limit covers the `async with` block."""
+        """The answer after redirects. The time limit covers the `async with` block."""
         method, headers = options.get("method", "GET").upper(), options.get("headers") or {}
         order = _Order(method, parse_target(url), dict(headers), options.get("content"))
         limit = options.get("max_bytes", self._max_bytes)

@@ -1,7 +1,7 @@
 """HTTP/1.1 without I/O: a request as bytes, its answer and the events in it as their bytes come.
 
-A general client takes longer to import than a message through a gateway takes to be answered. There
-is one request a connection; bodies come by length, in chunks, or until the connection closes.
+A general client takes longer to import than a gateway takes to answer. One request per connection;
+bodies come by length, in chunks, or until the connection closes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ def request_bytes(
 
 
 class HttpAnswer:
-    """Raises `BrokenOff` at what is no HTTP, or ends too soon. `status` is 0 until it is known."""
+    """Raises `BrokenOff` if it isn't HTTP or ends too soon. `status` is 0 until known."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -44,7 +44,7 @@ class HttpAnswer:
         self._left: int | None = None  # of the body or, where that is chunked, of the chunk
 
     def feed(self, data: bytes) -> bytes:
-        """What of the body has come with this; no data is the end of the connection."""
+        """The part of the body in this data; empty data is the end of the connection."""
         if not data:
             if self.status < 200 or self._chunked or self._left is not None:
                 raise BrokenOff("cut off" if self.status else "no answer")
@@ -103,13 +103,11 @@ class HttpAnswer:
 
 
 class EventReader:
-    """A stream of events as it comes."""
-
     def __init__(self) -> None:
         self._pending: list[bytes] = []
 
     def feed(self, data: bytes) -> Iterator[tuple[str, bytes]]:
-        """The names and data of the events that are whole with this."""
+        """The names and data of the events that this data completes."""
         self._pending.append(data)
         if b"\n\n" not in data and not data.startswith(b"\n"):
             return

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     import httpx2
 
 CONNECT_SECONDS = 10.0
-"""A provider that does not accept a connection in this time is down or unreachable."""
-
 WRITE_SECONDS = 60.0  # a request with images may be large, and the line slow
 
 
@@ -38,7 +36,7 @@ def _excluded(host: str, listed: str | None) -> bool:
 
 
 def open_client(url: str, environ: Mapping[str, str], *, silence: float) -> "httpx2.AsyncClient":
-    """A client for one provider; `silence` is how long it may say nothing."""
+    """A client for one provider; `silence` is how long it may send nothing."""
     import httpx2
 
     authorities = environ.get("SSL_CERT_FILE")

@@ -79,12 +79,11 @@ class Target:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """What two URLs have in common where credentials may follow from one to the other."""
         return self.scheme, self.host, self.port
 
 
 def parse_target(url: str) -> Target:
-    """Read a URL strictly; raises `FetchRefused` for whatever two parsers could read differently."""
+    """Read a URL strictly; raises `FetchRefused` for anything ambiguous."""
     shown = _shown(url)
     if len(url) > _LONGEST_URL:
         raise FetchRefused(shown, "the URL is too long")
@@ -112,7 +111,7 @@ def parse_target(url: str) -> Target:
 
 
 def _shown(url: str) -> str:
-    """The URL as a message may show it: printable, short, and without the query."""
+    """The URL for a message: printable, short, and without the query."""
     plain = "".join(c if c.isprintable() else "?" for c in url.partition("?")[0])
     return repr(plain if len(plain) <= 200 else plain[:200] + "…")
 
@@ -160,7 +159,6 @@ def _ascii_name(host: str, shown: str) -> str:
 
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""From a host name and a port to the addresses of it."""
 
 _MOST_ADDRESSES = 32
 # One dead address of several must not use up the time for the others.
@@ -176,7 +174,7 @@ async def resolve_with_system(host: str, port: int) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Exemptions:
-    """What may be reached though it would be blocked: this machine, or one address under one name."""
+    """What may be reached though it is blocked: this machine, or one address under one name."""
 
     loopback: bool = False
     pair: tuple[str, str] | None = None
@@ -236,7 +234,6 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Never: a URL does not lead into the file system."""
         raise FetchRefused("a Unix socket", "only http and https are fetched")
 
     async def sleep(self, seconds: float) -> None:
@@ -244,7 +241,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """A transport for any httpx2 client: each request and each redirect is checked anew."""
+    """A transport for any httpx2 client that checks each request and each redirect."""
 
     def __init__(
         self,
@@ -264,6 +261,5 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request whose URL no two parsers read differently."""
         parse_target(str(request.url))
         return await super().handle_async_request(request)

@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-READ_BYTES = 256 * 1024
-"""Read at once; a flood of small messages in it is handled in some milliseconds."""
+READ_BYTES = 256 * 1024  # a flood of small messages of this size takes some milliseconds
 
 
 def claim_stdio() -> "tuple[int, int]":
-    """Keep stdin and stdout to ourselves: what any library reads or prints goes elsewhere."""
+    """Keep stdin and stdout to ourselves, whatever a library reads or prints."""
     wire_in, wire_out = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -32,7 +31,7 @@ def claim_stdio() -> "tuple[int, int]":
 
 
 def run_and_leave(serve: "Callable[[], int | None]") -> "NoReturn":
-    """Serve a client until it goes away, and leave the process with the exit code that this gives."""
+    """Serve a client until it goes away, then exit with the returned code."""
     code = 0
     try:
         code = serve() or 0
@@ -67,11 +66,11 @@ def on_termination(cancel: "Callable[[], Any]") -> None:
 
 
 class ThreadedReader:
-    """Reads a descriptor on a thread, where nothing can wait for it and anything else at once.
+    """Reads a descriptor on a thread, for one that the event loop can't watch.
 
-    A thread that waits for a pipe cannot be called off, so there is one for the life of the pipe:
-    it reads first for a caller that blocks in `get`, then, from `start` on, for an event loop.
-    The last chunk is empty. One chunk at a time is on its way; then whoever writes has to wait.
+    A thread that waits for a pipe can't be cancelled, so there is one for the life of the pipe:
+    it reads for a caller that blocks in `get`, then, after `start`, for an event loop. The last
+    chunk is empty. Only one chunk is in transit at a time.
     """
 
     def __init__(self, read: "Callable[[int], bytes]", name: str = "read") -> None:
@@ -95,11 +94,9 @@ class ThreadedReader:
         return chunk
 
     def wake(self) -> None:
-        """Let the caller that waits in `get` have None."""
         self._chunks.put(None)
 
     def start(self, on_chunk: "Callable[[bytes], None]") -> None:
-        """From now on give chunks to this function, on the running event loop."""
         from asyncio import get_running_loop
 
         loop = get_running_loop()
@@ -122,7 +119,7 @@ class ThreadedReader:
             self._hand_over = hand_over
 
     def pause(self) -> None:
-        """Read no more until `resume`, but for a chunk that is on its way."""
+        """Read nothing more until `resume`, except a chunk in transit."""
         self._may_read.clear()
 
     def resume(self) -> None:

@@ -2,9 +2,8 @@
 
 from io import BytesIO
 
+# a client's longest message: ten images and five files of 15 MiB as base64 are 300 MiB
 LONGEST_LINE = 384 << 20
-"""What a client may send in one message: ten images and five files of 15 MiB as base64 are 300 MiB."""
-
 _SHOWN = 4096
 
 
@@ -20,7 +19,7 @@ class TooLong:
 
 
 class LineSplitter:
-    """Splits a stream at newlines and leaves out blank lines.
+    """Splits a stream at newlines and drops blank lines.
 
     `too_long` is the latest line above the limit; it is set before that line has ended.
     """

@@ -1,7 +1,6 @@
-"""The two ends of a pipe on the event loop: watched by it, or moved by threads where it cannot.
+"""The two ends of a pipe on the event loop: watched by it, or moved by threads if it can't.
 
-There is no task and no queue between a pipe and whoever takes the bytes: that is where most of a
-call's time would go.
+There is no task or queue between a pipe and its user: most of a call's time would go there.
 """
 
 import contextlib
@@ -24,11 +23,10 @@ from openclaw.stdio.lines import LineSplitter, TooLong
 
 HIGH_WATER = 1 << 20  # unsent bytes from which a caller waits before it adds more
 _QUEUED_LINES = 64  # lines that nobody has taken yet from which reading pauses
-
 _F_SETPIPE_SZ, _PIPE_BYTES = 1031, 1 << 20
 
+# ASCII text is encoded only when it is written, so that it isn't in memory twice
 Piece = bytes | str
-"""What is written. ASCII text becomes bytes when its turn comes, so that it is not there twice."""
 
 
 class Reader(Protocol):
@@ -53,7 +51,6 @@ class WatchedReader:
         self.resume()
 
     def pause(self) -> None:
-        """Read no more until `resume`; whoever writes waits once the pipe is full."""
         if self._watching:
             self._watching = False
             self._loop.remove_reader(self._fd)
@@ -64,7 +61,7 @@ class WatchedReader:
             self._loop.add_reader(self._fd, self._readable)
 
     def drain(self, most: int) -> None:
-        """Take what is there already, up to so many bytes, also while it is paused."""
+        """Take what is already there, up to so many bytes, even while paused."""
         while not self._ended and most > 0:
             try:
                 chunk = os.read(self._fd, READ_BYTES)
@@ -76,7 +73,6 @@ class WatchedReader:
             self._on_chunk(chunk)
 
     def close(self) -> None:
-        """Read no more. The descriptor stays its owner's to close."""
         self.pause()
         self._ended = True
 
@@ -93,7 +89,7 @@ class WatchedReader:
 
 
 class Writer(ABC):
-    """Takes what is to be written at once and writes it as fast as the other side reads."""
+    """Takes data at once and writes it as fast as the other side reads."""
 
     def __init__(self) -> None:
         self._loop = get_running_loop()
@@ -104,16 +100,16 @@ class Writer(ABC):
 
     @abstractmethod
     def write(self, piece: Piece) -> bool:
-        """Write this, now or as soon as it is taken; False if it can never be."""
+        """Write this, now or later; False if that is impossible."""
 
     @abstractmethod
     def close(self) -> None:
-        """Write no more, not even what is unsent. The descriptor stays its owner's to close."""
+        """Write nothing more, not even what is unsent. The descriptor stays open."""
 
     async def drained(
         self, most: int = HIGH_WATER // 2, unless: "Future[Any] | None" = None
     ) -> None:
-        """Wait until no more than `most` bytes are unsent, or none can be sent, or `unless` is done."""
+        """Wait until at most `most` bytes are unsent, none can be sent, or `unless` is done."""
         while self.unsent > most and not (unless is not None and unless.done()):
             if self._progress is None:
                 self._progress = self._loop.create_future()
@@ -133,8 +129,6 @@ class Writer(ABC):
 
 
 class WatchedWriter(Writer):
-    """Writes to a descriptor when the event loop says that it takes more."""
-
     def __init__(self, fd: int) -> None:
         super().__init__()
         self._fd = fd
@@ -196,7 +190,7 @@ class WatchedWriter(Writer):
 
 
 class ThreadedWriter(Writer):
-    """Writes on a thread, for descriptors that the event loop cannot watch."""
+    """For descriptors that the event loop can't watch."""
 
     def __init__(self, write: Callable[[memoryview], int | None], name: str = "write") -> None:
         super().__init__()
@@ -213,7 +207,7 @@ class ThreadedWriter(Writer):
         return True
 
     def close(self) -> None:
-        """A thread that still writes is left behind; it ends when the pipe does."""
+        """A thread that is still writing is left behind; it ends when the pipe does."""
         self._closed = True
         self._pieces.put(None)
         self._sent(self.unsent)
@@ -247,7 +241,7 @@ class LineReader:
             reader.start(self._arrived)
 
     async def next(self) -> bytes | TooLong | None:
-        """The next line; None if there will be none. Raises ClosedResourceError after `close`."""
+        """The next line, or None at the end. Raises ClosedResourceError after `close`."""
         while not self._lines:
             if self._closed:
                 raise anyio.ClosedResourceError
@@ -299,7 +293,6 @@ def as_bytes(piece: Piece) -> bytes:
 
 
 def enlarge(fd: int) -> None:
-    """Ask for a pipe that takes more at once, where the system lets us."""
     if sys.platform == "linux":
         import fcntl
 
@@ -308,6 +301,6 @@ def enlarge(fd: int) -> None:
 
 
 def _watchable(fd: int) -> bool:
-    """Whether the event loop can wait for it: files and devices such as /dev/null it cannot."""
+    """Whether the event loop can wait for it: files and devices such as /dev/null it can't."""
     mode = os.fstat(fd).st_mode
     return sys.platform != "win32" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd))

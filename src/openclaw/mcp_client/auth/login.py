@@ -1,4 +1,4 @@
-"""One login of a person to a remote server: the browser, the callback on loopback, the first token."""
+"""Logging a person in to a remote server: the browser, the callback on loopback, the token."""
 
 import logging
 import webbrowser
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOGIN_SECONDS = 300.0  # how long a person has in the browser
-
 _HEAD_LIMIT = 16 * 1024
 _SECONDS = 30.0
 _DONE = "You are logged in. You can close this window."
@@ -44,7 +43,7 @@ class LoginFailed(OperatorFacing):
 
 
 class CallbackServer:
-    """Waits on loopback for the browser to come back; takes the answer to our question alone."""
+    """Waits on loopback for the browser to return; accepts only the answer to our own request."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -57,7 +56,6 @@ class CallbackServer:
         return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
 
     def expect(self, authorization_url: str) -> None:
-        """Take only the answer to this question."""
         found = parse_qs(urlsplit(authorization_url).query).get("state")
         self._state = found[0] if found else None
 
@@ -140,7 +138,7 @@ async def callback_server(port: int | None) -> AsyncGenerator[CallbackServer]:
 
 
 def open_browser(url: str) -> bool:
-    """Open the address in the person's browser, by a program and never by a shell."""
+    """Open the address in the person's browser, without a shell."""
     check_address(url)
     try:
         return webbrowser.open(url)
@@ -155,7 +153,7 @@ async def log_in(
     show: Callable[[str], None],
     browse: Callable[[str], bool] | None = open_browser,
 ) -> None:
-    """Have a person log in; returns once the server takes our token. Raises `LoginFailed`."""
+    """Have a person log in; returns once the server accepts our token. Raises `LoginFailed`."""
     try:
         await _log_in(config, logins, show, browse)
     except (LoginFailed, BaseExceptionGroup) as failure:
@@ -188,7 +186,7 @@ async def _log_in(
 
 
 async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> None:
-    """First requests, until one of them is refused and starts the login."""
+    """Send requests until one is refused, which starts the login."""
     assert config.url is not None
     auth = await logins.auth(config, person)
     async with httpx2.AsyncClient(auth=auth, timeout=httpx2.Timeout(_SECONDS)) as client:
@@ -213,7 +211,7 @@ async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> N
 async def _ask(
     client: httpx2.AsyncClient, url: str, message: dict[str, Any] | None, **headers: str
 ) -> httpx2.Response:
-    """The answer, without its body; without a message, the stream is asked for."""
+    """The answer without its body; without a message, the event stream is requested."""
     said = {"Accept": "application/json, text/event-stream", **headers}
     method = "GET" if message is None else "POST"
     async with client.stream(method, url, headers=said, json=message) as response:
@@ -221,7 +219,7 @@ async def _ask(
 
 
 def _manners(greeted: httpx2.Response) -> dict[str, str]:
-    """The headers of what follows the greeting, by the revision that the server speaks."""
+    """The headers of the request after the greeting, for the revision that the server speaks."""
     if not greeted.is_success:
         return {"MCP-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/list"}
     session = greeted.headers.get("mcp-session-id")

@@ -1,4 +1,4 @@
-"""Logging in to remote servers: the SDK's OAuth client, held to addresses and issuers we accept."""
+"""Logins to remote servers: the SDK's OAuth client, limited to addresses and issuers we accept."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -46,8 +46,6 @@ _UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody who can log in now: how to show the address, and where the answer comes."""
-
     redirect: Redirect
     callback: Callback
     redirect_uri: str
@@ -65,18 +63,16 @@ def check_address(url: str) -> None:
 
 
 def open_guarded(**options: Any) -> GuardedClient:
-    """The guarded client, trusting whom the requests to the server itself trust (SSL_CERT_FILE)."""
+    """A guarded client that trusts the certificates that requests to the server itself trust."""
     return GuardedClient(ssl_context=httpx2.create_ssl_context(), **options)
 
 
 class Auth(OAuthClientProvider):
-    """The authentication of one server's requests.
+    """The authentication of one server's requests; raises `NeedsLogin` if a person is needed.
 
-    What belongs to the login itself goes through the guarded client, since a server that we do not
-    trust names the addresses. A private address is reached only under the server's own name, and
-    only if it is the one that the server itself answered from; a server that the operator named by
-    a loopback address may also have its login on loopback. Without a person, needing one raises
-    `NeedsLogin`.
+    Requests of the login itself go through the guarded client, since an untrusted server names the
+    addresses. A private address is reached only under the server's own name, and only if the server
+    itself answered from it; a server on loopback may also have its login on loopback.
     """
 
     def __init__(
@@ -119,7 +115,7 @@ class Auth(OAuthClientProvider):
         await self._person.redirect(url)
 
     async def _initialize(self) -> None:
-        """Load what is kept, with what the SDK forgets: when the token ends and who refreshes it."""
+        """Load what is stored, and what the SDK forgets: the token's expiry and its issuer."""
         await super()._initialize()
         entry = await self._login.entry()
         self.context.token_expiry_time = entry.get("expiresAt")
@@ -163,7 +159,7 @@ class Auth(OAuthClientProvider):
             await flow.aclose()
 
     async def _perform_authorization(self) -> httpx2.Request:
-        """Ask for what the operator named, else the server; and for what a call was refused for."""
+        """Ask for the operator's scopes, or the server's, plus those that a call lacked."""
         metadata = self.context.client_metadata
         asked = metadata.scope if self._wants_more else self._scope or metadata.scope
         metadata.scope = union_scopes(asked, await self._login.wanted_scope())
@@ -176,7 +172,7 @@ class Auth(OAuthClientProvider):
         return self._refresh_request
 
     def _choose_method(self) -> None:
-        """Show the operator's own secret in the way that the authorization server takes."""
+        """Send the operator's own secret in a way that the authorization server accepts."""
         client, metadata = self.context.client_info, self.context.oauth_metadata
         if client is None or client.token_endpoint_auth_method is not None:
             return
@@ -186,7 +182,7 @@ class Auth(OAuthClientProvider):
         self.context.client_info = client.model_copy(update={"token_endpoint_auth_method": method})
 
     async def _refresh(self) -> bool:
-        """Whether a token that the server no longer takes could be replaced by a fresh one."""
+        """Whether a token that the server no longer accepts could be replaced."""
         if not self.context.can_refresh_token():
             return False
         kept = self.context.current_tokens
@@ -198,7 +194,7 @@ class Auth(OAuthClientProvider):
         return False
 
     async def _refreshed(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer to a refresh, or what somebody else was given while we waited for our turn."""
+        """The answer to a refresh, or what another process was given while we waited."""
         newer = await self._login.refreshed_since(self.context.current_tokens)
         if newer is None:
             return await self._fetch(request)
@@ -206,7 +202,7 @@ class Auth(OAuthClientProvider):
         return httpx2.Response(200, content=content, request=request)
 
     async def _fetch(self, request: httpx2.Request) -> httpx2.Response:
-        """One request of the login itself, redirects and all, within bounds."""
+        """One request of the login itself, with redirects, within limits."""
         headers = {
             name: value
             for name, value in request.headers.items()
@@ -258,8 +254,6 @@ async def _no_answer() -> AuthorizationCodeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logins:
-    """The logins that are kept in this directory; `register` gets each of their secrets."""
-
     directory: Path
     resolve_secrets: ResolveSecrets
     register: Callable[[str], None] = lambda value: None
@@ -270,7 +264,6 @@ class Logins:
         return open_vault(auth.store, self.directory).delete(login_key(url))
 
     async def auth(self, config: "McpServerConfig", person: Person | None = None) -> Auth:
-        """The authentication of this server's requests; raises `OperatorFacing`."""
         settings, url = _settings(config)
         try:
             check_address(url)

@@ -1,7 +1,7 @@
-"""Where the logins to remote servers are kept: one record for each server, its credentials by issuer.
+"""Stored logins to remote servers: one record per server, with its credentials by issuer.
 
-Credentials that one authorization server gave are never shown to another, even when the MCP server
-later names a different one.
+Credentials from one authorization server are never shown to another, even if the MCP server later
+names a different one.
 """
 
 import contextlib
@@ -49,7 +49,6 @@ class FileVault:
         return self._directory / f"{key}.json"
 
     def load(self, key: str) -> Record | None:
-        """The record; raises `OperatorFacing` where it is there and cannot be read."""
         path = self._path(key)
         try:
             if path.stat().st_size > _MAX_BYTES:
@@ -63,7 +62,6 @@ class FileVault:
             ) from error
 
     def change(self, key: str, edit: Callable[[Record], None]) -> None:
-        """Read, edit and write the file, 0600, whole or not at all."""
         private_directory(self._directory)
         path = self._path(key)
         with locked(path):
@@ -135,7 +133,7 @@ def is_logged_in(store: str, directory: Path, url: str) -> bool:
 def authentication(
     directory: Path, register: Callable[[str], None], resolve: "ResolveSecrets"
 ) -> "Callable[[McpServerConfig], Awaitable[Auth]]":
-    """Gives the HTTP authentication of servers that are logged in to; nothing is imported for it before."""
+    """Gives the HTTP authentication of logged-in servers; imports OAuth only when used."""
 
     async def auth(config: "McpServerConfig") -> "Auth":
         from openclaw.mcp_client.auth.oauth import Logins
@@ -147,11 +145,10 @@ def authentication(
 
 
 class ServerLogin:
-    """One server's login, in the form that the SDK asks for.
+    """One server's login, as the SDK's `TokenStorage`.
 
-    `preset` is the client that the operator registered, where there is one. `register` is told every
-    secret, so that it can be redacted. `afresh` is for a new login: what is kept is not used, and
-    stays until there is something better. `context` is the flow's own, set by whoever runs it.
+    `preset` is a client that the operator registered. `register` gets every secret, for redaction.
+    With `afresh`, the stored login is ignored until a new one replaces it.
     """
 
     context: "OAuthContext"
@@ -173,7 +170,7 @@ class ServerLogin:
         self._register = register
 
     async def entry(self) -> Record:
-        """What is kept for the issuer that was used last; empty where nothing is."""
+        """What is stored for the issuer used last."""
         return {} if self._afresh else await self._kept()
 
     async def _kept(self) -> Record:
@@ -222,7 +219,7 @@ class ServerLogin:
 
     @asynccontextmanager
     async def refreshing(self) -> AsyncGenerator[None]:
-        """One refresh of this login at a time, in all processes: most refresh tokens are good once."""
+        """Lets one process at a time refresh this login: most refresh tokens work only once."""
         path = private_file(private_directory(self._vault.locks) / f".{self._key}.refresh")
         descriptor = os.open(path, os.O_RDWR)
         try:
@@ -241,11 +238,10 @@ class ServerLogin:
         return kept if same and newer else None
 
     async def want(self, scope: str | None) -> None:
-        """Remember what the next login has to ask for, since a call needed it and nobody was there."""
+        """Remember which scope a call needed, for the next login."""
         await self._keep(self._issuer(), {"wanted": scope})
 
     async def wanted_scope(self) -> str | None:
-        """What an earlier call was refused for."""
         wanted = (await self._kept()).get("wanted")
         return wanted if isinstance(wanted, str) else None
 

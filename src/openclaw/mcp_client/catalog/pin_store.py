@@ -42,7 +42,7 @@ pin_key = identity
 
 
 def target_of(config: "McpServerConfig") -> str:
-    """The server for a person: its program, or its address without what may be a credential."""
+    """The server's program, or its address without anything that may be a credential."""
     if config.url is None or config.kind == "stdio":
         return Path(config.command or "").name
     parts = urlsplit(config.url)
@@ -51,20 +51,20 @@ def target_of(config: "McpServerConfig") -> str:
 
 
 class PinStore:
-    """Reads and writes the file; one instance may be used from many threads."""
+    """One instance may be used from several threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def stamp(self) -> int:
-        """Something that changes when the file does; nought where there is none."""
+        """Changes when the file does; 0 if there is none."""
         try:
             return self._path.stat().st_mtime_ns
         except OSError:
             return 0
 
     def load(self) -> dict[str, Pinned]:
-        """All that is pinned, by key; raises `OperatorFacing` where the file cannot be trusted."""
+        """All pins by key; raises `OperatorFacing` if the file can't be trusted."""
         from pydantic import TypeAdapter
 
         try:
@@ -123,7 +123,7 @@ _MOST_TOLD = 50
 
 
 class Pinning:
-    """What the pins say of one server now. With `strict`, what nobody accepted is withheld."""
+    """What the pins say of one server. In `strict` mode, what nobody accepted is withheld."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Pinning:
 
     @property
     def words(self) -> str | None:
-        """How the server stands, in one line; None where it is not pinned."""
+        """The server's status in one line; None if it isn't pinned."""
         if self.report is None:
             return None
         if self._trouble is not None:
@@ -155,23 +155,20 @@ class Pinning:
         return f"{self.report.words()}{' (withheld)' if self._mode == 'strict' else ''}"
 
     def withholds(self, tool: str) -> bool:
-        """Whether this tool is not to be used until somebody accepts it."""
         report = self.report if self._mode == "strict" else None
         return report is not None and tool in report.unaccepted
 
     @property
     def withholds_instructions(self) -> bool:
-        """Whether what the server says of itself is not to be shown until somebody accepts it."""
         report = self.report if self._mode == "strict" else None
         return report is not None and report.instructions_changed
 
     async def check(self, listing: "Listing") -> None:
-        """Compare what the server lists; tells of a change once."""
         await anyio.to_thread.run_sync(self._take, listing)
         await self._compare()
 
     async def recheck(self) -> bool:
-        """Compare again where the pins were changed meanwhile; whether that changed anything."""
+        """Compare again if the pins were changed meanwhile; returns whether the result changed."""
         if self.report is None or not self.report.differs or self._store is None:
             return False
         if await anyio.to_thread.run_sync(self._store.stamp) == self._stamp:
@@ -218,7 +215,7 @@ class Pinning:
 
 
 class CrossingWatch:
-    """Where servers shadow or speak of one another's tools; each pair of servers is logged once."""
+    """Finds servers that shadow or mention each other's tools; logs each pair once."""
 
     def __init__(self) -> None:
         self._version = -1
@@ -226,7 +223,6 @@ class CrossingWatch:
         self._told: set[tuple[str, str, str]] = set()
 
     def look(self, version: int, servers: Iterable[tuple[str, Pinning]]) -> list[Crossing]:
-        """The findings among these servers; looked for once for each version of what they offer."""
         if version != self._version:
             self._version = version
             self._found = crossings({name: pinning.mentions for name, pinning in servers})

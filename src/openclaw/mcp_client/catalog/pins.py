@@ -1,8 +1,7 @@
 """Whether a server still declares what it declared when it was first seen. Pure.
 
-A pin is the hash of one declaration as the server sent it: its instructions, or a tool's name,
-title, description, schemas and annotations. The text is kept beside it in a form that a person can
-read, so that a change can be shown and not only be told.
+A pin is the hash of one declaration as the server sent it: its instructions or a tool. A readable
+form of the text is kept with it, so that a change can be shown.
 """
 
 import difflib
@@ -18,14 +17,11 @@ if TYPE_CHECKING:
 
     from openclaw.mcp_client.session.jsonrpc import Listing
 
-INSTRUCTIONS = ""
-"""The key of a server's instructions among its declarations; no tool has an empty name."""
+INSTRUCTIONS = ""  # the key of a server's instructions; no tool has an empty name
 
+# characters of a declaration that are kept to be shown; the hash covers all of it
 MAX_TEXT = 16 * 1024
-"""Characters of one declaration that are kept to be shown; the hash is of all of it."""
-
 MAX_SERVER_TEXT = 1024 * 1024  # characters of all declarations of one server that are kept
-
 _CUT = "\n… (the rest is not kept)"
 _SEEN_BY_A_PERSON = "\n"
 _UNORDERED = frozenset({"required", "enum", "type", "anyOf", "allOf", "oneOf"})
@@ -36,8 +32,6 @@ _LONG_WORD = 12
 
 
 class Declaration(NamedTuple):
-    """One thing that a server said of itself: its hash, and its text for a person."""
-
     digest: str
     text: str = ""
 
@@ -47,8 +41,6 @@ Declarations = Mapping[str, Declaration]
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What is known of one server: what was accepted, and what it says now where that differs."""
-
     name: str
     target: str
     accepted: Declarations
@@ -58,8 +50,6 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class PinReport:
-    """How a server's declarations compare with the pinned ones; the names are tools' own names."""
-
     first_sight: bool = False
     changed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
@@ -75,7 +65,6 @@ class PinReport:
         return frozenset((*self.changed, *self.added))
 
     def words(self) -> str:
-        """The difference in one line; the names are made printable."""
         parts = [
             f"{word} {', '.join(map(shown_name, names))}"
             for word, names in (
@@ -89,10 +78,7 @@ class PinReport:
 
 
 def declarations(listing: "Listing", redact: Callable[[str], str] = str) -> dict[str, Declaration]:
-    """Everything that is pinned of what a server lists, as it is without secrets.
-
-    A secret that a server repeats may change; that alone is no change of what it declares.
-    """
+    """Everything that is pinned, without secrets: a changed secret isn't a changed declaration."""
     room = MAX_SERVER_TEXT
     found: dict[str, Declaration] = {}
     for name, value in _declared(listing):
@@ -109,7 +95,7 @@ def _written(value: Any) -> str:
 
 
 def _canonical(value: Any, keyword: str = "") -> Any:
-    """The same for two declarations that differ in order alone, where order means nothing."""
+    """The same for two declarations that differ only in order that has no meaning."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         return {key: _canonical(part, key) for key, part in fields.items()}
@@ -144,7 +130,7 @@ def _of_tool(tool: "Tool") -> dict[str, Any]:
 
 
 def _readable(value: Any, limit: int, redact: Callable[[str], str]) -> str:
-    """The declaration as a person reads it: every character that cannot be seen is spelled out."""
+    """The declaration for a person to read, with invisible characters spelled out."""
     if limit <= len(_CUT):
         return ""
     if isinstance(value, dict):
@@ -191,7 +177,6 @@ def compare(accepted: Declarations, now: Declarations) -> PinReport:
 def observed(
     known: Pinned | None, name: str, target: str, now: Declarations
 ) -> tuple[Pinned, PinReport]:
-    """What is to be kept after a server was seen, and what there is to report."""
     if known is None:
         return Pinned(name, target, dict(now)), PinReport(first_sight=True)
     report = compare(known.accepted, now)
@@ -227,7 +212,7 @@ def diff(known: Pinned, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A tool of one server that bears the name of another server's, or speaks of it."""
+    """A tool of one server that has the name of another server's tool, or mentions it."""
 
     server: str
     tool: str
@@ -243,7 +228,7 @@ class Crossing:
 
 
 def mentions(text: str) -> frozenset[str]:
-    """Words of a declaration that may be some tool's name, folded; ordinary words are not among them."""
+    """Words of a declaration that may be a tool's name, folded; ordinary words are left out."""
     found: set[str] = set()
     for match in _WORD.finditer(text):
         word = match[0]
@@ -255,7 +240,7 @@ def mentions(text: str) -> frozenset[str]:
 
 
 def crossings(servers: Mapping[str, Mapping[str, frozenset[str]]]) -> list[Crossing]:
-    """Where these servers, as name to tool to `mentions`, shadow or speak of one another's tools."""
+    """Takes, for each server, each tool's `mentions`."""
     owners: dict[str, list[tuple[str, str]]] = {}
     for server, tools in servers.items():
         for tool in tools:

@@ -19,7 +19,6 @@ MAX_DEPTH = 64
 MAX_EXPANDED_NODES = 100_000  # what a reader that inlines every $ref would see
 MAX_REFERENCE_DEPTH = 100
 MAX_SERVER_NODES = 200_000  # all the schemas of one server together
-
 _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _ONE_SCHEMA = frozenset({
     "additionalItems", "additionalProperties", "contains", "else", "if", "not", "propertyNames",
@@ -40,8 +39,6 @@ class BadSchema(ValueError):
 
 
 class SchemaBudget:
-    """How much more of one server's schemas is looked at."""
-
     def __init__(self, nodes: int = MAX_SERVER_NODES) -> None:
         self._left = nodes
 
@@ -52,7 +49,6 @@ class SchemaBudget:
 
 
 def check_schema(schema: object, budget: SchemaBudget | None = None) -> dict[str, Any]:
-    """The schema, usable as a tool's input; raises `BadSchema`."""
     if not isinstance(schema, dict):
         raise BadSchema("its input schema is not an object")
     if budget is not None:
@@ -136,7 +132,7 @@ _SHAPES: dict[str, Callable[[Any], bool]] = {
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[object]:
-    """The schemas directly inside this one; examples, defaults and enums are data and not among them."""
+    """The schemas directly inside this one; examples, defaults and enums are data."""
     for keyword, value in schema.items():
         if keyword in _SCHEMA_MAPS and isinstance(value, dict):
             yield from cast(dict[str, object], value).values()
@@ -204,7 +200,7 @@ def _all_schemas(root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def expanded_size(root: Mapping[str, Any]) -> int:
-    """How many nodes there are once every reference is inlined; a cycle counts once."""
+    """The number of nodes with every reference inlined; a cycle counts once."""
     sizes: dict[int, int] = {}
 
     def size(schema: object, path: frozenset[int]) -> int:
@@ -233,7 +229,6 @@ def expanded_size(root: Mapping[str, Any]) -> int:
 
 MAX_STEPS = 50_000  # some 150 ms, for a thread of its own
 QUICK_STEPS = 1_500  # some 5 ms, on the event loop; most results need no more
-
 MAX_VALUE_DEPTH = 150
 
 
@@ -249,7 +244,7 @@ class _Misfit(Exception):
 
 
 def why_unfit(schema: Mapping[str, Any], value: object, *, steps: int = MAX_STEPS) -> str | None:
-    """The first place where the value does not fit, in our words; None where none was found."""
+    """The first place where the value doesn't fit, in our words; None if none was found."""
     try:
         return _judged_within(steps, schema, value)
     except Undecided:
@@ -278,10 +273,7 @@ def held_to(
     raw: RawResult,
     judge: Callable[[Mapping[str, Any], object], str | None] = why_unfit,
 ) -> RawResult:
-    """The result without a structured part that does not fit; raises `InvalidResult` if that is all.
-
-    A server's own words about it stay, with ours about what was left out.
-    """
+    """The result without a structured part that doesn't fit; raises `InvalidResult` if it's all."""
     value = raw.get("structuredContent")
     if schema is None or value is None or raw.get("isError") is True:
         return raw
@@ -385,7 +377,7 @@ class _Judge:
 
 
 def _judged(schema: object) -> bool:
-    """Whether we know all that this schema asks, so that fitting it means something."""
+    """Whether we check everything that this schema says, so that fitting it means something."""
     simple = {"type", "enum", "const", "required", "title", "description"}
     return schema is True or (
         isinstance(schema, dict) and set(cast("dict[str, Any]", schema)) <= simple

@@ -1,10 +1,9 @@
 """The tools of MCP servers as the model sees them: names, descriptions, schemas. Pure.
 
-A name is a function of the server's and the tool's own names, so that it is the same in every run
-and in whatever order servers answer: `mcp_{toolPrefix or server}_{tool}`. One that must be cut, and
-each of those that would fall together, ends in a hash of both names. The name before that is the
-"natural" one, for which rules hold as well. `read_resource` is ours on every server: a tool that a
-server calls so always ends in a hash.
+A name depends only on the server's and the tool's own names, so it is the same in every run and in
+whatever order servers answer. One that must be cut, or that collides, ends in a hash of both names;
+the name before that is the "natural" one, to which rules also apply. `read_resource` is ours on
+every server: a server's own tool of that name always gets a hash.
 """
 
 import hashlib
@@ -31,8 +30,7 @@ MAX_SERVER_DESCRIPTIONS = 400_000  # all the descriptions of one server together
 MAX_LABEL = 120
 READ_RESOURCE = "read_resource"
 _CUT = "… [cut: {shown} of {whole} characters. Read all of it: read_resource of this server, uri {uri}]"
-DESCRIPTION = "openclaw:description/"
-"""Where our reading tool finds the description of a tool that was cut."""
+DESCRIPTION = "openclaw:description/"  # where our reading tool finds a description that was cut
 _SHORT_HASH = 8
 _LONG_HASH = 16
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
@@ -40,9 +38,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """Detection fired on what a server declares; `tool` is None for what it says of itself.
+    """Detection fired on a declaration; `tool` is None for the server's instructions.
 
-    The sentence is for a person to judge, without hidden characters; it belongs in no log.
+    The sentence is for a person to judge, without hidden characters; it must not be logged.
     """
 
     server: str
@@ -57,7 +55,6 @@ class Suspicion:
 
 
 def suspicion(server: str, tool: str | None, text: str) -> Suspicion | None:
-    """What detection says of a declaration's text; None if nothing."""
     found = detect_declaration(text)
     if not found.suspicious:
         return None
@@ -95,8 +92,6 @@ class PreparedTools:
 
 @dataclass(frozen=True, slots=True)
 class ServerTools:
-    """One server's tools, and under which prefix. `reads_resources` adds our reading tool."""
-
     server: str
     prefix: str
     tools: Sequence[PreparedTool]
@@ -105,8 +100,6 @@ class ServerTools:
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """One tool: as the model sees it, and whose it is; `ours` is the reading of resources."""
-
     spec: ToolSpec
     server: str
     tool: str
@@ -132,12 +125,9 @@ def safe_name(name: str) -> str:
 def prepare_tools(
     server: str, tools: "Iterable[Tool]", redact: Callable[[str], str] = str
 ) -> PreparedTools:
-    """Check and clean what a server declares; one bad tool costs that tool alone.
+    """Check and clean what a server declares; a bad tool costs only that tool.
 
-    `redact` takes out secrets that a server has put into its declarations.
-
-    This may take a while for a hostile server, though never long: the sum is bounded. Run it where
-    it holds nobody up.
+    Bounded, but slow for a hostile server: don't call it on the event loop.
     """
     budget = SchemaBudget()
     room = MAX_SERVER_DESCRIPTIONS
@@ -166,7 +156,7 @@ def prepare_tools(
 
 
 def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
-    """The tools of all these servers by name, in an order that does not depend on theirs."""
+    """The tools by name, in an order that doesn't depend on the servers'."""
     given = list(servers)
     prepared = {(one.server, tool.name): tool for one in given for tool in one.tools}
     entries: dict[str, CatalogEntry] = {}
@@ -184,7 +174,7 @@ def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
 
 
 def _contested(wanted: Iterable[_Named]) -> set[_Named]:
-    """Those whose natural name is, or may become, the name of somebody else's tool."""
+    """Those whose natural name is, or may become, the name of another server's tool."""
     owners: dict[str, set[str]] = defaultdict(set)
     for named in wanted:
         owners[named.base.casefold()].add(named.server)
@@ -208,7 +198,7 @@ def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
 
 
 def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:
-    """A name for each; in a group that falls together everyone is told apart by a hash."""
+    """A name for each; all of those that collide get a hash."""
     groups: dict[str, list[_Named]] = defaultdict(list)
     for named in wanted:
         groups[("\0" if named.apart else "") + named.base.casefold()].append(named)
@@ -221,7 +211,7 @@ def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:
 
 
 def _settle(names: dict[_Named, str]) -> dict[_Named, str]:
-    """Someone may name a tool after another's hash on purpose: those get a longer one."""
+    """A tool may be named after another's hash on purpose: then both get a longer one."""
     users: dict[str, list[_Named]] = defaultdict(list)
     for named, name in names.items():
         users[name.casefold()].append(named)
@@ -255,7 +245,6 @@ def _uri(name: str) -> str:
 
 
 def _described(name: str, whole: str, limit: int) -> str:
-    """The description, whole if there is room; else it says what is missing and where that is."""
     if len(whole) <= limit:
         return whole
     uri = _uri(name)
@@ -298,7 +287,6 @@ def _redacted(schema: dict[str, Any], redact: Callable[[str], str]) -> dict[str,
 
 
 def _output_schema(tool: "Tool", budget: SchemaBudget) -> Mapping[str, Any] | None:
-    """What results are held to; one that we do not take holds them to nothing."""
     if tool.output_schema is None:
         return None
     try:

@@ -59,21 +59,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# seconds until a restart that a call waits for; it also waits while the server starts
 RESTART_PATIENCE = 5.0
-"""Seconds until a restart for which a call waits; then it also waits while the server starts."""
 
+# seconds that resources and prompts may take longer than tools before it is ready
 OTHERS_PATIENCE = 2.0
-"""Seconds that resources and prompts may take longer than the tools before a server is ready."""
-
 _COMPLETION_SECONDS = 5.0  # somebody is typing
 _MOST_VALUES = 100
 _SOFTWARE, _SOFTWARE_READ = 200, 4096  # characters of a server's own name or version
 
 
 class ServerConnection:
-    """One server: whoever has it may call; `run` alone opens and closes.
+    """One server. Anyone may call it; only `run` opens and closes it.
 
-    Whoever owns it sets `on_listing`, `on_state` and `on_resource_updated`, which must not fail.
+    The owner sets `on_listing`, `on_state` and `on_resource_updated`, which must not fail.
     """
 
     def __init__(self, name: str, config: "McpServerConfig", deps: ConnectionDeps) -> None:
@@ -135,7 +134,7 @@ class ServerConnection:
     async def run(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        """Own the server until `stop`; never raises, except cancellation."""
+        """Own the server until `stop`; never raises anything but cancellation."""
         task_status.started()
         if not self.config.lazy:
             self.start()
@@ -149,7 +148,6 @@ class ServerConnection:
             self._feed(Event(Kind.STOPPED))
 
     def start(self) -> None:
-        """Ask for a connection, where the server is lazy and has none."""
         self._feed(Event(Kind.STARTED))
 
     def stop(self) -> None:
@@ -157,12 +155,12 @@ class ServerConnection:
         self._end_attempt()
 
     def restart(self) -> None:
-        """Connect afresh, whatever the state, with the count of restarts at zero."""
+        """Connect again, whatever the state, and reset the restart count."""
         self._feed(Event(Kind.RESTARTED))
         self._end_attempt()
 
     def answered_before(self) -> bool:
-        """Whether it has ever finished a handshake, in this process or in an earlier one."""
+        """Whether it ever completed a handshake, in this process or an earlier one."""
         return self._memory.recall() is not None
 
     async def wait_ready(self, timeout: float) -> None:
@@ -187,8 +185,8 @@ class ServerConnection:
     ) -> RawResult:
         """The decoded result of one call; raises `CallFailed`.
 
-        `on_task` is given what to remember of a call that becomes a task of the server's. With
-        `earlier`, that call's result is fetched, and none is made.
+        `on_task` gets what identifies the call if the server makes it a task. With `earlier`,
+        the result of that call is fetched instead.
         """
         timeout = self._tool_timeout if timeout is None else timeout
         progress = on_progress or unheard
@@ -226,7 +224,6 @@ class ServerConnection:
         return result
 
     async def list_skills(self) -> list[ServedSkill]:
-        """The skills that the server serves, if it says that it does."""
         link, found = self._link, list[ServedSkill]()
         if link is None or EXTENSION not in (_offered(link).get("extensions") or {}):
             return found
@@ -241,7 +238,6 @@ class ServerConnection:
         return found[:MOST_SKILLS]
 
     async def get_skill(self, uri: str) -> list[ServedSkill]:
-        """What the server says of this skill now; none if it no longer serves it."""
         page = await self._request("skills/get", {"uri": uri})
         return served_skills([page.get("skill")])
 
@@ -253,7 +249,6 @@ class ServerConnection:
         return result
 
     async def complete(self, params: JsonObject) -> list[str]:
-        """The values that the server suggests; none if it suggests nothing."""
         link = self._link
         if link is None or "completions" not in _capabilities(link):
             return []
@@ -266,7 +261,7 @@ class ServerConnection:
                 raise InvalidResult("the suggestions are not a list")
 
     async def subscribe(self, uris: Sequence[str]) -> None:
-        """Be told of updates of these resources, where the server offers it; now and after restarts."""
+        """Get updates of these resources if the server offers them, now and after restarts."""
         self._wanted_updates = list(uris)
         if self._following is not None:
             self._following.want_updates(self._wanted_updates)
@@ -348,7 +343,7 @@ class ServerConnection:
         self._feed(Event(Kind.RETRY_DUE))
 
     async def _serve(self) -> None:
-        """One connection, from opening to closing. Here, and only here, failure becomes state."""
+        """One connection, from opening to closing. Only here does failure become state."""
         try:
             with anyio.CancelScope() as self._attempt:
                 await self._live()
@@ -394,7 +389,7 @@ class ServerConnection:
                 group.cancel_scope.cancel()
 
     async def _list_all(self, link: ServerSession, following: ChangeSubscription) -> None:
-        """List what the server offers. Only its tools hold it up; what is late is listed later."""
+        """List what the server offers. Only tools delay readiness; what is late is listed later."""
         # Twice as much is redacted as is kept, so that no secret is cut in two and missed.
         said = self._redact((link.session.instructions or "")[: 2 * bounds.MAX_INSTRUCTIONS])
         fresh = Listing(instructions=said[: bounds.MAX_INSTRUCTIONS] or None)
@@ -433,7 +428,7 @@ class ServerConnection:
         self._listed = anyio.Event()
 
     async def _refresh(self, link: ServerSession, kind: str) -> bool:
-        """List this kind again; whether the server gave all of it."""
+        """List this kind again; returns whether all of it could be listed."""
         if kind not in _capabilities(link) or not self._wants(kind):
             return True
         fetched = await self._fetch(link, kind)

@@ -68,12 +68,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server for a person to look at. `agents` use it; `sessions` brought it.
-
-    `pin` says how its declarations compare with the accepted ones; `crossings` where its tools bear
-    the names of other servers' tools, or speak of them; `suspicions` which of its declarations look
-    like orders to the agent, with the sentence.
-    """
+    """One server for a person to look at: the agents that use it, the sessions that brought it."""
 
     snapshot: ServerSnapshot
     agents: tuple[str, ...]
@@ -121,10 +116,7 @@ def status_of(unit: "ManagedServer", crossings: Iterable[Crossing] = ()) -> Serv
 
 
 def unavailable_block(servers: Iterable[tuple[str, "ManagedServer"]]) -> str:
-    """Which servers cannot be used now, a line each.
-
-    Why is not told: a server's own words may be in the reason.
-    """
+    """Which servers can't be used now. Never why: the reason may contain a server's own words."""
     return "\n".join(
         f"The MCP server '{sanitise_label(name, _NAME)}' is not available "
         f"({_WORDS[unit.connection.snapshot.state]}), so "
@@ -135,7 +127,6 @@ def unavailable_block(servers: Iterable[tuple[str, "ManagedServer"]]) -> str:
 
 
 def prompt_infos(server: str, listing: Listing) -> tuple[PromptInfo, ...]:
-    """The prompts of that server; descriptions are the server's words, cleaned."""
     return tuple(
         PromptInfo(
             server=server,
@@ -155,7 +146,7 @@ def prompt_infos(server: str, listing: Listing) -> tuple[PromptInfo, ...]:
 
 
 def usable_tools(unit: "ManagedServer", config: "McpServerConfig") -> tuple[PreparedTool, ...]:
-    """The server's tools, without those that are withheld: suspicious where that blocks, or not accepted."""
+    """The server's tools, without those that are suspicious (if that blocks) or not accepted."""
     if unit.gone:
         return ()
     unwanted: set[str | None] = set()
@@ -184,10 +175,10 @@ def instructions_block(servers: "Iterable[tuple[str, ManagedServer, McpServerCon
 
 logger = logging.getLogger(__name__)
 
+# how an agent uses a server; agents that differ only in these share it
 _NOT_OF_THE_CONNECTION = frozenset(
     {"enabled", "tool_prefix", "roots", "framing", "on_suspicious", "max_result_chars"}
 )
-"""Settings that say how an agent uses a server; agents that differ in them alone share it."""
 
 _READS_AT_ONCE = 4
 _QUIET = 0.2  # seconds between two rounds of reading, so that a chatty server cannot keep us busy
@@ -195,14 +186,14 @@ _UNDECIDED = (ServerState.CONNECTING, ServerState.DISCONNECTED)
 
 
 def fingerprint(name: str, config: "McpServerConfig", roots: Sequence[Path]) -> str:
-    """The same for two servers exactly when one process can serve both."""
+    """The same for two servers exactly if one process can serve both."""
     settings = config.model_dump(mode="json", exclude=set(_NOT_OF_THE_CONNECTION))
     told = json.dumps([name, settings, [str(root) for root in roots]], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
 class _Signal:
-    """Something happened; whoever waits next learns of it, however often it happened."""
+    """An event that resets once it has been waited for."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
@@ -216,7 +207,7 @@ class _Signal:
 
 
 class ManagedServer:
-    """A connection, and what is made of what it lists. `users` need it, `holders` are turns that use it."""
+    """A connection and its checked listings. `users` need it; `holders` are turns that use it."""
 
     def __init__(
         self,
@@ -272,10 +263,7 @@ class ManagedServer:
             group.cancel_scope.cancel()
 
     async def wait_tools(self, newcomer: float | None) -> None:
-        """Wait until it is clear which tools it has.
-
-        One that never answered is waited for no longer than that, once for all who wait.
-        """
+        """Wait until its tools are known; at most `newcomer` seconds if it never answered."""
         if newcomer is None or await anyio.to_thread.run_sync(self.connection.answered_before):
             await self.tools_known.wait()
             return
@@ -298,12 +286,12 @@ class ManagedServer:
 
     @property
     def gone(self) -> bool:
-        """Whether the server will not come back by itself, so that nobody should be offered it."""
+        """Whether the server won't come back by itself, so nobody should be offered it."""
         return self.state in UNAVAILABLE
 
     @property
     def offers_tools(self) -> bool:
-        """Whether tools are offered, also while the server is away and expected back."""
+        """Whether tools are offered, also while the server restarts."""
         return bool(self.prepared.tools) and not self.gone
 
     def _on_resource_updated(self, uri: str) -> None:
@@ -324,7 +312,7 @@ class ManagedServer:
             self._stale.set()
 
     async def _take_cached(self) -> None:
-        """A lazy server shows what it had; one that never ran has to run once to show anything."""
+        """A lazy server shows its cached tools; one that never ran has to run once."""
         if not self.config.lazy:
             return
         cached = None
@@ -357,12 +345,12 @@ class ManagedServer:
         self._on_change()
 
     async def recheck_pins(self) -> None:
-        """Give free what somebody has accepted meanwhile."""
+        """Release what somebody has accepted in the meantime."""
         if await self.pinning.recheck():
             self._on_change()
 
     def _suspect(self, seen: Suspicion) -> None:
-        """Say that detection fired, and never what it fired on."""
+        """Say that detection fired, but never on what."""
         logger.warning(
             "MCP server '%s': %s looks like an attempt to give the agent orders",
             self.name,
@@ -405,7 +393,7 @@ class ManagedServer:
 
     @property
     def ordinary_resources(self) -> "list[Resource]":
-        """Those that are no files of skills, which are read when they are needed and not before."""
+        """Resources that aren't files of skills; those are read only when needed."""
         listed = self.connection.listing.resources
         return [one for one in listed if owner(self.skills, one.uri) is None]
 
@@ -416,7 +404,7 @@ class ManagedServer:
             logger.info("MCP server '%s': its skills were not listed: %s", self.name, failed)
 
     async def skill_file(self, uri: str) -> RawResult:
-        """A resource; a file of a skill only if it is the one that the skill lists."""
+        """A resource; a skill's file only if it matches what the skill lists."""
         for last in (False, True):
             raw = await self.connection.read_resource(uri)
             reason = mismatch(self.skills, uri, raw.get("contents") or ())

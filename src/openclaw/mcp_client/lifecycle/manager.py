@@ -98,23 +98,19 @@ class McpManager:
             raise
 
     def start(self) -> None:
-        """Start every server that is not lazy, all at once, and return at once."""
+        """Start every server that isn't lazy, all at once, without waiting."""
         self._places.open()
 
     # What agents use
 
     def tools(self, agent: str, session: str | None = None) -> ToolSource:
-        """The agent's tools, as they are at each moment that somebody asks, for the tool path."""
+        """The agent's current tools, looked up anew at each use."""
         self._places.agent(agent)
         return McpToolSource(lambda: self._view(agent, session), self._deps.traceparent)
 
     @contextmanager
     def hold(self, agent: str, session: str | None = None) -> Generator[ToolSource]:
-        """The agent's tools for one turn, which keeps them whatever configuration comes meanwhile.
-
-        Servers that a new configuration gives up go on running until the turns that began with
-        them have ended.
-        """
+        """The tools for one turn; their servers keep running until it ends, even after a reload."""
         known = self._places.agent(agent)
         places = self._places.of(agent, session)
         generation = self._places.generation
@@ -139,12 +135,9 @@ class McpManager:
         timeout: float = 30.0,
         newcomer: float | None = None,
     ) -> list[str]:
-        """Wait until it is clear which tools the agent has, or for `timeout` seconds.
+        """Wait until the agent's tools are known; returns the servers whose tools are not.
 
-        Returns the servers of which it is not.
-
-        `servers` names those to wait for, where it is not all of them. A server that has never
-        answered gets `newcomer` seconds to do so; its tools arrive when they arrive.
+        `servers` limits which to wait for. One that never answered before gets `newcomer` seconds.
         """
         units = [
             place.unit
@@ -168,10 +161,7 @@ class McpManager:
     def resource_context(
         self, agent: str, session: str | None = None, *, usable: Collection[str] | None = None
     ) -> str:
-        """The block of MCP resources that goes before the agent's conversation.
-
-        `usable` names the tools that the agent may use, if those are not all.
-        """
+        """The block of MCP resources for the prompt; `usable` limits which tools it names."""
         known = self._places.agent(agent)
         readers = {
             one.entry.server: name
@@ -204,7 +194,7 @@ class McpManager:
     async def complete(
         self, agent: str, begun: BegunArgument, session: str | None = None
     ) -> tuple[str, ...]:
-        """What a server suggests for an argument; what cannot be typed as it is, is left out."""
+        """What a server suggests for an argument, without values that can't be typed."""
         place = self._places.of(agent, session).get(begun.server)
         if place is None or not place.config.prompts:
             raise NotFound(f"there is no MCP server '{begun.server}' here")
@@ -239,10 +229,7 @@ class McpManager:
     async def expand_prompt(
         self, agent: str, text: str, session: str | None = None, *, elicit: Elicit | None = None
     ) -> tuple[Block, ...] | None:
-        """What `/server:prompt key=value` stands for, framed; None where the text is not one.
-
-        A text of that form whose server the agent does not have is left as it is.
-        """
+        """What `/server:prompt key=value` expands to, framed; None if it isn't a known prompt."""
         call = parse_prompt_call(text) if text.lstrip().startswith("/") else None
         if call is None or call.server not in self._places.of(agent, session):
             return None
@@ -273,10 +260,7 @@ class McpManager:
         session: str | None = None,
         agent: str | None = None,
     ) -> None:
-        """Take a server at run time, for one session or for all; one of that name is replaced.
-
-        `agent` is the one that the session belongs to, where it is known.
-        """
+        """Add or replace a server, for one session (of `agent`, if known) or for all."""
         self._places.add(name, config, session or EVERYWHERE, agent)
 
     replace = add
@@ -303,7 +287,7 @@ class McpManager:
         self._group.start_soon(self._run, unit, name=f"mcp {unit.name}")
 
     async def _run(self, unit: ManagedServer) -> None:
-        """Run one server; a defect in how we handle it must not end the others."""
+        """Run one server; a bug in how we handle it must not end the others."""
         try:
             await unit.run()
         except Exception:

@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AgentServers:
-    """One agent's servers.
-
-    `wholly_denied` takes a server's prefix and says whether no
-    tool of it can be allowed; such a server is not started. `roots` are the agent's own; a server
-    may be told of others, as its configuration says.
-    """
+    """A server isn't started if `wholly_denied` says that policy denies all of its tools."""
 
     id: str
     servers: "Mapping[str, McpServerConfig]"
@@ -38,11 +33,7 @@ class AgentServers:
 
 @dataclass(frozen=True, slots=True)
 class ManagerDeps:
-    """What the manager needs of its host; `clean` takes the secrets out of prompts.
-
-    `pins` is where tools' declarations are compared; without it they are not. `traceparent` is given
-    a session and the id of a call in it.
-    """
+    """`clean` removes secrets from prompts; `traceparent` takes a session and a call id."""
 
     connection: ConnectionDeps
     pins: PinStore | None = None
@@ -57,7 +48,7 @@ class ManagerDeps:
 def server_roots(
     config: "McpServerConfig", agent: Sequence[Path], environ: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    """What the configuration says; else the agent's own roots and the directories in `args`."""
+    """The configured roots; otherwise the agent's own and the directories named in `args`."""
     if config.roots is not None:
         base = agent[0] if agent else Path.cwd()
         return tuple(dict.fromkeys(base / expand(root, environ) for root in config.roots))
@@ -94,7 +85,7 @@ class Place:
 
 
 class ServerRegistry:
-    """The servers of every agent and session. `version` grows with every change of any of them."""
+    """The servers of every agent and session. `version` grows with every change."""
 
     def __init__(
         self,
@@ -125,14 +116,14 @@ class ServerRegistry:
             raise NotFound(f"there is no agent '{agent}'") from None
 
     def of(self, agent: str, session: str | None) -> dict[str, Place]:
-        """The agent's servers and those of the session, which win, by name."""
+        """The agent's servers by name, overridden by the session's."""
         shared = self._places.get((agent, EVERYWHERE), {})
         own = self._places.get((agent, session), {}) if session else {}
         return dict(sorted({**shared, **own}.items()))
 
     @contextmanager
     def held(self, places: Mapping[str, Place]) -> Generator[None]:
-        """While this lasts, these servers run on, also where they are given up meanwhile."""
+        """Keep these servers running meanwhile, even if they are no longer wanted."""
         holder = object()
         units = [place.unit for place in places.values()]
         for unit in units:
@@ -175,7 +166,7 @@ class ServerRegistry:
         self._drop(user for user in list(self._places) if user[1] == scope)
 
     def apply(self, agents: Mapping[str, AgentServers]) -> None:
-        """Take a new configuration: what stayed the same goes on running untouched."""
+        """Take a new configuration; servers whose settings stayed the same keep running."""
         self.generation += 1
         gone = set(self._agents) - set(agents)
         self._agents = dict(agents)
@@ -195,7 +186,7 @@ class ServerRegistry:
         return wanted
 
     def _settle(self, agent: str, scope: str) -> None:
-        """Take what is wanted now, then give up what is not: a shared server never stops between."""
+        """Start what is wanted before ending what isn't: a shared server must not stop."""
         known = self.agent(agent)
         user = (agent, scope)
         before = self._places.get(user, {})

@@ -11,7 +11,6 @@ RESTART_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 
 
 def restart_delay(attempt: int) -> float:
-    """Seconds to wait before restart number `attempt`, counted from 0."""
     return RESTART_DELAYS[min(attempt, len(RESTART_DELAYS) - 1)]
 
 
@@ -26,18 +25,16 @@ class ServerState(StrEnum):
     CLOSED = "closed"
 
 
+# states that a server leaves only when somebody acts, so waiting doesn't help
 UNAVAILABLE = (
     ServerState.FAILED,
     ServerState.NEEDS_LOGIN,
     ServerState.DISABLED,
     ServerState.CLOSED,
 )
-"""What a server leaves only when somebody acts: waiting for it does not help."""
 
 
 class Command(Enum):
-    """What the owner does next: connect, wait for an event or for `retry_at`, or return."""
-
     OPEN = auto()
     REST = auto()
     FINISH = auto()
@@ -69,11 +66,9 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A server's life so far. Times are seconds of one monotonic clock.
+    """Times are seconds of one monotonic clock.
 
-    `retry_at` is set in ERROR and nowhere else; `ready_since` in READY and nowhere else.
-    `restarts` counts the attempts since the count last began afresh; `waits` those in a row that did
-    not come so far that anything was started.
+    `restarts` counts attempts since the last reset; `waits` those in a row that started nothing.
     """
 
     state: ServerState = ServerState.DISCONNECTED
@@ -85,7 +80,6 @@ class Life:
 
 
 def born(*, enabled: bool) -> Life:
-    """A server that nobody has asked for yet."""
     return Life(ServerState.DISCONNECTED if enabled else ServerState.DISABLED)
 
 
@@ -98,7 +92,7 @@ def next_command(life: Life) -> Command:
 
 
 def advance(life: Life, event: Event, now: float, rules: Rules) -> Life:
-    """The life after this event. An event that means nothing in this state changes nothing."""
+    """The life after this event; an event that means nothing in this state changes nothing."""
     if life.state is ServerState.CLOSED:
         return life
     match event.kind, life.state:
@@ -143,7 +137,7 @@ def _lost(life: Life, reason: str, now: float, rules: Rules) -> Life:
 
 
 def _waiting(life: Life, reason: str, now: float, rules: Rules) -> Life:
-    """Nothing ran, so this is no restart; the waits are as long, and as many, as for one."""
+    """Nothing ran, so this isn't a restart; the waits are as long, and as many, as for one."""
     if not rules.restart_on_crash or life.waits >= rules.max_restarts:
         return _resting(life, ServerState.FAILED, reason)
     return replace(
@@ -169,7 +163,6 @@ _TROUBLE = {
 
 
 def in_words(state: ServerState, reason: str | None) -> str:
-    """What is said of a server behind its name."""
     if reason and reason.startswith("cannot "):
         return reason
     words = _TROUBLE[state][0] if state in _TROUBLE else f"is {state.value}"
@@ -186,7 +179,7 @@ class StateLog:
         self._told: str | None = None
 
     def say(self, life: Life) -> str | None:
-        """Log the state that it is in now; returns what is wrong, where something is."""
+        """Log the current state; returns what is wrong, if anything."""
         level = _TROUBLE[life.state][1] if life.state in _TROUBLE else logging.INFO
         wrong = life.last_error if life.state in _TROUBLE else None
         logger.log(
@@ -198,7 +191,7 @@ class StateLog:
         return wrong
 
     def _heard(self, level: int, state: ServerState, wrong: str | None) -> int:
-        """The level to log at: a failure that is like the last one was already told."""
+        """The level to log at: the same failure again is only information."""
         repeated = level == logging.WARNING and wrong == self._told
         if wrong is not None or state is ServerState.READY:
             self._told = wrong

@@ -44,18 +44,15 @@ _MAX_LINKS = 16
 _MAX_INTERPRETERS = 4
 _MAX_FIRST_LINE = 512
 
+# what an installation with a `lib` directory needs besides its `bin`
 _LIBRARIES = ("lib", "lib64", "libexec", "share", "ssl", "jmods", "conf")
-"""What an installation with a `lib` directory runs on, besides its `bin`."""
 
+# whole trees of programs that look each other up
 VERSION_MANAGERS = (".asdf", ".pyenv", ".rbenv", ".volta", "mise")
-"""Directories that are whole trees of programs, whose commands look each other up."""
 
 
 def own_files(program: Program, home: Path, guarded: Iterable[Path]) -> Iterator[Path]:
-    """The files and directories that the program consists of, and files that it is given to run.
-
-    A `guarded` directory, or one above it, is never among them.
-    """
+    """The program's own files, and files that it is given to run; never a `guarded` directory."""
     holders = {parent for path in (home, *guarded) for parent in (path, *path.parents)}
     command: str | None = located(program) or program.command
     for _ in range(_MAX_INTERPRETERS):
@@ -95,7 +92,7 @@ def _installation(prefix: Path, *, guarded: bool) -> Iterator[Path]:
 
 
 def _linked(prefix: Path) -> Iterator[Path]:
-    """Libraries that an installation of Python takes from elsewhere, as `pip install -e` leaves them."""
+    """Libraries that an installation of Python takes from elsewhere (`pip install -e`)."""
     for file in prefix.glob("lib/python3*/site-packages/*.pth"):
         try:
             lines = file.read_text().splitlines()
@@ -105,7 +102,7 @@ def _linked(prefix: Path) -> Iterator[Path]:
 
 
 def _steps_to(path: Path) -> Iterator[Path]:
-    """The path, every link on the way, and the file in the end."""
+    """The path, every link on the way, and the final file."""
     for _ in range(_MAX_LINKS):
         yield path
         if not path.is_symlink():
@@ -141,7 +138,7 @@ _PROC = Path("/proc")
 
 
 def limited(program: Program, limits: "ProcessLimits", *, platform: str = sys.platform) -> Program:
-    """The program with these bounds; raises `SpawnFailed` where the system has none to offer."""
+    """The program with these limits; raises `SpawnFailed` if the system can't enforce them."""
     orders = _orders(limits)
     if not orders:
         return program
@@ -165,7 +162,7 @@ def _orders(limits: "ProcessLimits") -> list[str]:
 
 
 def _running() -> int:
-    """How many threads this user has: the system counts those of all programs together."""
+    """The number of this user's threads: the system counts those of all programs together."""
     if sys.platform != "linux":
         return 0
     own, total = os.getuid(), 0
@@ -182,20 +179,15 @@ def _running() -> int:
 
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/gnu/store")
-"""Programs and libraries."""
-
 _IN_ETC = """
     alternatives ca-certificates ca-certificates.conf crypto-policies fonts gai.conf group
     host.conf hosts ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf
     passwd pki protocols resolv.conf services ssl timezone
 """
+# what programs look up; none of it is secret
 SYSTEM_SETTINGS = tuple(f"/etc/{name}" for name in _IN_ETC.split())
-"""What programs look up; nothing of it is secret."""
-
 RESOLVER = ("/run/systemd/resolve",)  # where /etc/resolv.conf may point to
-
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
-
 _LANDLOCK = Path(__file__).with_name("landlock.py")
 _INTERNET = Path(__file__).with_name("internet.py")
 _PROBE_SECONDS = 5.0
@@ -204,10 +196,7 @@ _HOMES = "sandbox"  # below the state directory
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What this machine can confine with: the path of a bubblewrap that works, Landlock's version.
-
-    `sockets` says whether Unix sockets can be kept from a server that Landlock confines.
-    """
+    """`landlock` is its version; `sockets` says whether it can be combined with a socket filter."""
 
     bubblewrap: str | None
     why_no_bubblewrap: str
@@ -225,10 +214,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one server may reach. Paths are absolute and exist.
-
-    `own_home` stands in for the home directory; without it an empty one does.
-    """
+    """Paths are absolute and exist. Without `own_home`, the home directory is empty."""
 
     read: tuple[Path, ...]
     write: tuple[Path, ...]
@@ -239,10 +225,9 @@ class Reach:
 
 
 class Sandbox:
-    """Puts every program of this host into what its server's configuration says.
+    """Confines servers as configured.
 
-    `state` is the directory that no server may see unless it is named outright; each server's own
-    home directory is in it.
+    No server sees the directory `state` unless it is named outright; each has its own home in it.
     """
 
     def __init__(
@@ -260,10 +245,10 @@ class Sandbox:
         name: str = "",
         roots: Sequence[Path] = (),
     ) -> Program:
-        """The program as it is to be started; raises `SpawnFailed` if `strict` cannot be kept.
+        """The program to start; raises `SpawnFailed` if `strict` can't be kept.
 
-        `roots` are the directories that the server named `name` is told to work in. It may look at
-        the machine for some milliseconds, the first time that it is used.
+        `roots` are the directories that the server is told to work in. The first use probes the
+        machine, for some milliseconds.
         """
         check(program)
         return limited(self._sandboxed(config, program, name, roots), config.limits)
@@ -318,7 +303,7 @@ class Sandbox:
         )
 
     def _own_home(self, name: str, config: "McpServerConfig") -> Path | None:
-        """Where this server keeps what it would keep in a home directory, from start to start."""
+        """Where this server keeps what it would keep in a home directory, across restarts."""
         if self._state is None:
             return None
         told = json.dumps([name, config.command]).encode()
@@ -345,10 +330,9 @@ class Sandbox:
     def _spoken_of(
         self, config: "McpServerConfig", program: Program
     ) -> tuple[list[Path], list[Path]]:
-        """What the command line and `env` name by an absolute path: to read, and to write as well.
+        """Absolute paths on the command line and in `env`: those to read, and those to write.
 
-        A script comes with the project that it is in, and a database with its directory, where its
-        journal is.
+        A script comes with its project, and a database with its directory, for the journal.
         """
         read: list[Path] = []
         write: list[Path] = []
@@ -405,14 +389,13 @@ def _lacks(wanted: "SandboxConfig", means: Means) -> Iterator[str]:
 
 @lru_cache(maxsize=4)
 def _why_no_internet(bubblewrap: str) -> str | None:
-    """Why no network of its own can be made, found out by making one with a sandbox in it."""
+    """Finds out by making such a network with a sandbox in it."""
     inside = [*_ISOLATION, "--ro-bind", "/", "/", *_OWN_PROC, "--dev", "/dev"]
     return _tried([*_IN_INTERNET, bubblewrap, *inside, "/bin/sh", "-c", ":"])
 
 
 @lru_cache(maxsize=4)
 def find_means(path: str) -> Means:
-    """What this machine can confine with; found out by trying, once."""
     if sys.platform != "linux":
         return Means(None, f"there is no bubblewrap for {sys.platform}", 0)
     from openclaw.mcp_client.sandbox.landlock import can_filter, version
@@ -428,7 +411,7 @@ def find_means(path: str) -> Means:
 
 
 def _tried(command: list[str]) -> str | None:
-    """What a command said that failed; None if it did not fail."""
+    """What a command printed if it failed; None if it succeeded."""
     try:
         tried = subprocess.run(  # noqa: S603  the operator's own bubblewrap
             command,
@@ -448,18 +431,18 @@ def _tried(command: list[str]) -> str | None:
 
 _IN_INTERNET = (sys.executable, "-I", "-S", str(_INTERNET))
 _UNSHARED = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+# No --die-with-parent: the thread that starts it ends long before we do. No --new-session: the
+# server must stay in the group that is ended with it.
 _ISOLATION = (*_UNSHARED, "--cap-drop", "ALL")
-"""No --die-with-parent: it means the thread that started it, which ends long before we do. No
---new-session: the server stays in the group that is ended with it."""
 
 # Root may write to /proc/sys without any capability, and the kernel runs what `core_pattern` names.
 _OWN_PROC = ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
 
 
 def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
-    """The program inside bubblewrap, which gets everything but its own name by a descriptor.
+    """The program in bubblewrap, which gets everything but its own name through a descriptor.
 
-    Its environment is empty: whatever stands there can be read inside, as that of process 1.
+    Its environment is empty: it can be read inside, as that of process 1.
     """
     from openclaw.mcp_client.sandbox.landlock import AF_VSOCK, can_filter, socket_filter
 
@@ -493,7 +476,6 @@ def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
 
 
 def _proxied() -> dict[str, str]:
-    """What makes a program use the proxy that is its only way out."""
     from openclaw.mcp_client.sandbox.internet import PROXY, VARIABLES
 
     named = dict.fromkeys(VARIABLES, PROXY)
@@ -501,7 +483,7 @@ def _proxied() -> dict[str, str]:
 
 
 def _mounts(reach: Reach) -> Iterator[tuple[tuple[int, int], str, str]]:
-    """What is mounted, with its place: outer before inner, and writing over reading."""
+    """What is mounted, in order: outer before inner, and writing over reading."""
     for rank, flag, paths in (
         (0, "--tmpfs", reach.hidden),
         (1, "--ro-bind", reach.read),

@@ -2,11 +2,10 @@
 
 usage: internet.py COMMAND [ARGUMENT]...
 
-COMMAND runs in a network of its own in which there is one listener, at PROXY: a proxy of ours, which
-stays outside, looks names up itself and connects to public addresses only. A program that does not
-use proxies has no network at all. It exits with 126, having said why on stderr, if the system does
-not allow such a network; without COMMAND it only tries. Standard library and `openclaw.net.addresses`
-only, so that it costs little time and memory.
+COMMAND runs in its own network with one listener, at PROXY: a proxy of ours outside of it, which
+looks names up itself and connects only to public addresses. Exits with 126, after saying why on
+stderr, if the system doesn't allow this; without COMMAND it only tries. Only the standard library
+and `openclaw.net.addresses`, to start fast.
 """
 
 import asyncio
@@ -28,7 +27,6 @@ PORT = 3128
 PROXY = f"http://127.0.0.1:{PORT}"
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 REFUSED = 126
-
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1
 _HEAD_LIMIT = 64 * 1024
@@ -44,7 +42,7 @@ class Refused(Exception):
 
 
 def network_of_its_own() -> socket.socket:
-    """Move this process into a network with nothing in it, and listen there; raises `Refused`."""
+    """Move this process into an empty network and listen there; raises `Refused`."""
     import fcntl  # only Linux runs this; other systems import the module
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -87,8 +85,6 @@ def is_ourselves(address: str) -> bool:
 
 
 class Proxy:
-    """An HTTP proxy that reaches public addresses only: CONNECT, and plain requests for http."""
-
     def __init__(
         self,
         resolve: Resolve = resolve_with_system,
@@ -134,7 +130,7 @@ class Proxy:
     async def _connect(
         self, host: str, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to a checked address of this name, to that very address."""
+        """A connection to exactly the address that was checked."""
         addresses = await self._resolve(host, port)
         for address in addresses:
             why = self._blocked(address)
@@ -154,7 +150,7 @@ class Proxy:
 
 
 def _wanted(method: str, target: str, rest: bytes) -> tuple[str, int, bytes]:
-    """Where a request is to go, and how it begins there."""
+    """Where a request should go, and how it starts there."""
     if method == "CONNECT":
         host, port = _host_and_port(target, 443)
         return host, port, b""
@@ -211,7 +207,6 @@ async def _proxy_until_exit(listener: socket.socket, child: int) -> int:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the program in its own network, and the proxy here, until the program ends."""
     here, there = socket.socketpair()
     child = os.fork()
     if child == 0:
@@ -237,7 +232,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _become(arguments: list[str], handover: socket.socket) -> None:
-    """In the child: enter the network, hand its listener over, and become the program."""
+    """In the child: enter the network, hand over its listener, and become the program."""
     try:
         listener = network_of_its_own()
         if not arguments:

@@ -25,7 +25,6 @@ PATH_BENEATH = 1
 NO_NEW_PRIVS = 38
 DROP_FROM_BOUNDING_SET = 24
 MOST_CAPABILITIES = 64
-
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 FIRST_RIGHTS = (1 << 13) - 1
@@ -35,7 +34,6 @@ READING = EXECUTE | READ_FILE | READ_DIR
 BIND_TCP_AND_CONNECT_TCP = 3
 ABSTRACT_SOCKETS_AND_SIGNALS = 3
 REFUSED = 126
-
 SET_SECCOMP, FILTER_MODE = 22, 2
 ALLOW, DENY = 0x7FFF0000, 0x00050000
 X32_CALLS = 0x40000000  # x86_64 takes every call a second time from here on
@@ -51,7 +49,7 @@ KIND_OF_SOCKET = 0xF
 
 
 class RulesetAttr(ctypes.Structure):
-    """What the ruleset decides about: `struct landlock_ruleset_attr`."""
+    """`struct landlock_ruleset_attr`"""
 
     _fields_ = (
         ("handled_access_fs", ctypes.c_uint64),
@@ -61,14 +59,14 @@ class RulesetAttr(ctypes.Structure):
 
 
 class PathBeneathAttr(ctypes.Structure):
-    """What may be done below a path: `struct landlock_path_beneath_attr`."""
+    """`struct landlock_path_beneath_attr`"""
 
     _pack_ = 1
     _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
 
 
 class Filter(ctypes.Structure):
-    """A program for seccomp: `struct sock_fprog`."""
+    """`struct sock_fprog`"""
 
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
@@ -89,7 +87,6 @@ def call(number: int, *arguments: object) -> int:
 
 
 def version() -> int:
-    """The version of Landlock that the kernel has; 0 where it has none."""
     try:
         return call(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(GET_VERSION))
     except Refused:
@@ -105,7 +102,6 @@ def rights_of(abi: int) -> int:
 
 
 def ruleset(abi: int, *, network: bool) -> int:
-    """A descriptor of a ruleset that allows nothing yet."""
     wanted = RulesetAttr(
         rights_of(abi),
         BIND_TCP_AND_CONNECT_TCP if abi >= 4 and not network else 0,
@@ -116,7 +112,7 @@ def ruleset(abi: int, *, network: bool) -> int:
 
 
 def allow(rules: int, path: str, rights: int) -> None:
-    """Add a rule; a path that is not there needs none."""
+    """Add a rule; a path that doesn't exist needs none."""
     if sys.platform != "linux":  # nothing else has Landlock
         return
     try:
@@ -139,16 +135,16 @@ def allow(rules: int, path: str, rights: int) -> None:
 
 
 def can_filter(machine: str | None = None) -> bool:
-    """Whether we know how to take Unix sockets away on this kind of machine."""
+    """Whether we know this machine's system calls well enough to take Unix sockets away."""
     return sys.platform == "linux" and (machine or platform.machine()) in MACHINES
 
 
 def socket_filter(machine: str, family: int = AF_UNIX) -> bytes:
-    """The seccomp program that allows every call but those that make a socket of this family.
+    """The seccomp program that refuses to make a socket of this family.
 
-    A connected pair of the kinds that cannot be connected again is allowed: programs talk to their
-    own children through them. So is no call of another instruction set, and no io_uring, by which
-    sockets are made without a call.
+    A connected pair that can't be connected again is allowed: programs talk to their own children
+    through them. Calls of another instruction set are refused, and io_uring, which makes sockets
+    without a call.
     """
     kernel_name, make, make_pair, uring = MACHINES[machine]
     allow, refuse, missing, foreign = "allow", "refuse", "missing", "foreign"

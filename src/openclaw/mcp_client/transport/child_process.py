@@ -41,9 +41,7 @@ from openclaw.stdio.pipes import (
 )
 
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
-
-_PASSING = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""What the system may have too little of now and enough of later."""
+_PASSING = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # shortages that may pass
 
 _HINTS = {
     "npx": "install Node.js, or give the full path in `command`",
@@ -56,24 +54,20 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Grace:
-    """Seconds that an ending server is given; the default is as the MCP specification advises."""
+    """Seconds that an ending server gets; the defaults are those of the MCP specification."""
 
     stdin: float = 2.0  # between the end of its input and SIGTERM
     term: float = 5.0  # between SIGTERM and SIGKILL
     kill: float = 2.0  # for the kernel to end what was killed; past it we only give up waiting
-    leaves_rest: bool = False
-    """Whether the orphan reaper ends what is still there after SIGTERM, in its own time."""
+    leaves_rest: bool = False  # whether the orphan reaper ends what remains after SIGTERM
 
 
+# for a host that must itself be gone within a second
 HURRIED = Grace(stdin=0.25, term=0.15, kill=0.3, leaves_rest=True)
-"""For a host that must itself be gone within a second."""
 
 
-OPTIONS = "\0options"
-"""Stands among a program's arguments for the number of the descriptor with its hidden options."""
-
-FILTER = "\0filter"
-"""Stands among the hidden options for that of the descriptor with the program's seccomp filter."""
+OPTIONS = "\0options"  # replaced in the arguments by the descriptor with the hidden options
+FILTER = "\0filter"  # replaced in the hidden options by the descriptor with the seccomp filter
 
 
 class SpawnFailed(OperatorFacing):
@@ -82,10 +76,9 @@ class SpawnFailed(OperatorFacing):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to start. `environment` is complete: nothing is added but our marker.
+    """`environment` is complete: only our marker is added.
 
-    `hidden_options` are read by the program from a descriptor, whose number takes the place of
-    `OPTIONS` among the arguments, so that nobody sees them in the list of processes.
+    `hidden_options` are read from a descriptor, so they don't show in the list of processes.
     """
 
     command: str
@@ -96,12 +89,9 @@ class Program:
     filter: bytes = b""
 
 
+# unsent bytes past which answers to the server are dropped, since it doesn't read
 HARD_LIMIT = 8 << 20
-"""Unsent bytes past which answers to the server are dropped: it asks and does not listen."""
-
-EXIT_AFTER_EOF = 0.25
-"""Seconds in which a process that closed its output is expected to exit and say why."""
-
+EXIT_AFTER_EOF = 0.25  # seconds in which a process that closed its output should exit and say why
 _DRAIN_BYTES = 2 << 20  # what an ended process may have written that was not read yet
 
 OnLines = Callable[[list[bytes]], None]
@@ -158,20 +148,18 @@ class ChildPipe:
 
     @property
     def congested(self) -> bool:
-        """Whether so much is unsent that a caller should wait."""
         return self._stdin.unsent > HIGH_WATER
 
     async def drained(self, unless: "Future[Any]") -> None:
-        """Wait until the server has taken what is unsent, or is gone, or `unless` is done."""
         await self._stdin.drained(unless=unless)
 
     def answer(self, line: bytes) -> None:
-        """Send something that nobody waits for, unless the server has stopped listening."""
+        """Send something that nobody waits for, unless the server has stopped reading."""
         if self._stdin.unsent + len(line) <= HARD_LIMIT:
             self.write(line)
 
     def write(self, line: bytes) -> bool:
-        """Send a line, now or as soon as the server takes it; False if it cannot be sent."""
+        """Send a line, now or as soon as the server takes it; False if it can't be sent."""
         return not self._ended and self._stdin.write(line)
 
     def end(self, reason: str, too_long: TooLong | None = None) -> None:
@@ -183,14 +171,14 @@ class ChildPipe:
         self._on_end(reason, too_long)
 
     def discard(self) -> None:
-        """Send no more and drop what still comes, so that a server which is leaving is not held up."""
+        """Send nothing more and drop incoming data, so that an ending server isn't held up."""
         self._ended = True
         self._stdin.close()
         self._stdout.start(self._take)
         self._stdout.resume()
 
     def close(self) -> None:
-        """Stop reading and writing; the descriptors stay the child's to close."""
+        """Stop reading and writing; the child closes the descriptors."""
         self._closed = True
         self._stdin.close()
         self._stdout.close()
@@ -293,7 +281,7 @@ def _close(pipe: "IO[bytes] | None") -> None:
 
 
 class Child(RunningChild):
-    """A running process that leads its own group, with its three pipes as file descriptors."""
+    """A process that leads its own group."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], marker: str, keeper: OrphanReaper, grace: Grace
@@ -321,10 +309,7 @@ class Child(RunningChild):
         return ChildPipe(ends, self._exited, **options)
 
     async def shut_down(self) -> None:
-        """End the process and all it started: kindly, firmly, and within bounds.
-
-        What a crashed server left behind is killed at once, so that the next one can start.
-        """
+        """What a crashed server left behind is killed at once, so that the next one can start."""
         grace, crashed = self._grace, self.returncode is not None
         self.close_stdin()
         if not crashed:
@@ -364,7 +349,7 @@ class Child(RunningChild):
 
 
 async def spawn(program: Program, keeper: OrphanReaper, grace: Grace) -> Child:
-    """Start a program; raises `SpawnFailed` with a hint where it cannot work as configured."""
+    """Start a program; raises `SpawnFailed` with a hint."""
     await keeper.start()
     marker = f"{keeper.mark}.{random_id()}"
     # The thread is waited for even when we are cancelled, so that no process is forgotten.
@@ -403,7 +388,7 @@ def popen(
 
 
 def handed(program: Program) -> tuple[list[str], tuple[int, ...]]:
-    """The arguments, and the descriptors that the program inherits, to be closed once it runs."""
+    """The arguments, and the descriptors to inherit, which must be closed once the program runs."""
     if not program.hidden_options or sys.platform != "linux":
         return list(program.arguments), ()
     filtered = (_in_memory(program.filter),) if program.filter else ()
@@ -462,10 +447,7 @@ FLUSH_AFTER = 0.2  # seconds of silence after which lines that were held back ar
 
 
 class RedactedLog:
-    """Writes lines without secrets, also those that a server says in pieces, line by line.
-
-    What may be part of a secret is held back for a moment.
-    """
+    """Writes lines without secrets; holds lines back for a moment if a secret may span them."""
 
     def __init__(self, redactor: Redactor, write: Callable[[str], None]) -> None:
         self._lines, self._write = StreamRedactor(redactor), write
@@ -479,7 +461,6 @@ class RedactedLog:
                 self._timer = get_running_loop().call_later(FLUSH_AFTER, self.flush)
 
     def flush(self) -> None:
-        """Write what was held back: the server has ended, or says nothing for a while."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -499,7 +480,6 @@ class StderrTail:
         self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
 
     def feed(self, chunk: bytes) -> None:
-        """Take some bytes; whole lines of them are logged and kept."""
         *lines, partial = (self._partial + chunk).split(b"\n")
         # The rest of a line that is longer than anybody reads is let go.
         self._partial = partial[:_MAX_LINE]
@@ -558,9 +538,9 @@ def child_environment(
     *,
     windows: bool = sys.platform == "win32",
 ) -> dict[str, str]:
-    """The host's basic variables and those that `inherit` adds, with `own` over them.
+    """The host's basic variables and those that `inherit` adds, overridden by `own`.
 
-    A value that bash exports as a function is never passed on, as it is code.
+    Functions that bash exports are never passed on, as they are code.
     """
     if inherit is True:
         chosen = dict(environ)

@@ -1,7 +1,7 @@
-"""The keeper's own program: standard library only, run as a script by `python -I -S`.
+"""The orphan reaper's program: standard library only, run by `python -I -S`.
 
-It reads `+GROUP` and `-GROUP` lines. When its input ends without a `quit`, the host was killed:
-then it ends every group it still knows and every process that carries the host's marker.
+It reads `+GROUP` and `-GROUP` lines. If its input ends without `quit`, the host was killed: then
+it ends every group it knows and every process that has the host's marker.
 """
 
 import os
@@ -14,7 +14,7 @@ PASSES = 3  # how often the marker is looked for, as a process may be starting w
 
 
 def watch() -> set[int] | None:
-    """The groups that are left when the host is gone; None where it said good-bye."""
+    """The groups that are left when the host is gone; None if it ended normally."""
     groups: set[int] = set()
     with os.fdopen(0, "rb", buffering=0) as orders:
         pending = b""
@@ -45,7 +45,7 @@ def send(group: int, number: int) -> bool:
 
 
 def marked(marker: bytes) -> list[int]:
-    """The processes whose environment has a variable that begins like this."""
+    """The processes that have an environment variable starting with this."""
     found: list[int] = []
     if not sys.platform.startswith("linux"):
         return found
@@ -62,7 +62,6 @@ def marked(marker: bytes) -> list[int]:
 
 
 def end(groups: set[int], marker: bytes) -> None:
-    """End them all, kindly first."""
     if sys.platform == "win32":
         return
     groups = {group for group in groups if send(group, signal.SIGTERM)}

@@ -29,15 +29,12 @@ from openclaw.mcp_client.transport import orphan_reaper
 
 MARKER = "OPENCLAW_MCP_CHILD"
 KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
-"""The signal that ends a process whatever it does."""
-
 _PROC = Path("/proc")
-_PGRP_FIELD = 2
-"""Where the process group stands in /proc/PID/stat, counted after the parenthesised name."""
+_PGRP_FIELD = 2  # the process group in /proc/PID/stat, counted after the name in parentheses
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Send a signal to a process group; False where there is none any more."""
+    """Send a signal to a process group; False if there is no such group."""
     if sys.platform == "win32":  # it has no such groups: a job object holds a server's processes
         return False
     try:
@@ -51,7 +48,7 @@ def signal_group(group: int, number: int) -> bool:
 
 
 def group_alive(group: int) -> bool:
-    """Whether a process of this group still runs. A zombie that nobody reaps does not count."""
+    """Whether a process of this group still runs. Zombies don't count."""
     if not signal_group(group, 0):
         return False
     if sys.platform != "linux":
@@ -60,7 +57,7 @@ def group_alive(group: int) -> bool:
 
 
 def kill_marked(value: str) -> int:
-    """SIGKILL every process whose environment carries this marker; how many there were."""
+    """SIGKILL every process whose environment has this marker; returns how many."""
     killed = 0
     for pid in orphan_reaper.marked(f"{MARKER}={value}".encode()):
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -80,15 +77,13 @@ def _running_in(process: Path, group: int) -> bool:
 logger = logging.getLogger(__name__)
 
 _PROGRAM = Path(orphan_reaper.__file__)
-_CLOSING = 1.0
-"""Seconds that the keeper has to leave once it was told to; it does nothing then but exit."""
+_CLOSING = 1.0  # seconds that the reaper has to exit once it was asked to
 
 
 class OrphanReaper:
-    """Knows the process groups of this host's servers. Where it cannot run, nothing else suffers.
+    """Knows this host's servers by process group. If it can't run, everything else still works.
 
-    `mark` is the beginning of every child's marker, so that the keeper finds also those which the
-    host had no time to name.
+    `mark` starts every child's marker, so it also finds children that were not reported yet.
     """
 
     def __init__(self) -> None:
@@ -99,7 +94,7 @@ class OrphanReaper:
         self._groups: set[int] = set()
 
     async def start(self) -> None:
-        """Start the keeper unless it runs; safe to call before every spawn."""
+        """Start the process if it isn't running; safe to call before every spawn."""
         if self._process is not None or self._closed or sys.platform == "win32":
             return
         async with self._starting:
@@ -121,7 +116,7 @@ class OrphanReaper:
         return self._process is not None
 
     async def aclose(self) -> None:
-        """Let the keeper go. It ends the groups that are still known, and nobody waits for that."""
+        """Let the process go. It ends the groups that are left, and nobody waits for that."""
         self._closed = True
         process, self._process = self._process, None
         if process is None:

@@ -1,8 +1,4 @@
-"""A server's process on Windows: a job object holds it and all it starts.
-
-The job ends its processes when its last handle closes, which the system does also for a host that
-was killed: no keeper is needed.
-"""
+"""A server's process on Windows, in a job object, which also ends it if the host is killed."""
 
 import ctypes
 import os.path
@@ -29,7 +25,7 @@ _EXTENSIONS = ".COM;.EXE;.BAT;.CMD"
 def find_program(
     command: str, environ: Mapping[str, str], is_file: Callable[[str], bool] = os.path.isfile
 ) -> str:
-    """The file that a shell would run for this command: `npx` is `npx.cmd` there. Pure but for `is_file`."""
+    """The file that a shell would run for this command (`npx.cmd` for `npx`)."""
     known = {name.upper(): value for name, value in environ.items()}
     extensions = known.get("PATHEXT", _EXTENSIONS).split(";")
     path = PureWindowsPath(command)
@@ -41,10 +37,7 @@ def find_program(
 
 
 def threaded_ends(process: "Popen[bytes]") -> Ends:
-    """Threads that do nothing but move bytes; all else happens on the event loop.
-
-    They read by the file, not by its number, which is another's once the file is closed.
-    """
+    """Threads that move bytes. They read the file: its number may be reused after it is closed."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -58,12 +51,11 @@ def threaded_ends(process: "Popen[bytes]") -> Ends:
 _EXTENDED_LIMITS = 9
 _KILL_ON_CLOSE = 0x2000
 _LIMIT_FLAGS_OFFSET = 16
-_LIMITS_SIZE = 144
-"""JOBOBJECT_EXTENDED_LIMIT_INFORMATION on 64-bit Windows; all we set in it is the flags."""
+_LIMITS_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION on 64-bit Windows; we only set the flags.
 
 
 class WindowsChild(RunningChild):
-    """A running process in a job of its own. There is no gentle signal: the job is ended whole."""
+    """There is no gentle signal on Windows: the whole job is ended."""
 
     def __init__(self, process: "Popen[bytes]", job: Any, grace: Grace) -> None:
         super().__init__(process, grace)
