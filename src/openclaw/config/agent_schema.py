@@ -245,7 +245,6 @@ class McpServerConfig(Section):
     sandbox: Sandbox = SandboxConfig(mode="off")
     """Confine a stdio server: `"off"`, `"auto"`, `"strict"`, or an object with the details."""
     limits: ProcessLimits = ProcessLimits()
-    """Limits on the server's process."""
     pin: Annotated[
         PinMode,
         short_forms('"off", "warn", "strict", true or false', _PINS),
@@ -490,7 +489,6 @@ class AgentDefaults(Section):
     workspace: NonEmptyText | None = None
     """The agent's default working directory; `~` is your home directory. `openclaw agent` and `chat` work in the current directory instead."""
     tools: AgentToolsConfig = AgentToolsConfig()
-    """Which tools the agent may use."""
     mcp: McpConfig = McpConfig()
     """The agent's MCP servers."""
     context_files: Texts = ("AGENTS.md", "CLAUDE.md", "SOUL.md")
@@ -498,11 +496,9 @@ class AgentDefaults(Section):
     system_prompt: Text | None = None
     """A system prompt that replaces the built-in one."""
     limits: TurnLimits = TurnLimits()
-    """Limits on one turn."""
     skills: Texts | None = None
     """The skills that the agent may use, by name. If not set, all."""
     subagents: SubagentsConfig = SubagentsConfig()
-    """Tasks that the agent delegates."""
     tool_context_percent: Annotated[float, Strict(), Field(ge=1, le=5)] = 3.0
     """Percentage of the model's context for tool definitions; `tool_search` finds the other tools."""
     tool_search_limit: PositiveInt | None = None
@@ -534,6 +530,5 @@ class AgentsConfig(Section):
     """The agents."""
 
     defaults: AgentDefaults = AgentDefaults()
-    """Settings for every agent, unless its own entry overrides them."""
     list: tuple[AgentEntry, ...] = ()
     """The agents; an empty list means one agent called `main`."""

@@ -32,9 +32,13 @@ _STORE_SCHEMES = ("postgresql", "postgres", "secret")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """Something wrong, as a person reads it. `meant` is the key that was probably meant."""
+
     path: KeyPath
     message: str
     of_key: bool = False
+    missing: bool = False
+    meant: str | None = None
 
     def under(self, path: KeyPath) -> "Finding":
         return replace(self, path=(*path, *self.path))
@@ -124,20 +128,14 @@ def two_ways(config: Config) -> list[str]:
 def _server_at(
     path: KeyPath, name: str, server: McpServerConfig, known: Collection[Finding] = ()
 ) -> Iterator[Finding]:
-    complaint = _name_complaint(name)
-    if complaint:
-        yield Finding(path, complaint, of_key=True)
-    yield from (each.under(path) for each in _server(server) if each not in known)
-
-
-def _name_complaint(name: str) -> str | None:
     if not name.strip():
-        return "a server's name must not be empty"
-    if len(name) > MAX_NAME_LENGTH:
-        return f"a server's name can have at most {MAX_NAME_LENGTH} characters"
-    if _CONTROL.search(name):
-        return "a server's name must not contain control characters"
-    return None
+        yield Finding(path, "a server's name must not be empty", of_key=True)
+    elif len(name) > MAX_NAME_LENGTH:
+        message = f"a server's name can have at most {MAX_NAME_LENGTH} characters"
+        yield Finding(path, message, of_key=True)
+    elif _CONTROL.search(name):
+        yield Finding(path, "a server's name must not contain control characters", of_key=True)
+    yield from (each.under(path) for each in _server(server) if each not in known)
 
 
 def _server(server: McpServerConfig) -> Iterator[Finding]:
@@ -145,7 +143,9 @@ def _server(server: McpServerConfig) -> Iterator[Finding]:
         return
     if server.kind == "stdio":
         if server.command is None:
-            yield Finding(("command",), _missing_command(server))
+            given = server.transport is not None
+            or_url = ' if transport is "stdio"' if given else ', or "url" for a remote server'
+            yield Finding(("command",), f"is required{or_url}")
         if server.auth is not None:
             yield Finding(("auth",), "is only for servers with a url")
     elif server.url is None:
@@ -159,12 +159,6 @@ def _server(server: McpServerConfig) -> Iterator[Finding]:
     yield from _headers(server.headers)
 
 
-def _missing_command(server: McpServerConfig) -> str:
-    if server.transport is None:
-        return 'is required, or "url" for a remote server'
-    return 'is required if transport is "stdio"'
-
-
 def _headers(headers: dict[str, str]) -> Iterator[Finding]:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
@@ -175,7 +169,7 @@ def _headers(headers: dict[str, str]) -> Iterator[Finding]:
 
 
 def _address(path: KeyPath, url: str) -> Iterator[Finding]:
-    """What is wrong with the address of a server; it is never repeated, it may hold a token."""
+    """What is wrong with a server's address, which is never repeated: it may contain a token."""
     if url.startswith("secret://"):
         return
     if not url.startswith(("http://", "https://")):
@@ -183,11 +177,10 @@ def _address(path: KeyPath, url: str) -> Iterator[Finding]:
         return
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        valid = parts.hostname and parts.port != 0 and not re.search(r"\s", url)
     except ValueError:
-        yield Finding(path, "does not name a valid host and port")
-        return
-    if not host or port == 0 or re.search(r"\s", url):
+        valid = False
+    if not valid:
         yield Finding(path, "does not name a valid host and port")
 
 

@@ -1,8 +1,4 @@
-"""Changes to the configuration's text that leave everything else as it was written.
-
-Comments, order, quoting, indentation and trailing commas around a change stay; what is added is
-written in the style of its surroundings.
-"""
+"""Changes to the configuration's text that keep comments and style around them."""
 
 import json
 import re
@@ -54,7 +50,8 @@ def delete_value(text: str, path: KeyPath) -> str:
     if container is None or document.find(path) is None:
         return text
     entries = _entries(container)
-    index = _index_of(container, path[-1])
+    last = path[-1]
+    index = last if isinstance(last, int) else list(container.members).index(last)
     start, end = entries[index]
     comma = skip_blank(text, end)
     if text.startswith(",", comma):
@@ -145,10 +142,6 @@ def _entries(container: Node) -> list[tuple[int, int]]:
     if container.kind == "array":
         return [(item.start, item.end) for item in container.items]
     return [(member.key_start, member.value.end) for member in container.members.values()]
-
-
-def _index_of(container: Node, part: str | int) -> int:
-    return part if isinstance(part, int) else list(container.members).index(part)
 
 
 def _insert(text: str, container: Node, path: KeyPath, value: Any, style: _Style) -> str:

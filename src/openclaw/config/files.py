@@ -32,7 +32,7 @@ class ByteLocks(Protocol):
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take the lock, unless somebody holds it. Raises OSError where the file cannot be locked."""
+    """Take the lock, unless it is held already. Raises OSError if the file cannot be locked."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -57,7 +57,7 @@ def lock(descriptor: int) -> None:
 
 
 def try_byte_lock(descriptor: int, library: ByteLocks) -> bool:
-    """The same where locks are on bytes; the file stands afterwards where it stood."""
+    """The same on Windows; the file's position stays the same."""
     place = os.lseek(descriptor, 0, os.SEEK_CUR)
     os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
     try:
@@ -70,7 +70,6 @@ def try_byte_lock(descriptor: int, library: ByteLocks) -> bool:
 
 
 def _held(error: OSError) -> bool:
-    """False, for a lock that somebody else has; any other trouble is raised."""
     if error.errno not in _HELD:
         raise error
     return False
@@ -78,16 +77,12 @@ def _held(error: OSError) -> bool:
 
 # An edit takes milliseconds; whoever holds the lock for longer is stuck.
 LOCK_TIMEOUT_SECONDS = 10.0
-_LOCK_POLL_SECONDS = 0.02
 
 
 def edit_config(
     path: Path, environ: Mapping[str, str], change: Callable[[str], str]
 ) -> "LoadedConfig":
-    """Apply `change` to the file's text and write the result, provided that it is valid.
-
-    Raises InvalidConfig, and leaves the file as it was, where the result is not valid.
-    """
+    """Write what `change` makes of the file's text; if it is invalid, only raise InvalidConfig."""
     from openclaw.config.load import parse_config, read_text
 
     if path.parent == state_dir(environ):
@@ -104,10 +99,7 @@ def edit_config(
 
 
 def target_of(path: Path) -> Path:
-    """The file to write, in a directory that there is then: a link stays a link to the same file.
-
-    One that leads to a file that is not there yet is followed; one that leads to no directory is not.
-    """
+    """The file to write, whose directory exists then; a link stays a link to the same file."""
     try:
         check_links(path.parent)
         target = path.resolve()
@@ -131,7 +123,7 @@ def _not_written(path: Path, error: OSError) -> OperatorFacing:
 
 
 def write_atomically(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
-    """Replace the file in one step, private unless told otherwise; after a crash it is the old one or the new one."""
+    """Replace the file in one step; after a crash it is the old one or the new one."""
     try:
         import tempfile
 
@@ -147,19 +139,14 @@ def write_atomically(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None
             with suppress(FileNotFoundError):
                 Path(name).unlink()
             raise
-        _sync_directory(path.parent)
+        if sys.platform != "win32":
+            directory = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
     except OSError as error:
         raise _not_written(path, error) from error
-
-
-def _sync_directory(path: Path) -> None:
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -171,17 +158,14 @@ def locked(path: Path, timeout: float = LOCK_TIMEOUT_SECONDS) -> Generator[None]
         raise _not_written(path, error) from error
     try:
         deadline = time.monotonic() + timeout
-        while not _taken(descriptor, path):
-            if time.monotonic() >= deadline:
-                raise OperatorFacing(f"another program has been changing {path} for {timeout:g} s")
-            time.sleep(_LOCK_POLL_SECONDS)
+        try:
+            while not try_lock(descriptor):
+                if time.monotonic() >= deadline:
+                    message = f"another program has been changing {path} for {timeout:g} s"
+                    raise OperatorFacing(message)
+                time.sleep(_POLL_SECONDS)
+        except OSError as error:
+            raise OperatorFacing(f"cannot lock {path}: {error.strerror or error}") from error
         yield
     finally:
-        os.close(descriptor)  # which also gives the lock back
-
-
-def _taken(descriptor: int, path: Path) -> bool:
-    try:
-        return try_lock(descriptor)
-    except OSError as error:
-        raise OperatorFacing(f"cannot lock {path}: {error.strerror or error}") from error
+        os.close(descriptor)  # which also releases the lock

@@ -1,8 +1,6 @@
-"""A JSON5 reader that knows where everything stands.
+"""A JSON5 reader that takes linear time and knows the position of every key and value.
 
-It takes all of JSON5 (comments, trailing commas, single quotes, bare keys, hexadecimal numbers,
-line continuations), in linear time, and says for every key and value where it is. It goes on after
-an error where the meaning of what follows is plain, so that one run shows as many as possible.
+After an error it continues if it is clear what follows, to show as many errors as possible at once.
 """
 
 import json
@@ -79,8 +77,14 @@ _NUMBER = re.compile(
 _NOT_A_VALUE = re.compile(r"[+-]?(?:Infinity|NaN)")
 _AFTER_NUMBER = re.compile(r"[\w$.:+-]")
 _BARE_TEXT = re.compile(r"[^\s,\]}]*")
-_PLAIN_TEXT = {'"': re.compile(r'[^"\\\n\r]*'), "'": re.compile(r"[^'\\\n\r]*")}
-_HEX = {"x": re.compile(r"[0-9a-fA-F]{2}"), "u": re.compile(r"[0-9a-fA-F]{4}")}
+_STRING = {
+    quote: re.compile(rf"{quote}((?:[^{quote}\\\n\r]++|\\(?:\r\n|[\s\S]))*+){quote}")
+    for quote in "\"'"
+}
+_ESCAPE = re.compile(
+    r"\\(?:(?P<pair>u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|x(?P<byte>[0-9a-fA-F]{2})|u(?P<unit>[0-9a-fA-F]{4})|(?P<other>\r\n|[\s\S]))"
+)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 _WORDS: dict[str, tuple[Kind, bool | None]] = {
     "true": ("boolean", True),
@@ -211,10 +215,6 @@ class _Parser:
         self._report(message, offset)
         raise _StopReading
 
-    def _where(self, offset: int) -> str:
-        line, column = self.lines.position(offset)
-        return f"line {line}, column {column}"
-
     def _peek(self) -> str:
         return self.text[self.at : self.at + 1]
 
@@ -287,54 +287,32 @@ class _Parser:
 
     def _string(self) -> str:
         quote, start = self._peek(), self.at
-        self.at += 1
-        pieces: list[str] = []
-        plain = _PLAIN_TEXT[quote]
-        while True:
-            match = plain.match(self.text, self.at)
-            if match:
-                pieces.append(match[0])
-                self.at = match.end()
-            character = self._peek()
-            if character == quote:
-                self.at += 1
-                return "".join(pieces)
-            if character != "\\":
-                self._stop(f"the text that starts here is not closed with {quote}", start)
-            pieces.append(self._escape())
+        match = _STRING[quote].match(self.text, start)
+        if match is None:
+            self._stop(f"the text that starts here is not closed with {quote}", start)
+        self.at = match.end()
+        return _ESCAPE.sub(lambda escape: self._unescaped(escape, start + 1), match[1])
 
-    def _escape(self) -> str:
-        start = self.at
-        letter = self.text[start + 1 : start + 2]
-        self.at += 2
-        if letter in _HEX:
-            return self._code_point(letter, start)
-        if letter == "\r" and self._peek() == "\n":
-            self.at += 1
-        if letter in ("\n", "\r", "\u2028", "\u2029"):
+    def _unescaped(self, escape: re.Match[str], offset: int) -> str:
+        start = offset + escape.start()
+        if escape["pair"]:
+            return json.loads(f'"{escape[0]}"')
+        digits, letter = escape["byte"] or escape["unit"], escape["other"]
+        if digits:
+            if 0xD800 <= int(digits, 16) < 0xE000:
+                self._report("this is half a character: a surrogate without its partner", start)
+                return ""
+            return chr(int(digits, 16))
+        if letter in ("x", "u"):
+            self._report(f"\\{letter} needs {2 if letter == 'x' else 4} hexadecimal digits", start)
+            return ""
+        if letter in ("\r\n", "\n", "\r", "\u2028", "\u2029"):
             return ""
         if letter.isascii() and letter.isdigit():
-            if letter != "0" or self._peek().isdigit():
+            if letter != "0" or escape.string[escape.end() : escape.end() + 1].isdigit():
                 self._report("a backslash before a digit means nothing here", start)
             return "\0"
         return _ESCAPES.get(letter, letter)
-
-    def _code_point(self, letter: str, start: int) -> str:
-        match = _HEX[letter].match(self.text, self.at)
-        if match is None:
-            self._report(f"\\{letter} needs {2 if letter == 'x' else 4} hexadecimal digits", start)
-            return ""
-        self.at = match.end()
-        code = int(match[0], 16)
-        if 0xD800 <= code < 0xDC00 and self.text.startswith("\\u", self.at):
-            low = _HEX["u"].match(self.text, self.at + 2)
-            if low and 0xDC00 <= int(low[0], 16) < 0xE000:
-                self.at = low.end()
-                return chr(0x10000 + ((code - 0xD800) << 10) + int(low[0], 16) - 0xDC00)
-        if 0xD800 <= code < 0xE000:
-            self._report("this is half a character: a surrogate without its partner", start)
-            return ""
-        return chr(code)
 
     def _enter(self, start: int, what: str, close: str) -> None:
         self.at = start + 1
@@ -372,7 +350,8 @@ class _Parser:
             value = self._value()
             first = node.members.get(key)
             if first:
-                where = self._where(first.key_start)
+                line, column = self.lines.position(first.key_start)
+                where = f"line {line}, column {column}"
                 self._report(f"this key is given twice; the first is at {where}", key_start)
             node.members[key] = Member(key_start, value)
             self._path.pop()

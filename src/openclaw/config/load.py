@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from openclaw.config.consistency import (
+    Finding,
     findings,
     foreign_names,
     split_foreign,
@@ -41,40 +42,29 @@ _ELSEWHERE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """An error as a person reads it. `meant` is the key that was probably meant."""
-
-    path: KeyPath
-    message: str
-    of_key: bool = False
-    missing: bool = False
-    meant: str | None = None
-
-
-def explain(error: ErrorDetails) -> Explained:
+def explain(error: ErrorDetails) -> Finding:
     path = tuple(error["loc"])
     kind = error["type"]
     if path and path[-1] == "[key]":
-        return Explained(path[:-1], "a name must not be empty", of_key=True)
+        return Finding(path[:-1], "a name must not be empty", of_key=True)
     if kind == "extra_forbidden":
         return _unknown_key(path)
     if kind == "missing":
-        return Explained(path, "is required", missing=True)
+        return Finding(path, "is required", missing=True)
     phrase = _PHRASES.get(kind)
     if phrase is None:  # no schema of ours can raise another; still, say something true
-        return Explained(path, "is not a valid value for this setting")
-    return Explained(path, phrase(error))
+        return Finding(path, "is not a valid value for this setting")
+    return Finding(path, phrase(error))
 
 
-def _unknown_key(path: KeyPath) -> Explained:
+def _unknown_key(path: KeyPath) -> Finding:
     key = str(path[-1])
     if key == "$include":
-        return Explained(path, "other files cannot be included", of_key=True)
+        return Finding(path, "other files cannot be included", of_key=True)
     known = known_keys(path[:-1])
     close = _ELSEWHERE.get(key) if _ELSEWHERE.get(key) in known else suggest(key, known)
     hint = f'; did you mean "{close}"?' if close else ""
-    return Explained(path, f"unknown key{hint}", of_key=True, meant=close)
+    return Finding(path, f"unknown key{hint}", of_key=True, meant=close)
 
 
 def kind_of(value: object) -> str:
@@ -100,24 +90,18 @@ def _whole_number(error: ErrorDetails) -> str:
 
 
 def _bound(phrase: str, key: str) -> Callable[[ErrorDetails], str]:
-    return lambda error: f"must be {phrase} {_plain(error.get('ctx', {}).get(key))}"
+    def message(error: ErrorDetails) -> str:
+        number = error.get("ctx", {}).get(key)
+        return f"must be {phrase} {f'{number:g}' if isinstance(number, float) else number}"
 
-
-def _plain(number: Any) -> str:
-    return f"{number:g}" if isinstance(number, float) else str(number)
+    return message
 
 
 def _one_of(error: ErrorDetails) -> str:
     allowed = literals(annotation_at(tuple(error["loc"])))
-    listed = ", ".join(
-        f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in allowed
-    )
-    given = error["input"]
-    close = (
-        suggest(given, [c for c in allowed if isinstance(c, str)])
-        if isinstance(given, str)
-        else None
-    )
+    words = [choice for choice in allowed if isinstance(choice, str)]
+    listed = ", ".join(f'"{choice}"' if choice in words else str(choice) for choice in allowed)
+    close = suggest(error["input"], words) if isinstance(error["input"], str) else None
     hint = f'; did you mean "{close}"?' if close else ""
     return f"must be one of {listed}{hint}"
 
@@ -187,10 +171,11 @@ _MARK = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 
 @dataclass(slots=True)
 class Interpolation:
+    """Puts variables' values in. `credentials` are those that a name or a reference says are secret."""
+
     environ: Mapping[str, str]
     problems: list[tuple[KeyPath, str]] = field(default_factory=list[tuple[KeyPath, str]])
     credentials: set[str] = field(default_factory=set[str])
-    """Values of variables that are credentials by their name, or because a reference names them."""
 
     def value(self, node: Node, path: KeyPath = ()) -> Any:
         if node.kind == "object":
@@ -218,10 +203,12 @@ class Interpolation:
                 problems.append(
                     "'${' is not followed by a variable's name and '}'; write '$${' for the characters themselves"
                 )
-            elif name not in self.environ:
+            elif (value := self.environ.get(name)) is None:
                 problems.append(f"the environment variable {name} is not set")
             else:
-                return self._variable(name)
+                if looks_like_credential(name):
+                    self.credentials.add(value)
+                return value
             return match[0]
 
         replaced = _MARK.sub(replace, text)
@@ -240,12 +227,6 @@ class Interpolation:
             hint = f"; {error.hint}" if error.hint else ""
             self.problems.append((path, f"{error.message}{hint}"))
 
-    def _variable(self, name: str) -> str:
-        value = self.environ[name]
-        if value and looks_like_credential(name):
-            self.credentials.add(value)
-        return value
-
 
 # A repaired tree has one round of new errors at most; more would be a defect of the repair.
 _REPAIR_ROUNDS = 3
@@ -255,13 +236,11 @@ _WITH_SCHEME = re.compile(r"(?:bearer|basic|token|apikey) +\S", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A configuration that holds, and what is worth saying about it.
+    """A valid configuration.
 
-    `reminders` are those of the `warnings` that name credentials in the file: nothing is wrong with them
-    that a command could not do its work for.
-    `credentials` are the values that must never be shown, for the redactor: those that stand in the
-    file, and those of variables whose names say so or that a reference names. `plaintext` are the key paths of the former.
-    `digest` is that of the file's content.
+    `credentials` are the values that must never be shown, in the file or in variables that it
+    names; `plaintext` are the key paths of those in the file. `reminders` are the `warnings` about
+    them, which need not interrupt anybody. `digest` is that of the file's content.
     """
 
     config: Config
@@ -286,7 +265,8 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
     loaded = replace(parse_config(text, environ, source=source), digest=digest(text.encode()))
     if not text.strip():
         return replace(loaded, warnings=(f"{source} is empty, so the defaults are used",))
-    if not loaded.plaintext or not _open_to_others(source):
+    open_to_others = sys.platform != "win32" and source.stat().st_mode & 0o044
+    if not loaded.plaintext or not open_to_others:
         return loaded
     warning = (
         f"{source} contains credentials and other users of this machine can read it; "
@@ -296,9 +276,13 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
 
 
 def read_text(path: Path) -> str | None:
-    """The file's text, or None where there is no file. Raises InvalidConfig where it cannot be read."""
+    """The file's text, or None if there is no file. Raises InvalidConfig if it cannot be read."""
     try:
-        _check_kind(path, path.stat().st_mode)  # before it is opened: a pipe would be waited for
+        mode = path.stat().st_mode  # before it is opened: opening a pipe would block
+        if stat.S_ISDIR(mode):
+            raise _unreadable(path, "is a directory, not a file")
+        if not stat.S_ISREG(mode):
+            raise _unreadable(path, "is not a regular file")
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)  # bounded by count: it may grow meanwhile
         if len(content) > _MAX_BYTES:
@@ -315,19 +299,8 @@ def read_text(path: Path) -> str | None:
         raise _unreadable(path, f"cannot be read: {error.strerror or error}") from error
 
 
-def _check_kind(path: Path, mode: int) -> None:
-    if stat.S_ISDIR(mode):
-        raise _unreadable(path, "is a directory, not a file")
-    if not stat.S_ISREG(mode):
-        raise _unreadable(path, "is not a regular file")
-
-
 def _unreadable(path: Path, message: str) -> InvalidConfig:
     return InvalidConfig([Problem("", message)], source=str(path))
-
-
-def _open_to_others(path: Path) -> bool:
-    return sys.platform != "win32" and bool(path.stat().st_mode & 0o044)
 
 
 def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> LoadedConfig:
@@ -344,8 +317,9 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
     config = check.validated(tree)
     if check.problems:
         raise InvalidConfig(check.sorted(), source=str(source))
-    plaintext = list(dict.fromkeys(path for path, _ in plain_credentials(_written(document))))
-    reminders = [*_plaintext_servers(plaintext), *_plaintext_store(plaintext)]
+    written = document.root.plain()  # an object, or it would not have been valid
+    plaintext = list(dict.fromkeys(path for path, _ in plain_credentials(written)))
+    reminders = _reminders(plaintext)
     return LoadedConfig(
         config,
         source,
@@ -361,11 +335,6 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
     )
 
 
-def _written(document: Document) -> Mapping[str, Any]:
-    tree = document.root.plain()
-    return cast("Mapping[str, Any]", tree) if isinstance(tree, dict) else {}
-
-
 def _credentials(tree: Any) -> set[str]:
     whole = {text for _, text in credential_values(tree) if not has_reference(text)}
     # A server may answer with the token alone.
@@ -374,21 +343,18 @@ def _credentials(tree: Any) -> set[str]:
     return whole | bare | by_their_looks
 
 
-def _plaintext_servers(plaintext: list[KeyPath]) -> list[str]:
-    """One warning for each MCP server with a credential that stands in the file as it is."""
+def _reminders(plaintext: list[KeyPath]) -> list[str]:
+    """One warning for each MCP server with a credential in the file, and one for the store."""
     names = {path[path.index("servers") + 1] for path in plaintext if "servers" in path}
-    return [
+    found = [
         f"MCP server '{name}' has plaintext credentials in config — "
         "consider using secret:// references"
         for name in sorted(map(str, names))
     ]
-
-
-def _plaintext_store(plaintext: list[KeyPath]) -> list[str]:
-    if ("sessions", "store") not in plaintext:
-        return []
-    better = "postgresql://USER:<secret://env/NAME>@HOST/DATABASE"
-    return [f"sessions.store has a plaintext password in config — consider using {better}"]
+    if ("sessions", "store") in plaintext:
+        better = "postgresql://USER:<secret://env/NAME>@HOST/DATABASE"
+        found.append(f"sessions.store has a plaintext password in config — consider using {better}")
+    return found
 
 
 def _not_used(document: Document, foreign: list[KeyPath]) -> tuple[str, ...]:
@@ -396,9 +362,7 @@ def _not_used(document: Document, foreign: list[KeyPath]) -> tuple[str, ...]:
     places = ", ".join(
         f"{format_path(path)} (line {document.position(path, of_key=True)[0]})" for path in foreign
     )
-    if not places:
-        return ()
-    return (f"not supported, and ignored: {places}",)
+    return (f"not supported, and ignored: {places}",) if places else ()
 
 
 class _Check:
@@ -414,11 +378,9 @@ class _Check:
         if any(path[:length] in self._reported for length in range(len(path) + 1)):
             return
         self._reported.add(path)
-        self.problems.append(self.located(path, message, of_key=of_key))
-
-    def located(self, path: KeyPath, message: str, *, of_key: bool) -> Problem:
         line, column = self._document.position(path, of_key=of_key)
-        return Problem(format_path(self._as_written(path)), message, line, column)
+        written = format_path(self._as_written(path))
+        self.problems.append(Problem(written, message, line, column))
 
     def _as_written(self, path: KeyPath) -> KeyPath:
         """Without keys that a short form leaves out, as in `model: "a/b"` for `model.primary`."""
@@ -440,13 +402,16 @@ class _Check:
                 for each in sorted(found, key=lambda each: each.missing):
                     self._explain(each, cast("dict[str, Any]", tree))
             else:
-                self._apply_rules(config)
+                # As written: a provider that has a problem of its own is still there.
+                providers = self._document.find(("models", "providers"))
+                for each in findings(config, list(providers.members) if providers else []):
+                    self.report(each.path, each.message, of_key=each.of_key)
                 return config
         if not self.problems:
             self.report((), "must be an object, as in { agents: {} }")
         return Config()
 
-    def _explain(self, found: Explained, tree: dict[str, Any]) -> None:
+    def _explain(self, found: Finding, tree: dict[str, Any]) -> None:
         self.report(found.path, found.message, of_key=found.of_key)
         if found.meant is not None:
             meant = (*found.path[:-1], found.meant)
@@ -456,16 +421,6 @@ class _Check:
             _put(tree, found.path, f"unset-{len(self.problems)}")
         else:
             _take_out(tree, found.path, len(self.problems))
-
-    def _apply_rules(self, config: Config) -> None:
-        names = self._provider_names()
-        for finding in findings(config, names):
-            self.report(finding.path, finding.message, of_key=finding.of_key)
-
-    def _provider_names(self) -> list[str]:
-        """As written: a provider that has a problem of its own is still there."""
-        node = self._document.find(("models", "providers"))
-        return list(node.members) if node else []
 
 
 def _put(tree: Any, path: KeyPath, value: Any) -> None:

@@ -1,7 +1,7 @@
 """What the configuration means for each agent: its own entry over the defaults, key by key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar, cast
 
 from openclaw.config.agent_schema import (
@@ -79,11 +79,7 @@ def _without_case(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any
 
 
 def merge_server(base: McpServerConfig, own: McpServerConfig) -> McpServerConfig:
-    """A server's entry over the default's of the same name.
-
-    An entry that names another way of reaching the server (`url` over `command`, or the reverse)
-    replaces the inherited one: a server is reached in one way.
-    """
+    """A server's entry over the default one; a `url` replaces an inherited `command`, and the reverse."""
     given = own.model_fields_set
     if "url" in given and "command" not in given and own.url is not None:
         base = base.model_copy(update={"command": None, "args": (), "transport": None})
@@ -120,9 +116,8 @@ def default_agent_id(config: Config) -> str:
 def _tool_layers(config: Config, entry: AgentEntry) -> tuple[ToolPolicyConfig, ...]:
     """The policies in order, with the shell's switch in them.
 
-    The switch is independent of the lists `allow` beside it and above it: a list that names `exec`
-    is a switch too and forbids nothing else by that. An agent's own list still narrows what others
-    switched on.
+    An `allow` list that only names `exec` is a switch too, and forbids nothing else. An agent's own
+    list still narrows what others switched on.
     """
     defaults = config.agents.defaults.tools
     switches = (None, config.tools.exec.mode, defaults.exec.mode, entry.tools.exec.mode)
@@ -154,25 +149,15 @@ def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
     defaults = config.agents.defaults
     merged = overlay(defaults, entry)
     servers = agent_servers(config, entry)
-    return EffectiveAgent(
-        id=entry.id,
-        name=entry.name or entry.id,
-        model=merged.model if merged.model and merged.model.primary else None,
-        workspace=merged.workspace,
-        servers={name: server for name, server in servers.items() if server.enabled},
-        tools=_tool_layers(config, entry),
-        limits=merged.limits,
-        context_files=merged.context_files,
-        system_prompt=merged.system_prompt,
-        tool_context_percent=merged.tool_context_percent,
-        tool_search_limit=merged.tool_search_limit,
-        code=config.tools.code,
-        resource_context_chars=merged.resource_context_chars,
-        temperature=merged.temperature,
-        readable_sessions=merged.readable_sessions,
-        user_timezone=merged.user_timezone,
-        thinking=merged.thinking_default,
-        skills=merged.skills,
-        subagents=merged.subagents,
-        exec=overlay(overlay(config.tools.exec, defaults.tools.exec), entry.tools.exec),
-    )
+    own: dict[str, Any] = {
+        "id": entry.id,
+        "name": entry.name or entry.id,
+        "model": merged.model if merged.model and merged.model.primary else None,
+        "servers": {name: server for name, server in servers.items() if server.enabled},
+        "tools": _tool_layers(config, entry),
+        "code": config.tools.code,
+        "thinking": merged.thinking_default,
+        "exec": overlay(overlay(config.tools.exec, defaults.tools.exec), entry.tools.exec),
+    }
+    as_merged = {one.name for one in fields(EffectiveAgent)} - own.keys()
+    return EffectiveAgent(**own, **{name: getattr(merged, name) for name in as_merged})

@@ -55,10 +55,9 @@ def file_digest(path: Path) -> str | None:
 
 
 def workspace_here(environ: Mapping[str, str]) -> Path | None:
-    """The current directory, if a person may have meant the agent to work in it.
+    """The current directory, unless it holds the home directory or our own state.
 
-    The home directory, what is above it and our own state hold what no task needs: somebody who
-    merely stands there did not mean to hand all of it over.
+    Somebody who happens to be there did not mean to give the agent all of it.
     """
     try:
         here = Path.cwd()
@@ -70,10 +69,7 @@ def workspace_here(environ: Mapping[str, str]) -> Path | None:
 
 
 def check_links(path: Path) -> None:
-    """Raise `OperatorFacing` where a link on the way leads to nothing.
-
-    What it should lead to may be elsewhere for now, as on a disk that is not mounted: it is not made.
-    """
+    """Raise `OperatorFacing` if a link on the way is broken: its target may be on another disk."""
     for place in (*reversed(path.parents), path):
         if place.is_symlink() and not place.exists():
             raise OperatorFacing(
@@ -83,22 +79,19 @@ def check_links(path: Path) -> None:
 
 
 def is_strangers(status: os.stat_result) -> bool:
-    """Whether a file or directory belongs to somebody else; root is a stranger nowhere."""
+    """Whether a file or directory belongs to somebody else; never for root."""
     return sys.platform != "win32" and os.geteuid() not in (0, status.st_uid)
 
 
 def check_directory(path: Path) -> None:
-    """Raise `OperatorFacing` if there is something else in the directory's place; it may be missing."""
+    """Raise `OperatorFacing` if there is a file in the directory's place; it may be missing."""
     found = next((each for each in (path, *path.parents) if each.exists()), path)
     if found.exists() and not found.is_dir():
         raise OperatorFacing(f"{found} is a file, not a directory", hint=f"move {found} away")
 
 
 def private_directory(path: Path) -> Path:
-    """The directory, made 0700 with its parents where it was missing, and narrowed where it was wider.
-
-    Raises `OperatorFacing` where it cannot be, or belongs to another user, who could widen it again.
-    """
+    """Make the directory with its parents, if missing, and private to this user."""
     try:
         check_links(path)
         for missing in reversed([each for each in path.parents if not each.exists()]):
@@ -122,7 +115,6 @@ def private_directory(path: Path) -> Path:
 
 
 def private_file(path: Path) -> Path:
-    """The file, made 0600 where it was missing, and narrowed where it was wider."""
     private_directory(path.parent)
     try:
         path.touch(mode=PRIVATE_FILE)
@@ -145,7 +137,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class StatePaths:
-    """What lies where under the state directory. Asking for a path makes nothing."""
+    """The paths under the state directory, which may not exist."""
 
     root: Path
 

@@ -32,7 +32,7 @@ from openclaw.config.agent_schema import (
 
 
 class GcpSecretsConfig(Section):
-    """Google Cloud Secret Manager."""
+    """Google Cloud Secret Manager, for `secret://gcp/…`."""
 
     project: Text | None = None
     """The project for references that don't name one."""
@@ -41,7 +41,7 @@ class GcpSecretsConfig(Section):
 
 
 class AwsSecretsConfig(Section):
-    """AWS Secrets Manager."""
+    """AWS Secrets Manager, for `secret://aws/…`."""
 
     region: Text | None = None
     """The region. If not set, it comes from the AWS environment."""
@@ -63,7 +63,7 @@ class VaultAppRole(Section):
 
 
 class VaultSecretsConfig(Section):
-    """HashiCorp Vault or OpenBao."""
+    """HashiCorp Vault or OpenBao, for `secret://vault/…`."""
 
     address: Text | None = None
     """The server's address. If not set, `VAULT_ADDR`."""
@@ -95,7 +95,7 @@ class ExecSecretConfig(Section):
 
 
 class AzureSecretsConfig(Section):
-    """Azure Key Vault."""
+    """Azure Key Vault, for `secret://azure/…`."""
 
     vault: Text | None = None
     """The key vault's name or address, for references that don't name one."""
@@ -104,14 +104,14 @@ class AzureSecretsConfig(Section):
 
 
 class KeyringSecretsConfig(Section):
-    """The desktop's keyring."""
+    """The desktop's keyring, for `secret://keyring/…`."""
 
     service: NonEmptyText = "openclaw"
     """The service for references that don't name one."""
 
 
 class OnePasswordSecretsConfig(Section):
-    """1Password, through its `op` command."""
+    """1Password, through its `op` command, for `secret://op/…`."""
 
     account: Text | None = None
     """The account, if you have several."""
@@ -120,7 +120,7 @@ class OnePasswordSecretsConfig(Section):
 
 
 class FileSecretsConfig(Section):
-    """Secrets in files."""
+    """Secrets in files, for `secret://file/…`."""
 
     directory: Text | None = None
     """The directory for `secret://file/./…`. If not set, the state directory. Other paths are absolute or start with `~/`."""
@@ -132,19 +132,12 @@ class SecretsConfig(Section):
     timeout_ms: Milliseconds = 10_000
     """Maximum milliseconds for looking up one reference."""
     gcp: GcpSecretsConfig = GcpSecretsConfig()
-    """Google Cloud Secret Manager, for `secret://gcp/…`."""
     aws: AwsSecretsConfig = AwsSecretsConfig()
-    """AWS Secrets Manager, for `secret://aws/…`."""
     vault: VaultSecretsConfig = VaultSecretsConfig()
-    """HashiCorp Vault, for `secret://vault/…`."""
     azure: AzureSecretsConfig = AzureSecretsConfig()
-    """Azure Key Vault, for `secret://azure/…`."""
     keyring: KeyringSecretsConfig = KeyringSecretsConfig()
-    """The desktop keyring, for `secret://keyring/…`."""
     op: OnePasswordSecretsConfig = OnePasswordSecretsConfig()
-    """1Password, for `secret://op/…`."""
     file: FileSecretsConfig = FileSecretsConfig()
-    """Files, for `secret://file/…`."""
     exec: dict[NonEmptyText, ExecSecretConfig] = Field(default_factory=dict)
     """Commands by name, for `secret://exec/NAME`."""
 
@@ -205,15 +198,11 @@ class GatewayConfig(Section):
     bind: NonEmptyText = "loopback"
     """Where to listen: `loopback`, `lan` (every interface) or an IP address."""
     auth: GatewayAuth = GatewayAuth()
-    """Who may use the gateway."""
     tools: ToolPolicyConfig = ToolPolicyConfig()
     """Which tools may be used at all; checked before all other rules."""
     reload: GatewayReload = GatewayReload()
-    """What happens when the configuration file changes."""
     limits: GatewayLimits = GatewayLimits()
-    """Limits for clients."""
     cluster: ClusterConfig = ClusterConfig()
-    """How work is shared between gateways."""
     allowed_hosts: Texts = ()
     """Host names that requests may use in `Host`, besides loopback names."""
     allowed_origins: Texts = ()
@@ -256,7 +245,6 @@ class MediaConfig(Section):
     """Images, audio and documents."""
 
     transcription: TranscriptionConfig = TranscriptionConfig()
-    """Speech to text."""
 
 
 class OrderServerConfig(Section):
@@ -349,16 +337,13 @@ class WebToolsConfig(Section):
     """Searching and reading the web."""
 
     search: WebSearchConfig = WebSearchConfig()
-    """The `web_search` tool."""
     fetch: WebFetchConfig = WebFetchConfig()
-    """The `web_fetch` tool."""
 
 
 class ToolsConfig(AgentToolsConfig):
     """Tools of all agents."""
 
     web: WebToolsConfig = WebToolsConfig()
-    """Searching and reading the web."""
     code: Literal["off", "auto", "on"] = "auto"
     """Let models call tools from short scripts (`run_code`): `auto` does so if not all tools can be shown."""
     plugins: Flag = True
@@ -423,7 +408,6 @@ class SkillsConfig(Section):
     """Skills of all agents; see `openclaw skills`."""
 
     load: SkillsLoad = SkillsLoad()
-    """Where to find skills."""
     entries: dict[NonEmptyText, SkillEntry] = Field(default_factory=dict)
     """Single skills, by name."""
 
@@ -479,34 +463,19 @@ class Config(Section):
     schema_: Text | None = Field(default=None, alias="$schema")
     """The address of this schema, for editors."""
     models: ModelsConfig = ModelsConfig()
-    """Model providers beyond the built-in ones."""
     agents: AgentsConfig = AgentsConfig()
-    """The agents."""
     mcp: McpConfig = McpConfig()
     """MCP servers of all agents; the same as `agents.defaults.mcp`."""
     tools: ToolsConfig = ToolsConfig()
-    """Tools of all agents."""
     dataflow: DataFlowConfig = DataFlowConfig()
-    """What to do with calls whose values came from untrusted content and not from you."""
     gateway: GatewayConfig = GatewayConfig()
-    """The daemon that keeps the agent running."""
     sessions: SessionsConfig = SessionsConfig()
-    """Where conversations are stored."""
     media: MediaConfig = MediaConfig()
-    """Images, audio and documents."""
     mcp_server: OrderServerConfig = OrderServerConfig()
-    """`openclaw mcp-server`, which accepts orders from MCP clients."""
     logging: LoggingConfig = LoggingConfig()
-    """The program's own log."""
     cron: CronConfig = CronConfig()
-    """Schedules, which the gateway runs."""
     skills: SkillsConfig = SkillsConfig()
-    """Skills of all agents."""
     hooks: HooksConfig = HooksConfig()
-    """Your own commands, run on events."""
     telemetry: TelemetryConfig = TelemetryConfig()
-    """OpenTelemetry traces and metrics."""
     audit: AuditConfig = AuditConfig()
-    """The record of every MCP tool call."""
     secrets: SecretsConfig = SecretsConfig()
-    """How `secret://` references are looked up."""

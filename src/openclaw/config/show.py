@@ -28,10 +28,7 @@ _MIN_SPREAD = 6
 
 
 def effective(loaded: LoadedConfig) -> dict[str, Any]:
-    """Everything that takes effect, defaults and each agent's own, as plain JSON. Not redacted.
-
-    What is not set and has no default is left out.
-    """
+    """Everything that takes effect, as plain JSON, without what is not set. Not redacted."""
     config = loaded.config
     agents = {
         "default": default_agent_id(config),
@@ -46,10 +43,7 @@ def effective(loaded: LoadedConfig) -> dict[str, Any]:
 def redacted(
     tree: Any, *, credentials: Iterable[str] = (), redactor: Redactor | None = None
 ) -> Any:
-    """The same tree with every credential replaced; references to secrets stay.
-
-    `credentials` are values to hide wherever they stand; `redactor` hides what else is known.
-    """
+    """The same tree with every credential replaced, and `credentials` anywhere; references stay."""
     at: dict[KeyPath, list[str]] = {}
     for path, text in credential_values(tree):
         at.setdefault(path, []).append(text)
@@ -74,7 +68,6 @@ def redacted(
 
 
 def show(loaded: LoadedConfig, *, redactor: Redactor | None = None) -> dict[str, Any]:
-    """The effective configuration, with every secret as `[REDACTED]`."""
     return redacted(effective(loaded), credentials=loaded.credentials, redactor=redactor)
 
 
@@ -83,19 +76,16 @@ def _hidden(credential: str) -> str:
     occurrences = find(credential)
     if not occurrences:
         return REDACTED
-    pieces: list[str] = []
-    position = 0
-    for occurrence in occurrences:
-        pieces.append(_hidden_around(credential[position : occurrence.start]))
-        pieces.append(credential[occurrence.start : occurrence.end])
-        position = occurrence.end
-    pieces.append(_hidden_around(credential[position:]))
-    return "".join(pieces)
 
+    def around(text: str) -> str:
+        # "Bearer " and "Basic " before a reference say how it is used and hide nothing.
+        return text if len(text.strip()) < 8 else REDACTED
 
-def _hidden_around(text: str) -> str:
-    # "Bearer " and "Basic " before a reference say how it is used and hide nothing.
-    return text if len(text.strip()) < 8 else REDACTED
+    shown, position = "", 0
+    for one in occurrences:
+        shown += around(credential[position : one.start]) + credential[one.start : one.end]
+        position = one.end
+    return shown + around(credential[position:])
 
 
 def _agent(agent: EffectiveAgent) -> dict[str, Any]:
@@ -138,11 +128,14 @@ def json_schema() -> dict[str, Any]:
 
 
 def describe(section: type[Section]) -> dict[str, str]:
-    """What the settings of this section are, by key: the text below each field in its class."""
+    """What each setting of this section is, by key: the text below it, or what its section says."""
     texts: dict[str, str] = {}
     for parent in reversed(section.__mro__):
         if issubclass(parent, Section) and parent is not Section:
             texts.update(_texts_below_fields(parent))
+    for name, field in section.model_fields.items():
+        for nested in models_in(field.annotation, deep=False):
+            texts.setdefault(name, inspect.getdoc(nested) or "")
     return {
         field.alias or name: texts[name]
         for name, field in section.model_fields.items()
