@@ -56,18 +56,33 @@ def clean_json(value: JsonObject, redact: Redact) -> JsonObject:
 
 def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     """What a tool gave, as the model and everybody else gets it, but for files that have a path."""
-    outputs = (_clean_block(block, redactor) for block in result.outputs)
+    # What the model reads and what the tool gave are mostly the same words: they are read once.
+    cleaned: dict[Block, Block | None] = {}
+    for block in (*result.blocks, *result.outputs):
+        if block not in cleaned:
+            cleaned[block] = _clean_block(block, redactor)
+    blocks = tuple([cleaned[block] or _withheld(block) for block in result.blocks])
+    outputs = tuple([kept for block in result.outputs if (kept := cleaned[block]) is not None])
+    details = clean_json(result.details, redactor.redact) if result.details else result.details
     untrusted = result.untrusted
-    blocks = tuple(_clean_block(b, redactor) or _withheld(b) for b in result.blocks)
+    if untrusted is not None and (sender := redactor.redact(untrusted.sender)) != untrusted.sender:
+        untrusted = replace(untrusted, sender=sender)
+    if (blocks, outputs, details, untrusted) == (
+        result.blocks,
+        result.outputs,
+        result.details,
+        result.untrusted,
+    ):
+        return result
     structured = result.structured
     if blocks != result.blocks:  # the same values stand in the words
         structured = redacted_tree(structured, redactor.redact)
     return replace(
         result,
         blocks=blocks,
-        outputs=tuple(block for block in outputs if block is not None),
-        details=clean_json(result.details, redactor.redact) if result.details else result.details,
-        untrusted=untrusted and replace(untrusted, sender=redactor.redact(untrusted.sender)),
+        outputs=outputs,
+        details=details,
+        untrusted=untrusted,
         structured=structured,
     )
 

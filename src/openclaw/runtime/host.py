@@ -270,7 +270,10 @@ def audited(host: Host) -> Generator["OnCall"]:
         if telemetry is not None:
             telemetry.on_call(record)
 
-    yield note
+    try:
+        yield note
+    finally:
+        log.close()
 
 
 @dataclass(frozen=True, slots=True)

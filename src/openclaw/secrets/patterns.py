@@ -103,6 +103,7 @@ _HALF: Final = re.compile(r"[\ud800-\udfff]")
 _STAND_IN: Final = "\ufffd"  # as long as what it stands for, so that places stay the same
 _WINDOW: Final = 1024 * 1024  # bytes that are searched at once
 _MIN_JOINED: Final = 8
+_MOST_CLEAN: Final = 1024
 _LONGEST_KEYED: Final = 256  # characters of a key with its value
 _KEYS: Final = r"(?:pass|pwd|secret|token|key|cred|auth|pin|code)[\w-]{0,24}"
 
@@ -155,6 +156,12 @@ class Patterns:
         self._automaton = _automaton(sought)
         self._longest = max(map(len, sought))
         self._keyed = _keyed(keyed)
+        self.clean: set[str] = set()  # texts in which nothing was found, which is quicker to tell
+
+    def remember_clean(self, text: str) -> None:
+        if len(self.clean) >= _MOST_CLEAN:
+            self.clean.clear()
+        self.clean.add(text)
 
     def spans(self, text: str, *, shapes: bool) -> list[Span]:
         """Where something stands that must not be seen, in no order, perhaps overlapping."""

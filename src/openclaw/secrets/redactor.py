@@ -32,6 +32,7 @@ _MIN_ENCODED: Final = 5
 _LONGEST_FORM: Final = 192
 _BLOCK: Final = 128
 _ALL_FORMS_UP_TO: Final = 16 * 1024
+_REMEMBERED_LENGTH: Final = 64  # names of agents, servers, tools and keys come with every call
 _REGISTERED_UP_TO: Final = 256 * 1024
 _BASE64_HEAD: Final = (0, 2, 3)  # characters that also depend on the 0, 1 or 2 bytes before
 # fmt: off
@@ -261,8 +262,15 @@ class Redactor:
 
     def redact(self, text: str, *, shapes: bool = True) -> str:
         """The text with every registered value and, with `shapes`, every credential replaced."""
-        spans = self.patterns().every_span(text, shapes=shapes)
-        return replace_spans(text, spans) if spans else text
+        patterns = self.patterns()
+        if text in patterns.clean:
+            return text
+        spans = patterns.every_span(text, shapes=shapes)
+        if spans:
+            return replace_spans(text, spans)
+        if shapes and len(text) <= _REMEMBERED_LENGTH:
+            patterns.remember_clean(text)
+        return text
 
     def redact_known(self, text: str) -> str:
         """For a person who approves a call: only registered values are hidden, each with its length.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -152,14 +153,14 @@ class AuditLog:
         self._lock = threading.Lock()
         self._torn = False
         self._warned = False
+        self._file: int | None = None
 
     def record(self, call: CallRecord) -> None:
         now_ms = self._clock.now_ms()
-        when = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
         arguments, result = _dumped(call.arguments), text_of(call.blocks)
         media = sum(len(one.data or b"") for one in call.blocks if isinstance(one, Media))
         fields: dict[str, Any] = {
-            "time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "time": f"{_second(now_ms // 1000)}.{now_ms % 1000:03d}Z",
             "timeMs": now_ms,
             "agent": self._name(call.agent),
             "session": self._name(call.session),
@@ -173,7 +174,7 @@ class AuditLog:
         if self._bodies:
             fields |= {"arguments": self._body(arguments.decode()), "result": self._body(result)}
         with self._lock:
-            self._write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
+            self._write(_dumped(fields) + b"\n")
 
     def _name(self, text: str) -> str:
         return self._redactor.redact(text[:MAX_NAME])
@@ -196,14 +197,8 @@ class AuditLog:
 
     def _append(self, data: bytes, anyway: bool) -> bool:
         """Whether the file that is at the path now had room; if not, it is at another one."""
-        if not self._path.parent.is_dir():
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC | NOFOLLOW
-        file = os.open(self._path, flags, 0o600)
+        file, size = self._current()
         try:
-            if sys.platform != "win32":
-                os.fchmod(file, 0o600)
-            size = os.fstat(file).st_size
             if not anyway and size and size + len(data) > self._max_bytes:
                 self._rotate(file)
                 return False
@@ -211,7 +206,33 @@ class AuditLog:
             self._torn = os.write(file, data) != len(data)
             return True
         finally:
-            os.close(file)
+            if sys.platform == "win32":  # where an open file cannot be renamed by anybody
+                self.close()
+
+    def _current(self) -> tuple[int, int]:
+        """The file that is at the path now, and its size. It stays open for the next record."""
+        if self._file is not None:
+            with suppress(FileNotFoundError):
+                now, opened = os.lstat(self._path), self._opened
+                if os.path.samestat(now, opened) and now.st_mode == opened.st_mode:
+                    return self._file, now.st_size
+            self.close()
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC | NOFOLLOW
+        try:
+            file = os.open(self._path, flags, 0o600)
+        except FileNotFoundError:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = os.open(self._path, flags, 0o600)
+        self._file = file
+        if sys.platform != "win32":
+            os.fchmod(file, 0o600)
+        self._opened = os.fstat(file)
+        return file, self._opened.st_size
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _rotate(self, file: int) -> None:
         lock = os.open(self._numbered("lock"), os.O_WRONLY | os.O_CREAT | CLOEXEC | NOFOLLOW, 0o600)
@@ -236,8 +257,13 @@ class AuditLog:
         return self._path.with_name(f"{self._path.name}.{suffix}")
 
 
-def _dumped(arguments: Any) -> bytes:
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _dumped(value: Any) -> bytes:
     try:
-        return orjson.dumps(arguments, default=str)
+        return orjson.dumps(value, default=str)
     except TypeError:  # half a character, or a number beyond 64 bits
-        return json.dumps(arguments, default=str).encode()
+        return json.dumps(value, default=str).encode()

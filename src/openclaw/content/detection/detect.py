@@ -17,7 +17,7 @@ import struct
 import unicodedata
 import zlib
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -83,7 +83,7 @@ _LEET_SIGN = re.compile(r"[013457](?:(?<=[a-z].)[a-z]|(?<=\b.)[a-z]{2})")
 _LEET = tuple(str.maketrans("013457@$!", letters) for letters in ("oieastasi", "oleastasi"))
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,4000}={0,2}")
 _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:]?){16,2000}")
-_NOT_HEX = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
+_NOT_HEX = bytes(code for code in range(256) if chr(code) not in "0123456789ABCDEFabcdef")
 _TELLING = ("ignore", "previous", "instructions", "disregard", "system", "prompt", "forget", "your", "rules", "send", "reveal",
             "the", "all", "password", "key", "api", "secret")  # fmt: skip
 _LEAST_ENCODED = 24
@@ -153,10 +153,11 @@ def _from_base64(run: str) -> str:
 
 
 def _from_hex(run: str) -> str:
-    digits = _NOT_HEX.sub("", run)
+    bare = run.replace("0x", "").replace("\\x", "")
+    digits = bare.encode("ascii").translate(None, _NOT_HEX)
     if len(digits) < 2 * len(run) // 5:
         return ""
-    return _readable(bytes.fromhex(digits[: len(digits) & ~1]))
+    return _readable(binascii.unhexlify(digits[: len(digits) & ~1]))
 
 
 def _readable(raw: bytes) -> str:
@@ -314,12 +315,30 @@ def _discussion(text: str) -> int:
     return len(set(_compiled("discussion")[""].findall(text)))
 
 
+class _Phrase(NamedTuple):
+    """A phrase, by letters one of which is in every text that has it, for each of these."""
+
+    letters: str
+    name: str
+    search: Callable[[str], re.Match[str] | None]
+
+
+@cache
+def _phrases(kind: str) -> list[_Phrase]:
+    heads = ((*head.split(" ", 1), pattern.search) for head, pattern in _compiled(kind).items())
+    return [_Phrase(one, name, search) for name, keys, search in heads for one in keys.split("|")]
+
+
 def _telltales(plain: str, foreign: str) -> set[str]:
     """The names of the phrases in `plain`; `foreign` is the text as other languages have it."""
-    phrases = ((head.partition(" "), one) for head, one in _compiled("phrase").items())
-    found = {name for (name, _, key), one in phrases if key in plain and one.search(plain)}
-    if _compiled("phrase-foreign")[""].search(foreign):
-        found.add("new-task-foreign")
+    found = {
+        name
+        for letters, name, search in _phrases("phrase")
+        if letters in plain and search(plain) is not None
+    }
+    for letters, name, search in _phrases("phrase-foreign"):
+        if letters in foreign and search(foreign) is not None:
+            found.add(name)
     return found
 
 
