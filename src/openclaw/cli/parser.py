@@ -105,26 +105,11 @@ class CommandParser(argparse.ArgumentParser):
             self.epilog = "\n".join(["examples:", *lines])
         # SUPPRESS keeps a subcommand's default from overwriting what stood before the subcommand.
         common = self.add_argument_group("common options")
-        common.add_argument(
-            "--config",
-            type=Path,
-            metavar="PATH",
-            default=argparse.SUPPRESS,
-            help="the configuration file (default: ~/.openclaw/openclaw.json)",
-        )
-        common.add_argument(
-            "-v",
-            "--verbose",
-            action="store_true",
-            default=argparse.SUPPRESS,
-            help="log in detail, on stderr",
-        )
-        common.add_argument(
-            "--log-json",
-            action="store_true",
-            default=argparse.SUPPRESS,
-            help="log as JSON lines",
-        )
+        hidden: Any = argparse.SUPPRESS
+        file = "the configuration file (default: ~/.openclaw/openclaw.json)"
+        option(common, "--config PATH", file, type=Path, default=hidden)
+        option(common, "-v --verbose", "log in detail, on stderr", default=hidden)
+        option(common, "--log-json", "log as JSON lines", default=hidden)
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - argparse has overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -255,8 +240,37 @@ def command_parser(program: str, command: Command) -> CommandParser:
     return parser
 
 
+def option(
+    parser: argparse._ActionsContainer,  # pyright: ignore[reportPrivateUsage] - a parser or a group
+    usage: str,
+    what: str | None = None,
+    **others: Any,
+) -> None:
+    """Declare an argument as its usage is written; `others` are argparse's own.
+
+    `--lazy` is a flag, `-n --lines N` takes a value, `--env K=V…` can be repeated. Without an option,
+    `NAME` is an argument, `[NAME]` an optional one, `NAME…` one or more, `[NAME…]` any number.
+    """
+    words = usage.split(" ")
+    flags = [word for word in words if word.startswith("-")]
+    shown = " ".join(words[len(flags) :])
+    name = shown.strip("[]").removesuffix("…")
+    settings: dict[str, Any] = {"help": what, "metavar": name or None}
+    if not flags:
+        flags = [others.pop("dest", name.lower())]
+        several = {"[]": "*", "[": "?", "…": "+"}
+        kind = "[]" if shown.endswith("…]") else "[" if shown[0] == "[" else shown[-1]
+        settings["nargs"] = several.get(kind)
+    elif shown.endswith("…"):
+        settings |= {"action": "append", "default": []}
+    elif not name and "choices" not in others:
+        del settings["metavar"]
+        settings["action"] = "store_true"
+    parser.add_argument(*flags, **(settings | others))
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    option(parser, "--json", "print JSON and nothing else")
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
@@ -275,7 +289,7 @@ def whole_number(low: int, high: int) -> Callable[[str], int]:
 
 
 def add_local(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--local", action="store_true", help="don't use a running gateway")
+    option(parser, "--local", "don't use a running gateway")
 
 
 def add_action(

@@ -8,12 +8,12 @@ import argparse
 from functools import partial
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_local
+from openclaw.cli.parser import add_local, option
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(goes_on=True)
-    parser.add_argument("--agent", metavar="ID", help="the agent to start with")
+    option(parser, "--agent ID", "the agent to start with")
     add_local(parser)
 
 

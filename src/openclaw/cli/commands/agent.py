@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from openclaw.cli.environment import Environment, text_of
-from openclaw.cli.parser import add_json, add_local
+from openclaw.cli.parser import add_json, add_local, option
 from openclaw.cli.render.reply import report
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
@@ -31,32 +31,20 @@ _KEY_LENGTH = 512  # as stores and orders over MCP have it
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", nargs="*", metavar="TEXT", help="the message; '-' reads it from stdin"
-    )
-    parser.add_argument("-m", "--message", metavar="TEXT", help="the same, as an option")
+    option(parser, "[TEXT…]", "the message; '-' reads it from stdin", dest="words")
+    option(parser, "-m --message TEXT", "the same, as an option")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "-c",
-        "--continue",
-        dest="resume",
-        action="store_true",
-        help="continue the last conversation",
-    )
+    option(where, "-c --continue", "continue the last conversation", dest="resume")
     add_session(where, "the conversation to use (default: a new one)")
-    parser.add_argument("--agent", metavar="ID", help="the agent that answers")
+    option(parser, "--agent ID", "the agent that answers")
     add_turn_options(parser)
-    parser.add_argument(
-        "--image", action="append", default=[], type=Path, metavar="FILE", help="attach an image"
-    )
-    parser.add_argument(
-        "--file", action="append", default=[], type=Path, metavar="FILE", help="attach a file"
-    )
+    option(parser, "--image FILE…", "attach an image", type=Path)
+    option(parser, "--file FILE…", "attach a file", type=Path)
     add_json(parser)
 
 
 def add_session(parser: argparse._ActionsContainer, what: str) -> None:  # pyright: ignore[reportPrivateUsage] - a parser or a group
-    parser.add_argument("--session-key", type=session_key, metavar="KEY", help=what)
+    option(parser, "--session-key KEY", what, type=session_key)
 
 
 def _rule(text: str) -> str:
@@ -72,34 +60,15 @@ def _rule(text: str) -> str:
 
 def add_turn_options(parser: argparse.ArgumentParser) -> None:
     """Where a turn works, with which model, and what may be done without asking."""
-    parser.add_argument(
-        "-C",
-        "--workspace",
-        type=Path,
-        metavar="DIR",
-        help="the directory to work in (default: the current one)",
-    )
-    parser.add_argument(
-        "--model", metavar="MODEL", help="the model to use, as PROVIDER/NAME (default: the agent's)"
-    )
-    parser.add_argument(
-        "--think",
-        choices=EFFORTS,
-        metavar="LEVEL",
-        help=f"how long the model thinks, if it lets you choose: {', '.join(EFFORTS)}",
-    )
+    place = "the directory to work in (default: the current one)"
+    option(parser, "-C --workspace DIR", place, type=Path)
+    option(parser, "--model MODEL", "the model to use, as PROVIDER/NAME (default: the agent's)")
+    levels = f"how long the model thinks, if it lets you choose: {', '.join(EFFORTS)}"
+    option(parser, "--think LEVEL", levels, choices=EFFORTS)
     add_local(parser)
-    parser.add_argument(
-        "--yes-to",
-        action="append",
-        type=_rule,
-        default=[],
-        metavar="RULE",
-        help="allow these calls without asking: a tool, a glob, or 'exec(git status *)'",
-    )
-    parser.add_argument(
-        "--no-questions", action="store_true", help="never ask; refuse calls that need approval"
-    )
+    rule = "allow these calls without asking: a tool, a glob, or 'exec(git status *)'"
+    option(parser, "--yes-to RULE…", rule, type=_rule)
+    option(parser, "--no-questions", "never ask; refuse calls that need approval")
 
 
 def workspace_of(args: argparse.Namespace, env: Environment) -> Path | None:

@@ -20,6 +20,7 @@ from openclaw.cli.commands.agent import (
     workspace_of,
 )
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import option
 from openclaw.core.errors import EXIT_OK
 from openclaw.core.events import discard
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(goes_on=True)
     add_session(parser, "the conversation to use (default: the last one)")
-    parser.add_argument("--agent", metavar="ID", help="the agent to chat with")
+    option(parser, "--agent ID", "the agent to chat with")
     add_turn_options(parser)
 
 

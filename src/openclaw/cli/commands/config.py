@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from openclaw.cli.environment import Environment, text_of
-from openclaw.cli.parser import add_action
+from openclaw.cli.parser import add_action, option
 from openclaw.core.errors import (
     EXIT_OK,
     EXIT_USAGE,
@@ -24,40 +24,29 @@ if TYPE_CHECKING:
 
 
 def register(parser: ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, summary in (
-        ("path", "print where the configuration file is"),
-        ("show", "print the effective configuration, without secrets"),
-        ("validate", "check the file and list every problem"),
-        ("schema", "print the JSON Schema of the file, for editors"),
-        ("edit", "edit the file in your editor; an invalid file isn't saved"),
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    for name, run, summary in (
+        ("path", _path, "print where the configuration file is"),
+        ("show", _show, "print the effective configuration, without secrets"),
+        ("validate", _validate, "check the file and list every problem"),
+        ("schema", _schema, "print the JSON Schema of the file, for editors"),
+        ("edit", _edit, "edit the file in your editor; an invalid file isn't saved"),
     ):
-        add_action(actions, name, summary)
-    for name, summary in (
-        ("get", "print a key's effective value, without secrets"),
-        ("set", "set a key in the file and leave the rest unchanged"),
-        ("unset", "remove a key from the file"),
-        ("explain", "explain a key and its values"),
+        add_action(actions, name, summary, run)
+    for name, run, key, summary in (
+        ("get", _get, "KEY", "print a key's effective value, without secrets"),
+        ("set", _set, "KEY", "set a key in the file and leave the rest unchanged"),
+        ("unset", _unset, "KEY", "remove a key from the file"),
+        ("explain", _explain, "[KEY]", "explain a key and its values"),
     ):
-        action = add_action(actions, name, summary)
-        optional = "?" if name == "explain" else None
-        action.add_argument("key", nargs=optional, metavar="KEY", help="such as gateway.port")
+        action = add_action(actions, name, summary, run)
+        option(action, key, "such as gateway.port")
         if name == "set":
-            action.add_argument("value", metavar="VALUE", help="JSON5; anything else is text")
+            option(action, "VALUE", "JSON5; anything else is text")
 
 
 def run(args: Namespace, env: Environment) -> int:
-    return {
-        "path": _path,
-        "show": _show,
-        "validate": _validate,
-        "schema": _schema,
-        "get": _get,
-        "set": _set,
-        "unset": _unset,
-        "edit": _edit,
-        "explain": _explain,
-    }[args.action](args, env) or EXIT_OK
+    return args.action(args, env) or EXIT_OK
 
 
 def _get(args: Namespace, env: Environment) -> None:

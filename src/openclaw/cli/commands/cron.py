@@ -8,9 +8,9 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from openclaw.cli.commands.agent import session_key
+from openclaw.cli.commands.agent import add_session
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_action, chosen_agent
+from openclaw.cli.parser import add_action, chosen_agent, option
 from openclaw.cli.render.reply import as_json
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     added = add_action(actions, "add", "add a schedule", json=False)
-    added.add_argument("when", metavar="WHEN", help="'weekdays 8:00' or a cron expression")
-    added.add_argument("message", metavar="TEXT", help="the message to send to the agent")
-    added.add_argument("--name", metavar="NAME", help="a name for it (default: generated)")
-    added.add_argument("--session-key", type=session_key, metavar="KEY", help="the conversation")
-    added.add_argument("--agent", metavar="ID", help="the agent that runs it")
-    added.add_argument("--tz", metavar="ZONE", help="the time zone (default: userTimezone)")
+    option(added, "WHEN", "'weekdays 8:00' or a cron expression")
+    option(added, "TEXT", "the message to send to the agent", dest="message")
+    option(added, "--name NAME", "a name for it (default: generated)")
+    add_session(added, "the conversation")
+    option(added, "--agent ID", "the agent that runs it")
+    option(added, "--tz ZONE", "the time zone (default: userTimezone)")
     add_action(actions, "list", "list the schedules and when each runs next")
     for name, summary in (
         ("run", "run a schedule now"),
@@ -35,8 +35,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         ("resume", "resume a paused schedule"),
         ("remove", "remove a schedule"),
     ):
-        one = add_action(actions, name, summary, json=name == "run")
-        one.add_argument("name", metavar="NAME")
+        option(add_action(actions, name, summary, json=name == "run"), "NAME")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

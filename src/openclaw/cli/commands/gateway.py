@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_action, whole_number
+from openclaw.cli.parser import add_action, option, whole_number
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, NotFound, OperatorFacing
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     run_ = add_action(actions, "run", "run the gateway in this terminal", _run, json=False)
     run_.set_defaults(goes_on=True)
-    run_.add_argument(
-        "--port", type=whole_number(0, 65_535), metavar="N", help="the port to use; 0 picks one"
-    )
+    option(run_, "--port N", "the port to use; 0 picks one", type=whole_number(0, 65_535))
     for name, action, summary in (
         ("start", _start, "start the gateway in the background"),
         ("status", _status, "show whether a gateway is running, and where"),
@@ -50,26 +48,24 @@ def register(parser: argparse.ArgumentParser) -> None:
     _register_tokens(add_action(actions, "token", summary, json=False))
     summary = "start the gateway now and at every login"
     install = add_action(actions, "install", summary, _install, json=False)
-    install.add_argument(
-        "--print", action="store_true", dest="print_only", help="print the file, don't install it"
-    )
+    option(install, "--print", "print the file, don't install it", dest="print_only")
     summary = "stop the gateway and don't start it at login any more"
     uninstall = add_action(actions, "uninstall", summary, _uninstall, json=False)
     which = "which service manager (default: this system's)"
     for one in (install, uninstall):
-        one.add_argument("--kind", choices=("systemd", "launchd", "windows"), help=which)
+        option(one, "--kind", which, choices=("systemd", "launchd", "windows"))
 
 
 def _register_tokens(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     summary = "create a token and print its value once"
     add = add_action(actions, "add", summary, _add_token, json=False)
-    add.add_argument("name", metavar="NAME", help="a name for the token")
+    option(add, "NAME", "a name for the token")
     allows = "what it allows: orders, read or admin; can be repeated (default: orders)"
-    add.add_argument("--scope", action="append", metavar="SCOPE", help=allows)
+    option(add, "--scope SCOPE…", allows)
     add_action(actions, "list", "list the tokens, without their values", _list_tokens)
     remove = add_action(actions, "remove", "revoke a token, at once", _remove_token, json=False)
-    remove.add_argument("name", metavar="NAME", help="the token's name")
+    option(remove, "NAME", "the token's name")
     summary = "print your own token, which allows everything"
     add_action(actions, "print", summary, _print_token, json=False)
 

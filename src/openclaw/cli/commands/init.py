@@ -16,7 +16,7 @@ from typing import Any
 from openclaw.cli.commands.mcp import target_place
 from openclaw.cli.dispatch import EXIT_INTERRUPTED
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_json
+from openclaw.cli.parser import add_json, option
 from openclaw.cli.render.terminal import fitted
 from openclaw.cli.setup.model_choice import (
     ALL,
@@ -24,7 +24,6 @@ from openclaw.cli.setup.model_choice import (
     NONE,
     Asker,
     Left,
-    ModelOffer,
     chosen_model,
     chosen_names,
     offered_models,
@@ -59,36 +58,21 @@ _BESIDE = 17  # columns that the names of what was found take
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--yes",
-        action="store_true",
-        help="accept all suggestions without asking; change other programs' files only with "
-        "--register",
+    only = (
+        "accept all suggestions without asking; change other programs' files only with --register"
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the changes and write nothing")
-    parser.add_argument(
-        "--model", metavar="MODEL", help=f"provider/model, or {AUTO} to decide at every start"
+    option(parser, "--yes", only)
+    option(parser, "--dry-run", "show the changes and write nothing")
+    option(parser, "--model MODEL", f"provider/model, or {AUTO} to decide at every start")
+    which = f"the servers to import from other programs: {ALL}, {NONE} or names with commas"
+    option(parser, "--import NAMES", which, dest="take")
+    programs = f"{', '.join(CLIENTS)}, {ALL} that are installed, {NONE}"
+    option(parser, "--register NAMES", f"register OpenClaw with: {programs}")
+    option(parser, "--replace", "replace an existing file; a copy of it is kept")
+    sandbox = (
+        "run imported servers without a sandbox (default: in one, if this machine supports it)"
     )
-    parser.add_argument(
-        "--import",
-        dest="take",
-        metavar="NAMES",
-        help=f"the servers to import from other programs: {ALL}, {NONE} or names with commas",
-    )
-    parser.add_argument(
-        "--register",
-        metavar="NAMES",
-        help=f"register OpenClaw with: {', '.join(CLIENTS)}, {ALL} that are installed, {NONE}",
-    )
-    parser.add_argument(
-        "--replace", action="store_true", help="replace an existing file; a copy of it is kept"
-    )
-    parser.add_argument(
-        "--no-sandbox",
-        action="store_true",
-        help="run imported servers without a sandbox (default: in one, if this machine "
-        "supports it)",
-    )
+    option(parser, "--no-sandbox", sandbox)
     add_json(parser)
 
 
@@ -121,15 +105,9 @@ def import_servers(args: argparse.Namespace, env: Environment) -> int:
         raise NotFound(f"there is no MCP server {', '.join(missing)} in that file{unread}")
     if not found.servers:
         raise NotFound(f"no MCP servers of {args.source or 'other programs'} were found{unread}")
-    wanted = args.names or tuple(found.servers)
-    plan = make_plan(
-        env,
-        found,
-        read_text(env.config_file) or "",
-        servers=wanted,
-        sandbox=not args.no_sandbox,
-        replace=args.force,
-    )
+    wanted = args.names or list(found.servers)
+    text, sandbox = read_text(env.config_file) or "", not args.no_sandbox
+    plan = make_plan(env, found, text, servers=wanted, sandbox=sandbox, replace=args.force)
     written: list[Written] = []
     try:
         if _agreed(args, env, plan, _asker(args, env)):
@@ -158,7 +136,7 @@ def _facts(env: Environment, plan: Plan, written: Sequence[Written]) -> dict[str
         "secrets": sorted({one.variable for one in plan.references if one.stored}),
         "notes": plan.notes,
         "problems": plan.left_out,
-        "changes": [{"path": str(one.path), "diff": list(one.difference(hide))} for one in planned],
+        "changes": [{"path": str(one.path), "diff": one.difference(hide)} for one in planned],
         "written": [
             {"path": str(one.path), "backup": str(one.backup) if one.backup else None}
             for one in written
@@ -170,33 +148,27 @@ def _asker(args: argparse.Namespace, env: Environment) -> Asker | None:
     if env.stdin.isatty() and env.stdout.isatty() and not args.yes:
         return Asker(env)
     if not args.yes and not args.dry_run:
-        raise InvalidRequest(
-            "nobody can be asked here; add --yes to accept all suggestions, or --dry-run to "
-            "see them"
-        )
+        ways = "add --yes to accept all suggestions, or --dry-run to see them"
+        raise InvalidRequest(f"nobody can be asked here; {ways}")
     return None
 
 
 def _planned(
     args: argparse.Namespace, env: Environment, asker: Asker | None, text: str | None
 ) -> Plan:
-    found = find_servers(env)
-    offers = offered_models(env)
-    clients = {
-        name: path for name in CLIENTS if (path := client_target(name, env.environ)) is not None
-    }
+    found, offers = find_servers(env), offered_models(env)
+    targets = {name: client_target(name, env.environ) for name in CLIENTS}
+    clients = {name: path for name, path in targets.items() if path is not None}
     if asker is not None:
         _introduce(env, found, clients, fresh=text is None)
     present = parse_config(text or "{}", env.environ, source=env.config_file).config
-    now = present.agents.defaults.model
-    model: ModelOffer | None = chosen_model(
-        args.model, env, offers, asker, now.primary if now else None, present.models.providers
-    )
+    model = present.agents.defaults.model
+    now = model.primary if model else None
     return make_plan(
         env,
         found,
         text,
-        model=model,
+        model=chosen_model(args.model, env, offers, asker, now, present.models.providers),
         servers=_servers(args, env, found, asker, text),
         clients=_clients(args, clients, asker),
         sandbox=not args.no_sandbox,
@@ -204,7 +176,7 @@ def _planned(
 
 
 def _present(env: Environment) -> str | None:
-    """The file's text where there is one with something in it, provided that it holds."""
+    """The file's text, unless it is empty; raises `InvalidConfig`."""
     text = read_text(env.config_file)
     if text is None or not text.strip():
         return None
@@ -278,7 +250,7 @@ def _by_option(said: str, names: Sequence[str], what: str, hint: str) -> list[st
 
 
 def _agreed(args: argparse.Namespace, env: Environment, plan: Plan, asker: Asker | None) -> bool:
-    """Show the plan; whether it is to be carried out."""
+    """Show the plan; returns whether to carry it out."""
     for note in (*plan.left_out, *plan.notes):
         env.say(f"note: {printable(note)}")
     for change in () if args.yes and not args.dry_run else plan.changes:
@@ -339,25 +311,18 @@ def _report(env: Environment, plan: Plan) -> None:
         env.say(fitted(f"  {finding.level}: {finding.message}", env.stdout, hang=4))
         if finding.hint:
             env.say(fitted(f"    -> {finding.hint}", env.stdout, hang=7))
-    env.say("\nNext:")
-    for line in _next(env, plan):
-        env.say(f"  {line}")
-
-
-def _next(env: Environment, plan: Plan) -> list[str]:
     program = env.program
-    lines: list[str] = []
+    env.say("\nNext:")
     if weights_missing(env):
-        lines.append(f"{program} models pull   # the embedded model's weights, once")
+        env.say(f"  {program} models pull   # the embedded model's weights, once")
     if plan.servers:
-        lines.append(f"{program} mcp probe   # start each server once to check it")
-    lines.append(f'{program} agent "What can you do?"   # or: {program} chat')
+        env.say(f"  {program} mcp probe   # start each server once to check it")
+    env.say(f'  {program} agent "What can you do?"   # or: {program} chat')
     if plan.clients:
         titles = ", ".join(CLIENTS[name].title for name in plan.clients)
-        lines.append(f"restart {titles}, and ask for order_openclaw")
+        env.say(f"  restart {titles}, and ask for order_openclaw")
     else:
-        lines.append(f"{program} init --register NAME   # add it to Claude Code, Cursor, …")
-    return lines
+        env.say(f"  {program} init --register NAME   # add it to Claude Code, Cursor, …")
 
 
 def _shown_path(path: Path, env: Environment) -> str:

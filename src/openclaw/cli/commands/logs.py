@@ -9,7 +9,7 @@ from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible_lines
-from openclaw.cli.parser import whole_number
+from openclaw.cli.parser import option, whole_number
 from openclaw.core.errors import InvalidConfig, NotFound
 
 _LINES, _MOST = 50, 100_000
@@ -17,15 +17,9 @@ _POLL_SECONDS = 0.3
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines")
-    parser.add_argument(
-        "-n",
-        "--lines",
-        type=whole_number(1, _MOST),
-        default=_LINES,
-        metavar="N",
-        help=f"how many (default: {_LINES})",
-    )
+    option(parser, "-f --follow", "keep printing new lines")
+    most = whole_number(1, _MOST)
+    option(parser, "-n --lines N", f"how many (default: {_LINES})", type=most, default=_LINES)
 
 
 def run(args: argparse.Namespace, env: Environment) -> None:

@@ -10,18 +10,18 @@ from pathlib import PurePath
 from typing import Any
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import CommandParser, add_action, no_server
+from openclaw.cli.parser import CommandParser, add_action, no_server, option
 from openclaw.cli.setup import SOURCES
 from openclaw.config.agent_schema import AgentEntry
 from openclaw.config.edit import delete_value, set_value
 from openclaw.config.files import edit_config
-from openclaw.config.json5 import Document, KeyPath, format_path, parse
+from openclaw.config.json5 import Document, KeyPath, parse
 from openclaw.config.merge import agent_servers
 from openclaw.core.errors import EXIT_OK, InvalidRequest, NotFound
 
 
 class _Parser(CommandParser):
-    """What stands behind `--` is a program with its arguments, and not ours to read."""
+    """Leaves the program behind `--` and its arguments alone."""
 
     def parse_known_args(
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -36,90 +36,56 @@ class _Parser(CommandParser):
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
     _declare_editing(actions)
-    _declare_importing(actions)
+
     _declare_trying(actions)
     _declare_trust(actions)
 
 
 def _declare_editing(actions: Any) -> None:
     listing = add_action(actions, "list", "show the configured servers", _list)
-    listing.add_argument("--agent", metavar="ID", help="only the servers of this agent")
+    option(listing, "--agent ID", "only the servers of this agent")
 
     add = add_action(actions, "add", "add a server to the configuration", _add)
     add.usage = (
         "openclaw mcp add NAME [options] -- COMMAND [ARGS…]\n"
         "       openclaw mcp add NAME [options] --url URL"
     )
-    add.add_argument("name", metavar="NAME")
-    add.add_argument("--url", metavar="URL", help="the address of a remote server")
-    add.add_argument("--transport", choices=("stdio", "http", "streamable-http", "sse"))
-    add.add_argument(
-        "--env",
-        action="append",
-        default=[],
-        metavar="K=V",
-        help="an environment variable for the server; V may be a secret:// reference",
-    )
-    add.add_argument(
-        "--inherit-env",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="one of your environment variables to pass on, such as SSL_CERT_FILE",
-    )
-    add.add_argument(
-        "--header",
-        action="append",
-        default=[],
-        metavar="'K: V'",
-        help="an HTTP header; V may contain a secret:// reference",
-    )
-    add.add_argument("--cwd", metavar="DIR", help="the server's working directory")
-    _declare_sandbox(add)
-    add.add_argument("--tool-prefix", metavar="P", help="used instead of NAME in the tools' names")
-    add.add_argument("--lazy", action="store_true", help="start it when it is first used")
-    add.add_argument("--agent", metavar="ID", help="only for this agent")
-    add.add_argument("--force", action="store_true", help="replace a server of that name")
+    option(add, "NAME")
+    option(add, "--url URL", "the address of a remote server")
+    option(add, "--transport", choices=("stdio", "http", "streamable-http", "sse"))
+    variable = "an environment variable for the server; V may be a secret:// reference"
+    option(add, "--env K=V…", variable)
+    passed_on = "one of your environment variables to pass on, such as SSL_CERT_FILE"
+    option(add, "--inherit-env NAME…", passed_on)
+    option(add, "--header 'K: V'…", "an HTTP header; V may contain a secret:// reference")
+    option(add, "--cwd DIR", "the server's working directory")
+    option(add, "--no-sandbox", _NO_SANDBOX)
+    for name, what in (("--read", "read"), ("--write", "write to")):
+        path = f"a file or directory that the server may {what}, besides the workspace"
+        option(add, f"{name} PATH…", path)
+    access = "network access: everything, only public addresses through a proxy, or nothing"
+    option(add, "--network", access, choices=tuple(_NETWORKS))
+    option(add, "--tool-prefix P", "used instead of NAME in the tools' names")
+    option(add, "--lazy", "start it when it is first used")
+    option(add, "--agent ID", "only for this agent")
+    option(add, "--force", "replace a server of that name")
 
     remove = add_action(actions, "remove", "remove a server from the configuration", _remove)
-    remove.add_argument("name", metavar="NAME")
-    remove.add_argument("--agent", metavar="ID", help="only from this agent")
+    option(remove, "NAME")
+    option(remove, "--agent ID", "only from this agent")
+
+    summary = "import the servers of Claude Code, Claude Desktop, Cursor and other programs"
+    take = add_action(actions, "import", summary, "init:import_servers")
+    places = f"{', '.join(SOURCES)}, or the path of such a file (default: all installed)"
+    option(take, "[FROM]", places, dest="source")
+    option(take, "[NAME…]", "only these servers", dest="names")
+    option(take, "--dry-run", "show what would be written")
+    option(take, "--yes", "write without asking")
+    option(take, "--force", "replace servers of the same names")
+    option(take, "--no-sandbox", _NO_SANDBOX)
 
 
 _NO_SANDBOX = "run it without a sandbox (default: in one, if this machine supports it)"
-
-
-def _declare_sandbox(add: argparse.ArgumentParser) -> None:
-    add.add_argument("--no-sandbox", action="store_true", help=_NO_SANDBOX)
-    for option, what in (("--read", "read"), ("--write", "write to")):
-        add.add_argument(
-            option,
-            action="append",
-            default=[],
-            metavar="PATH",
-            help=f"a file or directory that the server may {what}, besides the workspace",
-        )
-    add.add_argument(
-        "--network",
-        choices=("on", "internet", "off"),
-        help="network access: everything, only public addresses through a proxy, or nothing",
-    )
-
-
-def _declare_importing(actions: Any) -> None:
-    summary = "import the servers of Claude Code, Claude Desktop, Cursor and other programs"
-    take = add_action(actions, "import", summary, "init:import_servers")
-    take.add_argument(
-        "source",
-        nargs="?",
-        metavar="FROM",
-        help=f"{', '.join(SOURCES)}, or the path of such a file (default: all installed)",
-    )
-    take.add_argument("names", nargs="*", metavar="NAME", help="only these servers")
-    take.add_argument("--dry-run", action="store_true", help="show what would be written")
-    take.add_argument("--yes", action="store_true", help="write without asking")
-    take.add_argument("--force", action="store_true", help="replace servers of the same names")
-    take.add_argument("--no-sandbox", action="store_true", help=_NO_SANDBOX)
 
 
 def _declare_trying(actions: Any) -> None:
@@ -128,57 +94,46 @@ def _declare_trying(actions: Any) -> None:
         ("probe", "start each server once and report the result", "probe"),
     ):
         one = add_action(actions, name, summary, f"mcp_live:{function}")
-        one.add_argument("servers", nargs="*", metavar="SERVER", help="only these")
-        one.add_argument("--agent", metavar="ID")
+        option(one, "[SERVER…]", "only these", dest="servers")
+        option(one, "--agent ID")
 
     call = add_action(actions, "call", "call one tool", "mcp_live:call_tool")
-    call.add_argument("tool", metavar="TOOL", help="its full name, SERVER/TOOL, or SERVER TOOL")
-    call.add_argument("arguments", nargs="*", metavar="key=value", help="a value may be JSON")
-    call.add_argument("--args", metavar="JSON", help="all arguments as one JSON object")
-    call.add_argument("--agent", metavar="ID")
+    option(call, "TOOL", "its full name, SERVER/TOOL, or SERVER TOOL")
+    option(call, "[key=value…]", "a value may be JSON", dest="arguments")
+    option(call, "--args JSON", "all arguments as one JSON object")
+    option(call, "--agent ID")
 
     summary = "restart a server in the running gateway"
-    restart = add_action(actions, "restart", summary, "mcp_live:restart")
-    restart.add_argument("name", metavar="NAME")
+    option(add_action(actions, "restart", summary, "mcp_live:restart"), "NAME")
 
     summary = "list the servers' prompts, or get one"
     prompt = add_action(actions, "prompt", summary, "mcp_live:prompt")
-    prompt.add_argument("prompt", nargs="?", metavar="SERVER:PROMPT")
-    prompt.add_argument("arguments", nargs="*", metavar="key=value")
-    prompt.add_argument("--agent", metavar="ID")
+    option(prompt, "[SERVER:PROMPT]", dest="prompt")
+    option(prompt, "[key=value…]", dest="arguments")
+    option(prompt, "--agent ID")
 
 
 def _declare_trust(actions: Any) -> None:
     summary = "show how servers' declarations differ from what you accepted"
     pins = add_action(actions, "pins", summary, "mcp_live:pins")
-    pins.add_argument(
-        "what", nargs="?", default="list", choices=("list", "show", "accept", "forget")
-    )
-    pins.add_argument("name", nargs="?", metavar="NAME", help="a server")
-    pins.add_argument("tools", nargs="*", metavar="TOOL", help="only these tools")
+    what = ("list", "show", "accept", "forget")
+    pins.add_argument("what", nargs="?", default="list", choices=what)
+    option(pins, "[NAME]", "a server")
+    option(pins, "[TOOL…]", "only these tools", dest="tools")
 
-    effects = add_action(
-        actions,
-        "effects",
-        "show what a server's tools do, or set it yourself",
-        "mcp_live:effects",
-    )
-    effects.add_argument("name", metavar="SERVER")
-    effects.add_argument(
-        "changes",
-        nargs="*",
-        metavar="TOOL=EFFECT",
-        help="read, open (an address), change, send or destroy; auto goes by its definition again",
-    )
-    effects.add_argument("--agent", metavar="ID")
+    summary = "show what a server's tools do, or set it yourself"
+    effects = add_action(actions, "effects", summary, "mcp_live:effects")
+    option(effects, "SERVER", dest="name")
+    kinds = "read, open (an address), change, send or destroy; auto goes by its definition again"
+    option(effects, "[TOOL=EFFECT…]", kinds, dest="changes")
+    option(effects, "--agent ID")
 
     login = add_action(actions, "login", "log in to a remote server", "mcp_live:log_in")
-    login.add_argument("name", metavar="NAME")
-    login.add_argument(
-        "--no-browser", action="store_true", help="print the address instead of opening a browser"
+    option(login, "NAME")
+    option(login, "--no-browser", "print the address instead of opening a browser")
+    option(
+        add_action(actions, "logout", "delete the login to a server", "mcp_live:log_out"), "NAME"
     )
-    logout = add_action(actions, "logout", "delete the login to a server", "mcp_live:log_out")
-    logout.add_argument("name", metavar="NAME")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
@@ -205,28 +160,24 @@ def _list(args: argparse.Namespace, env: Environment) -> None:
     if args.agent is not None and args.agent not in agents:
         raise NotFound(f"there is no agent '{args.agent}'")
     shown = agents if args.agent is None else {args.agent: agents[args.agent]}
+    found = [
+        (agent, name, server)
+        for agent, entry in shown.items()
+        for name, server in sorted(agent_servers(config, entry).items())
+    ]
+    width = max((len(name) for _, name, _ in found), default=0)
     rows: list[dict[str, Any]] = []
-    for agent, entry in shown.items():
-        for name, server in sorted(agent_servers(config, entry).items()):
-            started = " ".join([server.command or "", *server.args])
-            rows.append(
-                {
-                    "agent": agent,
-                    "name": name,
-                    "transport": server.kind,
-                    "target": started if server.kind == "stdio" else server.url,
-                    "enabled": server.enabled,
-                    "lazy": server.lazy,
-                    "toolPrefix": server.tool_prefix,
-                }
-            )
-    width = max((len(row["name"]) for row in rows), default=0)
     lines: list[str] = []
-    for row in rows:
-        agent = f"{row['agent']}: " if len(shown) > 1 else ""
-        marks = [word for word, on in (("off", not row["enabled"]), ("lazy", row["lazy"])) if on]
+    for agent, name, server in found:
+        started = " ".join([server.command or "", *server.args])
+        target = started if server.kind == "stdio" else server.url
+        row = {"agent": agent, "name": name, "transport": server.kind, "target": target}
+        row |= {"enabled": server.enabled, "lazy": server.lazy, "toolPrefix": server.tool_prefix}
+        rows.append(row)
+        marks = [word for word, on in (("off", not server.enabled), ("lazy", server.lazy)) if on]
         note = f"  ({', '.join(marks)})" if marks else ""
-        lines.append(f"{agent}{row['name']:<{width}}  {row['transport']:<5}  {row['target']}{note}")
+        whose = f"{agent}: " if len(shown) > 1 else ""
+        lines.append(f"{whose}{name:<{width}}  {server.kind:<5}  {target}{note}")
     empty = "No MCP servers are configured. Add one with: openclaw mcp add NAME -- COMMAND"
     env.report(args, {"servers": rows}, *lines, empty=empty)
 
@@ -236,16 +187,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 def _add(args: argparse.Namespace, env: Environment) -> None:
     if not _NAME.fullmatch(args.name):
-        raise InvalidRequest(
-            f"{args.name!r} is not a name for an MCP server",
-            hint="use letters, digits, '-', '_' and '.', at most 64, such as my-server",
-        )
+        hint = "use letters, digits, '-', '_' and '.', at most 64, such as my-server"
+        raise InvalidRequest(f"{args.name!r} is not a name for an MCP server", hint=hint)
     if args.url and not args.url.startswith(("http://", "https://")):
-        raise InvalidRequest(
-            f"{args.url!r} is not an address",
-            hint="start it with https:// or http://",
-            field="--url",
-        )
+        hint = "start it with https:// or http://"
+        raise InvalidRequest(f"{args.url!r} is not an address", hint=hint, field="--url")
     entry = _entry(args)
     if not args.no_sandbox:
         entry = with_sandbox(entry, env.environ)
@@ -253,9 +199,8 @@ def _add(args: argparse.Namespace, env: Environment) -> None:
     def added(text: str) -> str:
         place = (*target_place(text, args.agent), args.name)
         if parse(text).find(place) is not None and not args.force:
-            raise InvalidRequest(
-                f"MCP server '{args.name}' already exists; use --force to replace it"
-            )
+            told = f"MCP server '{args.name}' already exists; use --force to replace it"
+            raise InvalidRequest(told)
         return set_value(text, place, entry)
 
     path = _change(env, added)
@@ -369,17 +314,14 @@ def _agent_place(document: Document, agent: str) -> KeyPath:
         named = document.find((*place, "id"))
         if named is not None and named.plain() == agent:
             return (*place, "mcp", "servers")
-    where = format_path(("agents", "list"))
-    raise NotFound(f"there is no agent '{agent}' in {where}")
+    raise NotFound(f"there is no agent '{agent}' in agents.list")
 
 
 # ---- the sandbox that a server gets when it is added, unless the person says otherwise
 
 DEFAULT = "auto"
-
+# These start the server somewhere else, where a sandbox of ours has no effect.
 ELSEWHERE = frozenset({"docker", "podman", "nerdctl", "finch", "ssh", "wsl", "wsl.exe"})
-"""Commands that start the server somewhere else, where no sandbox of ours is around it."""
-
 EXPLAINED = (
     "It runs in a sandbox: it can write to the workspace and to paths in its arguments, and "
     "the rest of your home directory is hidden. `sandbox.read` and `sandbox.write` give access "

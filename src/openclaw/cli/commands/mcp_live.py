@@ -14,6 +14,7 @@ from openclaw.cli.logs import last_words, servers_logged, visible_lines
 from openclaw.cli.parser import chosen_agent, no_server, not_there
 from openclaw.cli.render.terminal import counted, shortened
 from openclaw.cli.render.turn import named, waiting
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.content.folding import strip_invisible
 from openclaw.content.frame import unframed
@@ -26,7 +27,6 @@ from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Pinned, diff, shown_name
 
 if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.auth.oauth import Logins
     from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
     from openclaw.mcp_client.lifecycle.manager import McpManager
@@ -52,8 +52,7 @@ async def list_tools(args: argparse.Namespace, env: Environment) -> int:
     facts = {"tools": [spec.to_json() for spec in specs], "suspicions": suspicions}
     facts |= {"unavailable": [_status(one) for one in broken]}
     firsts = {spec.name: shortened(spec.description.partition("\n")[0], _SHOWN) for spec in specs}
-    lines = [_safely(env, f"{name}\n    {first}") for name, first in firsts.items()]
-    env.report(args, facts, *lines)
+    env.report(args, facts, *(_safely(env, f"{name}\n    {told}") for name, told in firsts.items()))
     if not args.json:
         _warn_of(env, broken)
         for name, words in suspicions.items():
@@ -66,8 +65,7 @@ async def effects(args: argparse.Namespace, env: Environment) -> None:
     if args.changes:
         from openclaw.cli.commands.mcp import set_effects
 
-        set_effects(args, env)
-        return
+        return set_effects(args, env)
     from openclaw.agent.toolpath.dataflow import tool_of
     from openclaw.policy.dataflow.effects import effect_of
     from openclaw.runtime.host import flow_rules
@@ -76,17 +74,16 @@ async def effects(args: argparse.Namespace, env: Environment) -> None:
         _require_ready(env, live.manager)
         table = flow_rules(env.load_config().config.dataflow, live.agent).effects
         tools = [tool_of(spec, spec.name) for spec in live.tools.specs()]
+    marks = {"changes": "changes something", "sends": "sends out", "final": "is final"}
     rows: list[dict[str, Any]] = []
+    lines: list[str] = []
     for tool in tools:
         one = effect_of(tool, table)
-        row = {"tool": tool.name, "action": one.action.value, "changes": one.changes}
-        rows.append({**row, "sends": one.sends, "final": one.final, "why": one.why})
-    marks = {"changes": "changes something", "sends": "sends out", "final": "is final"}
-    lines: list[str] = []
-    for row in rows:
-        told = ", ".join(words for mark, words in marks.items() if row[mark]) or "reads"
-        lines.append(_safely(env, f"{row['tool']}: {told} ({row['why']})"))
-    env.report(args, {"server": args.name, "tools": rows}, *lines)
+        does = {mark: getattr(one, mark) for mark in marks}
+        rows.append({"tool": tool.name, "action": one.action.value, **does, "why": one.why})
+        told = ", ".join(words for mark, words in marks.items() if does[mark]) or "reads"
+        lines.append(_safely(env, f"{tool.name}: {told} ({one.why})"))
+    return env.report(args, {"server": args.name, "tools": rows}, *lines)
 
 
 async def call_tool(args: argparse.Namespace, env: Environment) -> int:
@@ -94,45 +91,40 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
     if words and "=" not in words[0] and "/" not in args.tool:
         # SERVER TOOL, as people write it, besides SERVER/TOOL and the full name.
         args.tool, args.arguments = f"{args.tool}/{words[0]}", words[1:]
-    arguments = _arguments(args)
+    wanted, arguments = args.tool, _arguments(args)
     agent = chosen_agent(env.load_config().config, args.agent)
-    if args.tool in agent.servers:
-        raise InvalidRequest(
-            f"name the tool of MCP server '{args.tool}' to call",
-            hint=f"{env.program} mcp tools {args.tool} lists them",
-        )
-    owners = _servers_of(agent, args.tool)
+    if wanted in agent.servers:
+        hint = f"{env.program} mcp tools {wanted} lists them"
+        raise InvalidRequest(f"name the tool of MCP server '{wanted}' to call", hint=hint)
+    owners = _servers_of(agent, wanted)
     async with _live(env, args.agent, only=owners) as live:
-        source = live.tools
-        name = _full_name(source.specs(), args.tool)
-        if name is None:
+        names: dict[str, str] = {}
+        for spec in live.tools.specs():
+            names |= {f"{spec.origin.server}/{spec.origin.tool}": spec.name, spec.name: spec.name}
+        if wanted not in names:
             if owners:  # others that do not answer have nothing to do with it
                 _require_ready(env, live.manager)
-            there = [f"{s.origin.server}/{s.origin.tool}" for s in source.specs()]
-            raise not_there(f"there is no tool '{args.tool}'", args.tool, there)
-        # Whoever typed the command is the person whom the policy would ask.
+            there = [name for name in names if "/" in name]
+            raise not_there(f"there is no tool '{wanted}'", wanted, there)
         context = CallContext(
             agent=live.agent.id,
             session=_AGENT,
             call_id=_AGENT,
-            approved=True,
+            approved=True,  # by the person who typed the command
             elicit=_elicit(env, quiet=args.json),
         )
-        result = await source.call(name, arguments, context)
-    shown = result.outputs or [_as_it_was(block) for block in result.blocks]
+        result = await live.tools.call(names[wanted], arguments, context)
+    # Frames are for models.
+    plain = [replace(b, text=unframed(b.text)) if isinstance(b, Text) else b for b in result.blocks]
+    shown = result.outputs or plain
     content = [_as_json(block) for block in shown]
     facts = {"isError": result.is_error, "content": content, "details": result.details}
     env.report(args, facts, *(_safely(env, _as_text(block)) for block in shown))
     return EXIT_FAILED if result.is_error else EXIT_OK
 
 
-def _as_it_was(block: Block) -> Block:
-    """Without the frame, which is for models."""
-    return replace(block, text=unframed(block.text)) if isinstance(block, Text) else block
-
-
 def _elicit(env: Environment, *, quiet: bool) -> Elicit:
-    """Puts servers' questions to the person at the terminal; says so where there is none."""
+    """Puts servers' questions to the person at the terminal; without one, declines and says so."""
     if env.stdin.isatty() and env.stderr.isatty() and not quiet:
         from openclaw.cli.chat.questions import Questions
 
@@ -158,14 +150,6 @@ def _servers_of(agent: EffectiveAgent, tool: str) -> list[str]:
         for name, config in agent.servers.items()
         if tool.casefold().startswith(f"mcp_{safe_name(config.tool_prefix or name)}_".casefold())
     ]
-
-
-def _full_name(specs: Iterable[Any], wanted: str) -> str | None:
-    server, _, tool = wanted.partition("/")
-    for spec in specs:
-        if spec.name == wanted or (spec.origin.server, spec.origin.tool) == (server, tool):
-            return str(spec.name)
-    return None
 
 
 def _arguments(args: argparse.Namespace) -> dict[str, Any]:
@@ -203,7 +187,7 @@ async def probed(
     times: dict[str, float] = {}
     eager = {"lazy": False, "restart_on_crash": False}
     async with _live(env, agent, only=only, change=eager, settle=False) as live:
-        began = clock.monotonic()
+        began, servers = clock.monotonic(), live.agent.servers
         seconds = live.seconds if limit is None else min(limit, live.seconds)
 
         async def watch(name: str) -> None:
@@ -211,23 +195,17 @@ async def probed(
             times[name] = (clock.monotonic() - began) * 1000
 
         def left() -> str:
-            names = [name for name in live.agent.servers if name not in times]
-            return f"{len(times)} of {len(live.agent.servers)} answered; starting {named(names)}"
+            names = [name for name in servers if name not in times]
+            return f"{len(times)} of {len(servers)} answered; starting {named(names)}"
 
-        async with (
-            waiting(env, left, quiet=quiet),
-            anyio.create_task_group() as group,
-        ):
-            for name in live.agent.servers:
+        async with waiting(env, left, quiet=quiet), anyio.create_task_group() as group:
+            for name in servers:
                 group.start_soon(watch, name, name=f"probe {name}")
-        return [
-            {
-                **_status(one),
-                "ms": round(times.get(one.snapshot.name, 0.0), 1),
-                "stderr": one.snapshot.stderr,
-            }
-            for one in live.manager.status()
-        ]
+        rows: list[dict[str, Any]] = []
+        for one in live.manager.status():
+            ms = round(times.get(one.snapshot.name, 0.0), 1)
+            rows.append({**_status(one), "ms": ms, "stderr": one.snapshot.stderr})
+        return rows
 
 
 async def probe(args: argparse.Namespace, env: Environment) -> int:
@@ -260,8 +238,7 @@ async def prompt(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.mcp_client.bridge.prompts import PromptCall, parse_arguments
 
     if args.prompt is None:
-        await _list_prompts(args, env)
-        return
+        return await _list_prompts(args, env)
     server, colon, name = str(args.prompt).removeprefix("/").partition(":")
     if not colon:
         raise InvalidRequest(f"a prompt must have the form SERVER:PROMPT, not {args.prompt!r}")
@@ -271,7 +248,7 @@ async def prompt(args: argparse.Namespace, env: Environment) -> None:
         messages = await live.manager.get_prompt(live.agent.id, call, elicit=elicit)
     rows = [{"role": m.role, "content": [_as_json(b) for b in m.blocks]} for m in messages]
     texts = ["\n".join([f"[{m.role}]", *map(_as_text, m.blocks)]) for m in messages]
-    env.report(args, {"messages": rows}, *(_safely(env, text) for text in texts))
+    return env.report(args, {"messages": rows}, *(_safely(env, text) for text in texts))
 
 
 async def _list_prompts(args: argparse.Namespace, env: Environment) -> None:
@@ -291,7 +268,6 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> None:
 
 
 async def restart(args: argparse.Namespace, env: Environment) -> None:
-    """Servers run inside a gateway; without one there is nothing to restart."""
     from urllib.parse import quote
 
     from openclaw.gateway.lock import running_gateway
@@ -303,11 +279,8 @@ async def restart(args: argparse.Namespace, env: Environment) -> None:
     if info is None or not info.url:
         if args.name not in known:
             raise no_server(args.name, known)
-        raise ServerUnavailable(
-            args.name,
-            "no gateway is running, so there is nothing to restart; 'openclaw mcp probe' "
-            "starts each server once",
-        )
+        why = "no gateway is running, so there is nothing to restart"
+        raise ServerUnavailable(args.name, f"{why}; 'openclaw mcp probe' starts each server once")
     path = f"/api/servers/{quote(args.name, safe='')}/restart"
     try:
         await GatewayClient(info.url, env.paths.root).request("POST", path, {})
@@ -330,21 +303,19 @@ async def _live(
     agent = chosen_agent(env.load_config().config, agent_id)
     for name in sorted(set(only) - set(agent.servers)):
         raise no_server(name, agent.servers)
-    servers: dict[str, McpServerConfig] = {
+    servers = {
         name: config.model_copy(update=dict(change or {}))
         for name, config in agent.servers.items()
         if not only or name in only
     }
     seconds = max((one.timeout / 1000 for one in servers.values()), default=0.0) + _MARGIN
-    chosen = replace(agent, servers=servers)
-    agents = {agent.id: chosen}
+    agents = {agent.id: (chosen := replace(agent, servers=servers))}
     with servers_logged(env, reported=True):
         async with open_servers(env.load_config(), env.environ, env.redactor, agents) as opened:
-            manager = opened.manager
             if settle:
                 async with waiting(env, lambda: f"starting {named(list(servers))}"):
-                    await manager.settle(agent.id, timeout=seconds)
-            yield _Live(manager, opened.tools(chosen), chosen, seconds)
+                    await opened.manager.settle(agent.id, timeout=seconds)
+            yield _Live(opened.manager, opened.tools(chosen), chosen, seconds)
 
 
 def _unready(manager: "McpManager") -> list["ServerStatus"]:
@@ -424,33 +395,27 @@ def pinned_servers(env: Environment, store: PinStore) -> Iterator[tuple[str, str
 
 
 def _list_pins(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
-    rows = [_pin_row(name, pinned) for name, _, pinned in pinned_servers(env, store)]
-    lines = [
-        f"{row['name']}  {row['target']}  {counted(row['tools'], 'tool')}, {_pin_note(row)}"
-        for row in rows
-    ]
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for name, _, pinned in pinned_servers(env, store):
+        pending = [one for one in pinned.pending if one != INSTRUCTIONS]
+        row: dict[str, Any] = {
+            "name": name,
+            "target": pinned.target,
+            "tools": sum(one != INSTRUCTIONS for one in pinned.accepted),
+            "changed": [shown_name(one) for one in pending if one in pinned.accepted],
+            "new": [shown_name(one) for one in pending if one not in pinned.accepted],
+            "removed": [shown_name(one) for one in pinned.removed],
+            "instructions": INSTRUCTIONS in pinned.pending,
+        }
+        changes = [*row["changed"], *row["new"], *(["its instructions"] * row["instructions"])]
+        notes = [f"not accepted: {', '.join(changes)}"] if changes else []
+        notes += [f"removed: {', '.join(row['removed'])}"] if row["removed"] else []
+        state = f"{counted(row['tools'], 'tool')}, {'; '.join(notes) or 'as accepted'}"
+        rows.append(row)
+        lines.append(f"{name}  {pinned.target}  {state}")
     empty = "Nothing is pinned yet: a server is pinned when it first starts."
     env.report(args, {"servers": rows}, *lines, empty=empty)
-
-
-def _pin_note(row: dict[str, Any]) -> str:
-    changes = [*row["changed"], *row["new"], *(["its instructions"] * row["instructions"])]
-    notes = [f"not accepted: {', '.join(changes)}"] if changes else []
-    notes += [f"removed: {', '.join(row['removed'])}"] if row["removed"] else []
-    return "; ".join(notes) or "as accepted"
-
-
-def _pin_row(name: str, pinned: Pinned) -> dict[str, Any]:
-    pending = [one for one in pinned.pending if one != INSTRUCTIONS]
-    return {
-        "name": name,
-        "target": pinned.target,
-        "tools": sum(one != INSTRUCTIONS for one in pinned.accepted),
-        "changed": [shown_name(one) for one in pending if one in pinned.accepted],
-        "new": [shown_name(one) for one in pending if one not in pinned.accepted],
-        "removed": [shown_name(one) for one in pinned.removed],
-        "instructions": INSTRUCTIONS in pinned.pending,
-    }
 
 
 def _pins_of(
@@ -458,10 +423,8 @@ def _pins_of(
 ) -> list[tuple[str, Pinned]]:
     found = [(key, one) for name, key, one in pinned_servers(env, store) if name == args.name]
     if not found:
-        raise NotFound(
-            f"there are no pins for a server '{args.name}'",
-            hint=f"list all pins with: {env.program} mcp pins",
-        )
+        hint = f"list all pins with: {env.program} mcp pins"
+        raise NotFound(f"there are no pins for a server '{args.name}'", hint=hint)
     return found
 
 
@@ -471,10 +434,12 @@ def _show_pins(args: argparse.Namespace, env: Environment, store: PinStore) -> N
         env.say_json({"name": args.name, "pins": [_pin_json(one) for one in found]})
         return
     for pinned in found:
-        if args.tools:
-            for tool in args.tools:
-                env.say(_text_of(pinned, tool))
-        else:
+        for tool in args.tools:
+            if tool not in pinned.pending and tool not in pinned.accepted:
+                raise NotFound(f"'{pinned.name}' has no pinned tool '{tool}'")
+            changed = tool in pinned.pending
+            env.say(diff(pinned, tool) if changed else pinned.accepted[tool].text)
+        if not args.tools:
             _print_changes(env, args.name, pinned)
 
 
@@ -488,14 +453,6 @@ def _pin_json(pinned: Pinned) -> dict[str, Any]:
         },
         "removed": list(pinned.removed),
     }
-
-
-def _text_of(pinned: Pinned, tool: str) -> str:
-    if tool in pinned.pending:
-        return diff(pinned, tool)
-    if tool not in pinned.accepted:
-        raise NotFound(f"'{pinned.name}' has no pinned tool '{tool}'")
-    return pinned.accepted[tool].text
 
 
 def _print_changes(env: Environment, name: str, pinned: Pinned) -> None:
@@ -562,7 +519,7 @@ def _logins(env: Environment) -> "Logins":
     )
 
 
-def _login_server(args: argparse.Namespace, env: Environment) -> "McpServerConfig":
+def _login_server(args: argparse.Namespace, env: Environment) -> McpServerConfig:
     agents = list(effective_agents(env.load_config().config).values())
     found = [agent.servers[args.name] for agent in agents if args.name in agent.servers]
     if not found:
@@ -570,7 +527,5 @@ def _login_server(args: argparse.Namespace, env: Environment) -> "McpServerConfi
     for config in found:
         if config.auth is not None:
             return config
-    raise InvalidRequest(
-        f"MCP server '{args.name}' is not configured for a login",
-        hint='add `auth: "oauth"` to it',
-    )
+    told = f"MCP server '{args.name}' is not configured for a login"
+    raise InvalidRequest(told, hint='add `auth: "oauth"` to it')

@@ -7,7 +7,7 @@ from elsewhere. Other .md files in that folder are searched too.
 import argparse
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_action, chosen_agent
+from openclaw.cli.parser import add_action, chosen_agent, option
 from openclaw.core.errors import EXIT_OK, InvalidRequest
 
 
@@ -21,11 +21,11 @@ def register(parser: argparse.ArgumentParser) -> None:
         ("clear", "forget everything; your own notes stay"),
     ):
         action = add_action(actions, name, summary, json=name in ("show", "search"))
-        action.add_argument("--agent", metavar="ID", help="the agent whose memory to use")
+        option(action, "--agent ID", "the agent whose memory to use")
         if name == "clear":
-            action.add_argument("--yes", action="store_true", help="forget without asking")
+            option(action, "--yes", "forget without asking")
         if name == "search":
-            action.add_argument("words", nargs="+", metavar="WORD")
+            option(action, "WORD…", dest="words")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

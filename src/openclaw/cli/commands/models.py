@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_action
+from openclaw.cli.parser import add_action, option
 from openclaw.cli.render.terminal import console, is_dumb
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 
@@ -20,19 +20,20 @@ _SHA256_LENGTH = 64
 
 
 def register(parser: ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add_action(actions, "list", "list available models and what each is good for")
-    add_action(actions, "status", "show which model each agent uses, why, and whether it works")
-    pull = add_action(actions, "pull", "download weights for the embedded model")
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    add_action(actions, "list", "list available models and what each is good for", _list)
+    summary = "show which model each agent uses, why, and whether it works"
+    add_action(actions, "status", summary, _status)
+    pull = add_action(actions, "pull", "download weights for the embedded model", _pull)
     what = "a name from 'models list', or the address of a GGUF (default: the smallest)"
-    pull.add_argument("what", nargs="?", metavar="NAME|URL", help=what)
-    pull.add_argument("--sha256", metavar="HEX", help="the SHA-256 hash of a GGUF from an address")
-    pull.add_argument("--name", metavar="NAME", help="a name for weights from an address")
-    pull.add_argument("--force", action="store_true", help="download again even if present")
+    option(pull, "[NAME|URL]", what, dest="what")
+    option(pull, "--sha256 HEX", "the SHA-256 hash of a GGUF from an address")
+    option(pull, "--name NAME", "a name for weights from an address")
+    option(pull, "--force", "download again even if present")
 
 
 def run(args: Namespace, env: Environment) -> int:
-    return {"list": _list, "status": _status, "pull": _pull}[args.action](args, env)
+    return args.action(args, env)
 
 
 def _store(env: Environment) -> "WeightStore":

@@ -7,11 +7,11 @@ import argparse
 
 from openclaw.cli.commands.gateway import ask_gateway
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import option
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    what = "print the link instead of opening it"
-    parser.add_argument("--print", action="store_true", dest="print_only", help=what)
+    option(parser, "--print", "print the link instead of opening it", dest="print_only")
 
 
 def run(args: argparse.Namespace, env: Environment) -> None:

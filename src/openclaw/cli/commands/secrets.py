@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_action
+from openclaw.cli.parser import add_action, option
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, SecretUnavailable, describe
 from openclaw.secrets.refs import SecretRef, parse
 
@@ -31,15 +31,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     check = add_action(actions, "check", "check that references resolve", _check)
     only = "only this reference, not all in the configuration"
-    check.add_argument("reference", nargs="?", metavar="REF", help=only)
+    option(check, "[REF]", only, dest="reference")
     keep = add_action(actions, "set", "store a secret: type it (hidden) or pipe it in", _set)
-    keep.add_argument("name", metavar="NAME", help="its name in secret://store/NAME")
-    keep.add_argument(
-        "--in-file", action="store_true", help="use the private file, not the keyring"
-    )
+    option(keep, "NAME", "its name in secret://store/NAME")
+    option(keep, "--in-file", "use the private file, not the keyring")
     add_action(actions, "list", "list the names of stored secrets", _list)
-    remove = add_action(actions, "remove", "delete a stored secret", _remove)
-    remove.add_argument("name", metavar="NAME", help="its name")
+    option(add_action(actions, "remove", "delete a stored secret", _remove), "NAME", "its name")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

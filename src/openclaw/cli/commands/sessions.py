@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible, visible_lines
-from openclaw.cli.parser import add_action, whole_number
+from openclaw.cli.parser import add_action, option, whole_number
 from openclaw.cli.render.terminal import console, counted
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 
@@ -35,22 +35,20 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION")
     listing = _action(actions, "list", _list, "list conversations (the default)")
     for place in (parser, listing):
-        place.add_argument("--search", metavar="TEXT", help="only keys or titles that contain this")
-        place.add_argument("--all", action="store_true", help="include orders, API calls, jobs")
+        option(place, "--search TEXT", "only keys or titles that contain this")
+        option(place, "--all", "include orders, API calls, jobs")
     show = _action(actions, "show", _show, "print a conversation, its latest entries last")
     export = _action(actions, "export", _export, "print a whole conversation as JSON lines")
     delete = _action(actions, "delete", _delete, "remove a conversation for good")
     for keyed in (show, export, delete):
-        keyed.add_argument("key", metavar="KEY", help="the conversation's key or id")
-    show.add_argument(
-        "--raw", action="store_true", help="print entries in full, as the model saw them"
-    )
-    delete.add_argument("--yes", action="store_true", help="delete without asking")
+        option(keyed, "KEY", "the conversation's key or id")
+    option(show, "--raw", "print entries in full, as the model saw them")
+    option(delete, "--yes", "delete without asking")
     copy = _action(actions, "copy", _copy, "copy all conversations from one store to another")
-    copy.add_argument("source", metavar="FROM", help="file, a path, or the address of a store")
-    copy.add_argument("target", metavar="TO", help="the same; created if it doesn't exist")
+    option(copy, "FROM", "file, a path, or the address of a store", dest="source")
+    option(copy, "TO", "the same; created if it doesn't exist", dest="target")
     search = _action(actions, "search", _search, "find words in all conversations")
-    search.add_argument("text", metavar="TEXT", nargs="+", help="words that must all occur")
+    option(search, "TEXT…", "words that must all occur")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
@@ -61,20 +59,11 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 def _common(parser: argparse.ArgumentParser) -> None:
     hidden: Any = argparse.SUPPRESS
-    parser.add_argument(
-        "--store", metavar="STORE", default=hidden, help="file, a path, or the address of a store"
-    )
-    parser.add_argument("--agent", metavar="ID", default=hidden, help="only this agent's")
-    parser.add_argument(
-        "--limit",
-        type=whole_number(1, _MOST),
-        metavar="N",
-        default=hidden,
-        help=f"how many (default: {_LIMIT})",
-    )
-    parser.add_argument(
-        "--json", action="store_true", default=hidden, help="print JSON and nothing else"
-    )
+    option(parser, "--store STORE", "file, a path, or the address of a store", default=hidden)
+    option(parser, "--agent ID", "only this agent's", default=hidden)
+    limit = whole_number(1, _MOST)
+    option(parser, "--limit N", f"how many (default: {_LIMIT})", type=limit, default=hidden)
+    option(parser, "--json", "print JSON and nothing else", default=hidden)
 
 
 def _action(actions: Any, name: str, action: object, summary: str) -> argparse.ArgumentParser:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_action, not_there
+from openclaw.cli.parser import add_action, not_there, option
 from openclaw.core.errors import EXIT_OK, InvalidRequest
 
 if TYPE_CHECKING:
@@ -28,10 +28,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(action="list", json=False)
     add_action(actions, "list", "list the skills with their digests (the default)")
     added = add_action(actions, "add", "copy a skill from a folder or an archive", json=False)
-    added.add_argument("source", type=Path, metavar="PATH", help="a folder, .zip, .tar or .tar.gz")
-    added.add_argument("--digest", metavar="SHA256", help="refuse it if its digest differs")
-    removed = add_action(actions, "remove", "remove a skill that you added", json=False)
-    removed.add_argument("name", metavar="NAME")
+    option(added, "PATH", "a folder, .zip, .tar or .tar.gz", type=Path, dest="source")
+    option(added, "--digest SHA256", "refuse it if its digest differs")
+    option(add_action(actions, "remove", "remove a skill that you added", json=False), "NAME")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

@@ -19,7 +19,7 @@ import anyio
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import servers_logged, visible_lines
-from openclaw.cli.parser import add_json
+from openclaw.cli.parser import add_json, option
 from openclaw.cli.render.terminal import counted
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import (
@@ -48,11 +48,9 @@ NOT_RUNNING = "not running"
 
 def register(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
-    parser.add_argument("--probe", action="store_true", help="start each server once to check it")
-    parser.add_argument(
-        "--watch", action="store_true", help="update it live until you press Ctrl-C"
-    )
-    parser.add_argument("--local", action="store_true", help="ignore a running gateway's servers")
+    option(parser, "--probe", "start each server once to check it")
+    option(parser, "--watch", "update it live until you press Ctrl-C")
+    option(parser, "--local", "ignore a running gateway's servers")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible, visible_lines
-from openclaw.cli.parser import add_action
+from openclaw.cli.parser import add_action, option
 from openclaw.core.errors import EXIT_OK, NotFound
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     ):
         one = add_action(actions, name, summary, action)
         if name != "list":
-            one.add_argument("id", metavar="ID", help="the task's id, or its first characters")
+            option(one, "ID", "the task's id, or its first characters")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

@@ -7,7 +7,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import add_json, chosen_agent, whole_number
+from openclaw.cli.parser import add_json, chosen_agent, option, whole_number
 from openclaw.cli.render.terminal import counted
 
 if TYPE_CHECKING:
@@ -17,17 +17,11 @@ _DAYS = 30
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--by", choices=("day", "session", "model"), default="day", help="group by (default: day)"
-    )
-    parser.add_argument(
-        "--days",
-        type=whole_number(1, 400),
-        default=_DAYS,
-        metavar="N",
-        help=f"how many days back (default: {_DAYS})",
-    )
-    parser.add_argument("--agent", metavar="ID", help="only this agent's")
+    by = ("day", "session", "model")
+    option(parser, "--by", "group by (default: day)", choices=by, default="day")
+    days = whole_number(1, 400)
+    option(parser, "--days N", f"how many days back (default: {_DAYS})", type=days, default=_DAYS)
+    option(parser, "--agent ID", "only this agent's")
     add_json(parser)
 
 

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import sqlite3
+import ssl
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -10,8 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import anyio
+
+from openclaw.cli.commands.mcp_live import probed
+from openclaw.cli.commands.models import choices, trouble
+from openclaw.cli.commands.secrets import check_all
+from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.terminal import counted
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.consistency import two_ways
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import effective_agents
@@ -22,16 +31,32 @@ from openclaw.config.paths import (
     expand,
     is_strangers,
 )
+from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import InvalidConfig, OpenClawError, describe
+from openclaw.gateway.lock import owner_token_path, running_gateway
 from openclaw.mcp_client.bounds import printable
+from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+from openclaw.mcp_client.catalog.pins import (
+    INSTRUCTIONS,
+    Pinned,
+    crossings,
+    mentions,
+    shown_name,
+)
 
 if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.config.schema import GatewayConfig
-    from openclaw.mcp_client.catalog.pins import Pinned
     from openclaw.models.choose import Candidate
 
 OK, WARNING, ERROR = "ok", "warning", "error"
+_LEAST_SPACE = 1_000_000  # bytes
+# Node, requests, curl and pip each have their own; only SSL_CERT_FILE reaches servers by itself.
+_CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+# Long enough for a program that is installed; one that is fetched first may take longer.
+START_SECONDS = 20.0
+_TLS_WORDS = ("certificate", "self_signed", "self-signed", "unable_to_get_issuer", "unknown ca")
+_NO_LIST = (404, 405)  # a provider that answers, but has no list of models
+_LOOPBACK = ("loopback", "127.0.0.1", "::1", "localhost")
+_OWN_DIRECTORY = "set OPENCLAW_STATE_DIR to a directory of your own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +96,10 @@ def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     yield from _policies(loaded)
     yield _gateway(env, loaded)
     yield from _model(env, loaded, ask=start)
-    yield from _database(env, loaded)
-
-
-# Node, requests, curl and pip each have their own; only SSL_CERT_FILE reaches servers by itself.
-_LEAST_SPACE = 1_000_000  # bytes
-_CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+    yield _database(env, loaded)
 
 
 def _certificates(env: Environment) -> Iterator[Finding]:
-    import ssl
-
     sound: set[str] = set()
     for name in _CERTIFICATES:
         path = env.environ.get(name)
@@ -96,17 +114,12 @@ def _certificates(env: Environment) -> Iterator[Finding]:
             yield Finding("certificates", ERROR, told, f"correct {name}, or unset it")
 
 
-def _mode_finding(check: str, path: Path, wanted: int) -> Finding | None:
+def _mode_finding(check: str, path: Path, wanted: int) -> Iterator[Finding]:
     mode = stat.S_IMODE(path.stat().st_mode)
-    if sys.platform == "win32" or not mode & 0o077:
-        return None
-    return Finding(
-        check,
-        ERROR,
-        f"{path} can be {'changed' if mode & 0o022 else 'read'} by others (mode {mode:04o})",
-        f"chmod {wanted:o} {path}",
-        lambda: path.chmod(wanted),
-    )
+    if sys.platform != "win32" and mode & 0o077:
+        can = "changed" if mode & 0o022 else "read"
+        told = f"{path} can be {can} by others (mode {mode:04o})"
+        yield Finding(check, ERROR, told, f"chmod {wanted:o} {path}", lambda: path.chmod(wanted))
 
 
 def _state(env: Environment) -> Iterator[Finding]:
@@ -115,34 +128,29 @@ def _state(env: Environment) -> Iterator[Finding]:
         nearest = next(place for place in root.parents if place.exists())
         if not os.access(nearest, os.W_OK):
             told = f"{root} cannot be created: {nearest} is not writable"
-            yield Finding("state", ERROR, told, "set OPENCLAW_STATE_DIR to a directory of your own")
+            yield Finding("state", ERROR, told, _OWN_DIRECTORY)
             return
         yield Finding("state", OK, f"{root} does not exist yet; it is created when needed")
         return
     if not root.is_dir():
         yield Finding("state", ERROR, f"{root} is a file, not a directory", f"move {root} away")
         return
-    wrong = [*_belonging(root), _mode_finding("state", root, PRIVATE_DIRECTORY)]
-    private = (env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins)
+    found = [*_belonging(root), *_mode_finding("state", root, PRIVATE_DIRECTORY)]
+    private = [env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins]
     if env.paths.tokens.is_dir():
-        wrong.append(_mode_finding("state", env.paths.tokens, PRIVATE_DIRECTORY))
-        private = (*private, *sorted(env.paths.tokens.glob("*.json")))
-    wrong += [_mode_finding("state", path, PRIVATE_FILE) for path in private if path.is_file()]
-    wrong += _damaged(env)
+        found += _mode_finding("state", env.paths.tokens, PRIVATE_DIRECTORY)
+        private += sorted(env.paths.tokens.glob("*.json"))
+    for path in filter(Path.is_file, private):
+        found += _mode_finding("state", path, PRIVATE_FILE)
+    found += _damaged(env)
     if (left := shutil.disk_usage(root).free) < _LEAST_SPACE:
         told = f"the disk of {root} is full ({left // 1000} kB left)"
-        wrong.append(Finding("state", ERROR, told, "free some space"))
-    found = [finding for finding in wrong if finding is not None]
-    yield from found
-    if not found:
-        yield Finding("state", OK, f"{root} is private")
+        found.append(Finding("state", ERROR, told, "free some space"))
+    yield from found or [Finding("state", OK, f"{root} is private")]
 
 
 def _damaged(env: Environment) -> Iterator[Finding]:
     """What the programs would stumble over only when they need it."""
-    from openclaw.config.secret_store import SecretStore
-    from openclaw.gateway.lock import owner_token_path
-
     paths = env.paths
     for place in (paths.logs, paths.memory, paths.models, paths.tokens, paths.undo, paths.locks):
         try:
@@ -158,9 +166,8 @@ def _damaged(env: Environment) -> Iterator[Finding]:
 
 
 def _belonging(root: Path) -> Iterator[Finding]:
-    hint = "set OPENCLAW_STATE_DIR to a directory of your own"
     if is_strangers(root.stat()):
-        yield Finding("state", ERROR, f"{root} belongs to another user", hint)
+        yield Finding("state", ERROR, f"{root} belongs to another user", _OWN_DIRECTORY)
     for place in root.resolve().parents:
         mode = place.stat().st_mode
         if sys.platform != "win32" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -178,14 +185,10 @@ def _config(loaded: LoadedConfig) -> Iterator[Finding]:
         hint = "replace it with a reference, for example secret://env/NAME"
         yield Finding("config", WARNING, told, hint)
     if loaded.plaintext:
-        finding = _mode_finding("config", loaded.path, PRIVATE_FILE)
-        if finding is not None:
-            yield finding
+        yield from _mode_finding("config", loaded.path, PRIVATE_FILE)
 
 
 def _secrets(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
-    from openclaw.cli.commands.secrets import check_all
-
     for finding in check_all(env, loaded.config):
         place = f" (used by {', '.join(finding.places)})" if finding.places else ""
         if finding.problem is None:
@@ -204,8 +207,7 @@ def _servers(env: Environment, loaded: LoadedConfig, *, start: bool) -> Iterator
             if identity in seen:
                 continue
             seen.add(identity)
-            command = server.command if server.kind == "stdio" else None
-            finding = _server(env, name, command, server.cwd, server.url)
+            finding = _server(env, name, server)
             if start and finding.level == OK:
                 startable.append(name)
             else:
@@ -216,15 +218,7 @@ def _servers(env: Environment, loaded: LoadedConfig, *, start: bool) -> Iterator
         yield Finding("mcp", WARNING, message, "remove the other one")
 
 
-START_SECONDS = 20.0
-"""Long enough for a program that is installed; one that is fetched first may take longer."""
-
-
 def _started(env: Environment, agent: str, names: list[str]) -> Iterator[Finding]:
-    import anyio
-
-    from openclaw.cli.commands.mcp_live import probed
-
     try:
         rows = anyio.run(probed, env, agent, names, START_SECONDS)
     except OpenClawError as error:
@@ -232,25 +226,18 @@ def _started(env: Environment, agent: str, names: list[str]) -> Iterator[Finding
         return
     for row in rows:
         name, state = row["name"], row["state"]
+        server, level, hint = f"MCP server '{name}'", WARNING, None
         if state == "ready":
-            has = counted(row["tools"], "tool")
-            yield Finding("mcp", OK, f"MCP server '{name}' starts; it has {has}")
+            level, told = OK, f"{server} starts; it has {counted(row['tools'], 'tool')}"
         elif state == "needs_login":
-            hint = f"run: {env.program} mcp login {name}"
-            yield Finding("mcp", WARNING, f"MCP server '{name}' needs a login", hint)
+            told, hint = f"{server} needs a login", f"run: {env.program} mcp login {name}"
         elif state in ("connecting", "disconnected"):
-            told = f"MCP server '{name}' did not answer within {START_SECONDS:.0f} s"
-            yield Finding(
-                "mcp", WARNING, told, f"see what it does: {env.program} mcp probe {name} -v"
-            )
+            told = f"{server} did not answer within {START_SECONDS:.0f} s"
+            hint = f"see what it does: {env.program} mcp probe {name} -v"
         else:
-            told = f"MCP server '{name}' does not start: {row['error'] or 'no answer'}"
-            yield Finding(
-                "mcp", ERROR, told, _start_hint(env, name, f"{row['error']} {row['stderr']}")
-            )
-
-
-_TLS_WORDS = ("certificate", "self_signed", "self-signed", "unable_to_get_issuer", "unknown ca")
+            level, told = ERROR, f"{server} does not start: {row['error'] or 'no answer'}"
+            hint = _start_hint(env, name, f"{row['error']} {row['stderr']}")
+        yield Finding("mcp", level, told, hint)
 
 
 def _start_hint(env: Environment, name: str, said: str) -> str:
@@ -265,12 +252,11 @@ def _start_hint(env: Environment, name: str, said: str) -> str:
     return f"see what it says: {env.program} mcp probe {name}"
 
 
-def _server(
-    env: Environment, name: str, command: str | None, cwd: str | None, url: str | None
-) -> Finding:
+def _server(env: Environment, name: str, server: McpServerConfig) -> Finding:
+    command = server.command if server.kind == "stdio" else None
     if command is None:
-        return Finding("mcp", OK, f"MCP server '{name}' is at {url}")
-    directory = expand(cwd, env.environ) if cwd else None
+        return Finding("mcp", OK, f"MCP server '{name}' is at {server.url}")
+    directory = expand(server.cwd, env.environ) if server.cwd else None
     if directory is not None and not directory.is_dir():
         told = f"MCP server '{name}': its directory {directory} does not exist"
         return Finding("mcp", ERROR, told, "create it, or change cwd")
@@ -289,26 +275,13 @@ def _policies(loaded: LoadedConfig) -> Iterator[Finding]:
 
 
 def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
-    from openclaw.gateway.lock import running_gateway
-
     gateway = loaded.config.gateway
     if gateway.bind not in _LOOPBACK and not gateway.auth.token:
         told = f"gateway.bind is {gateway.bind!r}, and without gateway.auth.token anyone may use it"
         return Finding("gateway", ERROR, told, "set gateway.auth.token, or bind to loopback")
-    running = running_gateway(env.paths.gateway_lock)
-    if running is None:
-        return _port(gateway) or Finding(
-            "gateway", OK, "no gateway is running (agent and chat work without one)"
-        )
-    return Finding(
-        "gateway",
-        OK,
-        f"a gateway is running at {running.url or 'an address that is not known yet'}",
-    )
-
-
-def _port(gateway: "GatewayConfig") -> Finding | None:
-    """What is wrong with the place where a gateway would listen."""
+    if (running := running_gateway(env.paths.gateway_lock)) is not None:
+        place = running.url or "an address that is not known yet"
+        return Finding("gateway", OK, f"a gateway is running at {place}")
     from openclaw.gateway.daemon import bind_addresses, listen
 
     try:
@@ -316,15 +289,12 @@ def _port(gateway: "GatewayConfig") -> Finding | None:
         for one in listen(places):
             one.close()
     except OpenClawError as error:
-        return Finding(
-            "gateway", WARNING, f"a gateway could not start: {error.message}", error.hint
-        )
-    return None
+        told = f"a gateway could not start: {error.message}"
+        return Finding("gateway", WARNING, told, error.hint)
+    return Finding("gateway", OK, "no gateway is running (agent and chat work without one)")
 
 
 def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Finding]:
-    from openclaw.cli.commands.models import choices, trouble
-
     try:
         chosen = choices(env, loaded.config)
     except OpenClawError as error:
@@ -345,8 +315,6 @@ def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Fin
 
 
 def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str) -> Finding | None:
-    import anyio
-
     from openclaw.models.listing import KeyNotChecked, KeyRefused, ask_provider
     from openclaw.runtime.host import open_secrets
 
@@ -373,25 +341,17 @@ def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str
     return None
 
 
-_NO_LIST = (404, 405)  # it answers, but has no list of models to ask for
-
-
-def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
-    import sqlite3
-
+def _database(env: Environment, loaded: LoadedConfig) -> Finding:
     from openclaw.sessions.open import is_address, store_path
 
-    if is_address(loaded.config.sessions.store):
-        yield _server_store(env, loaded)
-        return
     try:
+        if is_address(loaded.config.sessions.store):
+            return _server_store(env, loaded)
         path = store_path(loaded.config.sessions.store, env.paths)
     except OpenClawError as error:
-        yield _failed("sessions", error)
-        return
+        return _failed("sessions", error)
     if not path.exists():
-        yield Finding("sessions", OK, "no conversations are stored yet")
-        return
+        return Finding("sessions", OK, "no conversations are stored yet")
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
         try:
@@ -401,32 +361,23 @@ def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
     except sqlite3.Error as error:
         answer = str(error)
     if answer == "ok":
-        yield Finding("sessions", OK, f"{path} is intact")
-    else:
-        yield Finding("sessions", ERROR, f"{path}: {answer}", "restore it from a backup")
+        return Finding("sessions", OK, f"{path} is intact")
+    return Finding("sessions", ERROR, f"{path}: {answer}", "restore it from a backup")
 
 
 def _server_store(env: Environment, loaded: LoadedConfig) -> Finding:
-    """Whether the database server answers; a store that is missing there is made when needed."""
-    import anyio
-
-    from openclaw.cli.commands.sessions import opened
-
     async def attempt() -> bool:
         async with opened(loaded.config.sessions.store, env, loaded) as store:
             if store is not None:
                 await store.list_sessions(limit=1)
             return store is not None
 
-    try:
-        there = anyio.run(attempt)
-    except OpenClawError as error:
-        return _failed("sessions", error)
+    there = anyio.run(attempt)
     what = "holds the conversations" if there else "answers; no conversations are stored yet"
     return Finding("sessions", OK, f"the PostgreSQL server {what}")
 
 
-Servers = Mapping[str, "McpServerConfig"]
+Servers = Mapping[str, McpServerConfig]
 
 
 def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
@@ -441,13 +392,12 @@ def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
     yield from _logins(env, servers)
 
 
-def _is_open(config: "McpServerConfig") -> bool:
+def _is_open(config: McpServerConfig) -> bool:
     parts = urlsplit(config.url or "")
     return parts.scheme == "http" and parts.hostname not in _LOOPBACK
 
 
-_LOOPBACK = ("loopback", "127.0.0.1", "::1", "localhost")
-_CARELESS: "tuple[tuple[str, str, str, Callable[[McpServerConfig], bool]], ...]" = (
+_CARELESS: tuple[tuple[str, str, str, Callable[[McpServerConfig], bool]], ...] = (
     (
         "pins",
         "changes to these servers' declarations would go unnoticed",
@@ -471,9 +421,6 @@ _CARELESS: "tuple[tuple[str, str, str, Callable[[McpServerConfig], bool]], ...]"
 
 
 def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
-    from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
-    from openclaw.mcp_client.catalog.pins import shown_name
-
     try:
         known = PinStore(env.paths.pins).load()
     except OpenClawError as error:
@@ -495,9 +442,8 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
         yield from _declarations(env, found)
 
 
-def _declarations(env: Environment, found: "Mapping[str, Pinned]") -> Iterator[Finding]:
+def _declarations(env: Environment, found: Mapping[str, Pinned]) -> Iterator[Finding]:
     """What servers declare that was written for the model to obey, or about other servers' tools."""
-    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, crossings, mentions
     from openclaw.mcp_client.catalog.tools import suspicion
 
     words: dict[str, dict[str, Any]] = {}

@@ -9,7 +9,10 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain, count
+from operator import getitem
 from typing import Any, cast
 
 from openclaw.config.json5 import KeyPath, format_path
@@ -25,23 +28,14 @@ _FILE_NAMES = {
 }
 _COPIED = ("command", "args", "env", "cwd", "url", "headers")
 _IGNORED = frozenset(
-    {
-        "type",
-        "name",
-        "disabled",
-        "enabled",
-        "gallery",
-        "version",
-        "description",
-        "dev",
-        "autoApprove",
-        "trust",
-        "source",
-    }
+    (
+        *("type", "name", "disabled", "enabled", "gallery", "version", "description", "dev"),
+        *("autoApprove", "trust", "source"),
+    )
 )
 _TABLES = ("env", "headers")
 _SCALAR = (str, int, float)
-_TRANSPORTS = {"stdio": "stdio", "sse": "sse", "http": "http", "streamable-http": "http"}
+_TRANSPORTS = {"sse": "sse", "http": "http", "streamable-http": "http"}
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
 _INPUT = re.compile(r"\$\{input:([^}]+)\}")
 
@@ -51,10 +45,16 @@ class ImportedServer:
     name: str
     entry: Entry
     notes: tuple[str, ...] = ()
+    client: str = ""
+
+    @property
+    def target(self) -> str:
+        words = [str(self.entry.get("command", "")), *map(str, self.entry.get("args", ()))]
+        return str(self.entry.get("url") or " ".join(words))
 
 
 def guess_source(file_name: str) -> str:
-    """Which program a file of that name belongs to; a `mcpServers` file unless it is another."""
+
     if file_name.endswith(".toml"):
         return "codex"
     return _FILE_NAMES.get(file_name, "claude-code")
@@ -78,14 +78,11 @@ def read_servers(
         places += [_object(content.get("mcp")).get("servers"), content.get("context_servers")]
         places.append(local.get("mcpServers"))
     found = {name: one for place in places for name, one in _object(place).items()}
-    return tuple(
-        _server(name, _as_others_write(source, _object(one)), codex=source == "codex")
-        for name, one in found.items()
-    )
+    return tuple(_server(name, _object(one), source) for name, one in found.items())
 
 
 def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """One program's peculiar names for what most programs call the same."""
+
     one = dict(given)
     if "serverUrl" in one:  # Windsurf
         one.setdefault("url", one.pop("serverUrl"))
@@ -123,33 +120,30 @@ def _copied(given: Mapping[str, Any], notes: list[str]) -> Entry:
 def _fits(key: str, value: object) -> Any:
     if key in _TABLES:
         return _strings(cast("object", value)) if isinstance(value, dict) else None
-    if key == "args":
-        if isinstance(value, str):
-            return _split(value)
-        words = _list(value)
-        return words if words and all(isinstance(word, _SCALAR) for word in words) else None
-    return value if isinstance(value, str) else None
+    if key != "args":
+        return value if isinstance(value, str) else None
+    if isinstance(value, str):
+        try:
+            return shlex.split(value)
+        except ValueError:
+            return [value]
+    words = _list(value)
+    return words if words and all(isinstance(word, _SCALAR) for word in words) else None
 
 
-def _split(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError:
-        return [line]
-
-
-def _server(name: str, given: Mapping[str, Any], *, codex: bool) -> ImportedServer:
+def _server(name: str, as_written: Mapping[str, Any], source: str) -> ImportedServer:
+    given, codex = _as_others_write(source, as_written), source == "codex"
     notes: list[str] = []
     entry = _copied(given, notes)
     if codex:
         entry |= _codex_entry(given)
-    elif (transport := _TRANSPORTS.get(str(given.get("type", "")))) in ("sse", "http"):
+    elif (transport := _TRANSPORTS.get(str(given.get("type", "")))) is not None:
         entry["transport"] = transport
     if given.get("disabled") is True or given.get("enabled") is False:
         entry["enabled"] = False
     known = {*_COPIED, *_IGNORED, *(_CODEX_KEYS if codex else ())}
     notes += [f"'{key}' is not supported here and is left out" for key in sorted({*given} - known)]
-    return ImportedServer(name, _adapted(entry, notes), tuple(notes))
+    return ImportedServer(name, _adapted(entry, notes), tuple(notes), source)
 
 
 _CODEX_KEYS = (
@@ -159,7 +153,14 @@ _CODEX_KEYS = (
 
 
 def _codex_entry(given: Mapping[str, Any]) -> Entry:
-    entry = _codex_times(given)
+    entry: Entry = {}
+    for key, ours, factor in (
+        ("startup_timeout_sec", "timeout", 1000),
+        ("startup_timeout_ms", "timeout", 1),
+        ("tool_timeout_sec", "toolTimeout", 1000),
+    ):
+        if isinstance(given.get(key), int | float) and math.isfinite(given[key]):
+            entry[ours] = int(given[key] * factor)
     headers: dict[str, str] = dict(_strings(given.get("http_headers")))
     for header, variable in _strings(given.get("env_http_headers")).items():
         headers[header] = f"secret://env/{variable}"
@@ -172,29 +173,16 @@ def _codex_entry(given: Mapping[str, Any]) -> Entry:
     return entry
 
 
-def _codex_times(given: Mapping[str, Any]) -> Entry:
-    times: Entry = {}
-    for key, ours, factor in (
-        ("startup_timeout_sec", "timeout", 1000),
-        ("startup_timeout_ms", "timeout", 1),
-        ("tool_timeout_sec", "toolTimeout", 1000),
-    ):
-        if isinstance(given.get(key), int | float) and math.isfinite(given[key]):
-            times[ours] = int(given[key] * factor)
-    return times
-
-
 def _adapted(entry: Entry, notes: list[str]) -> Entry:
     adapted = dict(entry)
-    for key in ("env", "headers"):
+    for key in _TABLES:
         if key in adapted:
-            values = _strings(adapted[key])
-            adapted[key] = {k: _variables(v, k, notes) for k, v in values.items()}
+            adapted[key] = {k: _variables(v, k, notes) for k, v in adapted[key].items()}
     if "args" in adapted:
         adapted["args"] = [_variables(str(word), "args", notes) for word in adapted["args"]]
     for key in ("url", "command", "cwd"):
         if key in adapted:
-            adapted[key] = _variables(str(adapted[key]), key, notes)
+            adapted[key] = _variables(adapted[key], key, notes)
     return adapted
 
 
@@ -222,9 +210,7 @@ def _list(value: object) -> list[object]:
 
 def _strings(value: object) -> dict[str, str]:
     plain = {key: one for key, one in _object(value).items() if isinstance(one, _SCALAR)}
-    return {
-        key: str(one).lower() if isinstance(one, bool) else str(one) for key, one in plain.items()
-    }
+    return {k: str(one).lower() if isinstance(one, bool) else str(one) for k, one in plain.items()}
 
 
 _PLACES = ("env", "headers", "args", "url")
@@ -234,10 +220,7 @@ _FLAG = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A credential that became a reference: the name that now stands for it.
-
-    It is to be `stored`, unless an environment variable of that name holds it already.
-    """
+    """A credential that became a reference; to be `stored`, unless the environment has it already."""
 
     variable: str
     server: str
@@ -255,19 +238,16 @@ class _Names:
     """Which variable stands for which value; two values never share one."""
 
     known: Mapping[str, str]
-    taken: dict[str, str] = field(default_factory=dict[str, str])
+    taken: dict[str, str]
 
     def variable(self, value: str, *wanted: str) -> str:
         """The variable that holds this value already, else the first of these that is free."""
         if value in self.known:
             return self.known[value]
-        for name in map(variable_name, wanted):
-            if self.taken.setdefault(name, value) == value:
-                return name
-        number = 2
-        while self.taken.setdefault(f"{variable_name(wanted[-1])}_{number}", value) != value:
-            number += 1
-        return f"{variable_name(wanted[-1])}_{number}"
+        last = variable_name(wanted[-1])
+        numbered = (f"{last}_{number}" for number in count(2))
+        names = chain(map(variable_name, wanted), numbered)
+        return next(name for name in names if self.taken.setdefault(name, value) == value)
 
 
 def protect(
@@ -277,29 +257,24 @@ def protect(
 ) -> tuple[tuple[ImportedServer, ...], tuple[Reference, ...]]:
     """The servers with every plain credential as a reference, and what has to be stored for that.
 
-    A value that a variable of `environ` holds already is read from that one. `stored` are the names
-    that are taken, with their values.
+    A value that a variable of `environ` holds is read from there. `stored` are the names in use.
     """
-    names = _Names(
-        {value: name for name, value in (environ or {}).items() if len(value) >= 8},
-        dict(stored or {}),
-    )
+    held = {value: name for name, value in (environ or {}).items() if len(value) >= 8}
+    names = _Names(held, dict(stored or {}))
     references: list[Reference] = []
     protected: list[ImportedServer] = []
     for server in servers:
         entry, notes = deepcopy(server.entry), list(server.notes)
         for path, value in credentials(server.entry):
-            text = _at(entry, path)
             variable = names.variable(value, *_wanted(server.name, entry, path, value))
-            stored_now = value not in names.known
-            scheme = "store" if stored_now else "env"
-            _put(entry, path, _with_reference(text, value, f"secret://{scheme}/{variable}"))
-            references.append(
-                Reference(variable, server.name, format_path(path), Secret(value), stored_now)
-            )
+            where, is_new = format_path(path), value not in held
+            one = Reference(variable, server.name, where, Secret(value), is_new)
+            references.append(one)
+            place: Any = reduce(getitem, path[:-1], cast("Any", entry))
+            place[path[-1]] = _with_reference(str(place[path[-1]]), value, one.text)
             if path[0] == "args" and _SEEN not in notes:
                 notes.append(_SEEN)
-        protected.append(ImportedServer(server.name, entry, tuple(notes)))
+        protected.append(replace(server, entry=entry, notes=tuple(notes)))
     return tuple(protected), tuple(references)
 
 
@@ -310,17 +285,17 @@ _SEEN = (
 
 
 def plain_values(servers: Iterable[ImportedServer]) -> tuple[str, ...]:
-    """The credentials that stand in these entries in plain text, for the redactor."""
+
     return tuple(value for server in servers for _, value in credentials(server.entry))
 
 
 def credentials(entry: Entry) -> Iterator[tuple[KeyPath, str]]:
-    """Where credentials stand in plain text, and what they are, without `Bearer` and the like."""
+    """The places of plain-text credentials, and their values without `Bearer` and the like."""
     return plain_credentials({key: entry[key] for key in _PLACES if key in entry})
 
 
 def _wanted(server: str, entry: Entry, path: KeyPath, value: str) -> tuple[str, ...]:
-    text = _at(entry, path)
+    text = str(reduce(getitem, path, cast("Any", entry)))
     if text == value and path[0] == "env":
         return str(path[-1]), f"{server}_{path[-1]}"
     if path[0] == "headers":
@@ -339,17 +314,3 @@ def _with_reference(text: str, value: str, reference: str) -> str:
     if text.endswith(f" {value}"):  # what comes before it ends by itself
         return f"{text[: -len(value)]}{reference}"
     return reference if text == value else text.replace(value, f"<{reference}>")
-
-
-def _at(entry: Entry, path: KeyPath) -> str:
-    value: Any = entry
-    for part in path:
-        value = value[part]
-    return str(value)
-
-
-def _put(entry: Entry, path: KeyPath, text: str) -> None:
-    place: Any = entry
-    for part in path[:-1]:
-        place = place[part]
-    place[path[-1]] = text

@@ -35,11 +35,11 @@ Providers = Mapping[str, ProviderConfig]
 
 
 class Left(Exception):
-    """Raised when the person does not want to go on."""
+    """Raised when the person wants to stop."""
 
 
 class Asker:
-    """Asks at a terminal. The lines of a question are what each answer is called and how it looks."""
+    """Asks at a terminal. `lines` are a question's answers, each with the line that shows it."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -52,10 +52,7 @@ class Asker:
         other: str,
         objection: Callable[[str], InvalidRequest | None],
     ) -> str:
-        """One of these, the first where nothing is typed; or something else with a slash.
-
-        `objection` says what is wrong with that, so that it is asked for again.
-        """
+        """One of the lines, by default the first; or something with a slash, if it has no `objection`."""
         self._show(question, lines)
         numbers = "1" if len(lines) == 1 else f"1 to {len(lines)}"
         while True:
@@ -109,7 +106,7 @@ class Asker:
 
 
 def chosen_names(said: str, known: Mapping[str, str] | Sequence[str], what: str) -> list[str]:
-    """The names that these words mean: `all`, `none`, numbers or names by commas or spaces."""
+    """The names that this means: `all`, `none`, or numbers or names separated by commas or spaces."""
     names = list(known)
     if said.casefold() == ALL:
         return names
@@ -128,10 +125,10 @@ def chosen_names(said: str, known: Mapping[str, str] | Sequence[str], what: str)
 
 @dataclass(frozen=True, slots=True)
 class ModelOffer:
-    """A model that could be used and why.
+    """A model that could be used, and why.
 
     Its key is in the environment variable `variable`, or is `pasted` and to be stored under that name.
-    `base_url` is where the provider is that the configuration gets with it; None if it is known.
+    `base_url` is for a provider that the configuration gets with it.
     """
 
     ref: str
@@ -147,9 +144,9 @@ class ModelOffer:
 
 
 def offered_models(env: Environment) -> tuple[ModelOffer, ...]:
-    """Those of keys in the environment; without one, what answers here, then every provider.
+    """Those with a key in the environment, or else what runs here and every provider.
 
-    The embedded one comes before those that need a key first, and says what it cannot do.
+    The embedded one comes before those that still need a key, and says what it cannot do.
     """
     keyed: list[ModelOffer] = []
     others: list[ModelOffer] = []
@@ -162,11 +159,9 @@ def offered_models(env: Environment) -> tuple[ModelOffer, ...]:
             keyed.append(ModelOffer(ref, f"{variable} is set{lacking}", variable))
         elif known.key_page:
             others.append(ModelOffer(ref, f"paste a key from {known.key_page}{lacking}"))
-    local = ModelOffer(
-        f"{LOCAL_PROVIDER}/{DEFAULT_LOCAL_MODEL}",
-        "embedded, no account, 98 MB: small talk and simple tool requests; it cannot reason, "
-        "write code or summarise",
-    )
+    limits = "small talk and simple tool requests; it cannot reason, write code or summarise"
+    ref = f"{LOCAL_PROVIDER}/{DEFAULT_LOCAL_MODEL}"
+    local = ModelOffer(ref, f"embedded, no account, 98 MB: {limits}")
     keyed.sort(key=lambda one: "; first: " in one.reason)
     return (*keyed, local) if keyed else (*anyio.run(_running, env), local, *others)
 
@@ -200,7 +195,12 @@ def chosen_model(
     named = said is not None
     while True:
         if said is None and asker is not None:
-            said = _asked(env, asker, _lines(offers, now), providers)
+            said = asker.one(
+                "Which model do you want to use?",
+                _lines(offers, now),
+                other="provider/model, or an address",
+                objection=lambda ref: None if _is_address(ref) else _objection(ref, env, providers),
+            )
         assert said is not None
         if asker is not None and (said == _OWN or _is_address(said)):
             if (own := _own_server(env, asker, said, providers)) is not None:
@@ -217,12 +217,12 @@ def chosen_model(
         said = None  # no key: choose again
 
 
-def _asked(env: Environment, asker: Asker, lines: Mapping[str, str], providers: Providers) -> str:
-    def objection(said: str) -> InvalidRequest | None:
-        return None if _is_address(said) else _objection(said, env, providers)
-
-    question = "Which model do you want to use?"
-    return asker.one(question, lines, other="provider/model, or an address", objection=objection)
+def _objection(ref: str, env: Environment, providers: Providers) -> InvalidRequest | None:
+    try:
+        resolve(ref, providers, env.environ)
+    except ModelUnavailable as error:
+        return InvalidRequest(error.message, hint=error.hint)
+    return None
 
 
 def _lines(offers: Sequence[ModelOffer], now: str | None) -> dict[str, str]:
@@ -230,19 +230,9 @@ def _lines(offers: Sequence[ModelOffer], now: str | None) -> dict[str, str]:
     reasons |= {one.ref: one.reason for one in offers if one.ref != now}
     reasons[_OWN] = "another server that speaks OpenAI's API: vLLM, llama.cpp, …"
     if now is None and not offers[0].variable:
-        reasons[AUTO] = (
-            "decide at every start: a key in the environment, then Ollama, then the embedded model"
-        )
+        order = "a key in the environment, then Ollama, then the embedded model"
+        reasons[AUTO] = f"decide at every start: {order}"
     return {ref: f"{ref}  ({reason})" for ref, reason in reasons.items()}
-
-
-def _objection(ref: str, env: Environment, providers: Providers) -> InvalidRequest | None:
-    """What is wrong with a model that somebody named."""
-    try:
-        resolve(ref, providers, env.environ)
-    except ModelUnavailable as error:
-        return InvalidRequest(error.message, hint=error.hint)
-    return None
 
 
 def _with_key(
@@ -279,7 +269,7 @@ def _is_address(text: str) -> bool:
 def _own_server(
     env: Environment, asker: Asker, address: str, providers: Providers
 ) -> ModelOffer | None:
-    """A model of a server at an address of the person's own; None if they go back."""
+    """A model of the person's own server; None if they go back."""
     while True:
         if not _is_address(address):
             address = asker.text("\n  its address, such as http://127.0.0.1:8000/v1: ")
@@ -293,7 +283,12 @@ def _own_server(
         candidate = Candidate(name, "", "openai-completions", address.rstrip("/"))
         try:
             candidate, names = _listed(candidate, key, env)
-            model = _model_of(asker, names)
+            if names:
+                lines = {one: printable(one) for one in names}
+                question = "Which of its models?"
+                model = asker.one(question, lines, other="a name", objection=lambda _: None)
+            else:
+                model = asker.text("  It does not list its models. The model's name: ")
             if not model:
                 return None
             anyio.run(try_model, replace(candidate, model=model), key or None, env.environ)
@@ -308,7 +303,7 @@ def _own_server(
 
 
 def _listed(candidate: Candidate, key: str, env: Environment) -> tuple[Candidate, tuple[str, ...]]:
-    """Its models, and where its API is: at the address, or at /v1 below it; none if it has no list."""
+    """The server with the address of its API, which may be at /v1 below, and its models if it lists them."""
     below = replace(candidate, base_url=f"{candidate.base_url}/v1")
     tried = (candidate,) if str(candidate.base_url).endswith("/v1") else (below, candidate)
     for one in tried:
@@ -320,15 +315,8 @@ def _listed(candidate: Candidate, key: str, env: Environment) -> tuple[Candidate
     return tried[-1], ()
 
 
-def _model_of(asker: Asker, names: Sequence[str]) -> str:
-    if not names:
-        return asker.text("  It does not list its models. The model's name: ")
-    lines = {one: printable(one) for one in names}
-    return asker.one("Which of its models?", lines, other="a name", objection=lambda _: None)
-
-
 def _provider_name(address: str, providers: Providers) -> str:
-    """The server's host as a name; `own` for one on this machine or with a bare number."""
+    """The server's host as a name; `own` for this machine or an IP address."""
 
     def bare(address: str | None) -> str:
         return (address or "").rstrip("/").removesuffix("/v1")

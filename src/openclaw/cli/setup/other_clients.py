@@ -17,27 +17,9 @@ from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.paths import expand, home_dir
 from openclaw.core.errors import InvalidConfig, InvalidRequest
 
-LOCATIONS: dict[str, tuple[str, ...]] = {
-    "claude-desktop": (
-        "Library/Application Support/Claude/claude_desktop_config.json",
-        ".config/Claude/claude_desktop_config.json",
-        "AppData/Roaming/Claude/claude_desktop_config.json",
-    ),
-    "claude-code": (".claude.json",),
-    "cursor": (".cursor/mcp.json",),
-    "vscode": (
-        ".config/Code/User/mcp.json",
-        "Library/Application Support/Code/User/mcp.json",
-        "AppData/Roaming/Code/User/mcp.json",
-    ),
-    "codex": (".codex/config.toml",),
-    "gemini": (".gemini/settings.json",),
-    "windsurf": (".codeium/windsurf/mcp_config.json",),
-    "zed": (".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
-}
 OUR_NAME = "openclaw"
 _OURSELVES = frozenset({"openclaw", "clawdbot", "openclaw.exe", "clawdbot.exe"})
-_SETTINGS = ".config"
+
 _PASSED_ON = ("OPENCLAW_CONFIG_PATH", "OPENCLAW_STATE_DIR")
 _TOML_HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\]]*?)\s*\]\]?\s*(?:#.*)?")
 
@@ -46,17 +28,17 @@ _TOML_HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\]]*?)\s*\]\]?\s*(?:#.*)?")
 class Client:
     """A program that starts MCP servers.
 
-    `place` is where its file has them, `extra` what it wants. `variable` names the directory that it
-    keeps its file in where that is not the usual one. `marker` is a directory that it makes where it
-    is, in place of the one that its file is in.
+    Its file is at one of `files`, or in the directory that `variable` names, and has the servers at
+    `place`. `marker` is a directory that shows that it is installed, in place of its file's own.
     """
 
     name: str
     title: str
+    files: tuple[str, ...]
     place: KeyPath = ("mcpServers",)
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    marker: str | None = None
-    variable: str | None = None
+    marker: str = ""
+    variable: str = ""
 
 
 CLIENTS: Mapping[str, Client] = {
@@ -65,41 +47,65 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             "claude-code",
             "Claude Code",
+            (".claude.json",),
             extra={"type": "stdio"},
             marker=".claude",
             variable="CLAUDE_CONFIG_DIR",
         ),
-        Client("claude-desktop", "Claude Desktop"),
-        Client("cursor", "Cursor"),
-        Client("vscode", "VS Code", ("servers",), {"type": "stdio"}),
+        Client(
+            "claude-desktop",
+            "Claude Desktop",
+            (
+                "Library/Application Support/Claude/claude_desktop_config.json",
+                ".config/Claude/claude_desktop_config.json",
+                "AppData/Roaming/Claude/claude_desktop_config.json",
+            ),
+        ),
+        Client("cursor", "Cursor", (".cursor/mcp.json",)),
+        Client(
+            "vscode",
+            "VS Code",
+            (
+                ".config/Code/User/mcp.json",
+                "Library/Application Support/Code/User/mcp.json",
+                "AppData/Roaming/Code/User/mcp.json",
+            ),
+            ("servers",),
+            {"type": "stdio"},
+        ),
         Client(
             "codex",
             "Codex",
+            (".codex/config.toml",),
             ("mcp_servers",),
             {"tool_timeout_sec": 600},  # by default it gives up on an order after a minute
             variable="CODEX_HOME",
         ),
-        Client("gemini", "Gemini CLI"),
-        Client("windsurf", "Windsurf"),
-        Client("zed", "Zed", ("context_servers",), {"source": "custom", "enabled": True}),
+        Client("gemini", "Gemini CLI", (".gemini/settings.json",)),
+        Client("windsurf", "Windsurf", (".codeium/windsurf/mcp_config.json",)),
+        Client(
+            "zed",
+            "Zed",
+            (".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
+            ("context_servers",),
+            {"source": "custom", "enabled": True},
+        ),
     )
 }
 assert set(CLIENTS) == set(SOURCES)
 
 
 def client_places(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    named = environ.get(CLIENTS[name].variable or "")
-    if named:
-        return (expand(named, environ).absolute() / Path(LOCATIONS[name][0]).name,)
+    client = CLIENTS[name]
+    if named := environ.get(client.variable):
+        return (expand(named, environ).absolute() / Path(client.files[0]).name,)
     home = home_dir(environ)
-    settings = Path(environ.get("XDG_CONFIG_HOME") or home / _SETTINGS)
+    settings = Path(environ.get("XDG_CONFIG_HOME", ""))
     if not settings.is_absolute():  # which the specification has ignored
-        settings = home / _SETTINGS
+        settings = home / ".config"
     return tuple(
-        settings / place.removeprefix(f"{_SETTINGS}/")
-        if place.startswith(f"{_SETTINGS}/")
-        else home / place
-        for place in LOCATIONS[name]
+        settings / place.removeprefix(".config/") if place.startswith(".config/") else home / place
+        for place in client.files
     )
 
 
@@ -108,17 +114,13 @@ def client_file(name: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def client_target(name: str, environ: Mapping[str, str]) -> Path | None:
-    """The program's file, also one that it does not have yet; None where the program is not here."""
-    found = client_file(name, environ)
-    if found is not None:
+    """The program's file, also one that it does not have yet; None if the program is not installed."""
+    if (found := client_file(name, environ)) is not None:
         return found
     client = CLIENTS[name]
-    for place in client_places(name, environ):
-        usual = client.marker is not None and not environ.get(client.variable or "")
-        there = place.parent / client.marker if usual and client.marker else place.parent
-        if there.is_dir():
-            return place
-    return None
+    marker = "" if environ.get(client.variable) else client.marker
+    places = client_places(name, environ)
+    return next((place for place in places if (place.parent / marker).is_dir()), None)
 
 
 def _is_file(path: Path) -> bool:
@@ -129,7 +131,7 @@ def _is_file(path: Path) -> bool:
 
 
 def read_client(source: str, path: Path) -> tuple[ImportedServer, ...]:
-    """The servers in a program's file; raises `InvalidRequest` where it cannot be read."""
+    """Raises `InvalidRequest` if the file cannot be read."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         content: Any = parse_toml(text) if source == "codex" else parse(text).root.plain()
@@ -153,10 +155,8 @@ def is_ourselves(entry: Mapping[str, Any]) -> bool:
 
 def our_entry(environ: Mapping[str, str], config: Path | None) -> dict[str, Any]:
     beside = Path(sys.executable).with_name("openclaw")
-    program = (
-        str(beside) if beside.is_file() else shutil.which("openclaw", path=environ.get("PATH"))
-    )
-    words = [program] if program else [sys.executable, "-m", "openclaw"]
+    found = str(beside) if beside.is_file() else shutil.which("openclaw", path=environ.get("PATH"))
+    words = [found] if found else [sys.executable, "-m", "openclaw"]
     options = ["--config", str(config.absolute())] if config is not None else []
     entry: dict[str, Any] = {"command": words[0], "args": [*words[1:], "mcp-server", *options]}
     passed = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
@@ -164,49 +164,39 @@ def our_entry(environ: Mapping[str, str], config: Path | None) -> dict[str, Any]
 
 
 def registered(text: str, client: Client, entry: Mapping[str, Any]) -> str:
-    """The program's file with our entry in it; the same text where it is there already.
+    """The program's file with our entry in it; the same text if it is there already.
 
-    Raises `InvalidRequest` where another server has our name, or the file cannot be changed safely.
+    Raises `InvalidRequest` if another server has our name, or the file cannot be changed safely.
     """
     wanted = {**client.extra, **entry}
-    there = _existing(text, client)
-    if there is not None and not _ours(there):
-        raise InvalidRequest(
-            f"{client.title} already has a different server called '{OUR_NAME}'; rename that "
-            "one first"
-        )
-    if there is not None and all(there.get(key) == value for key, value in wanted.items()):
-        return text
+    there: Any = parse_toml(text) if client.name == "codex" else parse(text).root.plain()
+    for part in (*client.place, OUR_NAME):
+        there = there.get(part) if isinstance(there, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - any JSON
+    if isinstance(there, dict):
+        now = cast("Mapping[str, Any]", there)
+        if not is_ourselves(now) and "mcp-server" not in (now.get("args") or ()):
+            told = f"{client.title} already has a different server called '{OUR_NAME}'"
+            raise InvalidRequest(f"{told}; rename that one first")
+        if all(now.get(key) == value for key, value in wanted.items()):
+            return text
     if client.name == "codex":
         return _toml_registered(_toml_without(text), wanted)
     return set_value(text, (*client.place, OUR_NAME), wanted)
 
 
-def _ours(entry: Mapping[str, Any]) -> bool:
-    return is_ourselves(entry) or "mcp-server" in (entry.get("args") or ())
-
-
-def _existing(text: str, client: Client) -> Mapping[str, Any] | None:
-    content: Any = parse_toml(text) if client.name == "codex" else parse(text).root.plain()
-    for part in (*client.place, OUR_NAME):
-        content = content.get(part) if isinstance(content, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - any JSON
-    return cast("Mapping[str, Any]", content) if isinstance(content, dict) else None
-
-
 def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
     lines = [f"[mcp_servers.{OUR_NAME}]"]
-    lines += [f"{key} = {_toml_value(value)}" for key, value in entry.items() if key != "env"]
-    if entry.get("env"):
-        lines += ["", f"[mcp_servers.{OUR_NAME}.env]"]
-        lines += [f"{key} = {_toml_value(value)}" for key, value in entry["env"].items()]
+    plain = {key: value for key, value in entry.items() if key != "env"}
+    for table, head in ((plain, []), (entry.get("env"), ["", f"[mcp_servers.{OUR_NAME}.env]"])):
+        if table:
+            lines += head
+            lines += [
+                f"{key} = {json.dumps(one, ensure_ascii=False)}" for key, one in table.items()
+            ]
     before = f"{text.rstrip()}\n\n" if text.strip() else ""
     after = before + "\n".join(lines) + "\n"
     servers = {**parse_toml(text).get("mcp_servers", {}), OUR_NAME: dict(entry)}
     return _checked(after, {**parse_toml(text), "mcp_servers": servers})
-
-
-def _toml_value(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _toml_without(text: str) -> str:
@@ -228,14 +218,11 @@ def _toml_without(text: str) -> str:
 
 
 def _checked(text: str, expected: Mapping[str, Any]) -> str:
-    """The text, provided that it says what it should: TOML is changed by lines, which may mislead."""
+    """The text, provided that it says what it should: TOML is edited by lines, which may mislead."""
     try:
-        right = tomllib.loads(text) == expected
+        if tomllib.loads(text) == expected:
+            return text
     except tomllib.TOMLDecodeError:
-        right = False
-    if not right:
-        raise InvalidRequest(
-            "it cannot be edited safely here",
-            hint="use: codex mcp add openclaw -- openclaw mcp-server",
-        )
-    return text
+        pass
+    hint = "use: codex mcp add openclaw -- openclaw mcp-server"
+    raise InvalidRequest("it cannot be edited safely here", hint=hint)

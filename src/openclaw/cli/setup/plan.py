@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 
 from openclaw.cli.commands.mcp import target_place, with_sandbox
@@ -41,30 +42,16 @@ from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, Operat
 
 
 @dataclass(frozen=True, slots=True)
-class FoundServer:
-    """A server of another program, its credentials already references."""
-
-    client: str
-    server: ImportedServer
-
-    @property
-    def target(self) -> str:
-        entry = self.server.entry
-        words = [str(entry.get("command", "")), *map(str, entry.get("args", ()))]
-        return str(entry.get("url") or " ".join(words))
-
-
-@dataclass(frozen=True, slots=True)
 class Found:
-    servers: Mapping[str, FoundServer]
+    servers: Mapping[str, ImportedServer]  # their credentials are already references
     references: tuple[Reference, ...]
-    notes: tuple[str, ...]
-    unread: tuple[str, ...]
+    notes: list[str]
+    unread: list[str]
 
 
 def find_servers(env: Environment, source: str | None = None) -> Found:
-    """The servers of `source`, which is a program or a file, or else of every program that is here."""
-    found: dict[str, FoundServer] = {}
+    """The servers of `source`, a program or a file, or else of every program that is installed."""
+    found: dict[str, ImportedServer] = {}
     notes: list[str] = []
     unread: list[str] = []
     for client, path in _files(env, source):
@@ -76,17 +63,15 @@ def find_servers(env: Environment, source: str | None = None) -> Found:
         for server in servers:
             if is_ourselves(server.entry):
                 continue
-            first = found.setdefault(server.name, FoundServer(client, server))
-            if first.server.entry != server.entry:
+            first = found.setdefault(server.name, server)
+            if first.entry != server.entry:
                 notes.append(
                     f"{CLIENTS[client].title}'s server '{server.name}' differs from "
                     f"{CLIENTS[first.client].title}'s, which is offered instead"
                 )
-    plain = [one.server for one in found.values()]
-    env.hide(plain_values(plain))
-    kept, references = protect(plain, env.environ, SecretStore(env.environ).in_file())
-    servers = {one.name: FoundServer(found[one.name].client, one) for one in kept}
-    return Found(servers, references, tuple(notes), tuple(unread))
+    env.hide(plain_values(found.values()))
+    kept, references = protect(found.values(), env.environ, SecretStore(env.environ).in_file())
+    return Found({one.name: one for one in kept}, references, notes, unread)
 
 
 def _files(env: Environment, source: str | None) -> Iterator[tuple[str, Path]]:
@@ -103,7 +88,7 @@ def _files(env: Environment, source: str | None) -> Iterator[tuple[str, Path]]:
 
 
 def imported_before(env: Environment) -> frozenset[str]:
-    """The servers that were taken over at some time: one that is gone since is not wanted."""
+    """The servers that were ever imported: the person removed those that are gone."""
     try:
         return frozenset(json.loads(_imported(env).read_text()))
     except (OSError, ValueError):
@@ -118,8 +103,8 @@ def _imported(env: Environment) -> Path:
 class FileChange:
     """What becomes of a file's text.
 
-    Of another program's file only `summary` is shown: what stands around our entry may be secret.
-    Without a summary the file is our own, and its differences are shown.
+    Without a `summary` the file is our own, and its differences are shown; another program's file
+    may contain secrets, so that only the summary is shown.
     """
 
     path: Path
@@ -140,13 +125,13 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    changes: tuple[FileChange, ...]
+    changes: list[FileChange]
     model: str | None
-    servers: tuple[str, ...]
-    clients: tuple[str, ...]
-    references: tuple[Reference, ...]
-    notes: tuple[str, ...]
-    left_out: tuple[str, ...]
+    servers: list[str]
+    clients: list[str]
+    references: list[Reference]
+    notes: list[str]
+    left_out: list[str]
 
 
 def make_plan(
@@ -162,7 +147,7 @@ def make_plan(
 ) -> Plan:
     """Decide what every file becomes; `text` is the configuration to add to, if there is one.
 
-    A server that is there already stays, unless it is to be replaced; None is where that cannot be asked for.
+    With `replace`, a server that is already there is replaced; None if there is no such option.
     """
     path = env.config_file
     base = starter_text(model.ref if model else None) if text is None else text
@@ -172,7 +157,7 @@ def make_plan(
     parse_config(base or "{}", env.environ, source=path)
     after, notes, left_out = base, list[str](), list(found.unread)
     taken: list[str] = []
-    for server in (found.servers[name].server for name in servers):
+    for server in (found.servers[name] for name in servers):
         place = (*target_place(after), server.name)
         if parse(after).find(place) is not None and not replace:
             more = "" if replace is None else "; use --force to replace it"
@@ -201,15 +186,8 @@ def make_plan(
         if change is not None:
             changes.append(change)
             names.append(name)
-    return Plan(
-        tuple(changes),
-        model.ref if model else None,
-        tuple(taken),
-        tuple(names),
-        tuple(references),
-        tuple(notes),
-        tuple(left_out),
-    )
+    ref = model.ref if model else None
+    return Plan(changes, ref, taken, names, references, notes, left_out)
 
 
 def _only_if(path: Path, after: str) -> Callable[[str], str]:
@@ -252,10 +230,7 @@ class Written:
 
 
 def write_all(env: Environment, plan: Plan, clock: Clock) -> tuple[list[Written], str]:
-    """Write the plan's files, and store its credentials first; returns where those are.
-
-    If anything fails, everything is as it was before.
-    """
+    """Store the plan's credentials and write its files, or nothing; returns where the former are."""
     path = env.config_file
     if plan.changes and path.parent == env.paths.root:
         private_directory(path.parent)
@@ -297,11 +272,9 @@ def write(change: FileChange, clock: Clock, undo: ExitStack) -> Written | None:
 
 def _backed_up(path: Path, clock: Clock) -> Path:
     stamp = datetime.fromtimestamp(clock.now_ms() / 1000, tz=UTC).strftime("%Y%m%d-%H%M%S")
-    backup = path.with_name(f"{path.name}.{stamp}.bak")
-    number = 1
-    while backup.exists():
-        number += 1
-        backup = path.with_name(f"{path.name}.{stamp}-{number}.bak")
+    names = chain([stamp], (f"{stamp}-{number}" for number in count(2)))
+    places = (path.with_name(f"{path.name}.{name}.bak") for name in names)
+    backup = next(place for place in places if not place.exists())
     try:
         shutil.copy2(path, backup)
     except OSError as error:
@@ -356,24 +329,21 @@ _TEXT = """\
 
 
 def starter_text(model: str | None = None) -> str:
-    """A file that says what could be changed, with this model, or else everything at its default."""
+
     if model is None:
         return _TEXT
     return _TEXT.replace(_NO_MODEL, f"model: {json.dumps(model, ensure_ascii=False)},")
 
 
 def with_model(text: str, model: str) -> str:
-    """The text with this model for every agent that names none itself."""
+
     chosen = parse(text).find(MODEL)
     detailed = chosen is not None and chosen.kind == "object"
     return set_value(text, (*MODEL, "primary") if detailed else MODEL, model)
 
 
 def with_provider(text: str, model: ModelOffer) -> str:
-    """The text with the model's provider: its address if it is the person's own, and its key.
-
-    A key that is there stays, unless one was pasted.
-    """
+    """The text with the model's provider; a key that is there stays, unless one was pasted."""
     provider: KeyPath = ("models", "providers", model.ref.partition("/")[0])
     if model.base_url is not None:
         text = set_value(text, (*provider, "baseUrl"), model.base_url)

@@ -4,7 +4,7 @@ import pytest
 
 from openclaw.cli.setup import SOURCES
 from openclaw.cli.setup.import_servers import guess_source, parse_toml, read_servers
-from openclaw.cli.setup.other_clients import LOCATIONS
+from openclaw.cli.setup.other_clients import CLIENTS
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import InvalidRequest
 
@@ -162,7 +162,7 @@ def test_a_files_name_says_whose_it_is(name: str, source: str) -> None:
 
 
 def test_every_source_has_a_place_to_look() -> None:
-    assert all(LOCATIONS[source] for source in SOURCES)
+    assert all(CLIENTS[source].files for source in SOURCES)
 
 
 def test_broken_toml_is_said_to_be_broken() -> None:
