@@ -12,38 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, cast
 
 import anyio
 import anyio.abc
-from acp import PROTOCOL_VERSION, AgentSideConnection, RequestError
+from acp import PROTOCOL_VERSION, AgentSideConnection, RequestError, schema
 from acp.helpers import update_available_commands, update_current_mode
-from acp.schema import (
-    AgentCapabilities,
-    AvailableCommand,
-    AvailableCommandInput,
-    ClientCapabilities,
-    CloseSessionResponse,
-    ElicitationCapabilities,
-    Implementation,
-    InitializeResponse,
-    ListSessionsResponse,
-    LoadSessionResponse,
-    McpCapabilities,
-    NewSessionResponse,
-    PromptCapabilities,
-    PromptResponse,
-    ResumeSessionResponse,
-    SessionCapabilities,
-    SessionCloseCapabilities,
-    SessionConfigOptionSelect,
-    SessionConfigSelectOption,
-    SessionInfoUpdate,
-    SessionListCapabilities,
-    SessionMode,
-    SessionModeState,
-    SessionResumeCapabilities,
-    SetSessionConfigOptionResponse,
-    SetSessionModeResponse,
-    UnstructuredCommandInput,
-    Usage,
-)
 
 from openclaw.acp_agent.session import (
     SESSION_PREFIX,
@@ -57,7 +27,7 @@ from openclaw.acp_agent.session import (
     timestamp,
 )
 from openclaw.acp_agent.updates import ContentBlock, Forms, replay
-from openclaw.agent.port import Agent, AgentInfo, OpenAgent, Reply
+from openclaw.agent.port import Agent, OpenAgent
 from openclaw.core.errors import (
     JSONRPC_INTERNAL,
     InvalidRequest,
@@ -78,34 +48,6 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.bridge.prompts import PromptInfo
 
 MODEL_OPTION = "model"
-
-
-def modes(agents: Sequence[AgentInfo], current: str) -> SessionModeState | None:
-    """The agents as modes; None if there is only one."""
-    if len(agents) < 2:
-        return None
-    return SessionModeState(
-        current_mode_id=current,
-        available_modes=[SessionMode(id=one.id, name=one.name) for one in agents],
-    )
-
-
-def model_option(names: tuple[str, ...], current: str | None) -> list[SessionConfigOptionSelect]:
-    if not names:
-        return []
-    chosen = current if current in names else names[0]
-    return [
-        SessionConfigOptionSelect(
-            id=MODEL_OPTION,
-            name="Model",
-            category="model",
-            type="select",
-            current_value=chosen,
-            options=[SessionConfigSelectOption(value=name, name=name) for name in names],
-        )
-    ]
-
-
 logger = logging.getLogger(__name__)
 
 _NOT_FOUND = -32002  # the protocol's own code for a resource that does not exist
@@ -145,11 +87,10 @@ class OpenClawAgent:
         self._program = program
         self._agent_id = agent_id
         self._sessions: dict[str, Session] = {}
-        self._connected: Client | None = None
-        self._forms: ElicitationCapabilities | None = None
+        self._forms: schema.ElicitationCapabilities | None = None
 
-    def on_connect(self, conn: "Client") -> None:
-        self._connected = conn
+    def on_connect(self, conn: "Client") -> None:  # the SDK's first call
+        self._client = conn
 
     def cancel_all(self) -> None:
         for session in self._sessions.values():
@@ -159,34 +100,31 @@ class OpenClawAgent:
         for session in self._sessions.values():
             session.forget_files()
 
-    @property
-    def _client(self) -> "Client":
-        assert self._connected is not None, "the SDK connects before it calls"
-        return self._connected
-
     # ---- methods
 
     async def initialize(
         self,
         protocol_version: int,
-        client_capabilities: ClientCapabilities | None = None,
-        client_info: Implementation | None = None,
+        client_capabilities: schema.ClientCapabilities | None = None,
+        client_info: schema.Implementation | None = None,
         **kwargs: Any,
-    ) -> InitializeResponse:
+    ) -> schema.InitializeResponse:
         self._forms = client_capabilities.elicitation if client_capabilities else None
-        return InitializeResponse(
+        return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
-            agent_info=Implementation(name=self._program, title="OpenClaw", version=__version__),
-            agent_capabilities=AgentCapabilities(
+            agent_info=schema.Implementation(
+                name=self._program, title="OpenClaw", version=__version__
+            ),
+            agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
-                prompt_capabilities=PromptCapabilities(
+                prompt_capabilities=schema.PromptCapabilities(
                     image=True, audio=True, embedded_context=True
                 ),
-                mcp_capabilities=McpCapabilities(http=True, sse=True),
-                session_capabilities=SessionCapabilities(
-                    list=SessionListCapabilities(),
-                    resume=SessionResumeCapabilities(),
-                    close=SessionCloseCapabilities(),
+                mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
+                session_capabilities=schema.SessionCapabilities(
+                    list=schema.SessionListCapabilities(),
+                    resume=schema.SessionResumeCapabilities(),
+                    close=schema.SessionCloseCapabilities(),
                 ),
             ),
             auth_methods=[],
@@ -199,11 +137,11 @@ class OpenClawAgent:
         additional_directories: list[str] | None = None,
         mcp_servers: Sequence[ClientServer] | None = None,
         **kwargs: Any,
-    ) -> NewSessionResponse:
+    ) -> schema.NewSessionResponse:
         session = await self._open(
             f"{SESSION_PREFIX}{random_id()}", self._agent_id, cwd, mcp_servers or ()
         )
-        return NewSessionResponse(session_id=session.id, **await self._choices(session))
+        return schema.NewSessionResponse(session_id=session.id, **await self._choices(session))
 
     @as_protocol_errors
     async def load_session(
@@ -213,11 +151,11 @@ class OpenClawAgent:
         mcp_servers: Sequence[ClientServer] | None = None,
         additional_directories: list[str] | None = None,
         **kwargs: Any,
-    ) -> LoadSessionResponse:
+    ) -> schema.LoadSessionResponse:
         session, found = await self._reopen(session_id, cwd, mcp_servers or ())
         for update in replay(found.entries, found.media) if found is not None else ():
             await self._client.session_update(session.id, update)
-        return LoadSessionResponse(**await self._choices(session))
+        return schema.LoadSessionResponse(**await self._choices(session))
 
     @as_protocol_errors
     async def resume_session(
@@ -227,40 +165,40 @@ class OpenClawAgent:
         additional_directories: list[str] | None = None,
         mcp_servers: Sequence[ClientServer] | None = None,
         **kwargs: Any,
-    ) -> ResumeSessionResponse:
+    ) -> schema.ResumeSessionResponse:
         session, _ = await self._reopen(session_id, cwd, mcp_servers or ())
-        return ResumeSessionResponse(**await self._choices(session))
+        return schema.ResumeSessionResponse(**await self._choices(session))
 
     @as_protocol_errors
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
-    ) -> ListSessionsResponse:
+    ) -> schema.ListSessionsResponse:
         found, following = await list_page(await self._agent.store(), cwd, cursor)
-        return ListSessionsResponse(sessions=found, next_cursor=following)
+        return schema.ListSessionsResponse(sessions=found, next_cursor=following)
 
     @as_protocol_errors
-    async def close_session(self, session_id: str, **kwargs: Any) -> CloseSessionResponse:
+    async def close_session(self, session_id: str, **kwargs: Any) -> schema.CloseSessionResponse:
         """Stop the session's turns and servers; the conversation is kept."""
         session = self._session(session_id)
         del self._sessions[session.id]
         session.close(self._agent)
-        return CloseSessionResponse()
+        return schema.CloseSessionResponse()
 
     @as_protocol_errors
     async def set_session_mode(
         self, session_id: str, mode_id: str, **kwargs: Any
-    ) -> SetSessionModeResponse:
+    ) -> schema.SetSessionModeResponse:
         session = self._session(session_id)
         session.agent_id = (await self._agent.settings(mode_id)).id
         session.model = None
         await self._connect(session)
         await self._client.session_update(session.id, update_current_mode(session.agent_id))
-        return SetSessionModeResponse()
+        return schema.SetSessionModeResponse()
 
     @as_protocol_errors
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **kwargs: Any
-    ) -> SetSessionConfigOptionResponse:
+    ) -> schema.SetSessionConfigOptionResponse:
         session = self._session(session_id)
         if config_id != MODEL_OPTION:
             raise NotFound(f"there is no setting '{config_id}'")
@@ -270,20 +208,22 @@ class OpenClawAgent:
                 f"there is no model '{value}'", hint=f"available: {', '.join(names)}"
             )
         session.model = str(value)
-        return SetSessionConfigOptionResponse(config_options=await self._options(session))
+        return schema.SetSessionConfigOptionResponse(config_options=await self._options(session))
 
     @as_protocol_errors
     async def prompt(
         self, session_id: str, prompt: Sequence[ContentBlock], **kwargs: Any
-    ) -> PromptResponse:
+    ) -> schema.PromptResponse:
         session = self._session(session_id)
         forms = None if self._forms is None else Forms(self._client, self._forms)
         reply = await take_turn(session, prompt, self._agent, self._client, forms=forms)
         if reply is None:
-            return PromptResponse(stop_reason="cancelled")
+            return schema.PromptResponse(stop_reason="cancelled")
         await self._tell_title(session)
         reason = "max_turn_requests" if reply.outcome == "limit" else "end_turn"
-        return PromptResponse(stop_reason=reason, usage=_usage(reply))
+        given, taken = reply.usage.input_tokens, reply.usage.output_tokens
+        usage = schema.Usage(total_tokens=given + taken, input_tokens=given, output_tokens=taken)
+        return schema.PromptResponse(stop_reason=reason, usage=usage)
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
         session = self._sessions.get(session_id)
@@ -328,11 +268,28 @@ class OpenClawAgent:
         return await self._open(key, agent_id, cwd, given), found
 
     async def _choices(self, session: Session) -> dict[str, Any]:
-        agents = modes(await self._agent.agents(), session.agent_id)
-        return {"modes": agents, "config_options": await self._options(session)}
+        agents = await self._agent.agents()
+        modes = schema.SessionModeState(
+            current_mode_id=session.agent_id,
+            available_modes=[schema.SessionMode(id=one.id, name=one.name) for one in agents],
+        )
+        options = await self._options(session)
+        return {"modes": modes if len(agents) > 1 else None, "config_options": options}
 
     async def _options(self, session: Session) -> list[Any]:
-        return [*model_option(await self._models(session), session.model)]
+        names = await self._models(session)
+        if not names:
+            return []
+        return [
+            schema.SessionConfigOptionSelect(
+                id=MODEL_OPTION,
+                name="Model",
+                category="model",
+                type="select",
+                current_value=session.model if session.model in names else names[0],
+                options=[schema.SessionConfigSelectOption(value=one, name=one) for one in names],
+            )
+        ]
 
     async def _models(self, session: Session) -> tuple[str, ...]:
         """The agent's own models first, then all others in the configuration."""
@@ -359,7 +316,7 @@ class OpenClawAgent:
         found = await store.find_sessions(session.id, session.agent_id)
         if found and found[0].title and not session.titled:
             session.titled = True
-            update = SessionInfoUpdate(
+            update = schema.SessionInfoUpdate(
                 session_update="session_info_update",
                 title=found[0].title,
                 updated_at=timestamp(found[0].updated_ms),
@@ -374,17 +331,16 @@ def _directory(cwd: str) -> Path:
     return path
 
 
-def _command(prompt: "PromptInfo") -> AvailableCommand:
+def _command(prompt: "PromptInfo") -> schema.AvailableCommand:
     wanted = " ".join(f"{argument.name}=…" for argument in prompt.arguments)
-    hint = AvailableCommandInput(UnstructuredCommandInput(hint=wanted)) if wanted else None
-    return AvailableCommand(
+    hint = (
+        schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=wanted))
+        if wanted
+        else None
+    )
+    return schema.AvailableCommand(
         name=prompt.command.removeprefix("/"), description=prompt.description, input=hint
     )
-
-
-def _usage(reply: Reply) -> Usage:
-    given, taken = reply.usage.input_tokens, reply.usage.output_tokens
-    return Usage(total_tokens=given + taken, input_tokens=given, output_tokens=taken)
 
 
 _PARSE_ERROR: Final = -32700

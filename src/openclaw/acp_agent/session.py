@@ -7,29 +7,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import anyio
 import orjson
-from acp import RequestError
-from acp import schema as acp
-from acp.schema import (
-    AcpMcpServer,
-    AllowedOutcome,
-    AudioContentBlock,
-    EmbeddedResourceContentBlock,
-    HttpMcpServer,
-    ImageContentBlock,
-    McpServerStdio,
-    PermissionOption,
-    ResourceContentBlock,
-    SseMcpServer,
-    TextContentBlock,
-    TextResourceContents,
-    ToolCallUpdate,
-)
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from acp import RequestError, schema
 from pydantic import ValidationError
 
 from openclaw.acp_agent.updates import (
@@ -46,13 +29,13 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import Cancelled, InvalidRequest, OpenClawError
-from openclaw.core.tools import ALWAYS, NO, SESSION, Answer, JsonObject, PermissionRequest
+from openclaw.core.tools import ALWAYS, NO, SESSION, Answer, Choice, JsonObject, PermissionRequest
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.media.intake import Intake
 from openclaw.media.transcription import Transcriber
 from openclaw.secrets.refs import has_reference
-from openclaw.sessions.model import Entry, SessionInfo
+from openclaw.sessions.model import Entry
 from openclaw.sessions.store import SessionStore
 
 if TYPE_CHECKING:
@@ -89,16 +72,16 @@ class _Reader:
 
     async def take(self, block: ContentBlock, where: str) -> None:
         match block:
-            case TextContentBlock():
+            case schema.TextContentBlock():
                 self._say(block.text, mention=False)
-            case ResourceContentBlock():
+            case schema.ResourceContentBlock():
                 self._mention(block.name or _name_of(block.uri), block.uri)
-            case EmbeddedResourceContentBlock():
+            case schema.EmbeddedResourceContentBlock():
                 await self._resource(block, where)
-            case ImageContentBlock():
+            case schema.ImageContentBlock():
                 name = _name_of(block.uri or "")
                 await self._binary(block.data, block.mime_type, kinds.IMAGE_TYPES, name, where)
-            case AudioContentBlock():
+            case schema.AudioContentBlock():
                 await self._binary(block.data, block.mime_type, kinds.AUDIO_TYPES, "", where)
 
     def _say(self, text: str, *, mention: bool) -> None:
@@ -115,11 +98,11 @@ class _Reader:
     def _mention(self, name: str, uri: str) -> None:
         self._say(f"[@{name}]({uri})", mention=True)
 
-    async def _resource(self, block: EmbeddedResourceContentBlock, where: str) -> None:
+    async def _resource(self, block: schema.EmbeddedResourceContentBlock, where: str) -> None:
         resource = block.resource
         name = _name_of(resource.uri)
         self._mention(name, resource.uri)
-        if isinstance(resource, TextResourceContents):
+        if isinstance(resource, schema.TextResourceContents):
             # The MIME type of source code is anything; what matters is that it is text.
             await self._take(await self.intake.store_text(resource.text, field=where, name=name))
         else:
@@ -149,11 +132,6 @@ def _name_of(uri: str) -> str:
 logger = logging.getLogger(__name__)
 
 ORIGIN = "acp"
-
-_KINDS: Mapping[str, Literal["allow_once", "allow_always"]] = {
-    SESSION: "allow_always",
-    ALWAYS: "allow_always",
-}
 
 
 @dataclass(slots=True)
@@ -227,7 +205,10 @@ class _Turn:
         self._agent, self._settings = agent, settings
         self._client = client
         self._translator = Translator(settings.redactor, session.cwd)
-        self._queue, self._queued = _queue()
+        # Unbounded: an event must never wait, and a turn's events are bounded by its limits.
+        self._queue, self._queued = anyio.create_memory_object_stream[Update | anyio.Event](
+            math.inf
+        )
 
     async def run(self, blocks: Sequence[ContentBlock]) -> Reply:
         session = self._session
@@ -299,7 +280,7 @@ class _Turn:
         await shown.wait()
 
     async def _choice(self, request: PermissionRequest) -> str:
-        call = ToolCallUpdate(
+        call = schema.ToolCallUpdate(
             tool_call_id=request.call_id,
             title=request.title,
             kind=kind_of(request.name),
@@ -308,31 +289,26 @@ class _Turn:
             locations=locations(request.name, request.arguments, self._session.cwd),
             raw_input=dict(request.arguments),
         )
-        options = [
-            PermissionOption(
-                option_id=one.id,
-                name=one.label,
-                kind=_KINDS.get(one.id, "allow_once") if one.allows else "reject_once",
-            )
-            for one in request.choices
-        ]
+        options = [_option(choice) for choice in request.choices]
         try:
             answer = await self._client.request_permission(self._session.id, call, options)
         except (RequestError, ConnectionError, ValueError):
             logger.warning("the client did not say whether %s may be used", request.name)
             return NO
         outcome = answer.outcome
-        return outcome.option_id if isinstance(outcome, AllowedOutcome) else NO
+        return outcome.option_id if isinstance(outcome, schema.AllowedOutcome) else NO
 
 
-def _queue() -> tuple[
-    MemoryObjectSendStream[Update | anyio.Event], MemoryObjectReceiveStream[Update | anyio.Event]
-]:
-    # Unbounded: an event must never wait, and a turn's events are bounded by its limits.
-    return anyio.create_memory_object_stream[Update | anyio.Event](math.inf)
+def _option(choice: Choice) -> schema.PermissionOption:
+    lasting = choice.id in (SESSION, ALWAYS)
+    allows = "allow_always" if lasting else "allow_once"
+    kind = allows if choice.allows else "reject_once"
+    return schema.PermissionOption(option_id=choice.id, name=choice.label, kind=kind)
 
 
-ClientServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+ClientServer = (
+    schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
+)
 
 
 def session_servers(
@@ -373,7 +349,7 @@ def _config(server: ClientServer, cwd: Path) -> McpServerConfig | None:
 
 
 def _fields(server: ClientServer, cwd: Path) -> dict[str, Any] | None:
-    if isinstance(server, McpServerStdio):
+    if isinstance(server, schema.McpServerStdio):
         return {
             "transport": "stdio",
             "command": server.command,
@@ -381,7 +357,7 @@ def _fields(server: ClientServer, cwd: Path) -> dict[str, Any] | None:
             "env": {one.name: one.value for one in server.env},
             "cwd": str(cwd),
         }
-    if isinstance(server, HttpMcpServer | SseMcpServer):
+    if isinstance(server, schema.HttpMcpServer | schema.SseMcpServer):
         return {
             "transport": server.type,
             "url": server.url,
@@ -430,16 +406,17 @@ async def find(store: SessionStore, key: str) -> Found | None:
 
 async def list_page(
     store: SessionStore, cwd: str | None, cursor: str | None
-) -> tuple[list[acp.SessionInfo], str | None]:
+) -> tuple[list[schema.SessionInfo], str | None]:
     """Conversations that began in a directory, or only in `cwd`, and the next cursor."""
     page = await store.list_sessions(cursor=cursor, search=SESSION_PREFIX)
-    found: dict[str, acp.SessionInfo] = {}
+    found: dict[str, schema.SessionInfo] = {}
     for info in page.sessions:
         if not info.key.startswith(SESSION_PREFIX) or info.key in found:
             continue
-        began_in = await _directory(store, info)
+        first = await store.entries(info.ref, limit=_FIRST_ENTRIES)
+        began_in = next((str(entry.data["cwd"]) for entry in first if "cwd" in entry.data), None)
         if began_in is not None and cwd in (None, began_in):
-            found[info.key] = acp.SessionInfo(
+            found[info.key] = schema.SessionInfo(
                 session_id=info.key,
                 cwd=began_in,
                 title=info.title,
@@ -450,8 +427,3 @@ async def list_page(
 
 def timestamp(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
-
-
-async def _directory(store: SessionStore, info: SessionInfo) -> str | None:
-    first = await store.entries(info.ref, limit=_FIRST_ENTRIES)
-    return next((str(entry.data["cwd"]) for entry in first if "cwd" in entry.data), None)

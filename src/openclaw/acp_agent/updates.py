@@ -9,39 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import quote
 
-from acp import (
-    RequestError,
-    audio_block,
-    embedded_text_resource,
-    image_block,
-    plan_entry,
-    resource_block,
-    resource_link_block,
-    start_tool_call,
-    text_block,
-    tool_content,
-    update_agent_message,
-    update_agent_message_text,
-    update_agent_thought_text,
-    update_plan,
-    update_tool_call,
-    update_user_message,
-    update_user_message_text,
-)
-from acp.schema import (
-    AudioContentBlock,
-    ContentToolCallContent,
-    ElicitationCapabilities,
-    ElicitationFormSessionMode,
-    ElicitationSchema,
-    ElicitationUrlSessionMode,
-    EmbeddedResourceContentBlock,
-    ImageContentBlock,
-    ResourceContentBlock,
-    TextContentBlock,
-    ToolCallLocation,
-    ToolKind,
-)
+import acp
+from acp import schema
 from pydantic import ValidationError
 
 from openclaw.agent.port import Reply
@@ -71,6 +40,7 @@ from openclaw.core.events import (
 )
 from openclaw.core.ids import random_id
 from openclaw.core.tools import JsonObject, PermissionRequest, ToolResult
+from openclaw.media.files import read_regular
 from openclaw.media.intake import decode_text
 from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
 from openclaw.secrets.redactor import Redactor
@@ -84,48 +54,50 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ContentBlock = (
-    TextContentBlock
-    | ImageContentBlock
-    | AudioContentBlock
-    | ResourceContentBlock
-    | EmbeddedResourceContentBlock
+    schema.TextContentBlock
+    | schema.ImageContentBlock
+    | schema.AudioContentBlock
+    | schema.ResourceContentBlock
+    | schema.EmbeddedResourceContentBlock
 )
 
 
 def content_block(block: Block) -> ContentBlock:
     if isinstance(block, Text):
-        return text_block(block.text)
+        return acp.text_block(block.text)
     if isinstance(block, Media):
         return _media_block(block)
-    return resource_link_block(block.name, block.uri, mime_type=block.mime_type)
+    return acp.resource_link_block(block.name, block.uri, mime_type=block.mime_type)
 
 
-def tool_blocks(result: ToolResult) -> list[ContentToolCallContent]:
+def tool_blocks(result: ToolResult) -> list[schema.ContentToolCallContent]:
     """A tool's result for a person to see: unframed if available."""
     return tool_contents(map(content_block, result.outputs or result.blocks))
 
 
-def tool_contents(blocks: Iterable[ContentBlock]) -> list[ContentToolCallContent]:
-    made: list[Any] = [tool_content(block) for block in blocks]
+def tool_contents(blocks: Iterable[ContentBlock]) -> list[schema.ContentToolCallContent]:
+    made: list[Any] = [acp.tool_content(block) for block in blocks]
     return made
 
 
 def _media_block(media: Media) -> ContentBlock:
     name = media.name or (media.path.name if media.path else media.kind)
     if media.url is not None:
-        return resource_link_block(name, media.url, mime_type=media.mime_type)
+        return acp.resource_link_block(name, media.url, mime_type=media.mime_type)
     data = _data(media) if media.kind in ("image", "audio") else None
     if data is not None:
         encoded = base64.b64encode(data).decode("ascii")
-        make = image_block if media.kind == "image" else audio_block
+        make = acp.image_block if media.kind == "image" else acp.audio_block
         return make(encoded, media.mime_type)
     if media.path is not None:
-        return resource_link_block(name, media.path.absolute().as_uri(), mime_type=media.mime_type)
+        return acp.resource_link_block(
+            name, media.path.absolute().as_uri(), mime_type=media.mime_type
+        )
     words = _words(media)
     if words is not None:
         uri = f"attachment://{quote(name)}"
-        return resource_block(embedded_text_resource(uri, words, mime_type=media.mime_type))
-    return text_block(f"[{media.mime_type} {name}, {len(media.data or b'')} bytes]")
+        return acp.resource_block(acp.embedded_text_resource(uri, words, mime_type=media.mime_type))
+    return acp.text_block(f"[{media.mime_type} {name}, {len(media.data or b'')} bytes]")
 
 
 def _words(media: Media) -> str | None:
@@ -140,15 +112,10 @@ def _words(media: Media) -> str | None:
 def _data(media: Media) -> bytes | None:
     if media.path is None:
         return media.data if len(media.data or b"") <= MAX_OUTBOUND_BYTES else None
-    return _read(media.path)
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes() if path.stat().st_size <= MAX_OUTBOUND_BYTES else None
-    except OSError:
-        logger.info("media is gone", extra={"path": str(path)})
-        return None
+    data = read_regular(media.path, MAX_OUTBOUND_BYTES)
+    if data is None:
+        logger.info("media is gone or too large", extra={"path": str(media.path)})
+    return data
 
 
 _DECLINED: JsonObject = {"action": "decline"}
@@ -156,7 +123,7 @@ _MESSAGE_CHARS = 2000
 
 
 class Forms:
-    def __init__(self, client: "Client", kinds: ElicitationCapabilities) -> None:
+    def __init__(self, client: "Client", kinds: schema.ElicitationCapabilities) -> None:
         self._client = client
         self._kinds = kinds
 
@@ -170,7 +137,7 @@ class Forms:
             answer = await self._client.create_elicitation(
                 f"MCP server '{server}' asks: {words}", mode
             )
-        except (RequestError, ConnectionError, ValidationError) as error:
+        except (acp.RequestError, ConnectionError, ValidationError) as error:
             logger.warning("the client did not put a question of '%s': %s", server, error)
             return _DECLINED
         return answer.model_dump(
@@ -179,11 +146,11 @@ class Forms:
 
     def _mode(
         self, session: str, params: JsonObject
-    ) -> ElicitationFormSessionMode | ElicitationUrlSessionMode | None:
+    ) -> schema.ElicitationFormSessionMode | schema.ElicitationUrlSessionMode | None:
         if params.get("mode") == "url":
             if self._kinds.url is None:
                 return None
-            return ElicitationUrlSessionMode.model_validate(
+            return schema.ElicitationUrlSessionMode.model_validate(
                 {
                     "sessionId": session,
                     "elicitationId": params.get("elicitationId") or random_id(),
@@ -192,15 +159,15 @@ class Forms:
             )
         if self._kinds.form is None:
             return None
-        schema = ElicitationSchema.model_validate(params.get("requestedSchema") or {})
-        return ElicitationFormSessionMode(session_id=session, requested_schema=schema)
+        wanted = schema.ElicitationSchema.model_validate(params.get("requestedSchema") or {})
+        return schema.ElicitationFormSessionMode(session_id=session, requested_schema=wanted)
 
 
 Update = Any  # one of the SDK's session updates
 
 Status = Literal["pending", "in_progress"]
 
-_KINDS: Mapping[str, ToolKind] = {
+_KINDS: Mapping[str, schema.ToolKind] = {
     "read": "read",
     "attach": "read",
     "list": "search",
@@ -215,16 +182,16 @@ _KINDS: Mapping[str, ToolKind] = {
 }
 
 
-def kind_of(name: str) -> ToolKind:
+def kind_of(name: str) -> schema.ToolKind:
     return _KINDS.get(name, "other")
 
 
-def locations(name: str, arguments: JsonObject, cwd: Path) -> list[ToolCallLocation] | None:
+def locations(name: str, arguments: JsonObject, cwd: Path) -> list[schema.ToolCallLocation] | None:
     """The file that one of our own tools is about, so that an editor can follow."""
     path = arguments.get("path")
     if name not in _KINDS or not isinstance(path, str) or not path:
         return None
-    return [ToolCallLocation(path=str(cwd / path))]
+    return [schema.ToolCallLocation(path=str(cwd / path))]
 
 
 def call_content(request: PermissionRequest) -> list[Any] | None:
@@ -233,7 +200,7 @@ def call_content(request: PermissionRequest) -> list[Any] | None:
         return None
     longest = max(map(len, re.findall("`+", request.body)), default=0)
     fence = "`" * max(3, longest + 1)
-    return tool_contents([text_block(f"{fence}\n{request.body}\n{fence}")])
+    return tool_contents([acp.text_block(f"{fence}\n{request.body}\n{fence}")])
 
 
 class Translator:
@@ -281,7 +248,7 @@ class Translator:
         """The part of the answer that wasn't streamed, and media for the person."""
         return [
             *self._rest(reply.text),
-            *(update_agent_message(content_block(media)) for media in reply.media),
+            *(acp.update_agent_message(content_block(media)) for media in reply.media),
         ]
 
     def _rest(self, text: str) -> list[Update]:
@@ -312,17 +279,17 @@ class Translator:
         match event:
             case ToolStarted():
                 if event.call_id in self._announced:
-                    return [update_tool_call(event.call_id, status="in_progress")]
+                    return [acp.update_tool_call(event.call_id, status="in_progress")]
                 return self._announce(
                     event.call_id, event.name, event.label, event.arguments, "in_progress"
                 )
             case ToolProgress():
-                message = tool_contents([text_block(event.message)])
-                return [update_tool_call(event.call_id, status="in_progress", content=message)]
+                message = tool_contents([acp.text_block(event.message)])
+                return [acp.update_tool_call(event.call_id, status="in_progress", content=message)]
             case ToolFinished():
                 status = "failed" if event.result.is_error else "completed"
                 content = tool_blocks(event.result)
-                return [update_tool_call(event.call_id, status=status, content=content)]
+                return [acp.update_tool_call(event.call_id, status=status, content=content)]
 
     def _announce(
         self,
@@ -336,7 +303,7 @@ class Translator:
     ) -> list[Update]:
         self._announced.add(call_id)
         return [
-            start_tool_call(
+            acp.start_tool_call(
                 call_id,
                 label or name,
                 kind=kind_of(name),
@@ -349,17 +316,17 @@ class Translator:
 
 
 def plan_update(plan: Iterable[PlanStep], redact: Callable[[str], str] = str) -> Update:
-    return update_plan(
-        plan_entry(redact(one.step), priority=one.priority, status=one.status) for one in plan
+    return acp.update_plan(
+        acp.plan_entry(redact(one.step), priority=one.priority, status=one.status) for one in plan
     )
 
 
 def _said(text: str) -> list[Update]:
-    return [update_agent_message_text(text)] if text else []
+    return [acp.update_agent_message_text(text)] if text else []
 
 
 def _thought(text: str) -> list[Update]:
-    return [update_agent_thought_text(text)] if text else []
+    return [acp.update_agent_thought_text(text)] if text else []
 
 
 def replay(entries: Sequence[Entry], media: Mapping[str, bytes] | None = None) -> Iterator[Update]:
@@ -382,11 +349,11 @@ def _updates(
     match item:
         case UserItem():
             if item.text:
-                yield update_user_message_text(item.text)
+                yield acp.update_user_message_text(item.text)
             for attachment in item.attachments:
-                yield update_user_message(_attached(attachment, media))
+                yield acp.update_user_message(_attached(attachment, media))
         case AssistantItem() if item.text.strip():
-            yield update_agent_message_text(item.text)
+            yield acp.update_agent_message_text(item.text)
         case ResultItem():
             call = calls.get(item.call_id)
             yield _plan(item, call) or _tool_call(item, call, media)
@@ -403,9 +370,9 @@ def _plan(item: ResultItem, call: CallItem | None) -> Update | None:
 
 
 def _tool_call(item: ResultItem, call: CallItem | None, media: Mapping[str, bytes]) -> Update:
-    words = [text_block(FRAME.sub(lambda found: found["body"], item.text))] if item.text else []
+    words = [acp.text_block(FRAME.sub(lambda found: found["body"], item.text))] if item.text else []
     shown: list[ContentBlock] = [*words, *(_attached(one, media) for one in item.attachments)]
-    return start_tool_call(
+    return acp.start_tool_call(
         item.call_id,
         item.name,
         kind=kind_of(item.name),
@@ -428,4 +395,4 @@ def _attached(attachment: Attachment, media: Mapping[str, bytes]) -> ContentBloc
         return content_block(Media(attachment.mime_type, data=data))
     if attachment.media is not None:
         return content_block(attachment.media)
-    return text_block(f"[{attachment.label}]")
+    return acp.text_block(f"[{attachment.label}]")
