@@ -14,18 +14,7 @@ import anyio.to_thread
 from openclaw.config.files import locked, write_atomically
 from openclaw.config.paths import private_directory
 from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
-from openclaw.mcp_client.catalog.pins import (
-    INSTRUCTIONS,
-    Crossing,
-    Declarations,
-    Pinned,
-    PinReport,
-    accept,
-    crossings,
-    declarations,
-    mentions,
-    observed,
-)
+from openclaw.mcp_client.catalog import pins
 from openclaw.mcp_client.session.negotiation import identity
 
 if TYPE_CHECKING:
@@ -63,7 +52,7 @@ class PinStore:
         except OSError:
             return 0
 
-    def load(self) -> dict[str, Pinned]:
+    def load(self) -> dict[str, pins.Pinned]:
         """All pins by key; raises `OperatorFacing` if the file can't be trusted."""
         from pydantic import TypeAdapter
 
@@ -73,7 +62,7 @@ class PinStore:
             stored = json.loads(self._path.read_bytes())
             if stored["format"] != _FORMAT:
                 raise ValueError("another format")
-            return TypeAdapter(dict[str, Pinned]).validate_python(stored["servers"])
+            return TypeAdapter(dict[str, pins.Pinned]).validate_python(stored["servers"])
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -82,16 +71,16 @@ class PinStore:
                 hint=f"correct {self._path}, or move it away: then every server is treated as new",
             ) from error
 
-    def observe(self, key: str, name: str, target: str, now: Declarations) -> PinReport:
+    def observe(self, key: str, name: str, target: str, now: pins.Declarations) -> pins.PinReport:
         known = self.load().get(key)
         if known is not None:
-            after, report = observed(known, name, target, now)
+            after, report = pins.observed(known, name, target, now)
             if after == known:
                 return report
         private_directory(self._path.parent)
         with locked(self._path):
             servers = self.load()
-            servers[key], report = observed(servers.get(key), name, target, now)
+            servers[key], report = pins.observed(servers.get(key), name, target, now)
             self._write(servers)
         return report
 
@@ -101,7 +90,7 @@ class PinStore:
             if key not in servers:
                 raise NotFound("that server has no pins yet")
             before = servers[key]
-            servers[key] = accept(before, names)
+            servers[key] = pins.accept(before, names)
             if servers[key] != before:
                 self._write(servers)
         left = {*servers[key].pending, *servers[key].removed}
@@ -113,7 +102,7 @@ class PinStore:
             if servers.pop(key, None) is not None:
                 self._write(servers)
 
-    def _write(self, servers: Mapping[str, Pinned]) -> None:
+    def _write(self, servers: Mapping[str, pins.Pinned]) -> None:
         stored = {"format": _FORMAT, "servers": {k: asdict(p) for k, p in servers.items()}}
         write_atomically(self._path, json.dumps(stored, indent=1))
 
@@ -137,10 +126,10 @@ class Pinning:
         self._store = store
         self._key, self._target = pin_key(config), target_of(config)
         self._redact = redact
-        self._now: Declarations = {}
+        self._now: pins.Declarations = {}
         self._stamp = 0
         self._trouble: str | None = None
-        self.report: PinReport | None = None
+        self.report: pins.PinReport | None = None
         self.mentions: Mapping[str, frozenset[str]] = {}
 
     @property
@@ -178,11 +167,11 @@ class Pinning:
         return self.report != before
 
     def _take(self, listing: "Listing") -> None:
-        self._now = declarations(listing, self._redact)
+        self._now = pins.declarations(listing, self._redact)
         self.mentions = {
-            name: mentions(declared.text)
+            name: pins.mentions(declared.text)
             for name, declared in self._now.items()
-            if name != INSTRUCTIONS
+            if name != pins.INSTRUCTIONS
         }
 
     async def _compare(self) -> None:
@@ -194,9 +183,9 @@ class Pinning:
         except OpenClawError as error:
             # Without its pins nobody can say that a server is what it was.
             self._trouble = error.message
-            self.report = PinReport(
-                changed=tuple(name for name in self._now if name != INSTRUCTIONS),
-                instructions_changed=INSTRUCTIONS in self._now,
+            self.report = pins.PinReport(
+                changed=tuple(name for name in self._now if name != pins.INSTRUCTIONS),
+                instructions_changed=pins.INSTRUCTIONS in self._now,
             )
         if self.report.differs and self.report != before:
             logger.warning(
@@ -208,7 +197,7 @@ class Pinning:
                 extra={"server": self._name},
             )
 
-    def _observe(self, store: PinStore) -> PinReport:
+    def _observe(self, store: PinStore) -> pins.PinReport:
         report = store.observe(self._key, self._name, self._target, self._now)
         self._stamp = store.stamp()
         return report
@@ -219,13 +208,13 @@ class CrossingWatch:
 
     def __init__(self) -> None:
         self._version = -1
-        self._found: list[Crossing] = []
+        self._found: list[pins.Crossing] = []
         self._told: set[tuple[str, str, str]] = set()
 
-    def look(self, version: int, servers: Iterable[tuple[str, Pinning]]) -> list[Crossing]:
+    def look(self, version: int, servers: Iterable[tuple[str, Pinning]]) -> list[pins.Crossing]:
         if version != self._version:
             self._version = version
-            self._found = crossings({name: pinning.mentions for name, pinning in servers})
+            self._found = pins.crossings({name: pinning.mentions for name, pinning in servers})
             pairs = Counter((one.server, one.other, one.kind) for one in self._found)
             for one in self._found:
                 pair = (one.server, one.other, one.kind)

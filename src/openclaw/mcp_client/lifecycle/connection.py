@@ -12,27 +12,15 @@ import anyio.abc
 from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavailable, describe
 from openclaw.core.events import ServerChanged
 from openclaw.core.tools import EarlierCall, JsonObject
-from openclaw.mcp_client import bounds
+from openclaw.mcp_client import bounds, errors
 from openclaw.mcp_client.bridge.resources import (
     EXTENSION,
     MOST_SKILLS,
     ServedSkill,
     served_skills,
 )
-from openclaw.mcp_client.errors import (
-    CallFailed,
-    ConnectionFailed,
-    Interrupted,
-    InvalidResult,
-    NeedsLogin,
-    TimedOut,
-    Unavailable,
-    first_cause,
-    worded,
-)
 from openclaw.mcp_client.lifecycle.state import (
     UNAVAILABLE,
-    Command,
     Event,
     Kind,
     Life,
@@ -40,8 +28,6 @@ from openclaw.mcp_client.lifecycle.state import (
     ServerState,
     StateLog,
     advance,
-    born,
-    next_command,
 )
 from openclaw.mcp_client.session import listing as listings
 from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams, open_link
@@ -86,7 +72,7 @@ class ServerConnection:
         self._redact = deps.redactor.redact
         self._clock = deps.clock
         self._rules = Rules(config.restart_on_crash, config.max_restarts)
-        self._life: Life = born(enabled=config.enabled)
+        self._life = Life(ServerState.DISCONNECTED if config.enabled else ServerState.DISABLED)
         self._since = deps.clock.now_ms()
         self._changed = anyio.Event()
         self._listed = anyio.Event()
@@ -139,8 +125,8 @@ class ServerConnection:
         if not self.config.lazy:
             self.start()
         try:
-            while (command := next_command(self._life)) is not Command.FINISH:
-                if command is Command.OPEN:
+            while self.state is not ServerState.CLOSED:
+                if self.state in (ServerState.CONNECTING, ServerState.READY):
                     await self._serve()
                 else:
                     await self._rest()
@@ -167,7 +153,7 @@ class ServerConnection:
         """Return once the server is ready; raises `ServerUnavailable`."""
         try:
             await self._ready_link(timeout)
-        except Unavailable as unavailable:
+        except errors.Unavailable as unavailable:
             raise ServerUnavailable(
                 self.name, unavailable.reason, retry_in=unavailable.retry_in
             ) from None
@@ -214,13 +200,13 @@ class ServerConnection:
             result = await (remote.once() if fetch_once else remote.result(on_task))
         content = result.get("content")
         if not are_blocks(content) and not (content is None and "structuredContent" in result):
-            raise InvalidResult("the result's content is not a list of content blocks")
+            raise errors.InvalidResult("the result's content is not a list of content blocks")
         return result
 
     async def read_resource(self, uri: str) -> RawResult:
         result = await self._request("resources/read", {"uri": uri})
         if not are_objects(result.get("contents")):
-            raise InvalidResult("the resource's contents are not a list of objects")
+            raise errors.InvalidResult("the resource's contents are not a list of objects")
         return result
 
     async def list_skills(self) -> list[ServedSkill]:
@@ -245,7 +231,7 @@ class ServerConnection:
         params = {"name": name, "arguments": arguments}
         result = await self._request("prompts/get", params)
         if not are_objects(result.get("messages")):
-            raise InvalidResult("the prompt's messages are not a list of objects")
+            raise errors.InvalidResult("the prompt's messages are not a list of objects")
         return result
 
     async def complete(self, params: JsonObject) -> list[str]:
@@ -258,7 +244,7 @@ class ServerConnection:
             case {"completion": {"values": [*values]}}:
                 return [one for one in values[:_MOST_VALUES] if isinstance(one, str)]
             case _:
-                raise InvalidResult("the suggestions are not a list")
+                raise errors.InvalidResult("the suggestions are not a list")
 
     async def subscribe(self, uris: Sequence[str]) -> None:
         """Get updates of these resources if the server offers them, now and after restarts."""
@@ -279,7 +265,7 @@ class ServerConnection:
             link = await self._ready_link(self.config.timeout / 1000)
         try:
             return await link.request(method, params, timeout=timeout, on_progress=on_progress)
-        except Unavailable:
+        except errors.Unavailable:
             # It was never sent, so that sending it to the server's successor is no repetition.
             link = await self._ready_link(self.config.timeout / 1000)
             return await link.request(method, params, timeout=timeout, on_progress=on_progress)
@@ -298,15 +284,12 @@ class ServerConnection:
                 or left <= 0
                 or (retry_in or 0.0) > min(left, RESTART_PATIENCE)
             ):
-                raise self._unavailable()
+                state = self._life.state.replace("_", " ")
+                why = f"{state} ({self._life.last_error})" if self._life.last_error else state
+                raise errors.Unavailable(why, retry_in=retry_in)
             with anyio.move_on_after(left):
                 await self._changed.wait()
         return link
-
-    def _unavailable(self) -> Unavailable:
-        state = self._life.state.replace("_", " ")
-        why = f"{state} ({self._life.last_error})" if self._life.last_error else state
-        return Unavailable(why, retry_in=self._retry_in())
 
     def _retry_in(self) -> float | None:
         retry_at = self._life.retry_at
@@ -354,29 +337,40 @@ class ServerConnection:
             self._signal()
 
     def _failed(self, error: Exception) -> None:
-        cause = first_cause(error)
+        cause = errors.first_cause(error)
         match cause:
-            case NeedsLogin():
-                event = Event(Kind.LOGIN_NEEDED, worded(cause))
+            case errors.NeedsLogin():
+                event = Event(Kind.LOGIN_NEEDED, errors.worded(cause))
             case SecretUnavailable():
                 # Its keeper may be out of reach for a while.
                 event = Event(Kind.NOT_BEGUN, describe(cause))
             case OperatorFacing():
                 event = Event(Kind.BROKEN, describe(cause))
-            case Interrupted():
+            case errors.Interrupted():
                 event = Event(Kind.LOST, cause.reason)
             case _:
-                known = isinstance(
-                    cause, ConnectionFailed
-                )  # a trace says nothing about a bad address
-                logger.debug("MCP server '%s' failed", self.name, exc_info=None if known else error)
-                event = Event(Kind.LOST, bounds.printable(self._redact(worded(cause))))
+                # A trace says nothing about a bad address.
+                trace = None if isinstance(cause, errors.ConnectionFailed) else error
+                logger.debug("MCP server '%s' failed", self.name, exc_info=trace)
+                event = Event(Kind.LOST, bounds.printable(self._redact(errors.worded(cause))))
         self._feed(replace(event, reason=self._redact(event.reason)))
 
     async def _live(self) -> None:
         following = ChangeSubscription(self._refresh, lambda uri: self.on_resource_updated(uri))
         self._following = following
-        async with open_link(self._opening(following)) as link:
+        deps = self._deps
+        sampling = deps.on_sampling if self.config.sampling.enabled else None
+        params = ConnectParams(
+            name=self.name,
+            config=self.config,
+            deps=deps,
+            answers=Answers(self.name, deps.roots, sampling, deps.on_elicitation),
+            incoming=Incoming(self.name, following, deps.redactor, deps.clock),
+            memory=self._memory,
+            stderr=self._stderr,
+            on_asked=self.asked.set,
+        )
+        async with open_link(params) as link:
             await self._list_all(link, following)
             async with anyio.create_task_group() as group:
                 group.start_soon(following.run, link, name=f"following {self.name}")
@@ -417,10 +411,12 @@ class ServerConnection:
         try:
             with anyio.fail_after(seconds):
                 fetched[kind] = await self._fetch(link, kind)
-        except (TimeoutError, TimedOut):
+        except (TimeoutError, errors.TimedOut):
             if kind == "tools":
-                raise ConnectionFailed(f"it did not list its tools within {seconds:g} s") from None
-        except CallFailed as failure:
+                raise errors.ConnectionFailed(
+                    f"it did not list its tools within {seconds:g} s"
+                ) from None
+        except errors.CallFailed as failure:
             if kind == "tools" or link.is_gone():
                 raise
             logger.debug("MCP server '%s' did not list its %s: %s", self.name, kind, failure)
@@ -469,20 +465,6 @@ class ServerConnection:
         link.stamp.learn({tool.name: tool.input_schema for tool in listing.tools})
         self._deps.emit(ServerChanged(self.name, self._life.state, "listing"))
         self.on_listing()
-
-    def _opening(self, following: ChangeSubscription) -> ConnectParams:
-        deps = self._deps
-        sampling = deps.on_sampling if self.config.sampling.enabled else None
-        return ConnectParams(
-            name=self.name,
-            config=self.config,
-            deps=deps,
-            answers=Answers(self.name, deps.roots, sampling, deps.on_elicitation),
-            incoming=Incoming(self.name, following, deps.redactor, deps.clock),
-            memory=self._memory,
-            stderr=self._stderr,
-            on_asked=self.asked.set,
-        )
 
 
 def _capabilities(link: ServerSession | None) -> frozenset[str]:

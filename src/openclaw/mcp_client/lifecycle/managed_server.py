@@ -15,16 +15,8 @@ from openclaw.content.frame import frame
 from openclaw.content.labels import sanitise_label
 from openclaw.content.sanitise import prepare
 from openclaw.core.events import Emit, SuspiciousContent
+from openclaw.mcp_client.bridge import resources as mcp_resources
 from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
-from openclaw.mcp_client.bridge.resources import (
-    MAX_READ,
-    ResolvedResource,
-    ServedSkill,
-    mismatch,
-    owner,
-    resolve,
-    wanted,
-)
 from openclaw.mcp_client.catalog.pin_store import Pinning, PinStore
 from openclaw.mcp_client.catalog.pins import Crossing
 from openclaw.mcp_client.catalog.tools import (
@@ -236,8 +228,8 @@ class ManagedServer:
         self.suspicions: tuple[Suspicion, ...] = ()
         self.tools_known = anyio.Event()
         self.resources_known = anyio.Event()
-        self.skills: tuple[ServedSkill, ...] = ()
-        self._read: dict[str, ResolvedResource] = {}
+        self.skills: tuple[mcp_resources.ServedSkill, ...] = ()
+        self._read: dict[str, mcp_resources.ResolvedResource] = {}
         self._redact = deps.redactor.redact
         self._emit: Emit = deps.emit
         self._cache = cache
@@ -252,7 +244,7 @@ class ManagedServer:
         self.connection.on_resource_updated = self._on_resource_updated
 
     @property
-    def resources(self) -> tuple[ResolvedResource, ...]:
+    def resources(self) -> tuple[mcp_resources.ResolvedResource, ...]:
         return tuple(self._read.values())
 
     async def run(self) -> None:
@@ -338,8 +330,14 @@ class ManagedServer:
         )
         self.instructions_suspicious = about_itself is not None
         self.suspicions = (*((about_itself,) if about_itself else ()), *self.prepared.suspicions)
-        for seen in self.suspicions:
-            self._suspect(seen)
+        for seen in self.suspicions:  # say that detection fired, but never on what
+            logger.warning(
+                "MCP server '%s': %s looks like an attempt to give the agent orders",
+                self.name,
+                f"the declaration of tool '{seen.tool}'" if seen.tool else "what it says of itself",
+                extra={"server": self.name, "tool": seen.tool, "signals": seen.signals},
+            )
+            self._emit(SuspiciousContent(self.name, seen.tool, seen.score, seen.signals))
         await self.pinning.check(listing)
         self.tools_known.set()
         self._on_change()
@@ -348,16 +346,6 @@ class ManagedServer:
         """Release what somebody has accepted in the meantime."""
         if await self.pinning.recheck():
             self._on_change()
-
-    def _suspect(self, seen: Suspicion) -> None:
-        """Say that detection fired, but never on what."""
-        logger.warning(
-            "MCP server '%s': %s looks like an attempt to give the agent orders",
-            self.name,
-            f"the declaration of tool '{seen.tool}'" if seen.tool else "what it says of itself",
-            extra={"server": self.name, "tool": seen.tool, "signals": seen.signals},
-        )
-        self._emit(SuspiciousContent(self.name, seen.tool, seen.score, seen.signals))
 
     async def _keep_resources(self) -> None:
         if not self.config.resources:
@@ -376,7 +364,9 @@ class ManagedServer:
             return
         if everything:
             await self._list_skills()
-        chosen = wanted(self.ordinary_resources, self.config.resource_filter)[:MAX_READ]
+        chosen = mcp_resources.wanted(self.ordinary_resources, self.config.resource_filter)[
+            : mcp_resources.MAX_READ
+        ]
         uris = {resource.uri for resource in chosen}
         due = chosen if everything else [r for r in chosen if r.uri in self._stale_uris]
         self._all_stale = False
@@ -395,7 +385,7 @@ class ManagedServer:
     def ordinary_resources(self) -> "list[Resource]":
         """Resources that aren't files of skills; those are read only when needed."""
         listed = self.connection.listing.resources
-        return [one for one in listed if owner(self.skills, one.uri) is None]
+        return [one for one in listed if mcp_resources.owner(self.skills, one.uri) is None]
 
     async def _list_skills(self) -> None:
         try:
@@ -407,12 +397,12 @@ class ManagedServer:
         """A resource; a skill's file only if it matches what the skill lists."""
         for last in (False, True):
             raw = await self.connection.read_resource(uri)
-            reason = mismatch(self.skills, uri, raw.get("contents") or ())
+            reason = mcp_resources.mismatch(self.skills, uri, raw.get("contents") or ())
             if reason is None:
                 return raw
             if last:
                 raise InvalidResult(reason)
-            skill = owner(self.skills, uri)
+            skill = mcp_resources.owner(self.skills, uri)
             assert skill is not None  # or there would be no reason
             others = tuple(one for one in self.skills if one is not skill)
             self.skills = (*others, *await self.connection.get_skill(skill.uri))
@@ -426,4 +416,4 @@ class ManagedServer:
                 logger.info("MCP server '%s': a resource was not read: %s", self.name, failed)
                 self._read.pop(resource.uri, None)
                 return
-        self._read[resource.uri] = resolve(self.name, resource, raw, self._redact)
+        self._read[resource.uri] = mcp_resources.resolve(self.name, resource, raw, self._redact)

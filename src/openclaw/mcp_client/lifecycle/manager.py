@@ -13,16 +13,7 @@ import anyio.abc
 from openclaw.core.content import Block
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import Elicit, ToolSource
-from openclaw.mcp_client.bridge.prompts import (
-    BegunArgument,
-    PromptCall,
-    PromptInfo,
-    PromptMessage,
-    check_arguments,
-    parse_prompt_call,
-    prompt_text,
-    render_prompt,
-)
+from openclaw.mcp_client.bridge import prompts as mcp_prompts
 from openclaw.mcp_client.bridge.resources import (
     ServerResources,
     build_resource_context,
@@ -183,7 +174,7 @@ class McpManager:
         places = self._places.of(agent, session).items()
         return unavailable_block((name, place.unit) for name, place in places)
 
-    def prompts(self, agent: str, session: str | None = None) -> tuple[PromptInfo, ...]:
+    def prompts(self, agent: str, session: str | None = None) -> tuple[mcp_prompts.PromptInfo, ...]:
         return tuple(
             info
             for name, place in self._places.of(agent, session).items()
@@ -192,7 +183,7 @@ class McpManager:
         )
 
     async def complete(
-        self, agent: str, begun: BegunArgument, session: str | None = None
+        self, agent: str, begun: mcp_prompts.BegunArgument, session: str | None = None
     ) -> tuple[str, ...]:
         """What a server suggests for an argument, without values that can't be typed."""
         place = self._places.of(agent, session).get(begun.server)
@@ -209,31 +200,31 @@ class McpManager:
     async def get_prompt(
         self,
         agent: str,
-        call: PromptCall,
+        call: mcp_prompts.PromptCall,
         session: str | None = None,
         *,
         elicit: Elicit | None = None,
-    ) -> tuple[PromptMessage, ...]:
+    ) -> tuple[mcp_prompts.PromptMessage, ...]:
         """The framed messages of a prompt; raises `NotFound`, `InvalidRequest` or `CallFailed`."""
         offered = self.prompts(agent, session)
         found = next((p for p in offered if (p.server, p.name) == (call.server, call.prompt)), None)
         if found is None:
             raise NotFound(f"there is no prompt /{call.server}:{call.prompt}")
-        check_arguments(found, call.arguments)
+        mcp_prompts.check_arguments(found, call.arguments)
         unit = self._places.of(agent, session)[call.server].unit
         await unit.connection.wait_ready(unit.config.timeout / 1000)
         with unit.asking.on_behalf(elicit):
             raw = await unit.connection.get_prompt(call.prompt, call.arguments)
-        return render_prompt(raw, Rendering(call.server, call.prompt), self._deps.clean)
+        return mcp_prompts.render_prompt(raw, Rendering(call.server, call.prompt), self._deps.clean)
 
     async def expand_prompt(
         self, agent: str, text: str, session: str | None = None, *, elicit: Elicit | None = None
     ) -> tuple[Block, ...] | None:
         """What `/server:prompt key=value` expands to, framed; None if it isn't a known prompt."""
-        call = parse_prompt_call(text) if text.lstrip().startswith("/") else None
+        call = mcp_prompts.parse_prompt_call(text) if text.lstrip().startswith("/") else None
         if call is None or call.server not in self._places.of(agent, session):
             return None
-        return prompt_text(await self.get_prompt(agent, call, session, elicit=elicit))
+        return mcp_prompts.prompt_text(await self.get_prompt(agent, call, session, elicit=elicit))
 
     # What operators use
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,15 +60,9 @@ def _named_directories(args: Iterable[str], environ: Mapping[str, str]) -> Itera
         # The value of an option may stand in the same word.
         for text in (argument, argument.partition("=")[2]):
             path = expand(text, environ)
-            if text and path.is_absolute() and _is_directory(path):
-                yield path
-
-
-def _is_directory(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):  # no permission to look, or no path at all
-        return False
+            with suppress(OSError):  # no permission to look
+                if text and path.is_absolute() and path.is_dir():
+                    yield path
 
 
 logger = logging.getLogger(__name__)

@@ -34,12 +34,6 @@ UNAVAILABLE = (
 )
 
 
-class Command(Enum):
-    OPEN = auto()
-    REST = auto()
-    FINISH = auto()
-
-
 class Kind(Enum):
     STARTED = auto()  # somebody wants the server
     CONNECTED = auto()  # the handshake is done and the server has said what it offers
@@ -77,18 +71,6 @@ class Life:
     ready_since: float | None = None
     retry_at: float | None = None
     last_error: str | None = None
-
-
-def born(*, enabled: bool) -> Life:
-    return Life(ServerState.DISCONNECTED if enabled else ServerState.DISABLED)
-
-
-def next_command(life: Life) -> Command:
-    if life.state is ServerState.CLOSED:
-        return Command.FINISH
-    if life.state in (ServerState.CONNECTING, ServerState.READY):
-        return Command.OPEN
-    return Command.REST
 
 
 def advance(life: Life, event: Event, now: float, rules: Rules) -> Life:
@@ -180,25 +162,19 @@ class StateLog:
 
     def say(self, life: Life) -> str | None:
         """Log the current state; returns what is wrong, if anything."""
-        level = _TROUBLE[life.state][1] if life.state in _TROUBLE else logging.INFO
-        wrong = life.last_error if life.state in _TROUBLE else None
-        logger.log(
-            self._heard(level, life.state, wrong),
-            "MCP server '%s' %s",
-            self._name,
-            in_words(life.state, self._reason(life.state, wrong) if wrong else None),
-        )
+        level, wrong, reason = logging.INFO, None, None
+        if life.state in _TROUBLE:
+            level, wrong = _TROUBLE[life.state][1], life.last_error
+            reason = self._reason(life.state, wrong)
+        if level == logging.WARNING and wrong == self._told:
+            level = logging.INFO  # the same failure again
+        if wrong is not None or life.state is ServerState.READY:
+            self._told = wrong
+        logger.log(level, "MCP server '%s' %s", self._name, in_words(life.state, reason))
         return wrong
 
-    def _heard(self, level: int, state: ServerState, wrong: str | None) -> int:
-        """The level to log at: the same failure again is only information."""
-        repeated = level == logging.WARNING and wrong == self._told
-        if wrong is not None or state is ServerState.READY:
-            self._told = wrong
-        return logging.INFO if repeated else level
-
-    def _reason(self, state: ServerState, wrong: str) -> str:
-        if state is ServerState.NEEDS_LOGIN:
+    def _reason(self, state: ServerState, wrong: str | None) -> str | None:
+        if not wrong or state is ServerState.NEEDS_LOGIN:
             return wrong  # it says what to do
         said = [line for line in self._last_lines() if line.strip()]
         words = f" (its last output: {said[-1].strip()[:_LAST_WORDS]})" if said else ""

@@ -5,15 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.mcp_client.lifecycle.state import (
-    Command,
     Event,
     Kind,
     Life,
     Rules,
     ServerState,
     advance,
-    born,
-    next_command,
     restart_delay,
 )
 
@@ -45,7 +42,7 @@ def crash_and_return(life: Life, now: float, rules: Rules = RULES) -> tuple[Life
 
 def ready(now: float = 0.0) -> Life:
     return advance(
-        advance(born(enabled=True), Event(Kind.STARTED), now, RULES),
+        advance(Life(), Event(Kind.STARTED), now, RULES),
         Event(Kind.CONNECTED),
         now,
         RULES,
@@ -89,7 +86,7 @@ def test_a_stable_minute_starts_the_count_afresh():
 
 
 def test_what_could_not_be_started_counts_as_no_restart():
-    life, waits = advance(born(enabled=True), Event(Kind.STARTED), 0.0, RULES), list[float | None]()
+    life, waits = advance(Life(), Event(Kind.STARTED), 0.0, RULES), list[float | None]()
     while life.state is not ServerState.FAILED:
         life = advance(life, Event(Kind.NOT_BEGUN, "a secret is missing"), 0.0, RULES)
         assert (life.restarts, life.last_error) == (0, "a secret is missing")
@@ -113,7 +110,7 @@ def test_a_server_that_ran_and_then_could_not_be_started_keeps_its_count():
 
 
 def test_what_could_not_be_started_is_not_tried_again_where_no_restart_is_wanted():
-    life = advance(born(enabled=True), Event(Kind.STARTED), 0.0, RULES)
+    life = advance(Life(), Event(Kind.STARTED), 0.0, RULES)
     life = advance(life, Event(Kind.NOT_BEGUN, "x"), 0.0, Rules(restart_on_crash=False))
     assert (life.state, life.last_error) == (ServerState.FAILED, "x")
 
@@ -142,7 +139,7 @@ def test_each_way_to_end_has_a_state_of_its_own(event: Event, state: ServerState
 
 
 def test_a_disabled_server_stays_so_until_it_is_closed():
-    life = born(enabled=False)
+    life = Life(ServerState.DISABLED)
     for event in (
         Event(Kind.STARTED),
         Event(Kind.RESTARTED),
@@ -158,7 +155,8 @@ def test_a_disabled_server_stays_so_until_it_is_closed():
 def test_whatever_happens_the_life_makes_sense(
     story: list[tuple[Event, float]], rules: Rules, enabled: bool
 ):
-    life, now = born(enabled=enabled), 0.0
+    life = Life(ServerState.DISCONNECTED if enabled else ServerState.DISABLED)
+    now = 0.0
     for event, pause in story:
         now += pause
         before = life
@@ -177,11 +175,11 @@ def test_whatever_happens_the_life_makes_sense(
 
 @given(story=STORIES, rules=ANY_RULES)
 def test_a_stop_is_always_obeyed(story: list[tuple[Event, float]], rules: Rules):
-    life = born(enabled=True)
+    life = Life()
     for event, now in story:
         life = advance(life, event, now, rules)
     life = advance(life, Event(Kind.STOPPED), 0.0, rules)
-    assert next_command(life) is Command.FINISH
+    assert life.state is ServerState.CLOSED
 
 
 @pytest.mark.requirement("E-3")
