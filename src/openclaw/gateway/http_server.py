@@ -387,7 +387,7 @@ def make_server(
         any_address=beyond,
     )
     app = Guard(build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics)
-    own: dict[str, Any] = {"patience": gateway.patience, "silent": {}}
+    own: dict[str, Any] = {"patience": settings.limits.client_timeout_ms / 1000, "silent": {}}
     own["answer_poll"] = staticmethod(partial(answer_poll, gateway, app))
     protocol = type("Protocol", (_Protocol,), own)
     config = uvicorn.Config(

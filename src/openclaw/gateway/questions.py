@@ -1,15 +1,12 @@
-"""Questions to the person, on their way through the gateway to the client that has the turn.
+"""Questions of a turn to the person, on their way through the gateway.
 
-A question goes into that client's own stream, and where the turn is detached to those who watch it
-and say that they can answer; under a name that cannot be guessed. The first answer counts, and
-everybody who saw the question is told that it is closed. Without an answer in time it is declined.
-When the client goes away, its turn ends, and its questions with it; a detached turn goes on, and so
-do its questions.
+A question goes to the client whose turn it is, and if that is detached to those who watch it and can
+answer. Its name cannot be guessed. The first answer counts; without one in time it is declined.
 """
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import anyio
@@ -21,13 +18,9 @@ from openclaw.core.tools import Answer, Choice, JsonObject, PermissionRequest
 Json = dict[str, Any]
 Tell = Callable[[str, Json], None]  # puts an event of this name into the client's stream
 
-ACTIONS = ("accept", "decline", "cancel")
-
 _DECLINED: Json = {"action": "decline"}
-_LATE = "nobody answered in time"
 _MOST_TEXT = 10_000
 _MOST_SCHEMA = 64 * 1024
-_ID_BYTES = 16
 _MOST_CLOSED = 1000
 _CLOSED = {
     "answered": "the question has already been answered",
@@ -48,10 +41,7 @@ class Questions:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._open: dict[str, _Open] = {}
-        self._closed: dict[str, str] = {}
-
-    def asker(self, tell: Tell) -> "Asker":
-        return Asker(self, tell)
+        self._closed: dict[str, str] = {}  # why nobody can answer it any more
 
     def answer(self, id: str, answer: Json) -> None:
         found = self._open.pop(id, None)
@@ -63,7 +53,7 @@ class Questions:
 
     async def put(self, tell: Tell, question: Json) -> Json:
         """The answer to a question, as MCP spells answers."""
-        id, one = secrets.token_hex(_ID_BYTES), _Open()
+        id, one = secrets.token_hex(16), _Open()
         self._open[id] = one
         closed = "cancelled"
         tell("question", {"id": id, **question, "timeoutMs": round(self.seconds * 1000)})
@@ -71,14 +61,14 @@ class Questions:
             with anyio.move_on_after(self.seconds):
                 await one.answered.wait()
             closed = "answered" if one.answered.is_set() else "expired"
-            return one.answer if closed == "answered" else {**_DECLINED, "reason": _LATE}
+            late = {**_DECLINED, "reason": "nobody answered in time"}
+            return one.answer if closed == "answered" else late
         finally:
             self._open.pop(id, None)
             self._close(id, closed)
             tell("question_closed", {"id": id, "why": closed})
 
     def _close(self, id: str, why: str) -> None:
-        """Remember for a while why nobody can answer it any more."""
         self._closed[id] = _CLOSED[why]
         if len(self._closed) > _MOST_CLOSED:
             self._closed.pop(next(iter(self._closed)))
@@ -99,9 +89,7 @@ class Asker:
             "arguments": dict(request.arguments),
             "title": request.title,
             "body": request.body,
-            "choices": [
-                {"id": one.id, "label": one.label, "allows": one.allows} for one in request.choices
-            ],
+            "choices": [asdict(one) for one in request.choices],
             "doubt": request.doubt,
             "options": ["accept", "decline"],
         }
@@ -121,7 +109,7 @@ class Asker:
             "schema": schema,
             "url": params.get("url"),
             "elicitationId": params.get("elicitationId"),
-            "options": list(ACTIONS),
+            "options": ["accept", "decline", "cancel"],
         }
         answer = await self._questions.put(self._tell, question)
         return {name: answer[name] for name in ("action", "content") if name in answer}
@@ -135,9 +123,7 @@ def permission_from(question: JsonObject) -> PermissionRequest:
         arguments=question["arguments"],
         title=question["title"],
         body=question["body"],
-        choices=tuple(
-            Choice(one["id"], one["label"], one["allows"]) for one in question["choices"]
-        ),
+        choices=tuple(Choice(**one) for one in question["choices"]),
         doubt=bool(question.get("doubt")),
     )
 

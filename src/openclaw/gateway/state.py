@@ -10,14 +10,14 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from starlette.types import Receive, Scope, Send
 
-from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener
+from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener, Usage
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
-from openclaw.core.events import Emit, Event, Notice, TurnFinished, TurnStarted
+from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted
 from openclaw.core.ids import random_id
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.sessions.store import SessionStore
 
-_LAG_BYTES = 1024 * 1024  # that whoever follows all events may be behind
-
+_LAG_BYTES = 1024 * 1024  # how far behind a reader of all events may be
 _RETRY_AFTER = 5.0
 _BY_REQUEST = "the turn was cancelled"
 _BY_SHUTDOWN = "the gateway is stopping, and the turn's time to finish was up"
@@ -41,8 +40,6 @@ _BY_SHUTDOWN = "the gateway is stopping, and the turn's time to finish was up"
 
 @dataclass(slots=True)
 class Running:
-    """A turn on its way; `why` is set once it was told to stop."""
-
     id: str
     agent: str
     session: str
@@ -52,7 +49,6 @@ class Running:
     why: str | None = None
 
     def stop(self, why: str) -> None:
-        """End it; its session records that it was cancelled."""
         self.why = self.why or why
         self.scope.cancel()
 
@@ -69,8 +65,8 @@ class Turns:
         return tuple(self._running.values())
 
     @asynccontextmanager
-    async def run(self, id: str, agent: str, session: str, origin: str) -> AsyncGenerator[Running]:
-        """Run one inside; raises `Cancelled` where it was told to stop."""
+    async def run(self, id: str, agent: str, session: str, origin: str) -> AsyncGenerator[None]:
+        """Run a turn inside; raises `Cancelled` if it is stopped."""
         if self._closing:
             raise OperatorFacing("the gateway is stopping")
         if id in self._running:
@@ -79,7 +75,7 @@ class Turns:
         self._running[id] = turn
         try:
             with turn.scope:
-                yield turn
+                yield
         finally:
             del self._running[id]
             if not self._running:
@@ -97,18 +93,15 @@ class Turns:
         turn.stop(_BY_REQUEST)
 
     def cancel_session(self, session: str, agent: str | None) -> int:
-        """Stop what runs in a session, and what waits for it; returns how many."""
-        found = [
-            turn
-            for turn in self.running
-            if turn.session == session and (agent is None or turn.agent == agent)
-        ]
+        """Stop the turns that run in a session or wait for it; returns how many."""
+        ours = [turn for turn in self.running if turn.session == session]
+        found = [turn for turn in ours if agent in (None, turn.agent)]
         for turn in found:
             turn.stop(_BY_REQUEST)
         return len(found)
 
     async def close(self, grace: float, closing: float) -> None:
-        """Take no more; let those that run finish within `grace`, then stop them within `closing`."""
+        """Take no more turns; those that run get `grace` to finish, then `closing` to stop."""
         self._closing = True
         with anyio.move_on_after(grace):
             await self._until_idle()
@@ -128,13 +121,8 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class ReloadReport:
-    """What a reload did. `waiting` are key paths whose change counts only after a restart."""
-
     changed: bool
-    waiting: tuple[str, ...] = ()
-
-
-Reload = Callable[[], Awaitable[ReloadReport]]
+    waiting: tuple[str, ...] = ()  # key paths whose change needs a restart
 
 
 async def _no_reload() -> ReloadReport:
@@ -149,23 +137,14 @@ class Cluster(Protocol):
     @property
     def reachable(self) -> bool: ...
 
-    def drain(self) -> None:
-        """Take nothing more to run: this gateway is going to stop."""
-        ...
-
-    async def cancel_turn(self, turn: str) -> int:
-        """Stop a turn wherever it runs or waits; returns how many were stopped."""
-        ...
-
-    async def cancel_session(self, key: str, agent: str | None) -> int:
-        """Stop what runs in a session anywhere, and what waits for it."""
-        ...
+    def drain(self) -> None: ...  # take nothing more to run
+    async def cancel_turn(self, turn: str) -> int: ...  # wherever it runs; how many were stopped
+    async def cancel_session(self, key: str, agent: str | None) -> int: ...
+    async def gateways(self) -> list[dict[str, Any]]: ...
 
     def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[tuple[int, str, Any]]:
         """Number, name and body of a turn's events; the last is `reply` or `error`."""
         ...
-
-    async def gateways(self) -> list[dict[str, Any]]: ...
 
     def figures(self) -> list[tuple[str, str, str, float]]:
         """For the metrics: kind, name, help and value of each."""
@@ -173,18 +152,16 @@ class Cluster(Protocol):
 
 
 class McpApp(Protocol):
-    """The application at `/mcp`."""
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def poll(self, scope: Scope, message: dict[str, Any]) -> bytes | None:
-        """The answer to a poll of a task that runs here, ready to be sent; None if it takes more."""
+        """The answer to `tasks/get` of a task that runs here; None if that takes more."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What a gateway serves. `apply` takes a new configuration, or raises and changes nothing."""
+    """What a gateway serves."""
 
     agent: Agent
     agents: Callable[[], Mapping[str, EffectiveAgent]]
@@ -193,16 +170,15 @@ class Backend:
     store: "SessionStore"
     redactor: Redactor
     cluster: Cluster | None
-    apply: Callable[[LoadedConfig], Awaitable[None]]
+    apply: Callable[[LoadedConfig], Awaitable[None]]  # raises and changes nothing, if it is wrong
     mcp: "Callable[[Gateway], AbstractAsyncContextManager[McpApp]]"
-    """The application at `/mcp`, whose orders the gateway answers."""
     approvals: "Callable[[], Approvals]"
     logins: "Callable[[], Logins]"
 
 
 @dataclass(slots=True)
 class Gateway:
-    """What every route uses. `backend` is there once everything is built."""
+    """What every route uses. Without a `backend`, the gateway is still starting."""
 
     settings: GatewayConfig
     paths: StatePaths
@@ -214,7 +190,7 @@ class Gateway:
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     url: str = ""
     log_file: Path | None = None
-    reload: Reload = _no_reload
+    reload: Callable[[], Awaitable[ReloadReport]] = _no_reload
     hub: Feed = field(default_factory=lambda: Feed(_LAG_BYTES))
     feeds: Feeds = field(default_factory=Feeds)
     background: TaskGroup | None = None
@@ -240,12 +216,11 @@ class Gateway:
         return self.opened
 
     def emit(self, event: Event) -> None:
-        """Tell whoever follows all that happens here."""
         if self.hub.followers:
             self.hub.event(event)
 
     async def mcp(self) -> McpApp:
-        """The application at `/mcp`; it is loaded when it is first asked for."""
+        """The application at `/mcp`, which is loaded when it is first needed."""
         async with self._mcp_lock:
             if self.serving is None or self.stopping:
                 raise OperatorFacing("the gateway is starting or stopping")
@@ -255,7 +230,6 @@ class Gateway:
             return app
 
     def poll(self, scope: Scope, message: dict[str, Any]) -> bytes | None:
-        """The answer to a poll of a task that runs here; None if that takes more."""
         return None if self._mcp is None or self.stopping else self._mcp.poll(scope, message)
 
     async def _serve_mcp(self, *, task_status: TaskStatus[McpApp]) -> None:
@@ -263,81 +237,44 @@ class Gateway:
             task_status.started(app)
             await anyio.sleep_forever()
 
-    async def answer(self, context: MessageContext, listener: TurnListener) -> Reply:
-        """Answer a message as a turn of this gateway: counted, shown, and stopped on request."""
-        turn = context.idempotency_key or random_id()
-        async with self.turn(replace(context, idempotency_key=turn)) as one:
-            return await one.answer(listener)
-
     def stop(self) -> None:
-        """Take no more orders, and let go of those who only watch."""
+        """Take no more orders, and end the streams of those who only watch."""
         self.stopping = True
         self.hub.close()
 
-    @property
-    def patience(self) -> float:
-        """Seconds that a client may take to read what it is sent."""
-        return self.settings.limits.client_timeout_ms / 1000
+    async def answer(self, context: MessageContext, listener: TurnListener) -> Reply:
+        """Answer a message as a turn that is counted, and that others can watch and stop.
 
-    @asynccontextmanager
-    async def turn(self, context: MessageContext) -> AsyncGenerator["GatewayTurn"]:
-        """A turn that is counted, and that others can stop. Its id is the idempotency key."""
-        assert context.idempotency_key is not None
-        began = self.clock.monotonic()
-        one = GatewayTurn(self, context)
-        outcome = "error"
+        Its id is the idempotency key.
+        """
+        id = context.idempotency_key or random_id()
+        context = replace(context, idempotency_key=id)
+        began, outcome, reply = self.clock.monotonic(), "error", None
         try:
-            turn = context.idempotency_key
-            with self.feeds.watched(turn, wanted=bool(self.hub.followers)) as one.feed:
+            with self.feeds.watched(id, wanted=bool(self.hub.followers)) as feed:
                 async with self.turns.run(
-                    turn, context.agent_id, context.session_key, context.origin
-                ) as running:
-                    one.running = running
-                    yield one
-                if one.feed is not None and one.reply is not None:
-                    one.feed.reply(one.reply)
-            outcome = one.reply.outcome if one.reply is not None else "error"
+                    id, context.agent_id, context.session_key, context.origin
+                ):
+                    reply = await self._answer_redacted(context, listener, feed)
+                if feed is not None:
+                    feed.reply(reply)
         except Cancelled:
             outcome = "cancelled"
             raise
+        else:
+            assert reply is not None
+            outcome = reply.outcome
+            return reply
         finally:
-            usage = one.reply.usage if one.reply is not None else None
-            tokens = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
-            self.metrics.turn(outcome, self.clock.monotonic() - began, *tokens)
+            usage = reply.usage if reply is not None else Usage()
+            seconds = self.clock.monotonic() - began
+            self.metrics.turn(outcome, seconds, usage.input_tokens, usage.output_tokens)
 
-
-class GatewayTurn:
-    """One turn on its way through the gateway; its events go to the hub as well."""
-
-    def __init__(self, gateway: Gateway, context: MessageContext) -> None:
-        self._gateway = gateway
-        self._context = context
-        self.running: Running | None = None
-        self.reply: Reply | None = None
-        self.feed: Feed | None = None
-
-    async def answer(self, listener: TurnListener) -> Reply:
-        """Have the agent answer; whoever listens is told nothing that is secret."""
-        backend = self._gateway.backend
-        outgoing = RedactedTurn(backend.redactor)
-        watcher = self._told(listener.on_event)
-        on_block_reply = listener.on_block_reply
-        redacted = replace(
-            listener,
-            on_block_reply=outgoing.blocks(on_block_reply) if on_block_reply else None,
-            on_event=outgoing.events(watcher) if watcher else None,
-        )
-        reply = await backend.agent.reply(self._context, redacted)
-        if watcher is not None:
-            outgoing.flush(watcher)
-        self.reply = outgoing.reply(reply)
-        return self.reply
-
-    def _told(self, watcher: Emit | None) -> Emit | None:
-        """Where events go: to whoever asked, to those who watch this turn, and to the hub."""
-        emit, feed = self._gateway.emit, self.feed
-        if watcher is None and feed is None:
-            return None
+    async def _answer_redacted(
+        self, context: MessageContext, listener: TurnListener, feed: Feed | None
+    ) -> Reply:
+        outgoing = RedactedTurn(self.backend.redactor)
+        watcher, on_block_reply = listener.on_event, listener.on_block_reply
 
         def told(event: Event) -> None:
             if watcher is not None:
@@ -345,6 +282,15 @@ class GatewayTurn:
             if feed is not None:
                 feed.event(event)
             if isinstance(event, TurnStarted | TurnFinished | Notice):
-                emit(event)  # not every piece of text belongs in the gateway's own stream
+                self.emit(event)  # not every piece of text belongs in the gateway's own stream
 
-        return told
+        watched = watcher is not None or feed is not None
+        redacted = replace(
+            listener,
+            on_block_reply=outgoing.blocks(on_block_reply) if on_block_reply else None,
+            on_event=outgoing.events(told) if watched else None,
+        )
+        reply = await self.backend.agent.reply(context, redacted)
+        if watched:
+            outgoing.flush(told)
+        return outgoing.reply(reply)

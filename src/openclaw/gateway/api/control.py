@@ -1,7 +1,6 @@
 """Changing what the gateway runs with: configuration, secrets, approvals, logins and schedules.
 
-A change of the configuration is the checked edit that `openclaw config set` makes. It is shown as a diff
-first, and made only if the file is still the one that the diff was of. No secret is ever answered.
+No answer ever has a secret in it.
 """
 
 import difflib
@@ -9,6 +8,7 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from openclaw.agent.port import NOBODY, MessageContext
 from openclaw.config import files
 from openclaw.config.edit import append_value, delete_value, set_value
 from openclaw.config.json5 import KeyPath, parse
-from openclaw.config.load import LoadedConfig, load_config, parse_config, read_text
+from openclaw.config.load import load_config, parse_config, read_text
 from openclaw.config.secret_store import SecretStore
 from openclaw.config.sensitive import credential_values, is_reference, plain_credentials, references
 from openclaw.config.show import REDACTED, redacted
@@ -33,16 +33,8 @@ from openclaw.core.errors import (
     sentence,
 )
 from openclaw.core.ids import random_id
-from openclaw.gateway.api.schema import (
-    ConfigChange,
-    ConfigEdit,
-    Json,
-    NewJob,
-    NewSecret,
-    PausedJob,
-    SessionRule,
-    operation,
-)
+from openclaw.gateway.api import schema
+from openclaw.gateway.api.schema import Json, operation
 from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.state import Gateway
 from openclaw.models.listing import models_named
@@ -60,8 +52,7 @@ logger = logging.getLogger(__name__)
 async def show_config(gateway: Gateway) -> Json:
     text = await _text(gateway)
     tree = redacted(parse(text).root.plain(), redactor=gateway.backend.redactor)
-    path = str(gateway.config_path)
-    return {"path": path, "digest": _digest(text), "config": tree}
+    return {"path": str(gateway.config_path), "digest": _digest(text), "config": tree}
 
 
 @operation(
@@ -69,7 +60,7 @@ async def show_config(gateway: Gateway) -> Json:
     "preview changes to the configuration file; with apply, make them and reload",
     {"diff": list[str], "digest": str, "warnings": list[str], "waiting": list[str]},
 )
-async def edit_config(gateway: Gateway, body: ConfigEdit) -> Json:
+async def edit_config(gateway: Gateway, body: schema.ConfigEdit) -> Json:
     try:
         values = orjson.dumps([one.value for one in body.changes])
     except orjson.JSONEncodeError:
@@ -78,35 +69,43 @@ async def edit_config(gateway: Gateway, body: ConfigEdit) -> Json:
         raise InvalidRequest(f"has {REDACTED} in it, which stands for a secret", field="changes")
     before = await _text(gateway)
     after = await anyio.to_thread.run_sync(_changed, before, body.changes)
-    loaded = await anyio.to_thread.run_sync(_parsed, gateway, after)
+    try:
+        loaded = await anyio.to_thread.run_sync(
+            partial(parse_config, after, gateway.environ, source=gateway.config_path)
+        )
+    except InvalidConfig as error:
+        problems = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
+        raise InvalidRequest(gateway.backend.redactor.redact(problems)) from None
     warnings = [one for one in loaded.warnings if one not in loaded.reminders]
     for change in body.changes if not body.apply else ():
         for model in models_named(tuple(change.path), change.value):
             problem = await gateway.backend.agent.model_problem(model)
             warnings += [sentence(problem)] if problem else []
-    answer: Json = {"diff": _diff(gateway, before, after), "digest": _digest(before)}
-    answer |= {"warnings": warnings, "waiting": []}
+    diff, waiting = _diff(gateway, before, after), ()
     if body.apply:
-        await anyio.to_thread.run_sync(_apply, gateway, body)
+        change = partial(_change_shown, body)
+        await anyio.to_thread.run_sync(
+            files.edit_config, gateway.config_path, gateway.environ, change
+        )
         report = await gateway.reload()
-        answer["waiting"] = list(report.waiting)
+        waiting = report.waiting
         if not report.changed:  # such as a rule that was allowed and revoked between two reloads
             await gateway.backend.apply(loaded)
-    return answer
+    return {
+        "diff": diff,
+        "digest": _digest(before),
+        "warnings": warnings,
+        "waiting": list(waiting),
+    }
 
 
-def _apply(gateway: Gateway, body: ConfigEdit) -> None:
-    def change(text: str) -> str:
-        if _digest(text) != body.digest:
-            raise UserFacing(
-                "the configuration has changed in the meantime", hint="look at it again"
-            )
-        return _changed(text, body.changes)
-
-    files.edit_config(gateway.config_path, gateway.environ, change)
+def _change_shown(body: schema.ConfigEdit, text: str) -> str:
+    if _digest(text) != body.digest:
+        raise UserFacing("the configuration has changed in the meantime", hint="look at it again")
+    return _changed(text, body.changes)
 
 
-def _changed(text: str, changes: Sequence[ConfigChange]) -> str:
+def _changed(text: str, changes: Sequence[schema.ConfigChange]) -> str:
     for one in changes:
         path: KeyPath = tuple(one.path)
         if not path:
@@ -116,14 +115,6 @@ def _changed(text: str, changes: Sequence[ConfigChange]) -> str:
         else:
             text = (append_value if one.append else set_value)(text, path, one.value)
     return text
-
-
-def _parsed(gateway: Gateway, text: str) -> LoadedConfig:
-    try:
-        return parse_config(text, gateway.environ, source=gateway.config_path)
-    except InvalidConfig as error:
-        problems = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
-        raise InvalidRequest(gateway.backend.redactor.redact(problems)) from None
 
 
 async def _text(gateway: Gateway) -> str:
@@ -172,30 +163,25 @@ async def list_secrets(gateway: Gateway) -> Json:
 
 
 @operation("POST /api/secrets", "store a secret, to be referred to as secret://store/NAME")
-async def store_secret(gateway: Gateway, body: NewSecret) -> Json:
-    gateway.backend.redactor.register(body.value)
+async def store_secret(gateway: Gateway, body: schema.NewSecret) -> Json:
+    backend, reference = gateway.backend, f"secret://store/{body.name}"
+    backend.redactor.register(body.value)
     store = SecretStore(gateway.environ)
     where = await anyio.to_thread.run_sync(store.set, body.name, body.value)
-    await _resolve_again(gateway, body.name)
-    return {"reference": f"secret://store/{body.name}", "where": where}
+    # Models and servers that refer to this secret use its new value from now on.
+    loaded = await anyio.to_thread.run_sync(load_config, gateway.config_path, gateway.environ)
+    await backend.apply(loaded)
+    for agent in backend.agents().values():
+        for server, config in agent.servers.items():
+            if reference in config.model_dump_json():
+                backend.servers.restart(server)
+    return {"reference": reference, "where": where}
 
 
 @operation("DELETE /api/secrets/{name}", "delete a stored secret", {"removed": str})
 async def remove_secret(gateway: Gateway, name: str) -> Json:
     await anyio.to_thread.run_sync(SecretStore(gateway.environ).remove, name)
     return {"removed": name}
-
-
-async def _resolve_again(gateway: Gateway, name: str) -> None:
-    """Have models and servers that refer to this secret use what it is now."""
-    backend = gateway.backend
-    loaded = await anyio.to_thread.run_sync(load_config, gateway.config_path, gateway.environ)
-    await backend.apply(loaded)
-    reference = f"secret://store/{name}"
-    for agent in backend.agents().values():
-        for server, config in agent.servers.items():
-            if reference in config.model_dump_json():
-                backend.servers.restart(server)
 
 
 # ---- what was allowed for a session
@@ -212,7 +198,7 @@ async def list_approvals(gateway: Gateway) -> Json:
 
 
 @operation("POST /api/approvals/revoke", "revoke an approval of a session")
-async def revoke_approval(gateway: Gateway, body: SessionRule) -> Json:
+async def revoke_approval(gateway: Gateway, body: schema.SessionRule) -> Json:
     found = gateway.backend.approvals()
     meant = {
         gateway.backend.redactor.redact(rule): rule
@@ -235,7 +221,7 @@ async def revoke_approval(gateway: Gateway, body: SessionRule) -> Json:
     stream=True,
 )
 async def log_in_to_server(gateway: Gateway, name: str) -> Any:
-    """The login ends in a browser on this machine: the answer comes back to a port on loopback."""
+    """Works for a browser on this machine: the answer comes back to a port on loopback."""
     from openclaw.mcp_client.auth import login
 
     backend = gateway.backend
@@ -247,11 +233,13 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
         )
 
     async def work(put: Put) -> None:
-        def show(url: str) -> None:
-            put(frame({"url": url}, "address"))
-
         try:
-            await login.log_in(config, backend.logins(), show=show, browse=None)
+            await login.log_in(
+                config,
+                backend.logins(),
+                show=lambda url: put(frame({"url": url}, "address")),
+                browse=None,
+            )
         except OpenClawError as error:
             put(frame(error_json(error), "error"))
             return
@@ -284,7 +272,7 @@ async def list_jobs(gateway: Gateway) -> Json:
 
 
 @operation("POST /api/cron", "add a schedule; `when` is 'weekdays 8:00' or a cron expression")
-async def add_job(gateway: Gateway, body: NewJob) -> Json:
+async def add_job(gateway: Gateway, body: schema.NewJob) -> Json:
     from openclaw.agent.schedules import new_job
 
     agent = (await gateway.backend.agent.settings(body.agent)).id
@@ -295,7 +283,7 @@ async def add_job(gateway: Gateway, body: NewJob) -> Json:
 
 
 @operation("POST /api/cron/{id}/pause", "pause a schedule, or resume it")
-async def pause_job(gateway: Gateway, id: str, body: PausedJob) -> Json:
+async def pause_job(gateway: Gateway, id: str, body: schema.PausedJob) -> Json:
     now = gateway.clock.now_ms()
     await anyio.to_thread.run_sync(_jobs(gateway).pause, id, body.paused, now)
     return _row(_jobs(gateway).get(id), now)

@@ -3,6 +3,7 @@
 import logging
 import re
 from contextlib import ExitStack, aclosing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,33 +23,18 @@ from openclaw.agent.event_codec import (
     result_json,
     settings_json,
 )
-from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply, TurnListener
+from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply
 from openclaw.core.content import InboundMedia
-from openclaw.core.errors import (
-    Busy,
-    InvalidRequest,
-    NotFound,
-    OpenClawError,
-    OperatorFacing,
-    http_status,
-)
+from openclaw.core.errors import Busy, InvalidRequest, NotFound, OpenClawError, http_status
 from openclaw.core.events import Event
 from openclaw.core.ids import random_id
 from openclaw.gateway.api import schema
-from openclaw.gateway.api.schema import (
-    Count,
-    Json,
-    Media,
-    Message,
-    QuestionAnswer,
-    Turn,
-    given,
-    operation,
-)
+from openclaw.gateway.api.schema import Count, Json, Message, given, operation
 from openclaw.gateway.api.views import check_scope, require_owner
 from openclaw.gateway.auth import own_session, require
 from openclaw.gateway.feeds import EventStream, Feed, Put, WatchedAnswer, Work, frame
-from openclaw.gateway.state import Cluster, Gateway
+from openclaw.gateway.questions import Asker
+from openclaw.gateway.state import Gateway
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.media.intake import Intake
@@ -62,7 +48,6 @@ _TAKEN = kinds.FILE_TYPES + kinds.IMAGE_TYPES
 
 
 def new_session() -> str:
-    """The key of a conversation that nobody named."""
     return f"http-{random_id()}"
 
 
@@ -75,7 +60,7 @@ class Attachments:
         self.taken: list[InboundMedia] = []
 
     async def take_url(self, url: Any, field: str, name: str | None = None) -> None:
-        """A `data:` URL; others are refused, since we fetch nothing on a client's word."""
+        """Take a `data:` URL; others are refused, because we fetch nothing for a client."""
         found = _DATA_URL.match(url) if isinstance(url, str) else None
         if found is None:
             raise InvalidRequest("has to be a data: URL with base64", field=field)
@@ -90,7 +75,7 @@ class Attachments:
         *,
         of_object: bool = False,
     ) -> None:
-        """Base64 with its type; `of_object` if both are fields of their own."""
+        """Take base64 with its type; `of_object` if each is a field of its own."""
         if len(self.taken) >= kinds.MAX_IMAGES + kinds.MAX_FILES:
             raise InvalidRequest("has too many attachments", field=field)
         media = await self._intake.store(
@@ -105,9 +90,8 @@ class Attachments:
 
 
 async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
-    """Have `work` done whether or not the client stays; the answer follows it from its beginning."""
-    if gateway.background is None:
-        raise OperatorFacing("the gateway is starting")
+    """Do `work` even if the client leaves; the answer follows it from the start."""
+    assert gateway.background is not None
     if len(gateway.turns.running) >= gateway.settings.limits.max_concurrent:
         raise Busy("too many turns are running", retry_after=_RETRY_AFTER)
 
@@ -134,10 +118,7 @@ async def turn_events(
     questions: bool = False,
     after: Count | None = None,
 ) -> Any:
-    """Its questions are shown to those who say that they can answer (`?questions=true`).
-
-    `after` is the number of the last event that the client has, if it comes back.
-    """
+    """`questions` means that the client can answer them; `after` is the last event that it has."""
     cluster = gateway.backend.cluster
     if questions:
         require(request.scope, "admin")
@@ -146,26 +127,21 @@ async def turn_events(
     text = request.headers.get("last-event-id", "0")
     if not text.isdecimal() or not text.isascii():
         raise InvalidRequest("is not a number", field="Last-Event-ID")
-    return EventStream(_elsewhere(cluster, turn, int(text) if after is None else after))
-
-
-def _elsewhere(cluster: Cluster, turn: str, seen: int) -> Work:
-    """A turn that came in at another gateway; each event has its number, to come back with."""
+    seen = int(text) if after is None else after
 
     async def follow(put: Put) -> None:
+        """A turn of another gateway; a client comes back with the number of an event."""
         try:
             async with aclosing(cluster.watch_turn(turn, seen)) as events:
                 async for number, name, body in events:
-                    shown = _ending(body) if name in ("reply", "error") else body
+                    shown = body
+                    if name in ("reply", "error"):
+                        shown = reply_json(body) if isinstance(body, Reply) else error_json(body)
                     put(b"id: %d\n%s" % (number, frame(shown, name)))
         except OpenClawError as error:
             put(frame(error_json(error), "error"))
 
-    return follow
-
-
-def _ending(result: Any) -> dict[str, Any]:
-    return reply_json(result) if isinstance(result, Reply) else error_json(result)
+    return EventStream(follow)
 
 
 def failed(error: BaseException) -> JSONResponse:
@@ -228,7 +204,7 @@ class _Message:
             scope=body.scope,
         )
 
-    async def _take(self, item: Media, field: str, attachments: Attachments) -> None:
+    async def _take(self, item: schema.Media, field: str, attachments: Attachments) -> None:
         if item.path is not None:
             # Only what a front end put there for an order: a client names no other file.
             if "\0" in item.path:
@@ -243,9 +219,7 @@ class _Message:
 
     async def whole(self) -> Json:
         with ExitStack() as files:
-            context = await self._context(files)
-            async with self._gateway.turn(context) as turn:
-                reply = await turn.answer(NOBODY)
+            reply = await self._gateway.answer(await self._context(files), NOBODY)
         return {"sessionKey": self._session, **reply_json(reply)}
 
     async def answer(self) -> Response:
@@ -278,24 +252,18 @@ class _Message:
             "attachments": [item.name or item.mime_type for item in self._body.media],
         }
         put(frame(accepted, "accepted"))
+        body, listener = self._body, NOBODY
+        if body.events:
+            listener = replace(listener, on_event=on_event)
+        if body.callbacks:
+            listener = replace(
+                listener, on_block_reply=on_block_reply, on_tool_result=on_tool_result
+            )
+        if body.questions:
+            asker = Asker(self._gateway.questions, lambda name, one: put(frame(one, name)))
+            listener = replace(listener, ask=asker.permit, elicit=asker.elicit)
         with ExitStack() as files:
-            context = await self._context(files)
-            async with self._gateway.turn(context) as turn:
-                body = self._body
-                asker_of = self._gateway.questions.asker
-                asker = (
-                    asker_of(lambda name, question: put(frame(question, name)))
-                    if body.questions
-                    else None
-                )
-                listener = TurnListener(
-                    on_block_reply=on_block_reply if body.callbacks else None,
-                    on_tool_result=on_tool_result if body.callbacks else None,
-                    on_event=on_event if body.events else None,
-                    ask=asker.permit if asker is not None else None,
-                    elicit=asker.elicit if asker is not None else None,
-                )
-                reply = await turn.answer(listener)
+            reply = await self._gateway.answer(await self._context(files), listener)
         put(frame(reply_json(reply), "reply"))
 
 
@@ -308,11 +276,9 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
 
 
 @operation(
-    "POST /api/questions/{id}",
-    "answer a question event of a turn's stream",
-    {"answered": str},
+    "POST /api/questions/{id}", "answer a question event of a turn's stream", {"answered": str}
 )
-async def answer_question(gateway: Gateway, id: str, body: QuestionAnswer) -> Json:
+async def answer_question(gateway: Gateway, id: str, body: schema.QuestionAnswer) -> Json:
     answer: Json = {"action": body.action}
     if body.content is not None and body.action == "accept":
         answer["content"] = body.content
@@ -321,7 +287,7 @@ async def answer_question(gateway: Gateway, id: str, body: QuestionAnswer) -> Js
     return {"answered": id}
 
 
-@operation("GET /api/turns", "the running turns", {"turns": list[Turn]})
+@operation("GET /api/turns", "the running turns", {"turns": list[schema.Turn]})
 async def list_turns(gateway: Gateway) -> Json:
     turns = [
         {
@@ -414,5 +380,4 @@ def _tail(path: Path, count: int) -> list[str]:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
-    lines = text.splitlines()
-    return lines[-count:] if count > 0 else []
+    return text.splitlines()[-count:] if count > 0 else []

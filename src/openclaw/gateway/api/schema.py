@@ -1,10 +1,7 @@
-"""What goes over the gateway's own interface: the models that bodies are read and checked with.
-
-The OpenAPI document is made from them and from what `operation` says at each handler.
-"""
+"""The models of the gateway's own API, which check its bodies and make its OpenAPI document."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
@@ -34,7 +31,7 @@ Json = dict[str, Any]
 
 
 class _Given(BaseModel):
-    """What a client sends. Null means the same as leaving a field out; unknown fields are let be."""
+    """What a client sends. Null is the same as leaving a field out; unknown fields are ignored."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, strict=True, extra="allow", frozen=True
@@ -42,8 +39,6 @@ class _Given(BaseModel):
 
 
 class _Answer(BaseModel):
-    """What we answer. A field that is not declared here is a mistake of ours."""
-
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
 
 
@@ -66,12 +61,16 @@ async def json_body(request: Request) -> Json:
 
 
 def given(model: type[Known], body: Json) -> Known:
-    """A body as the model says; InvalidRequest names the first field that is wrong."""
+    """Check a body; `InvalidRequest` names the first field that is wrong."""
     try:
         return model.model_validate({k: v for k, v in body.items() if v is not None})
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        raise InvalidRequest(_worded(problem), field=_place(problem["loc"])) from None
+        problem: Any = error.errors(include_url=False)[0]
+        told = _PROBLEMS.get(problem["type"]) or problem["msg"]
+        if problem["type"] == "literal_error":
+            told = f"has to be one of {problem['ctx']['expected']}"
+        steps = (f"[{one}]" if isinstance(one, int) else f".{one}" for one in problem["loc"])
+        raise InvalidRequest(told, field="".join(steps)[1:]) from None
 
 
 _PROBLEMS = {
@@ -85,18 +84,11 @@ _PROBLEMS = {
 }
 
 
-def _worded(problem: Mapping[str, Any]) -> str:
-    if problem["type"] == "literal_error":
-        return f"has to be one of {problem['ctx']['expected']}"
-    return _PROBLEMS.get(problem["type"]) or str(problem["msg"])
-
-
-def _place(steps: Iterable[int | str]) -> str:
-    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in steps)[1:]
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, dict) else value
+_OneOrMore = BeforeValidator(lambda value: [value] if isinstance(value, dict) else value)
+_OwnServers = Annotated[
+    str | None,
+    Field(description="also use the MCP servers that this connection added; owner only"),
+]
 
 
 class Media(_Given):
@@ -110,7 +102,7 @@ class Message(_Given):
     text: str = ""
     agent: str | None = Field(None, description="the agent's id; default: the default agent")
     session_key: str | None = Field(None, description="default: a new conversation")
-    media: Annotated[list[Media], BeforeValidator(_as_list)] = Field(default_factory=list[Media])
+    media: Annotated[list[Media], _OneOrMore] = Field(default_factory=list[Media])
     origin: str | None = None
     idempotency_key: str | None = Field(
         None, description="requests with the same key are carried out once"
@@ -133,9 +125,7 @@ class Message(_Given):
         None, description="how long the model thinks, if that is adjustable"
     )
     workspace: str | None = Field(None, description="where file tools work; owner only")
-    scope: str | None = Field(
-        None, description="also use the MCP servers that this connection added; owner only"
-    )
+    scope: _OwnServers = None
 
 
 class Scope(_Given):
@@ -151,9 +141,7 @@ class BegunArgument(_Given):
     argument: str
     value: str = Field("", description="what was typed so far")
     given: dict[str, str] = Field(default_factory=dict[str, str], description="other arguments")
-    scope: str | None = Field(
-        None, description="also use the MCP servers that this connection added; owner only"
-    )
+    scope: _OwnServers = None
 
 
 class QuestionAnswer(_Given):
@@ -369,17 +357,14 @@ Count = Annotated[int, Field(ge=0, le=1 << 53)]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A route of the gateway's own API and what the document says of it.
-
-    `answer` is a type, or the fields of an object. `needs` is the scope that a token must have.
-    """
+    """A route of the gateway's own API."""
 
     handler: Callable[..., Any]
     method: str
     path: str
-    needs: str | None
+    needs: str | None  # the scope that a token must have
     summary: str
-    answer: Any
+    answer: Any  # a type, or the fields of an object
     parameters: Fields
     stream: bool
 
@@ -393,8 +378,15 @@ class Operation:
         return {name: kind for name, kind in self.parameters.items() if name not in other}
 
     async def answered(self, gateway: Any, request: Request) -> Any:
-        """What the handler answers; a dictionary is held to what the document says of it."""
-        values: Json = {**request.path_params, **self._asked(request), "request": request}
+        """Call the handler; an answer that contradicts the document is an error of ours."""
+        values: Json = {**request.path_params, "request": request}
+        for name, kind in self.query.items():
+            if (text := request.query_params.get(name)) is not None:
+                try:
+                    values[name] = _adapter(kind).validate_strings(text)
+                except ValidationError:
+                    told = "has to be true or false" if kind is bool else "is not a number"
+                    raise InvalidRequest(told, field=name) from None
         if self.body is not None:
             values["body"] = given(self.body, await json_body(request))
         taken = {name: one for name, one in values.items() if name in self.parameters}
@@ -403,17 +395,6 @@ class Operation:
             return answer
         self.check(cast("Json", answer))
         return JSONResponse(answer)
-
-    def _asked(self, request: Request) -> Json:
-        found: Json = {}
-        for name, kind in self.query.items():
-            if (text := request.query_params.get(name)) is not None:
-                try:
-                    found[name] = _adapter(kind).validate_strings(text)
-                except ValidationError:
-                    told = "has to be true or false" if kind is bool else "is not a number"
-                    raise InvalidRequest(told, field=name) from None
-        return found
 
     def check(self, answer: Json) -> None:
         kinds: Any = self.answer
@@ -435,16 +416,18 @@ OPERATIONS: list[Operation] = []
 def operation(
     route: str, summary: str, answer: Any = Json, *, stream: bool = False, needs: str | None = ""
 ) -> Callable[[Handler], Handler]:
-    """Makes a handler a route. Who may only read may GET, and only an admin may do the rest.
+    """Makes a handler a route, which needs the scope `read` to GET and `admin` for the rest.
 
-    The handler gets the gateway and whatever it has a parameter for: `request`, `body` as its model,
-    and parts of the path and of the query. It answers with a dictionary, or a response of another kind.
+    The handler gets the gateway and what it has a parameter for: `request`, `body` as its model,
+    and parts of the path and of the query. It returns a dictionary or a response.
     """
     method, _, path = route.partition(" ")
 
     def describe(handler: Handler) -> Handler:
-        _, *taken = signature(handler).parameters.values()
-        parameters = {one.name: _kind(one.annotation) for one in taken}
+        parameters: Json = {}
+        for one in list(signature(handler).parameters.values())[1:]:
+            kind = one.annotation
+            parameters[one.name] = get_args(kind)[0] if isinstance(kind, UnionType) else kind
         scope = ("read" if method == "GET" else "admin") if needs == "" else needs
         OPERATIONS.append(
             Operation(handler, method, path, scope, summary, answer, parameters, stream)
@@ -454,34 +437,22 @@ def operation(
     return describe
 
 
-def _kind(annotation: Any) -> Any:
-    """Of a field that may be left out, what it is if it is there."""
-    return get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation
-
-
-class _Components:
-    """Schemas as they are used; those of models are collected under their names."""
-
-    def __init__(self) -> None:
-        self.schemas: Json = {}
-
-    def of(self, kind: Any) -> Json:
-        if isinstance(kind, Mapping):
-            fields = {name: self.of(one) for name, one in cast("Fields", kind).items()}
-            return {"type": "object", "properties": fields, "required": []}
-        schema = TypeAdapter(kind).json_schema(
-            by_alias=True, ref_template="#/components/schemas/{model}"
-        )
-        for name, inner in schema.pop("$defs", {}).items():
-            self.schemas.setdefault(name, _plain(inner))
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            self.schemas.setdefault(kind.__name__, _plain(schema))
-            return {"$ref": f"#/components/schemas/{kind.__name__}"}
-        return _plain(schema)
+def _schema(kind: Any, components: Json) -> Json:
+    """The schema of a type; those of models go into `components` and are referred to."""
+    if isinstance(kind, Mapping):
+        fields = {name: _schema(one, components) for name, one in cast("Fields", kind).items()}
+        return {"type": "object", "properties": fields, "required": []}
+    schema = _adapter(kind).json_schema(ref_template="#/components/schemas/{model}")
+    for name, inner in schema.pop("$defs", {}).items():
+        components.setdefault(name, _plain(inner))
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        components.setdefault(kind.__name__, _plain(schema))
+        return {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return _plain(schema)
 
 
 def _plain(schema: Any) -> Any:
-    """Without what pydantic adds and only repeats names, and without defaults that say nothing."""
+    """Without titles, which only repeat names, and without defaults that are null."""
     if isinstance(schema, list):
         return [_plain(one) for one in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
@@ -495,8 +466,8 @@ def _plain(schema: Any) -> Any:
 
 
 def document(url: str) -> Json:
-    components = _Components()
-    error = components.of(Error)
+    components: Json = {}
+    error = _schema(Error, components)
     paths: dict[str, Json] = {}
     for one in sorted(OPERATIONS, key=lambda one: one.path):
         shown = one.path.replace(":path", "")
@@ -508,38 +479,35 @@ def document(url: str) -> Json:
         "security": [{"bearer": []}],
         "paths": paths,
         "components": {
-            "schemas": components.schemas,
+            "schemas": components,
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }
 
 
-def _entry(one: Operation, path: str, components: _Components, error: Json) -> Json:
-    inside = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+def _entry(one: Operation, path: str, components: Json, error: Json) -> Json:
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in inside
+        for name in re.findall(r"{(\w+)", path)
     ]
     parameters += [
-        {"name": name, "in": "query", "required": False, "schema": components.of(kind)}
+        {"name": name, "in": "query", "required": False, "schema": _schema(kind, components)}
         for name, kind in one.query.items()
     ]
-    fine = {"application/json": {"schema": components.of(one.answer)}}
+    fine = {"application/json": {"schema": _schema(one.answer, components)}}
     if one.stream:
         fine["text/event-stream"] = {"schema": {"type": "string"}}
+    failed = {"application/json": {"schema": error}}
     entry: Json = {
         "operationId": to_camel(one.handler.__name__),
         "summary": one.summary,
         "parameters": parameters,
         "responses": {
             "200": {"description": "fine", "content": fine},
-            "default": {
-                "description": "failed",
-                "content": {"application/json": {"schema": error}},
-            },
+            "default": {"description": "failed", "content": failed},
         },
     }
     if one.body is not None:
-        content = {"application/json": {"schema": components.of(one.body)}}
+        content = {"application/json": {"schema": _schema(one.body, components)}}
         entry["requestBody"] = {"required": True, "content": content}
     return entry

@@ -14,24 +14,8 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.ids import random_id
-from openclaw.gateway.api.schema import (
-    Agent,
-    BegunArgument,
-    Count,
-    Entry,
-    ForkPoint,
-    Json,
-    Scope,
-    Server,
-    Session,
-    SessionTitle,
-    Spent,
-    Task,
-    TaskDetails,
-    Tool,
-    UsageRow,
-    operation,
-)
+from openclaw.gateway.api import schema
+from openclaw.gateway.api.schema import Count, Json, operation
 from openclaw.gateway.auth import Refused, grant_of, is_owner
 from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.metrics import Labels
@@ -69,7 +53,7 @@ async def status(gateway: Gateway, request: Request) -> Json:
     }
 
 
-@operation("GET /api/agents", "the agents", {"agents": list[Agent]})
+@operation("GET /api/agents", "the agents", {"agents": list[schema.Agent]})
 async def list_agents(gateway: Gateway) -> Json:
     backend = gateway.backend
     default = (await backend.agent.settings()).id
@@ -90,7 +74,7 @@ async def list_agents(gateway: Gateway) -> Json:
 @operation(
     "GET /api/sessions",
     "sessions, the most recently used first",
-    {"sessions": list[Session], "cursor": str | None},
+    {"sessions": list[schema.Session], "cursor": str | None},
 )
 async def list_sessions(
     gateway: Gateway,
@@ -102,14 +86,13 @@ async def list_sessions(
     page = await gateway.backend.store.list_sessions(
         agent, limit=min(limit, _MOST), cursor=cursor, search=search
     )
-    rows = [header_json(info) for info in page.sessions]
-    return {"sessions": rows, "cursor": page.cursor}
+    return {"sessions": [header_json(info) for info in page.sessions], "cursor": page.cursor}
 
 
 @operation(
     "GET /api/sessions/{key:path}",
     "a session and its entries",
-    {"session": Session, "entries": list[Entry]},
+    {"session": schema.Session, "entries": list[schema.Entry]},
 )
 async def show_session(
     gateway: Gateway,
@@ -122,18 +105,12 @@ async def show_session(
     limit = min(limit, _MOST)
     first = after if after is not None else max(0, info.entries - limit)
     entries = await gateway.backend.store.entries(info.ref, after=first, limit=limit)
-    return {
-        "session": header_json(info),
-        "entries": [entry.to_json() for entry in entries],
-    }
+    return {"session": header_json(info), "entries": [entry.to_json() for entry in entries]}
 
 
-@operation(
-    "POST /api/sessions/{key:path}/title",
-    "give a session a title, or none",
-)
+@operation("POST /api/sessions/{key:path}/title", "give a session a title, or none")
 async def rename_session(
-    gateway: Gateway, key: str, body: SessionTitle, agent: str | None = None
+    gateway: Gateway, key: str, body: schema.SessionTitle, agent: str | None = None
 ) -> Json:
     info = await found_session(gateway, key, agent)
     await gateway.backend.store.set_title(info.ref, body.title)
@@ -146,7 +123,7 @@ async def rename_session(
     {"sessionKey": str, "agent": str},
 )
 async def fork_session(
-    gateway: Gateway, key: str, body: ForkPoint, agent: str | None = None
+    gateway: Gateway, key: str, body: schema.ForkPoint, agent: str | None = None
 ) -> Json:
     from openclaw.sessions.copying import fork
 
@@ -163,19 +140,18 @@ async def delete_session(gateway: Gateway, key: str, agent: str | None = None) -
     return {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
 
 
-@operation(
-    "GET /api/tasks",
-    "tasks, the most recently changed first",
-    {"tasks": list[Task]},
-)
+@operation("GET /api/tasks", "tasks, the most recently changed first", {"tasks": list[schema.Task]})
 async def list_tasks(gateway: Gateway, limit: Count = 50) -> Json:
     store, now = gateway.backend.store, gateway.clock.now_ms()
     found = await records.current_tasks(store, now, min(limit, _MOST))
-    rows = [records.task_json(one, whole=False) for one in found]
-    return {"tasks": rows}
+    return {"tasks": [records.task_json(one, whole=False) for one in found]}
 
 
-@operation("GET /api/tasks/{id}", "a task with its questions and its result or error", TaskDetails)
+@operation(
+    "GET /api/tasks/{id}",
+    "a task with its questions and its result or error",
+    schema.TaskDetails,
+)
 async def show_task(gateway: Gateway, id: str) -> Json:
     return records.task_json(await _task(gateway, id))
 
@@ -214,7 +190,7 @@ async def found_session(gateway: Gateway, key: str, agent: str | None) -> Sessio
 @operation(
     "GET /api/usage",
     "model usage and cost by day, session and model, today first",
-    {"today": str, "timezone": str, "rows": list[UsageRow], "total": Spent},
+    {"today": str, "timezone": str, "rows": list[schema.UsageRow], "total": schema.Spent},
 )
 async def usage(
     gateway: Gateway, days: Count = 30, agent: str | None = None, session: str | None = None
@@ -235,7 +211,7 @@ async def usage(
     }
 
 
-@operation("GET /api/servers", "MCP servers", {"servers": list[Server]})
+@operation("GET /api/servers", "MCP servers", {"servers": list[schema.Server]})
 async def list_servers(gateway: Gateway) -> Json:
     return {"servers": await server_rows(gateway)}
 
@@ -246,7 +222,7 @@ async def restart_server(gateway: Gateway, name: str) -> Json:
     return {"restarted": name}
 
 
-@operation("GET /api/tools", "the tools of an agent", {"agent": str, "tools": list[Tool]})
+@operation("GET /api/tools", "the tools of an agent", {"agent": str, "tools": list[schema.Tool]})
 async def list_tools(gateway: Gateway, agent: str | None = None) -> Json:
     id = (await gateway.backend.agent.settings(agent)).id
     specs = gateway.backend.tools(id)
@@ -261,9 +237,8 @@ async def list_prompts(gateway: Gateway, agent: str | None = None) -> Json:
 
 async def server_rows(gateway: Gateway) -> list[Json]:
     await gateway.backend.servers.recheck_pins()  # 'mcp pins accept' is another process
-    return [
-        server_row(one, gateway.clock, gateway.redact) for one in gateway.backend.servers.status()
-    ]
+    servers = gateway.backend.servers.status()
+    return [server_row(one, gateway.clock, gateway.redact) for one in servers]
 
 
 def server_row(one: "ServerStatus", clock: "Clock", redact: Any) -> Json:
@@ -294,20 +269,17 @@ def gauges(gateway: Gateway) -> Iterable[tuple[str, str, Mapping[Labels, float]]
     ready = {_server(one): float(one.snapshot.state.value == "ready") for one in servers}
     yield "openclaw_mcp_server_up", "1 where the MCP server is ready.", ready
     restarts = {_server(one): float(one.snapshot.restarts) for one in servers}
-    told = "Restarts since the server last ran well."
-    yield "openclaw_mcp_server_restarts", told, restarts
+    yield "openclaw_mcp_server_restarts", "Restarts since the server last ran well.", restarts
 
 
 def _server(one: "ServerStatus") -> Labels:
     return (("server", one.snapshot.name), ("agents", ",".join(one.agents)))
 
 
-# ---- MCP servers that a front end brings along, for as long as its connection lasts
+# ---- MCP servers that a front end adds for as long as its connection lasts
 #
-# Starting a program on a client's word is more than using the agent, so that neither an open gateway
-# nor its configured token is enough: it takes the token that only this account can read, on loopback.
-
-_ID_BYTES = 16
+# Starting a program because a client says so is more than using the agent, so the configured token
+# is not enough: it takes the token that only this account can read, on loopback.
 
 
 def require_owner(request: Request, what: str) -> None:
@@ -322,7 +294,7 @@ def require_owner(request: Request, what: str) -> None:
     str,
     stream=True,
 )
-async def open_scope(gateway: Gateway, request: Request, body: Scope) -> Any:
+async def open_scope(gateway: Gateway, request: Request, body: schema.Scope) -> Any:
     require_owner(request, "starting MCP servers")
     backend = gateway.backend
     agent = (await backend.agent.settings(body.agent)).id
@@ -330,7 +302,7 @@ async def open_scope(gateway: Gateway, request: Request, body: Scope) -> Any:
     for config in servers.values():
         for value in server_credentials(config):
             backend.redactor.register(value)
-    scope = secrets.token_hex(_ID_BYTES)
+    scope = secrets.token_hex(16)
 
     async def work(put: Put) -> None:
         gateway.scopes.add(scope)
@@ -372,7 +344,7 @@ async def list_models(gateway: Gateway, agent: str | None = None, check: str | N
     {"values": list[str]},
     needs="orders",
 )
-async def complete(gateway: Gateway, request: Request, body: BegunArgument) -> Json:
+async def complete(gateway: Gateway, request: Request, body: schema.BegunArgument) -> Json:
     if body.scope is not None:
         require_owner(request, "servers that a client added")
     check_scope(gateway, body.scope)

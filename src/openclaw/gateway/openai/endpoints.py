@@ -22,6 +22,7 @@ from openclaw.gateway.openai.requests import (
     objects,
     response_options,
     text_field,
+    unknown_model,
 )
 from openclaw.gateway.state import Gateway
 from openclaw.sessions.model import EntryKind, SessionRef, Turn, TurnState
@@ -37,9 +38,7 @@ async def show_model(gateway: Gateway, request: Request) -> Response:
     name = request.path_params["model"]
     found = _models(gateway).get(name)
     if found is None:
-        raise NotFound(
-            f"there is no model '{name}'", hint="GET /v1/models lists the available models"
-        )
+        raise unknown_model(name)
     return JSONResponse(found)
 
 
@@ -142,7 +141,14 @@ async def responses(gateway: Gateway, request: Request) -> Any:
     options, messages = response_options(body), _messages(body)
     settings = await gateway.backend.agent.settings(agent_of(body.get("model")))
     order = _Response(gateway, settings, request, body, messages, options)
-    await order.join(await _previous(gateway, body, settings.id))
+    previous = None
+    if (given := text_field(body, "previous_response_id")) is not None:
+        session, _ = await _found(gateway, given)
+        if session.agent != settings.id:
+            told = f"it came from '{MODEL}/{session.agent}', not from this request's model"
+            raise InvalidRequest(told, field="previous_response_id")
+        previous = session.key
+    await order.join(previous)
     return order.respond()
 
 
@@ -153,8 +159,7 @@ async def show_response(gateway: Gateway, request: Request) -> Response:
     entries = [entry for entry in history if entry.turn == turn.id]
     said = [e.text for e in entries if e.kind is EntryKind.ASSISTANT_MESSAGE and e.text]
     status = _STATUS[turn.state]
-    text = "\n\n".join(said)
-    output = [_message(f"msg_{turn.id}", text, "completed")] if text else []
+    output = [_message(f"msg_{turn.id}", "\n\n".join(said), "completed")] if said else []
     if turn.state is TurnState.OK:
         calls = [
             (call_id(session.id, call.id), call.name, call.arguments)
@@ -168,7 +173,7 @@ async def show_response(gateway: Gateway, request: Request) -> Response:
 
 
 def _body(name: str, created: int, status: str, asked: Json) -> Json:
-    """A response without its output; `asked` is the request, as far as it is known."""
+    """A response without its output; `asked` are the known fields of the request."""
     return {
         "id": name,
         "object": "response",
@@ -189,7 +194,6 @@ def _body(name: str, created: int, status: str, asked: Json) -> Json:
 
 
 async def _found(gateway: Gateway, given: str) -> tuple[SessionRef, Turn]:
-    """The turn that a response's id names, and its session; `NotFound` if there is none."""
     parts = _ID.fullmatch(given)
     if parts is not None:
         store = gateway.backend.store
@@ -198,20 +202,6 @@ async def _found(gateway: Gateway, given: str) -> tuple[SessionRef, Turn]:
             if turn is not None:
                 return session.ref, turn
     raise NotFound(f"there is no response '{given}'")
-
-
-async def _previous(gateway: Gateway, body: Json, agent: str) -> str | None:
-    """The key of the session that the response before this one belongs to."""
-    given = text_field(body, "previous_response_id")
-    if given is None:
-        return None
-    session, _ = await _found(gateway, given)
-    if session.agent != agent:
-        raise InvalidRequest(
-            f"it came from '{MODEL}/{session.agent}', not from this request's model",
-            field="previous_response_id",
-        )
-    return session.key
 
 
 class _Response(Order):
@@ -255,36 +245,26 @@ class _Response(Order):
             if before:
                 item.add(before)
 
-        def piece(text: str) -> None:
-            item.add(text)
-
-        text, reply = await self.write(piece, start_over)
+        text, reply = await self.write(lambda text: item.add(text), start_over)
         item.end("completed")
         for at, call in enumerate(_function_calls(self.turn, self.calls(reply)), item.index + 1):
             begun = {**call, "arguments": "", "status": "in_progress"}
             place = {"item_id": call["id"], "output_index": at}
-            arguments = call["arguments"]
+            done = {"name": call["name"], "arguments": call["arguments"]}
             say("response.output_item.added", output_index=at, item=begun)
-            say("response.function_call_arguments.delta", **place, delta=arguments)
-            say(
-                "response.function_call_arguments.done",
-                **place,
-                name=call["name"],
-                arguments=arguments,
-            )
+            say("response.function_call_arguments.delta", **place, delta=call["arguments"])
+            say("response.function_call_arguments.done", **place, **done)
             say("response.output_item.done", output_index=at, item=call)
         body = self.rendered(text, reply, item.id)
         say(f"response.{body['status']}", response=body)
 
     def rendered(self, text: str, reply: Reply, item: str | None = None) -> Json:
-        reason = reason_of(reply)
-        if reason == "tool_calls":
-            reason = "stop"
+        reason, used = reason_of(reply), reply.usage
+        whole = reason in ("stop", "tool_calls")
         cut = {"length": "max_output_tokens"}.get(reason, reason)
-        used = reply.usage
         return {
-            **self._head("completed" if reason == "stop" else "incomplete"),
-            "incomplete_details": None if reason == "stop" else {"reason": cut},
+            **self._head("completed" if whole else "incomplete"),
+            "incomplete_details": None if whole else {"reason": cut},
             "output": [
                 _message(item or f"msg_{self.turn}", text, "completed"),
                 *_function_calls(self.turn, self.calls(reply)),
@@ -306,7 +286,7 @@ class _Response(Order):
 
 
 class _Item:
-    """One message of the output, as its events tell of it."""
+    """The events of one message of the output."""
 
     def __init__(self, say: Callable[..., None], name: str, index: int) -> None:
         self.id = name
@@ -328,8 +308,8 @@ class _Item:
         text = self._text
         self._say("response.output_text.done", **self._place, text=text, logprobs=[])
         self._say("response.content_part.done", **self._place, part=_part(text))
-        item = _message(self.id, text, status)
-        self._say("response.output_item.done", output_index=self.index, item=item)
+        message = _message(self.id, text, status)
+        self._say("response.output_item.done", output_index=self.index, item=message)
 
 
 def _message(name: str, text: str, status: str) -> Json:
@@ -362,12 +342,10 @@ def _part(text: str) -> Json:
 
 def _messages(body: Json) -> list[Json]:
     given = body.get("input")
-    messages: list[Json]
     if isinstance(given, str):
-        messages = [{"role": "user", "content": given}]
-    else:
-        # Clients send back a model's reasoning with its answer; it is nobody's message.
-        messages = [one for one in objects(given, "input") if one.get("type") != "reasoning"]
+        given = {"role": "user", "content": given}
+    # Clients send back a model's reasoning with its answer; it is nobody's message.
+    messages = [one for one in objects(given, "input") if one.get("type") != "reasoning"]
     if not messages:
         raise InvalidRequest("is missing", field="input")
     instructions = text_field(body, "instructions")

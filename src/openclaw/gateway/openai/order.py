@@ -10,13 +10,7 @@ import pybase64
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from openclaw.agent.port import (
-    AgentSettings,
-    ClientResult,
-    MessageContext,
-    Reply,
-    TurnListener,
-)
+from openclaw.agent.port import AgentSettings, ClientResult, MessageContext, Reply, TurnListener
 from openclaw.core.content import Block, Media, text_of
 from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.events import STARTS_OVER, BlockReply, Event, TextDelta
@@ -53,7 +47,7 @@ class Written:
         self._last_only = last_only
 
     def on_event(self, event: Event) -> str:
-        """The text to send for this event, which may be none."""
+        """The text to send for this event, if any."""
         if self._last_only:
             return ""
         if isinstance(event, TextDelta):
@@ -154,7 +148,15 @@ class Order(ABC):
 
     async def join(self, previous: str | None = None) -> None:
         """Find the session: the one that is named, that is followed, or that waits for a result."""
-        waiting = await self._waiting()
+        waiting = None
+        id, results = results_of(self._messages, self.field)
+        if id is not None:
+            self._results = results
+            found = await self.gateway.backend.store.find_sessions(id, self.agent)
+            waiting = next((one.key for one in found if one.id == id), None)
+            if waiting is None:
+                told = "no call with this id is waiting for a result"
+                raise InvalidRequest(told, field="tool_call_id")
         if previous is not None and waiting is not None and previous != waiting:
             raise InvalidRequest("the call belongs to another conversation", field="call_id")
         followed = previous or waiting
@@ -164,18 +166,7 @@ class Order(ABC):
         self._continued = named is not None
         self.session = named or own_session(self._request.scope, new_session())
 
-    async def _waiting(self) -> str | None:
-        session, results = results_of(self._messages, self.field)
-        if session is None:
-            return None
-        self._results = results
-        for found in await self.gateway.backend.store.find_sessions(session, self.agent):
-            if found.id == session:
-                return found.key
-        raise InvalidRequest("no call with this id is waiting for a result", field="tool_call_id")
-
     def respond(self) -> Any:
-        """The answer, as the request wants it: at once, or as it is written."""
         if flag(self.body, "stream"):
             return EventStream(self.stream, headers=self.headers)
         return WatchedAnswer(self._whole, error_response)
@@ -190,37 +181,27 @@ class Order(ABC):
 
     async def _whole(self) -> Response:
         written = Written(last_only=self._options.structured)
-        with ExitStack() as files:
-            context = await self._context(files)
-            async with self.gateway.turn(context) as turn:
-                reply = await turn.answer(TurnListener(on_block_reply=written.add_block))
-        self._check(reply)
+        reply = await self._answered(TurnListener(on_block_reply=written.add_block))
         written.finish(reply)
         return JSONResponse(self.rendered(written.text, reply), headers=self.headers)
 
     async def write(
         self, piece: Callable[[str], None], start_over: Callable[[str], None]
     ) -> tuple[str, Reply]:
-        """Have it answered, each piece of the text as it comes; returns all of it and the reply.
+        """Call `piece` with each piece of the text as it comes; returns all of it and the reply.
 
-        `start_over` is called if the last block that was sent is void, with the text before it.
+        If the last block that was sent is void, `start_over` gets the text before it.
         """
         written = Written(last_only=self._options.structured)
 
         def on_event(event: Event) -> None:
             if event == STARTS_OVER and written.start_over():
                 start_over(written.text)
-            text = written.on_event(event)
-            if text:
+            if text := written.on_event(event):
                 piece(text)
 
-        with ExitStack() as files:
-            context = await self._context(files)
-            async with self.gateway.turn(context) as turn:
-                reply = await turn.answer(TurnListener(on_event=on_event))
-        self._check(reply)
-        rest = written.finish(reply)
-        if rest:
+        reply = await self._answered(TurnListener(on_event=on_event))
+        if rest := written.finish(reply):
             piece(rest)
         return written.text, reply
 
@@ -231,28 +212,30 @@ class Order(ABC):
             (call_id(reply.session_id, call.id), call.name, call.arguments) for call in reply.calls
         ]
 
-    def _check(self, reply: Reply) -> None:
-        """Raise if the answer is not the JSON that was asked for; one that was cut says so itself."""
-        if not self._options.structured or reason_of(reply) != "stop":
-            return
-        try:
-            orjson.loads(reply.text)
-        except orjson.JSONDecodeError as error:
-            raise ModelUnavailable(
-                f"the model's answer is not the JSON that was asked for: {error}",
-                hint="ask again, or use a model that supports structured output",
-            ) from None
-
-    async def _context(self, files: ExitStack) -> MessageContext:
-        attachments = Attachments(self.gateway.paths.temp, files, self._settings.transcriber)
-        text = await order_text(self._messages, self.field, attachments, continued=self._continued)
-        return MessageContext(
-            text=text,
-            session_key=self.session,
-            agent_id=self.agent,
-            media=tuple(attachments.taken),
-            origin="openai",
-            idempotency_key=self.turn,
-            options=self._options,
-            results=tuple(self._results),
-        )
+    async def _answered(self, listener: TurnListener) -> Reply:
+        """The agent's reply; raises if it is not the JSON that was asked for."""
+        with ExitStack() as files:
+            attachments = Attachments(self.gateway.paths.temp, files, self._settings.transcriber)
+            text = await order_text(
+                self._messages, self.field, attachments, continued=self._continued
+            )
+            context = MessageContext(
+                text=text,
+                session_key=self.session,
+                agent_id=self.agent,
+                media=tuple(attachments.taken),
+                origin="openai",
+                idempotency_key=self.turn,
+                options=self._options,
+                results=tuple(self._results),
+            )
+            reply = await self.gateway.answer(context, listener)
+        if self._options.structured and reason_of(reply) == "stop":  # one that was cut says so
+            try:
+                orjson.loads(reply.text)
+            except orjson.JSONDecodeError as error:
+                raise ModelUnavailable(
+                    f"the model's answer is not the JSON that was asked for: {error}",
+                    hint="ask again, or use a model that supports structured output",
+                ) from None
+        return reply

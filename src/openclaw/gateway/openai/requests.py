@@ -1,13 +1,12 @@
 """What OpenAI's clients send, as one message to an agent.
 
-The last message is the order and has to be the user's. The session is named by the header; without
-it, each request is a conversation of its own, and what was said before comes along as its text.
+A header names the session. Without it, each request is a conversation of its own, whose text has the
+earlier messages in it.
 """
 
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -39,22 +38,19 @@ _FILES = ("file", "input_file")
 _TEXTS = ("text", "input_text", "output_text", "refusal")
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    role: str
-    text: str
-
-
 def agent_of(model: Any) -> str | None:
-    """The agent that `model` names: `openclaw` is the default one, `openclaw/ID` that one."""
+    """The agent that `model` names; None is the default one."""
     if not isinstance(model, str) or not model:
         raise InvalidRequest("has to be 'openclaw' or 'openclaw/AGENT'", field="model")
     name, _, agent = model.partition("/")
     if name != MODEL:
-        raise NotFound(
-            f"there is no model '{model}'", hint="GET /v1/models lists the available models"
-        )
+        raise unknown_model(model)
     return agent or None
+
+
+def unknown_model(name: str) -> NotFound:
+    hint = "GET /v1/models lists the available models"
+    return NotFound(f"there is no model '{name}'", hint=hint)
 
 
 def session_of(request: Request) -> str | None:
@@ -91,32 +87,36 @@ def objects(value: Any, name: str) -> list[Json]:
 async def order_text(
     messages: Sequence[Json], field: str, attachments: Attachments, *, continued: bool
 ) -> str:
-    """The text of the order; its attachments are taken.
-
-    `continued` means that the session knows what was said before.
-    """
+    """The text of the order; `continued` if the session knows the messages before it."""
     last = order_index(messages, field)
     if _role(messages[last]) == "tool":
         return ""
-    said = [Said(_role(m), _said(m, field)) for m in messages]
-    order = said[last].text
+    said = [(_role(m), _said(m, field)) for m in messages]
+    order = said[last][1]
     for at in range(last if continued else 0, last + 1):
-        if _role(messages[at]) in ("user", "assistant"):
-            before = len(attachments.taken)
+        role, text = said[at]
+        if role in ("user", "assistant"):
+            first = len(attachments.taken) + 1
             await _take_media(messages[at].get("content"), f"{field}[{at}].content", attachments)
-            if at < last:
-                said[at] = _with_attachments(said[at], before, len(attachments.taken))
+            numbers = range(first, len(attachments.taken) + 1)
+            names = " ".join(f"[attachment {number}]" for number in numbers)
+            said[at] = (role, f"{text} {names}".strip() if names else text)
     if not order.strip() and not attachments.taken:
         raise InvalidRequest("the last user message is empty", field=field)
-    told = [one.text for one in said if one.role in _INSTRUCTING and one.text.strip()]
-    before = [] if continued else [o for o in said[:last] if o.role in _SPEAKING and o.text]
-    return _with_preamble(order, told, before)
+    told = [text for role, text in said if role in _INSTRUCTING and text.strip()]
+    before = [f"{role}: {text}" for role, text in said[:last] if role in _SPEAKING and text]
+    parts: list[str] = []
+    if told:
+        parts.append("[Instructions for this request]\n" + "\n\n".join(told))
+    if before and not continued:
+        parts.append("[Conversation so far]\n" + "\n\n".join(before))
+    return "\n\n".join([*parts, f"[Message]\n{order}"]) if parts else order
 
 
 def order_index(messages: Sequence[Json], field: str) -> int:
-    """Which message is the order: the last one, instructions aside, the user's or a tool's result.
+    """Which message is the order: the last one that is no instruction.
 
-    An order that was answered already must not be carried out again.
+    If that is the assistant's, the order was answered, and must not be carried out again.
     """
     for at, message in enumerate(messages):
         if _role(message) not in (*_INSTRUCTING, *_SPEAKING):
@@ -133,14 +133,13 @@ def order_index(messages: Sequence[Json], field: str) -> int:
 
 
 def call_id(session: str, call: str) -> str:
-    """A call's id for the client, which names the session that waits for the result."""
     return f"call_{session}_{call}"
 
 
 def results_of(messages: Sequence[Json], field: str) -> tuple[str | None, list[ClientResult]]:
-    """The results at the end of the messages, and the id of the session that waits for them.
+    """The id of the session that waits for the results at the end of the messages, and these.
 
-    A user's message may follow them. Then calls that are not ours are history like the rest.
+    If a user's message follows them, calls that are not ours are history.
     """
     spoken = [m for m in messages if _role(m) not in _INSTRUCTING]
     with_order = _role(spoken[-1]) == "user"
@@ -165,7 +164,6 @@ def results_of(messages: Sequence[Json], field: str) -> tuple[str | None, list[C
 
 
 def _said(message: Json, field: str) -> str:
-    """What a message says, calls and their results included."""
     if message.get("type") == "function_call":
         return f"[called {message.get('name')} with {message.get('arguments')}]"
     content = message.get("output" if message.get("type") == "function_call_output" else "content")
@@ -174,24 +172,6 @@ def _said(message: Json, field: str) -> str:
         function: Any = call.get("function") or {}
         lines.append(f"[called {function.get('name')} with {function.get('arguments')}]")
     return "\n".join(line for line in lines if line)
-
-
-def _with_attachments(one: Said, first: int, end: int) -> Said:
-    """An earlier message that says which of the attachments came with it."""
-    names = " ".join(f"[attachment {number}]" for number in range(first + 1, end + 1))
-    return Said(one.role, f"{one.text} {names}".strip()) if names else one
-
-
-def _with_preamble(order: str, told: Sequence[str], before: Sequence[Said]) -> str:
-    parts: list[str] = []
-    if told:
-        parts.append("[Instructions for this request]\n" + "\n\n".join(told))
-    if before:
-        lines = "\n\n".join(f"{one.role}: {one.text}" for one in before)
-        parts.append(f"[Conversation so far]\n{lines}")
-    if not parts:
-        return order
-    return "\n\n".join([*parts, f"[Message]\n{order}"])
 
 
 def _role(message: Mapping[str, Any]) -> str:
@@ -243,28 +223,21 @@ logger = logging.getLogger(__name__)
 
 
 def error_body(error: BaseException) -> dict[str, Any]:
-    """`{"error": {…}}`; what we did not foresee is logged and says no more."""
-    if not isinstance(error, OpenClawError):
+    """The body of an answer; an error that we did not foresee is only described in the log."""
+    if isinstance(error, OpenClawError):
+        message = describe(error)
+    else:
         logger.error("a request failed", exc_info=error)
-    message = (
-        describe(error)
-        if isinstance(error, OpenClawError)
-        else f"unexpected {type(error).__name__}; see the gateway's log"
-    )
+        message = f"unexpected {type(error).__name__}; see the gateway's log"
+    kind = "invalid_request_error" if isinstance(error, UserFacing) else "server_error"
     return {
         "error": {
             "message": message,
-            "type": _kind(error),
+            "type": "rate_limit_error" if isinstance(error, Busy) else kind,
             "param": error.field if isinstance(error, InvalidRequest) else None,
             "code": "not_found" if isinstance(error, NotFound) else None,
         }
     }
-
-
-def _kind(error: BaseException) -> str:
-    if isinstance(error, Busy):
-        return "rate_limit_error"
-    return "invalid_request_error" if isinstance(error, UserFacing) else "server_error"
 
 
 def error_response(error: BaseException) -> JSONResponse:
@@ -311,6 +284,11 @@ def chat_options(body: Json) -> ModelOptions:
     if body.get("n") not in (None, 1):
         raise InvalidRequest("only one choice per request is supported", field="n")
     most = "max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
+    place = "response_format"
+    form = _object(body.get(place), place)
+    if form.get("type") == "json_schema":
+        place = f"{place}.json_schema"
+        form = {"type": "json_schema", **_object(form.get("json_schema"), place)}
     return ModelOptions(
         max_tokens=_whole(body, most, least=1),
         temperature=_number(body, "temperature", 0, 2),
@@ -319,7 +297,7 @@ def chat_options(body: Json) -> ModelOptions:
         seed=_whole(body, "seed"),
         presence_penalty=_number(body, "presence_penalty", -2, 2),
         frequency_penalty=_number(body, "frequency_penalty", -2, 2),
-        **_chat_format(body.get("response_format")),
+        **_format(form, place),
         **_tools(body),
     )
 
@@ -350,18 +328,16 @@ def _number(body: Json, name: str, least: float, most: float) -> float | None:
     value = body.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+    if type(value) not in (int, float) or not least <= value <= most:
         raise InvalidRequest(f"has to be a number from {least:g} to {most:g}", field=name)
     return float(value)
 
 
 def _whole(body: Json, name: str, least: int | None = None) -> int | None:
     value = body.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int):
+    if value is not None and type(value) is not int:
         raise InvalidRequest("has to be a whole number", field=name)
-    if least is not None and value < least:
+    if value is not None and least is not None and value < least:
         raise InvalidRequest(f"has to be at least {least}", field=name)
     return value
 
@@ -373,15 +349,6 @@ def _stops(given: Any) -> tuple[str, ...]:
     if len(listed) > _MOST_STOPS or not all(isinstance(one, str) and one for one in listed):
         raise InvalidRequest(f"has to be a text, or up to {_MOST_STOPS} texts", field="stop")
     return tuple(listed)
-
-
-def _chat_format(given: Any) -> dict[str, Any]:
-    field = "response_format"
-    form = _object(given, field)
-    if form.get("type") != "json_schema":
-        return _format(form, field)
-    inner = _object(form.get("json_schema"), f"{field}.json_schema")
-    return _format({"type": "json_schema", **inner}, f"{field}.json_schema")
 
 
 def _format(form: Json, field: str) -> dict[str, Any]:
