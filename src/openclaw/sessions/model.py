@@ -292,7 +292,7 @@ class Encoded:
     details: bytes | None
 
 
-def encoded(entries: Sequence[NewEntry]) -> list[Encoded]:
+def encoded(entries: Sequence["NewEntry | Entry"]) -> list[Encoded]:
     return [
         Encoded(
             entry.kind,

@@ -24,6 +24,7 @@ from openclaw.sessions.model import (
     TurnState,
     decode,
     decode_optional,
+    encode,
     storable,
 )
 
@@ -254,8 +255,29 @@ async def turns(db: Statements, row: int, condition: str, *values: Any) -> list[
     return [replace(one, open_calls=await _open_calls(db, row, one)) for one in found]
 
 
-async def running_turns(db: Statements, row: int) -> list[Turn]:
-    return await turns(db, row, "state = 'running' ORDER BY first_seq")
+async def give_up_turns(db: Statements, row: int, now_ms: int) -> tuple[Turn, ...]:
+    """Mark turns that still run as lost: whoever began them no longer holds the session."""
+    lost: list[Turn] = []
+    for turn in await turns(db, row, "state = 'running' ORDER BY first_seq"):
+        seq = await db.fetchval(
+            "UPDATE sessions SET seq = seq + 1, updated_ms = CASE WHEN updated_ms < $2 THEN $2"
+            " ELSE updated_ms END WHERE row = $1 RETURNING seq",
+            row,
+            now_ms,
+        )
+        await db.execute(
+            "INSERT INTO entries (session, seq, turn, kind, at_ms, text, data)"
+            " VALUES ($1, $2, $3, 'turn_lost', $4, '', $5)",
+            row,
+            seq,
+            turn.id,
+            now_ms,
+            encode({"openCalls": [call.call_id for call in turn.open_calls]}),
+        )
+        ended = "UPDATE turns SET state = 'lost', finished_ms = $3 WHERE session = $1 AND id = $2"
+        await db.execute(ended, row, turn.id, now_ms)
+        lost.append(replace(turn, state=TurnState.LOST, finished_ms=now_ms))
+    return tuple(lost)
 
 
 async def dossier(db: Statements, session: SessionRef) -> Dossier:

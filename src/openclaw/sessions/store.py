@@ -11,11 +11,19 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import anyio
 
-from openclaw.core.errors import Busy, InvalidRequest, OperatorFacing, UserFacing
+from openclaw.core.errors import (
+    Busy,
+    DeveloperFacing,
+    InvalidRequest,
+    OpenClawError,
+    OperatorFacing,
+    UserFacing,
+)
 from openclaw.core.ids import random_id
 from openclaw.core.tools import JsonObject
 from openclaw.sessions import queries
 from openclaw.sessions.model import (
+    MESSAGE_KINDS,
     Document,
     Dossier,
     Encoded,
@@ -55,15 +63,46 @@ LEASE_SECONDS = 9.0
 BEATS_PER_LEASE = 3  # renewals in one lease, so that two of them may fail
 
 
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Entries to add to a turn, or between turns, and what happens to the turn with them."""
+
+    step: Literal["begin", "resume", "append", "compact", "finish"]
+    turn: str | None
+    entries: Sequence[Encoded]
+    through: int = 0  # what a summary replaces
+    outcome: Outcome | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def messages(self) -> int:
+        return sum(entry.kind in MESSAGE_KINDS for entry in self.entries)
+
+    def refusal(self, state: str | None, running: str | None) -> OpenClawError | None:
+        """Why it cannot be done, given the state of its turn and the turn that runs, if any."""
+        if self.step == "begin":
+            if state is not None:
+                return InvalidRequest(f"the session already has a turn '{self.turn}'")
+            if running is not None:
+                return DeveloperFacing(f"turn '{running}' has not been finished")
+        elif self.step == "resume":
+            if state != TurnState.LOST or running is not None:
+                return InvalidRequest(f"the session has no lost turn '{self.turn}'")
+        elif self.turn is not None and state != TurnState.RUNNING:
+            return DeveloperFacing(f"turn '{self.turn}' does not run")
+        return None
+
+    def not_summarised(self) -> InvalidRequest:
+        return InvalidRequest(f"a summary cannot replace the entries through {self.through}")
+
+
 class Lane(ABC):
     """The exclusive right to write to one session.
 
-    Every write checks, in its own transaction, that the right still stands, and raises `LaneLost`
-    where another process has taken the session over. A write that has begun is finished even when
-    its caller is cancelled, so that there is no half of one and no doubt about it.
-
-    `epoch` is the fence: it grows each time the lane changes hands. `lost_turns` are those that a
-    holder who died left half-way, marked as lost when this lane was taken.
+    Every write checks the right in its own transaction, and raises `LaneLost` if another process
+    has taken the session over. A write that has begun is finished even if its caller is cancelled.
+    `epoch` grows each time the lane changes hands. `lost_turns` are those that a dead holder left
+    unfinished, marked as lost when this lane was taken.
     """
 
     def __init__(self, session: SessionRef, epoch: int, lost_turns: Sequence[Turn]) -> None:
@@ -71,38 +110,39 @@ class Lane(ABC):
         self.epoch = epoch
         self.lost_turns = lost_turns
 
+    @abstractmethod
+    async def _write(self, write: Write) -> Sequence[int]:
+        """Commit it, and return the numbers of its entries."""
+
     async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
         """Start a turn with its first entries; the id is `turn` or a new one.
 
-        An id that the session already has is refused with `InvalidRequest`, so that an order sent
-        twice under one id is carried out once.
+        `InvalidRequest` if the session has this id, so that an order sent twice is carried out once.
         """
         name = random_id() if turn is None else checked_key(turn, "turn id")
-        await self._begin(name, encoded_from_caller(entries))
+        started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
+        await self._write(Write("begin", name, [started, *encoded_from_caller(entries)]))
         return name
 
     async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
-        """Go on with a turn that was lost; it runs again, and these entries are added to it.
-
-        `InvalidRequest` where the session has no lost turn of that id.
-        """
-        await self._resume(turn, encoded_from_caller(entries))
+        """Continue a turn that was lost; `InvalidRequest` if it was not."""
+        await self._write(Write("resume", turn, encoded_from_caller(entries)))
 
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
         """Add entries and return their numbers.
 
         A tool call is on disk before this returns: append it before the tool runs.
         """
-        return await self._append(turn, encoded_from_caller(entries))
+        return await self._write(Write("append", turn, encoded_from_caller(entries)))
 
     async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
-        """Add a summary that stands for every entry up to number `through`.
+        """Add a summary that replaces every entry up to number `through` in `history`.
 
-        The transcript keeps them, without their details; `history` begins with the summary.
+        The transcript keeps them, without their details.
         """
         if summary.kind is not EntryKind.COMPACTION:
             raise InvalidRequest("a summary is an entry of the kind compaction")
-        return await self._compact(turn, encoded([summary])[0], through)
+        return (await self._write(Write("compact", turn, encoded([summary]), through)))[0]
 
     async def finish_turn(
         self,
@@ -117,22 +157,9 @@ class Lane(ABC):
 
         When this returns, the turn survives a loss of power: only then may it be acknowledged.
         """
-        ending = turn_ending(outcome, detail, usage)
-        ready = [*encoded_from_caller(entries), *encoded([ending])]
-        await self._finish(turn, outcome, ready, usage or Usage())
-
-    @abstractmethod
-    async def _begin(self, turn: str, entries: list[Encoded]) -> None: ...
-    @abstractmethod
-    async def _resume(self, turn: str, entries: list[Encoded]) -> None: ...
-    @abstractmethod
-    async def _append(self, turn: str | None, entries: list[Encoded]) -> Sequence[int]: ...
-    @abstractmethod
-    async def _compact(self, turn: str | None, summary: Encoded, through: int) -> int: ...
-    @abstractmethod
-    async def _finish(
-        self, turn: str, outcome: Outcome, entries: list[Encoded], usage: Usage
-    ) -> None: ...
+        ending = encoded([turn_ending(outcome, detail, usage)])
+        ready = [*encoded_from_caller(entries), *ending]
+        await self._write(Write("finish", turn, ready, outcome=outcome, usage=usage or Usage()))
 
 
 L = TypeVar("L", bound=Lane)
@@ -162,6 +189,21 @@ class _Line(Generic[L]):
     def wake(self) -> None:
         for place in self.places:
             place.woken.set()
+
+
+@asynccontextmanager
+async def beating(beat: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[None]:
+    """Run `beat` while this lasts; an error of the body is raised as it is, not in a group."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(beat, name="session leases")
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised again below, outside the group
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 class LaneDesk(ABC, Generic[L]):
@@ -281,17 +323,15 @@ class SessionStore(ABC):
     @abstractmethod
     async def _find_id(self, db: Statements, agent: str, key: str) -> str | None: ...
     @abstractmethod
-    async def _create(self, db: Statements, agent: str, key: str) -> None:
-        """Make the session, where there is none."""
+    async def _insert_session(
+        self, db: Statements, session: SessionRef, times: tuple[int, int] | None = None
+    ) -> None:
+        """Create the session, unless it exists. `times` are when it was made and used, else now."""
 
+    @abstractmethod
+    async def _insert_entries(self, db: Statements, row: int, entries: Sequence[Entry]) -> None: ...
     @abstractmethod
     async def _delete(self, db: Statements, row: int) -> None: ...
-    @abstractmethod
-    async def _receive(
-        self, db: Statements, info: SessionInfo, after: int, entries: Sequence[Entry]
-    ) -> int:
-        """Add entries to a session that ends at `after`, made where it is new; returns its row."""
-
     @abstractmethod
     async def _is_held(self, db: Statements, row: int) -> bool: ...
 
@@ -321,7 +361,7 @@ class SessionStore(ABC):
         checked_key(key)
 
         async def created(db: Statements) -> str | None:
-            await self._create(db, agent, key)
+            await self._insert_session(db, SessionRef(random_id(), agent, key))
             return await self._find_id(db, agent, key)
 
         id = await self._read(lambda db: self._find_id(db, agent, key))
@@ -496,7 +536,16 @@ class SessionStore(ABC):
         """
 
         async def receive(db: Statements) -> None:
-            row = await self._receive(db, info, after, entries)
+            await self._insert_session(db, info.ref, (info.created_ms, info.updated_ms))
+            row = await db.fetchval(
+                "UPDATE sessions SET seq = $2 WHERE id = $1 AND seq = $3 RETURNING row",
+                info.id,
+                entries[-1].seq if entries else after,
+                after,
+            )
+            if row is None:
+                raise CopyConflict("somebody else writes to the target's session")
+            await self._insert_entries(db, row, entries)
             await self._require_free(db, row, info.ref)
 
         await self._transact(receive, durable=False)  # the dossier comes last

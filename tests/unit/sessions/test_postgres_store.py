@@ -5,9 +5,10 @@ import contextlib
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import trustme
 from tests.support.postgres_server import Server
 
 from openclaw.core.errors import InvalidRequest, MissingExtra
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage, encoded
+from openclaw.sessions.model import Encoded, EntryKind, NewEntry, Outcome, Usage, encoded
 from openclaw.sessions.postgres import pool, transcript
 from openclaw.sessions.postgres import store as postgres_store
 from openclaw.sessions.postgres.pool import explain, is_lost, open_database, parsed
@@ -29,7 +30,7 @@ from openclaw.sessions.postgres.store import (
     migrate,
     open_postgres_store,
 )
-from openclaw.sessions.postgres.transcript import Position, Write
+from openclaw.sessions.postgres.transcript import Position
 from openclaw.sessions.store import (
     LaneLost,
     StoreError,
@@ -38,6 +39,7 @@ from openclaw.sessions.store import (
     StoreReadOnly,
     StoreTooNew,
     StoreUnavailable,
+    Write,
 )
 
 K = EntryKind
@@ -135,43 +137,23 @@ async def test_a_step_that_fails_leaves_nothing_of_itself(
 # --- writes that are sent again ---------------------------------------------------------------
 
 
-def write(turn: str | None, entries: Sequence[NewEntry]) -> Write:
-    return Write(turn, encoded(entries), None)
-
-
 async def test_a_write_that_is_sent_twice_is_written_once(postgres_url: str) -> None:
-    started, note = NewEntry(K.TURN_STARTED), NewEntry(K.NOTICE, {"n": 1})
+    def entry(kind: K) -> list[Encoded]:
+        return encoded([NewEntry(kind)])
+
+    writes = [
+        Write("begin", "t", entry(K.TURN_STARTED)),
+        Write("append", "t", entry(K.NOTICE)),
+        Write("compact", "t", entry(K.COMPACTION), through=1),
+        Write("finish", "t", entry(K.TURN_FINISHED), outcome=Outcome.OK, usage=Usage(1)),
+    ]
     async with open_postgres_store(parsed(postgres_url)) as store:
         session = await store.open_session("main", "k")
         async with store.acquire_lane(session) as lane:
-            row, epoch = lane.grant.row, lane.epoch
-            for _ in range(2):
-                await store.database.write(
-                    lambda db: transcript.begin_turn(
-                        db, Position(row, epoch, 0), write("t", [started])
-                    )
-                )
-            for _ in range(2):
-                await store.database.write(
-                    lambda db: transcript.append(db, Position(row, epoch, 1), write("t", [note]))
-                )
-            summary = NewEntry(K.COMPACTION)
-            for _ in range(2):
-                await store.database.write(
-                    lambda db: transcript.compact(
-                        db, Position(row, epoch, 2), write("t", [summary]), 1
-                    )
-                )
-            end = NewEntry(K.TURN_FINISHED)
-            fresh = [
-                await store.database.write(
-                    lambda db: transcript.finish_turn(
-                        db, Position(row, epoch, 3), write("t", [end]), Outcome.OK, Usage(1)
-                    )
-                )
-                for _ in range(2)
-            ]
-        assert fresh == [True, False]
+            for seq, write in enumerate(writes):
+                at = Position(lane.grant.row, lane.epoch, seq)
+                work = partial(transcript.commit, at=at, write=write, now_ms=None)
+                assert [await store.database.write(work) for _ in range(2)] == [True, False]
         whole = await store.history(session, since_compaction=False)
         assert [entry.seq for entry in whole] == [1, 2, 3, 4]
         assert (await store.show(session)).input_tokens == 1

@@ -14,23 +14,14 @@ Two things are here for a queue of turns that lives in the same database:
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import orjson
 
 from openclaw.core.clock import Clock
 from openclaw.core.ids import random_id
-from openclaw.sessions.model import (
-    Encoded,
-    EntryKind,
-    Outcome,
-    SessionRef,
-    Turn,
-    TurnState,
-    Usage,
-)
+from openclaw.sessions import queries
+from openclaw.sessions.model import SessionRef, Turn
 from openclaw.sessions.postgres import transcript
 from openclaw.sessions.postgres.pool import (
     RECONNECT_SECONDS,
@@ -39,8 +30,8 @@ from openclaw.sessions.postgres.pool import (
     is_lost,
     is_of_driver,
 )
-from openclaw.sessions.postgres.transcript import NOW_MS, Position, Write
-from openclaw.sessions.queries import Statements, found_row, running_turns
+from openclaw.sessions.postgres.transcript import NOW_MS, Position
+from openclaw.sessions.queries import Statements, found_row
 from openclaw.sessions.store import (
     BEATS_PER_LEASE,
     Lane,
@@ -49,6 +40,7 @@ from openclaw.sessions.store import (
     Place,
     StoreError,
     StoreUnavailable,
+    Write,
 )
 
 if TYPE_CHECKING:
@@ -232,31 +224,14 @@ async def abandon(
 
 
 async def give_up_turns(connection: "Connection", row: int, now_ms: int | None) -> tuple[Turn, ...]:
-    """Mark turns that still run as lost: whoever began them no longer holds the session."""
-    lost: list[Turn] = []
-    for turn in await running_turns(connection, row):
-        data = orjson.dumps({"openCalls": [call.call_id for call in turn.open_calls]})
-        ended = await connection.fetchval(
-            f"WITH lane AS (UPDATE sessions SET seq = seq + 1,"  # noqa: S608 - constants
-            f" updated_ms = greatest(updated_ms, coalesce($3::bigint, {NOW_MS}))"
-            f" WHERE row = $1 RETURNING seq, coalesce($3::bigint, {NOW_MS}) AS now_ms),"
-            " added AS (INSERT INTO entries (session, seq, turn, kind, at_ms, text, data)"
-            " SELECT $1, seq, $2, 'turn_lost', now_ms, '', $4 FROM lane)"
-            " UPDATE turns SET state = 'lost', finished_ms = lane.now_ms FROM lane"
-            " WHERE session = $1 AND id = $2 RETURNING finished_ms",
-            row,
-            turn.id,
-            now_ms,
-            data,
-        )
-        lost.append(replace(turn, state=TurnState.LOST, finished_ms=ended))
-    return tuple(lost)
+    if now_ms is None:
+        now_ms = await connection.fetchval(f"SELECT {NOW_MS}")
+    return await queries.give_up_turns(connection, row, now_ms or 0)
 
 
 # ---- lanes
 
 OnFinish = Callable[["Connection"], Awaitable[None]]
-_Step = Callable[["Connection", Position, Write], Awaitable[object]]
 
 
 class PostgresLane(Lane):
@@ -275,51 +250,31 @@ class PostgresLane(Lane):
         self._clock = clock
         self._writing = anyio.Lock()
 
-    async def _begin(self, turn: str, entries: list[Encoded]) -> None:
-        self.tidy = False
-        started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
-        await self._write(turn, [started, *entries], transcript.begin_turn)
+    async def _write(self, write: Write) -> range:
+        now_ms = self._clock.now_ms() if self._clock else None
+        if write.step in ("begin", "resume"):
+            self.tidy = False
 
-    async def _resume(self, turn: str, entries: list[Encoded]) -> None:
-        self.tidy = False
-        await self._write(turn, entries, transcript.resume_turn)
-
-    async def _append(self, turn: str | None, entries: list[Encoded]) -> Sequence[int]:
-        return await self._write(turn, entries, transcript.append)
-
-    async def _compact(self, turn: str | None, summary: Encoded, through: int) -> int:
-        step = partial(transcript.compact, through=through)
-        return (await self._write(turn, [summary], step))[0]
-
-    async def _finish(
-        self, turn: str, outcome: Outcome, entries: list[Encoded], usage: Usage
-    ) -> None:
-        finish = partial(transcript.finish_turn, outcome=outcome, usage=usage)
-
-        async def end(connection: "Connection", at: Position, write: Write) -> None:
-            if self.on_finish is None:
-                await finish(connection, at, write)
+        async def commit(connection: "Connection") -> None:
+            if write.step != "finish" or self.on_finish is None:
+                await transcript.commit(connection, at, write, now_ms)
                 return
             async with connection.transaction():
-                if await finish(connection, at, write):
+                if await transcript.commit(connection, at, write, now_ms):
                     await self.on_finish(connection)
 
-        await self._write(turn, entries, end)
-        self.tidy = True
-
-    async def _write(self, turn: str | None, entries: Sequence[Encoded], step: _Step) -> range:
-        """Write these entries and return their numbers; one write at a time."""
-        write = Write(turn, entries, self._clock.now_ms() if self._clock else None)
         async with self._writing:
             if not self._sure:
                 await self._find_position()
             at = self._at
             try:
-                await self._database.write(lambda db: step(db, at, write))
+                await self._database.write(commit)
             except StoreError:
                 self._sure = False  # it may have been written all the same
                 raise
-            self._at = replace(at, seq=at.seq + len(entries))
+            self._at = replace(at, seq=at.seq + len(write.entries))
+        if write.step == "finish":
+            self.tidy = True
         return range(at.seq + 1, self._at.seq + 1)
 
     async def _find_position(self) -> None:

@@ -4,29 +4,18 @@ import hashlib
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-
 from openclaw.core.clock import Clock
 from openclaw.core.errors import MissingExtra, OperatorFacing
-from openclaw.core.ids import random_id
 from openclaw.core.installed import install_command
 from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions import queries as shared
-from openclaw.sessions.model import (
-    Dossier,
-    Entry,
-    SessionInfo,
-    SessionRef,
-    encode,
-    searchable,
-    storable,
-)
+from openclaw.sessions.model import Dossier, Entry, SessionRef, encoded
 from openclaw.sessions.postgres.lanes import Desk, PostgresLane, is_held
 from openclaw.sessions.postgres.pool import (
     RECONNECT_SECONDS,
@@ -36,16 +25,16 @@ from openclaw.sessions.postgres.pool import (
     open_database,
     translated,
 )
-from openclaw.sessions.postgres.transcript import NOW_MS, as_query, as_vector
+from openclaw.sessions.postgres.transcript import NOW_MS, as_query, columns
 from openclaw.sessions.queries import Statements
 from openclaw.sessions.store import (
     LEASE_SECONDS,
-    CopyConflict,
     SessionStore,
     StoreMissing,
     StoreTooNew,
     StoreUnavailable,
     Work,
+    beating,
 )
 
 if TYPE_CHECKING:
@@ -237,7 +226,12 @@ class PostgresStore(SessionStore):
         return await self.database.write(work)
 
     async def _transact(self, work: Work[T], *, durable: bool = True) -> T:
-        return await self.database.transact(work)
+        async def inside(db: "Connection") -> T:
+            if not durable:
+                await db.execute("SET LOCAL synchronous_commit = off")
+            return await work(db)
+
+        return await self.database.transact(inside)
 
     def _list(self, ids: Sequence[str]) -> Sequence[str]:
         return ids
@@ -255,47 +249,37 @@ class PostgresStore(SessionStore):
         query = "SELECT id FROM sessions WHERE name_digest = $1"
         return await db.fetchval(query, _name_digest(agent, key))
 
-    async def _create(self, db: Statements, agent: str, key: str) -> None:
+    async def _insert_session(
+        self, db: Statements, session: SessionRef, times: tuple[int, int] | None = None
+    ) -> None:
         now = self._clock.now_ms() if self._clock else None
-        await _insert_session(db, random_id(), agent, key, now, now)
+        await db.execute(
+            "INSERT INTO sessions (id, agent, key, name_digest, key_digest, created_ms, updated_ms)"
+            f" SELECT $1, $2, $3, $4, $5, coalesce($6::bigint, {NOW_MS}),"
+            f" coalesce($7::bigint, {NOW_MS}) ON CONFLICT DO NOTHING",
+            *astuple(session),
+            _name_digest(session.agent, session.key),
+            _digest(session.key),
+            *(times or (now, now)),
+        )
 
     async def _delete(self, db: Statements, row: int) -> None:
         await db.execute("DELETE FROM sessions WHERE row = $1", row)
 
-    async def _receive(
-        self, db: Statements, info: SessionInfo, after: int, entries: Sequence[Entry]
-    ) -> int:
-        times = (info.created_ms, info.updated_ms)
-        await _insert_session(db, info.id, info.agent, info.key, *times)
-        row = await db.fetchval(
-            "UPDATE sessions SET seq = $2 WHERE id = $1 AND seq = $3"
-            " RETURNING row, set_config('synchronous_commit', 'off', true)",  # the dossier syncs it
-            info.id,
-            entries[-1].seq if entries else after,
-            after,
-        )
-        if row is None:
-            raise CopyConflict("somebody else writes to the target's session")
-        texts = [searchable(entry.text) for entry in entries]
+    async def _insert_entries(self, db: Statements, row: int, entries: Sequence[Entry]) -> None:
         await db.execute(
             "INSERT INTO entries"
-            " (session, seq, turn, kind, at_ms, call_id, text, data, details, words)"
-            " SELECT $1, e.seq, e.turn, e.kind, e.at_ms, e.call_id, e.text, e.data, e.details,"
-            " e.words::tsvector FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bigint[],"
+            " (session, seq, turn, at_ms, kind, call_id, text, data, details, words)"
+            " SELECT $1, e.seq, e.turn, e.at_ms, e.kind, e.call_id, e.text, e.data, e.details,"
+            " e.words::tsvector FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::text[],"
             " $6::text[], $7::text[], $8::bytea[], $9::bytea[], $10::text[])"
-            " AS e (seq, turn, kind, at_ms, call_id, text, data, details, words)",
+            " AS e (seq, turn, at_ms, kind, call_id, text, data, details, words)",
             row,
             [entry.seq for entry in entries],
             [entry.turn for entry in entries],
-            [str(entry.kind) for entry in entries],
             [entry.at_ms for entry in entries],
-            [None if entry.call_id is None else storable(entry.call_id) for entry in entries],
-            texts,
-            [encode(entry.data) for entry in entries],
-            [None if entry.details is None else encode(entry.details) for entry in entries],
-            [as_vector(text) for text in texts],
+            *columns(encoded(entries)),
         )
-        return row
 
     async def _is_held(self, db: Statements, row: int) -> bool:
         return await is_held(db, row, self.lease)
@@ -341,23 +325,6 @@ class PostgresStore(SessionStore):
         return await self.database.read(read)
 
 
-async def _insert_session(
-    db: Statements, id: str, agent: str, key: str, created_ms: int | None, updated_ms: int | None
-) -> None:
-    await db.execute(
-        "INSERT INTO sessions (id, agent, key, name_digest, key_digest, created_ms, updated_ms)"
-        f" SELECT $1, $2, $3, $4, $5, coalesce($6::bigint, {NOW_MS}),"
-        f" coalesce($7::bigint, {NOW_MS}) ON CONFLICT DO NOTHING",
-        id,
-        agent,
-        key,
-        _name_digest(agent, key),
-        _digest(key),
-        created_ms,
-        updated_ms,
-    )
-
-
 def _digest(key: str) -> bytes:
     return hashlib.blake2b(key.encode(), digest_size=16).digest()
 
@@ -385,13 +352,5 @@ async def open_postgres_store(
     async with open_database(address, patience=patience) as database:
         await migrate(database, create=create)
         desk = Desk(database, clock, lease=lease)
-        failure: BaseException | None = None
-        async with anyio.create_task_group() as group:
-            group.start_soon(desk.run, name="session leases")
-            try:
-                yield PostgresStore(database, desk, clock)
-            except Exception as error:  # noqa: BLE001 - raised again below, outside the group
-                failure = error
-            group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        async with beating(desk.run):
+            yield PostgresStore(database, desk, clock)

@@ -10,23 +10,15 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
-from openclaw.core.errors import DeveloperFacing, InvalidRequest
-from openclaw.sessions.model import (
-    MESSAGE_KINDS,
-    Encoded,
-    Outcome,
-    TurnState,
-    Usage,
-    storable,
-)
+from openclaw.sessions.model import Encoded, storable
 from openclaw.sessions.queries import bare
-from openclaw.sessions.store import LaneLost, StoreUnavailable
+from openclaw.sessions.store import LaneLost, StoreUnavailable, Write
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection
 
+# The database's own time, which is the same for every gateway.
 NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
-"""The database's own time, which is the same for every gateway."""
 
 # $1 row, $2 epoch, $3 last number, $4 entries, $5 messages, $6 time, $7 turn; then the entries.
 _ADVANCE = f"""
@@ -46,49 +38,53 @@ SELECT now_ms FROM lane
 """  # noqa: S608 - constants
 _RUNNING = "EXISTS (SELECT FROM turns WHERE session = $1 AND id = $7 AND state = 'running')"
 
-_BEGIN = _ADVANCE.format(
-    more="",
-    condition="NOT EXISTS (SELECT FROM turns WHERE session = $1 AND (id = $7 OR state = 'running'))",
-    parts=""", turn AS (
+_WHERE_RUNNING = f"($7::text IS NULL OR {_RUNNING})"
+
+_STATEMENTS = {
+    "begin": _ADVANCE.format(
+        more="",
+        condition="NOT EXISTS"
+        " (SELECT FROM turns WHERE session = $1 AND (id = $7 OR state = 'running'))",
+        parts=""", turn AS (
   INSERT INTO turns (session, id, state, started_ms, first_seq)
   SELECT $1, $7, 'running', lane.now_ms, $3 + 1 FROM lane
 )""",
-)
-_RESUME = _ADVANCE.format(
-    more="",
-    condition="EXISTS (SELECT FROM turns WHERE session = $1 AND id = $7 AND state = 'lost')"
-    " AND NOT EXISTS (SELECT FROM turns WHERE session = $1 AND state = 'running')",
-    parts=""", turn AS (
+    ),
+    "resume": _ADVANCE.format(
+        more="",
+        condition="EXISTS (SELECT FROM turns WHERE session = $1 AND id = $7 AND state = 'lost')"
+        " AND NOT EXISTS (SELECT FROM turns WHERE session = $1 AND state = 'running')",
+        parts=""", turn AS (
   UPDATE turns SET state = 'running', finished_ms = NULL FROM lane
   WHERE session = $1 AND id = $7
 )""",
-)
-_APPEND = _ADVANCE.format(more="", condition=f"($7::text IS NULL OR {_RUNNING})", parts="")
-_COMPACT = _ADVANCE.format(
-    more=", summary_seq = seq + $4, summarised = $14",
-    condition=f"($7::text IS NULL OR {_RUNNING}) AND $14::bigint BETWEEN summarised AND seq",
-    parts=""", forgotten AS (
+    ),
+    "append": _ADVANCE.format(more="", condition=_WHERE_RUNNING, parts=""),
+    "compact": _ADVANCE.format(
+        more=", summary_seq = seq + $4, summarised = $14",
+        condition=f"{_WHERE_RUNNING} AND $14::bigint BETWEEN summarised AND seq",
+        parts=""", forgotten AS (
   UPDATE entries SET details = NULL FROM lane
   WHERE session = $1 AND entries.seq <= $14 AND entries.details IS NOT NULL
 )""",
-)
-_FINISH = _ADVANCE.format(
-    more=""", input_tokens = input_tokens + $15, output_tokens = output_tokens + $16,
+    ),
+    "finish": _ADVANCE.format(
+        more=""", input_tokens = input_tokens + $15, output_tokens = output_tokens + $16,
     cache_read_tokens = cache_read_tokens + $17, cache_write_tokens = cache_write_tokens + $18,
     requests = requests + $19, tool_calls = tool_calls + $20""",
-    condition=_RUNNING,
-    parts=""", ended AS (
+        condition=_RUNNING,
+        parts=""", ended AS (
   UPDATE turns SET state = $14, finished_ms = lane.now_ms FROM lane
   WHERE session = $1 AND id = $7
 )""",
-)
+    ),
+}
 
 
 _WORD = re.compile(r"\w+")
 
 _LONGEST_WORD_BYTES = 255
-_MOST_BYTES = 256 * 1024
-"""What is indexed of one text at most: PostgreSQL refuses a megabyte of them."""
+_MOST_BYTES = 256 * 1024  # of one text that are indexed: PostgreSQL refuses a megabyte
 
 
 def words_of(text: str) -> list[str]:
@@ -122,79 +118,56 @@ class Position:
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
-    """Entries to add to a turn, or between turns; `now_ms` is None for the database's own time."""
-
-    turn: str | None
-    entries: Sequence[Encoded]
-    now_ms: int | None
-
-    @property
-    def values(self) -> list[Any]:
-        entries = self.entries
-        return [
-            len(entries),
-            sum(entry.kind in MESSAGE_KINDS for entry in entries),
-            self.now_ms,
-            None if self.turn is None else storable(self.turn),
-            [str(entry.kind) for entry in entries],
-            [None if entry.call_id is None else storable(entry.call_id) for entry in entries],
-            [entry.text for entry in entries],
-            [entry.data for entry in entries],
-            [entry.details for entry in entries],
-            [as_vector(entry.text) for entry in entries],
-        ]
+def _values(write: Write, now_ms: int | None) -> list[Any]:
+    entries = write.entries
+    values: list[Any] = [
+        len(entries),
+        write.messages,
+        now_ms,
+        None if write.turn is None else storable(write.turn),
+        *columns(entries),
+    ]
+    if write.step == "compact":
+        values.append(write.through)
+    if write.outcome is not None:
+        values += [str(write.outcome), *astuple(write.usage)]
+    return values
 
 
-async def begin_turn(connection: "Connection", at: Position, write: Write) -> None:
-    if await _did(connection, _BEGIN, at, write):
-        return
-    state, running = await _look(connection, at, write)
-    if state is not None:
-        raise InvalidRequest(f"the session already has a turn '{write.turn}'")
-    raise DeveloperFacing(f"turn '{running}' has not been finished")
+def columns(entries: Sequence[Encoded]) -> list[list[Any]]:
+    """Kind, call, text, data, details and words of entries, as arrays for `unnest`."""
+    return [
+        [str(entry.kind) for entry in entries],
+        [None if entry.call_id is None else storable(entry.call_id) for entry in entries],
+        [entry.text for entry in entries],
+        [entry.data for entry in entries],
+        [entry.details for entry in entries],
+        [as_vector(entry.text) for entry in entries],
+    ]
 
 
-async def resume_turn(connection: "Connection", at: Position, write: Write) -> None:
-    if not await _did(connection, _RESUME, at, write):
-        raise InvalidRequest(f"the session has no lost turn '{write.turn}'")
+async def commit(connection: "Connection", at: Position, write: Write, now_ms: int | None) -> bool:
+    """Write it; false if an earlier try, whose connection broke, has done so already.
 
-
-async def append(connection: "Connection", at: Position, write: Write) -> None:
-    if not await _did(connection, _APPEND, at, write):
-        raise _not_running(write.turn)
-
-
-async def compact(connection: "Connection", at: Position, write: Write, through: int) -> None:
-    if await _did(connection, _COMPACT, at, write, through):
-        return
-    state, _ = await _look(connection, at, write)
-    if write.turn is not None and state != TurnState.RUNNING:
-        raise _not_running(write.turn)
-    raise InvalidRequest(f"a summary cannot stand for the entries through {through}")
-
-
-async def finish_turn(
-    connection: "Connection", at: Position, write: Write, outcome: Outcome, usage: Usage
-) -> bool:
-    """Add the last entries, end the turn and count what it consumed.
-
-    False where an earlier try, whose connection broke, had done all that already.
+    Without `now_ms`, the time is the database's.
     """
-    values = (*write.values, str(outcome), *astuple(usage))
-    if await connection.fetchval(_FINISH, at.row, at.epoch, at.seq, *values) is not None:
+    statement, values = _STATEMENTS[write.step], _values(write, now_ms)
+    if await connection.fetchval(statement, at.row, at.epoch, at.seq, *values) is not None:
         return True
     if await was_written(connection, at, len(write.entries)):
         return False
-    raise _not_running(write.turn)
+    rows = await connection.fetch(
+        "SELECT id, state FROM turns WHERE session = $1 AND (id = $2 OR state = 'running')",
+        at.row,
+        None if write.turn is None else storable(write.turn),
+    )
+    states: dict[str, str] = {row["id"]: row["state"] for row in rows}
+    running = next((name for name, state in states.items() if state == "running"), None)
+    raise write.refusal(states.get(write.turn or ""), running) or write.not_summarised()
 
 
 async def was_written(connection: "Connection", at: Position, count: int) -> bool:
-    """True where a write of so many entries from this position on is there already.
-
-    Raises `LaneLost` where the right to write no longer stands.
-    """
+    """Whether so many entries after this position are there already. Raises `LaneLost`."""
     found = await connection.fetchrow("SELECT epoch, seq FROM sessions WHERE row = $1", at.row)
     if found is None:
         raise LaneLost("it was deleted")
@@ -205,27 +178,3 @@ async def was_written(connection: "Connection", at: Position, count: int) -> boo
     if found["seq"] not in (at.seq, at.seq + count):
         raise StoreUnavailable("the session was written by somebody who did not hold it")
     return count > 0 and found["seq"] == at.seq + count
-
-
-async def _did(
-    connection: "Connection", statement: str, at: Position, write: Write, *more: Any
-) -> bool:
-    done = await connection.fetchval(statement, at.row, at.epoch, at.seq, *write.values, *more)
-    return done is not None or await was_written(connection, at, len(write.entries))
-
-
-async def _look(
-    connection: "Connection", at: Position, write: Write
-) -> tuple[str | None, str | None]:
-    rows = await connection.fetch(
-        "SELECT id, state FROM turns WHERE session = $1 AND (id = $2 OR state = 'running')",
-        at.row,
-        None if write.turn is None else storable(write.turn),
-    )
-    states: dict[str, str] = {row["id"]: row["state"] for row in rows}
-    running = next((name for name, state in states.items() if state == "running"), None)
-    return states.get(write.turn or ""), running
-
-
-def _not_running(turn: str | None) -> DeveloperFacing:
-    return DeveloperFacing(f"turn '{turn}' does not run")

@@ -2,9 +2,9 @@
 
 import logging
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -14,31 +14,23 @@ import anyio.to_thread
 import orjson
 
 from openclaw.core.clock import Clock
-from openclaw.core.errors import DeveloperFacing, InvalidRequest
-from openclaw.core.ids import random_id
 from openclaw.media.files import AttachmentFiles
 from openclaw.sessions import queries as shared
 from openclaw.sessions.liveness import is_gone, own_mark
 from openclaw.sessions.model import (
-    MESSAGE_KINDS,
     Encoded,
     Entry,
     EntryKind,
-    Outcome,
-    SessionInfo,
     SessionRef,
     Turn,
     TurnState,
-    Usage,
-    encode,
-    searchable,
+    encoded,
 )
 from openclaw.sessions.sqlite import connections
 from openclaw.sessions.sqlite.connections import Readers, Statements, Writer, at_once
 from openclaw.sessions.store import (
     BEATS_PER_LEASE,
     LEASE_SECONDS,
-    CopyConflict,
     Lane,
     LaneDesk,
     LaneLost,
@@ -46,6 +38,8 @@ from openclaw.sessions.store import (
     SessionStore,
     StoreError,
     Work,
+    Write,
+    beating,
 )
 
 logger = logging.getLogger(__name__)
@@ -74,87 +68,71 @@ class _Transcript:
         if found != epoch:
             raise LaneLost("it was deleted" if found is None else "another process took it over")
 
-    def begin_turn(self, turn: str, entries: Sequence[Encoded]) -> None:
-        if self._state(turn) is not None:
-            raise InvalidRequest(f"the session already has a turn '{turn}'")
+    def write(self, write: Write) -> range:
+        state = _value(
+            self.db, "SELECT state FROM turns WHERE session = ? AND id = ?", self.row, write.turn
+        )
         running = _value(
             self.db, "SELECT id FROM turns WHERE session = ? AND state = 'running'", self.row
         )
-        if running is not None:
-            raise DeveloperFacing(f"turn '{running}' has not been finished")
-        started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
-        numbers = self.add(turn, [started, *entries])
-        self.db.execute(
-            "INSERT INTO turns (session, id, state, started_ms, first_seq) VALUES (?, ?, ?, ?, ?)",
-            (self.row, turn, TurnState.RUNNING, self.now_ms, numbers[0]),
+        refusal = write.refusal(state, running)
+        if refusal is not None:
+            raise refusal
+        if write.step == "compact":
+            self._summarise(write)
+        numbers = self._add(write)
+        if write.step == "begin":
+            self.db.execute(
+                "INSERT INTO turns (session, id, state, started_ms, first_seq)"
+                " VALUES (?, ?, 'running', ?, ?)",
+                (self.row, write.turn, self.now_ms, numbers[0]),
+            )
+        elif write.step == "resume":
+            self._move(write.turn, TurnState.RUNNING, None)
+        elif write.outcome is not None:
+            self._move(write.turn, write.outcome, self.now_ms)
+            self.db.execute(
+                "UPDATE sessions SET input_tokens = input_tokens + ?,"
+                " output_tokens = output_tokens + ?, cache_read_tokens = cache_read_tokens + ?,"
+                " cache_write_tokens = cache_write_tokens + ?, requests = requests + ?,"
+                " tool_calls = tool_calls + ? WHERE row = ?",
+                (*astuple(write.usage), self.row),
+            )
+        return numbers
+
+    def _summarise(self, write: Write) -> None:
+        """Say that the entry which comes next is the summary."""
+        before = _value(
+            self.db,
+            "SELECT summarised FROM sessions WHERE row = ?1 AND ?2 BETWEEN summarised AND seq",
+            self.row,
+            write.through,
         )
-
-    def resume_turn(self, turn: str, entries: Sequence[Encoded]) -> None:
-        if self._state(turn) != TurnState.LOST:
-            raise InvalidRequest(f"the session has no lost turn '{turn}'")
-        self.add(turn, entries)
-        self._move(turn, TurnState.RUNNING, None)
-
-    def append(self, turn: str | None, entries: Sequence[Encoded]) -> range:
-        self._require_running(turn)
-        return self.add(turn, entries)
-
-    def compact(self, turn: str | None, summary: Encoded, through: int) -> int:
-        self._require_running(turn)
-        last, before = self.db.execute(
-            "SELECT seq, summarised FROM sessions WHERE row = ?", (self.row,)
-        ).fetchone()
-        if not before <= through <= last:
-            raise InvalidRequest(f"a summary through {through} must be between {before} and {last}")
-        number = self.add(turn, [summary])[0]
+        if before is None:
+            raise write.not_summarised()
         self.db.execute(
             "UPDATE entries SET details = NULL"
             " WHERE session = ? AND seq > ? AND seq <= ? AND details IS NOT NULL",
-            (self.row, before, through),
+            (self.row, before, write.through),
         )
         self.db.execute(
-            "UPDATE sessions SET summary_seq = ?, summarised = ? WHERE row = ?",
-            (number, through, self.row),
-        )
-        return number
-
-    def finish_turn(
-        self, turn: str, outcome: Outcome, entries: Sequence[Encoded], usage: Usage
-    ) -> None:
-        self.append(turn, entries)
-        self._move(turn, TurnState(outcome), self.now_ms)
-        self.db.execute(
-            "UPDATE sessions SET input_tokens = input_tokens + ?,"
-            " output_tokens = output_tokens + ?, cache_read_tokens = cache_read_tokens + ?,"
-            " cache_write_tokens = cache_write_tokens + ?, requests = requests + ?,"
-            " tool_calls = tool_calls + ? WHERE row = ?",
-            (*astuple(usage), self.row),
+            "UPDATE sessions SET summary_seq = seq + 1, summarised = ? WHERE row = ?",
+            (write.through, self.row),
         )
 
-    def give_up_turns(self) -> tuple[Turn, ...]:
-        """Mark turns that still run as lost: whoever began them no longer holds the session."""
-        lost: list[Turn] = []
-        for turn in at_once(shared.running_turns(Statements(self.db), self.row)):
-            data = orjson.dumps({"openCalls": [call.call_id for call in turn.open_calls]})
-            self.add(turn.id, [Encoded(EntryKind.TURN_LOST, "", data, None, None)])
-            self._move(turn.id, TurnState.LOST, self.now_ms)
-            lost.append(replace(turn, state=TurnState.LOST, finished_ms=self.now_ms))
-        return tuple(lost)
-
-    def add(self, turn: str | None, entries: Sequence[Encoded]) -> range:
-        messages = sum(entry.kind in MESSAGE_KINDS for entry in entries)
+    def _add(self, write: Write) -> range:
         last = _value(
             self.db,
             "UPDATE sessions SET seq = seq + ?, messages = messages + ?,"
             " updated_ms = max(updated_ms, ?) WHERE row = ? RETURNING seq",
-            len(entries),
-            messages,
+            len(write.entries),
+            write.messages,
             self.now_ms,
             self.row,
         )
-        numbers = range(last - len(entries) + 1, last + 1)
-        for number, entry in zip(numbers, entries, strict=True):
-            self.insert(number, turn, self.now_ms, entry)
+        numbers = range(last - len(write.entries) + 1, last + 1)
+        for number, entry in zip(numbers, write.entries, strict=True):
+            self.insert(number, write.turn, self.now_ms, entry)
         return numbers
 
     def insert(self, number: int, turn: str | None, at_ms: int, one: Encoded) -> None:
@@ -167,15 +145,7 @@ class _Transcript:
             values = (added.lastrowid, one.text)
             self.db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", values)
 
-    def _state(self, turn: str) -> str | None:
-        query = "SELECT state FROM turns WHERE session = ? AND id = ?"
-        return _value(self.db, query, self.row, turn)
-
-    def _require_running(self, turn: str | None) -> None:
-        if turn is not None and self._state(turn) != TurnState.RUNNING:
-            raise DeveloperFacing(f"turn '{turn}' does not run")
-
-    def _move(self, turn: str, state: TurnState, finished_ms: int | None) -> None:
+    def _move(self, turn: str | None, state: str, finished_ms: int | None) -> None:
         self.db.execute(
             "UPDATE turns SET state = ?, finished_ms = ? WHERE session = ? AND id = ?",
             (state, finished_ms, self.row, turn),
@@ -242,7 +212,7 @@ def _try_grant(
         db.execute("DELETE FROM tickets WHERE id = ?", (other,))
     raised = "UPDATE sessions SET epoch = epoch + 1 WHERE row = ? RETURNING epoch"
     epoch = _value(db, raised, row)
-    return ticket, _Grant(row, epoch, _Transcript(db, row, moment.now_ms).give_up_turns())
+    return ticket, _Grant(row, epoch, _give_up_turns(db, row, moment))
 
 
 def _is_free(db: sqlite3.Connection, ticket: int, moment: _Moment) -> bool:
@@ -268,7 +238,11 @@ def _return(db: sqlite3.Connection, ticket: int, lane: "FileLane | None", moment
     if lane is not None:
         found = _value(db, "SELECT epoch FROM sessions WHERE row = ?", lane.row)
         if found == lane.epoch:
-            _Transcript(db, lane.row, moment.now_ms).give_up_turns()
+            _give_up_turns(db, lane.row, moment)
+
+
+def _give_up_turns(db: sqlite3.Connection, row: int, moment: _Moment) -> tuple[Turn, ...]:
+    return at_once(shared.give_up_turns(Statements(db), row, moment.now_ms))
 
 
 # ---- lanes
@@ -281,36 +255,15 @@ class FileLane(Lane):
         self._writer = writer
         self._now_ms = clock.now_ms
 
-    async def _write(self, work: Callable[[_Transcript], T], *, durable: bool) -> T:
-        def write(db: sqlite3.Connection) -> T:
+    async def _write(self, write: Write) -> Sequence[int]:
+        def commit(db: sqlite3.Connection) -> range:
             transcript = _Transcript(db, self.row, self._now_ms())
             transcript.check(self.epoch)
-            return work(transcript)
+            return transcript.write(write)
 
-        return await self._writer.run(write, durable=durable)
-
-    async def _begin(self, turn: str, entries: list[Encoded]) -> None:
-        """Nothing of it was acknowledged yet, so that a sync can wait."""
-        await self._write(lambda t: t.begin_turn(turn, entries), durable=_reaches_out(entries))
-
-    async def _resume(self, turn: str, entries: list[Encoded]) -> None:
-        await self._write(lambda t: t.resume_turn(turn, entries), durable=False)
-
-    async def _append(self, turn: str | None, entries: list[Encoded]) -> Sequence[int]:
-        return await self._write(lambda t: t.append(turn, entries), durable=_reaches_out(entries))
-
-    async def _compact(self, turn: str | None, summary: Encoded, through: int) -> int:
-        return await self._write(lambda t: t.compact(turn, summary, through), durable=False)
-
-    async def _finish(
-        self, turn: str, outcome: Outcome, entries: list[Encoded], usage: Usage
-    ) -> None:
-        await self._write(lambda t: t.finish_turn(turn, outcome, entries, usage), durable=True)
-
-
-def _reaches_out(entries: Sequence[Encoded]) -> bool:
-    """True where something outside is about to happen, which must not be forgotten."""
-    return any(entry.kind is EntryKind.TOOL_CALL for entry in entries)
+        # What was not acknowledged, and reaches nothing outside, need not be on disk yet.
+        reaches_out = any(entry.kind is EntryKind.TOOL_CALL for entry in write.entries)
+        return await self._writer.run(commit, durable=reaches_out or write.step == "finish")
 
 
 class _Desk(LaneDesk[FileLane]):
@@ -359,10 +312,6 @@ class _Desk(LaneDesk[FileLane]):
 
 # ---- the store
 
-_INSERT_SESSION = (
-    "INSERT INTO sessions (id, agent, key, created_ms, updated_ms) VALUES ($1, $2, $3, $4, $5)"
-    " ON CONFLICT DO NOTHING"
-)
 MEDIA_DIRECTORY = "media"  # beside the database, for the attachments of its sessions
 
 
@@ -415,9 +364,22 @@ class FileStore(SessionStore):
             "SELECT id FROM sessions WHERE agent = $1 AND key = $2", agent, key
         )
 
-    async def _create(self, db: shared.Statements, agent: str, key: str) -> None:
-        now = self._clock.now_ms()
-        await db.execute(_INSERT_SESSION, random_id(), agent, key, now, now)
+    async def _insert_session(
+        self, db: shared.Statements, session: SessionRef, times: tuple[int, int] | None = None
+    ) -> None:
+        await db.execute(
+            "INSERT INTO sessions (id, agent, key, created_ms, updated_ms)"
+            " VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+            *astuple(session),
+            *(times or [self._clock.now_ms()] * 2),
+        )
+
+    async def _insert_entries(
+        self, db: shared.Statements, row: int, entries: Sequence[Entry]
+    ) -> None:
+        transcript = _Transcript(cast("Statements", db).connection, row, 0)
+        for one, ready in zip(entries, encoded(entries), strict=True):
+            transcript.insert(one.seq, one.turn, one.at_ms, ready)
 
     async def _delete(self, db: shared.Statements, row: int) -> None:
         await db.execute(
@@ -428,27 +390,6 @@ class FileStore(SessionStore):
         for table in ("entries", "turns", "tickets"):
             await db.execute(f"DELETE FROM {table} WHERE session = $1", row)  # noqa: S608 - constants
         await db.execute("DELETE FROM sessions WHERE row = $1", row)
-
-    async def _receive(
-        self, db: shared.Statements, info: SessionInfo, after: int, entries: Sequence[Entry]
-    ) -> int:
-        values = (info.id, info.agent, info.key, info.created_ms, info.updated_ms)
-        await db.execute(_INSERT_SESSION, *values)
-        last = entries[-1].seq if entries else after
-        row = await db.fetchval(
-            "UPDATE sessions SET seq = $1 WHERE id = $2 AND seq = $3 RETURNING row",
-            last,
-            info.id,
-            after,
-        )
-        if row is None:
-            raise CopyConflict("somebody else writes to the target's session")
-        transcript = _Transcript(cast("Statements", db).connection, row, info.updated_ms)
-        for one in entries:
-            details = None if one.details is None else encode(one.details)
-            ready = Encoded(one.kind, searchable(one.text), encode(one.data), one.call_id, details)
-            transcript.insert(one.seq, one.turn, one.at_ms, ready)
-        return row
 
     async def _is_held(self, db: shared.Statements, row: int) -> bool:
         moment = self._desk.moment()
@@ -479,19 +420,11 @@ async def open_file_store(
     mark = await anyio.to_thread.run_sync(own_mark)
     desk = _Desk(writer, readers, clock, mark=mark, lease=lease)
     await writer.start()
-    failure: BaseException | None = None
     try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(desk.beat, name="session leases")
-            try:
-                media = AttachmentFiles(path.with_name(MEDIA_DIRECTORY))
-                yield FileStore(writer, readers, desk, clock, media)
-            except Exception as error:  # noqa: BLE001 - raised again below, outside the group
-                failure = error
-            group.cancel_scope.cancel()
+        async with beating(desk.beat):
+            media = AttachmentFiles(path.with_name(MEDIA_DIRECTORY))
+            yield FileStore(writer, readers, desk, clock, media)
     finally:
         with anyio.CancelScope(shield=True):
             await readers.close()
             await writer.close()
-    if failure is not None:
-        raise failure
