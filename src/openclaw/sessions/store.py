@@ -1,4 +1,4 @@
-"""What every store promises, and all that both databases do alike."""
+"""What every store promises, and what both databases do alike."""
 
 import logging
 import random
@@ -57,9 +57,7 @@ Work = Callable[[Statements], Coroutine[Any, Any, T]]
 DEFAULT_LIMIT = 50
 _TRIES = 20
 
-LEASE_SECONDS = 9.0
-"""How long a process that froze keeps others waiting; one that died is noticed at once."""
-
+LEASE_SECONDS = 9.0  # how long a frozen process keeps others waiting; a dead one is noticed at once
 BEATS_PER_LEASE = 3  # renewals in one lease, so that two of them may fail
 
 
@@ -167,10 +165,7 @@ L = TypeVar("L", bound=Lane)
 
 @dataclass(slots=True, eq=False)
 class Place(Generic[L]):
-    """Somebody's place in the line for a session, known by its `ticket` once that was drawn.
-
-    Whoever is `entitled` does not wait behind the others of this process.
-    """
+    """A place in the line for a session; `entitled` ones don't wait behind others here."""
 
     session: SessionRef
     entitled: bool
@@ -207,10 +202,10 @@ async def beating(beat: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerat
 
 
 class LaneDesk(ABC, Generic[L]):
-    """Where a process waits for sessions: one line for each, in the order in which they came."""
+    """Where a process waits for sessions: one line for each, in the order of arrival."""
 
+    # First and longest pause between two looks at a session that another process holds.
     look_seconds: ClassVar[tuple[float, float]]
-    """First and longest pause between two looks at a session that another process holds."""
 
     def __init__(self, lease: float) -> None:
         self.lease = lease
@@ -218,14 +213,14 @@ class LaneDesk(ABC, Generic[L]):
 
     @abstractmethod
     async def _try(self, place: Place[L]) -> L | None:
-        """Take the session if nobody is ahead; a ticket is drawn if there is none yet."""
+        """Take the session if nobody is ahead; draw a ticket first if there is none."""
 
     async def _is_worth_trying(self, place: Place[L]) -> bool:
         return True
 
     @abstractmethod
     async def _hand_in(self, place: Place[L]) -> None:
-        """Leave the line, or the session; a turn that was not finished by then is lost."""
+        """Leave the line, or the session; an unfinished turn is lost."""
 
     @asynccontextmanager
     async def hold(self, session: SessionRef, *, entitled: bool = False) -> AsyncGenerator[L]:
@@ -244,7 +239,7 @@ class LaneDesk(ABC, Generic[L]):
                 await self._leave(line, place)
 
     async def _granted(self, line: _Line[L], place: Place[L]) -> L:
-        async with line.drawing:  # tickets are drawn as their owners came
+        async with line.drawing:  # tickets are drawn in the order of arrival
             lane = await self._try(place)
         pause, longest = self.look_seconds
         while lane is None:
@@ -272,12 +267,11 @@ class LaneDesk(ABC, Generic[L]):
             line.wake()
 
     def tickets(self) -> list[Any]:
-        """Those to renew."""
         places = (place for line in self._lines.values() for place in line.places)
         return [place.ticket for place in places if place.ticket is not None]
 
     def renewed(self, asked: Iterable[Any], alive: set[Any]) -> None:
-        """End what is done under tickets that are gone."""
+        """Cancel those whose tickets are gone."""
         gone = set(asked) - alive
         for line in self._lines.values():
             for place in line.places:
@@ -286,15 +280,15 @@ class LaneDesk(ABC, Generic[L]):
 
 
 class SessionStore(ABC):
-    """Sessions in a database. What the two databases say differently comes first."""
+    """Sessions in a database. What differs between the two databases comes first."""
 
-    lease: float  # how long a process that froze keeps its sessions
+    lease: float  # how long a frozen process keeps its sessions
     like: Literal["LIKE", "ILIKE"]  # whichever ignores case
-    among: str  # that the column `id` is in the list $2
-    repeated = ""  # that a document is the same as the one that is there
-    row_lock: str = ""  # what makes a SELECT keep others from its row
+    among: str  # the condition that `id` is in the list $2
+    repeated = ""  # the condition that a document is the same as the stored one
+    row_lock: str = ""  # what makes a SELECT lock its row
     newest_entry: str
-    word_search: tuple[str, str, str]  # tables, condition with $3, and order of a search for words
+    word_search: tuple[str, str, str]  # tables, condition with $3, and order
 
     @abstractmethod
     async def _read(self, work: Work[T]) -> T: ...
@@ -305,12 +299,10 @@ class SessionStore(ABC):
     @abstractmethod
     async def _transact(self, work: Work[T], *, durable: bool = True) -> T: ...
     @abstractmethod
-    def _list(self, ids: Sequence[str]) -> Any:
-        """A list as a statement takes it."""
-
+    def _list(self, ids: Sequence[str]) -> Any: ...
     @abstractmethod
     def _now(self) -> tuple[str, list[Any]]:
-        """The time in a statement of five values, and the sixth if that takes one."""
+        """The time in a statement of five values, and the sixth value if it needs one."""
 
     @abstractmethod
     def _named(self, key: str) -> tuple[str, list[Any]]:
@@ -318,7 +310,7 @@ class SessionStore(ABC):
 
     @abstractmethod
     def _words(self, text: str) -> str | None:
-        """What finds entries with every word of `text`; None where it has none."""
+        """A query for every word of `text`; None if there is none."""
 
     @abstractmethod
     async def _find_id(self, db: Statements, agent: str, key: str) -> str | None: ...
@@ -337,26 +329,22 @@ class SessionStore(ABC):
 
     @abstractmethod
     def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
-        """Wait until the session is free and hold it; those who wait are served as they came.
+        """Wait in line until the session is free, and hold it; `NotFound` if it was deleted.
 
-        A turn that is unfinished when the body ends is marked as lost. When the right is lost
-        inside, the body is cancelled and `LaneLost` raised on the way out.
-        Raises `NotFound` where the session was deleted.
+        A turn that is unfinished when the body ends is marked as lost. If another process takes
+        the session over, the body is cancelled and `LaneLost` raised.
         """
 
     @abstractmethod
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
-        """Keep an attachment until the session is deleted, and return its digest.
-
-        What a session keeps is bounded: the oldest attachments go first.
-        """
+        """Keep an attachment and return its digest; the oldest are deleted if there are too many."""
 
     @abstractmethod
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
-        """An attachment that was kept, or None if it is gone."""
+        """An attachment, or None if it is gone."""
 
     async def open_session(self, agent: str, key: str) -> SessionRef:
-        """The session of this agent with this key, created where there is none."""
+        """The session of this agent with this key, which is created if there is none."""
         checked_key(agent, "agent id")
         checked_key(key)
 
@@ -427,7 +415,7 @@ class SessionStore(ABC):
         expires_ms: int,
         durable: bool = True,
     ) -> None:
-        """Write what `change` makes of the document, or of nothing, however many others do so too."""
+        """Write what `change` makes of the document, or of `{}`, even if others do so too."""
         for _ in range(_TRIES):
             found = await self.documents(kind, [id])
             before = found[0] if found else Document(id, 0, {})
@@ -438,23 +426,17 @@ class SessionStore(ABC):
                 return
 
     async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
-        """Remove these documents of a kind, and all documents whose time was up at `expired`."""
+        """Remove these documents of a kind, and all that expired before `expired`."""
         query = f"DELETE FROM documents WHERE (kind = $1 AND {self.among}) OR expires_ms < $3"  # noqa: S608 - ours
         await self._write(lambda db: db.execute(query, kind, self._list(ids), expired))
 
     async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
-        """The transcript in order.
-
-        With `since_compaction`, the latest summary comes first and then every entry that it does
-        not stand for, as the model is to see them.
-        """
+        """The transcript in order; `since_compaction`, the latest summary and what came after it."""
         return await self._read(lambda db: queries.history(db, session, since_compaction))
 
     async def entries(
         self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
     ) -> list[Entry]:
-        """At most `limit` entries whose number is greater than `after`."""
-
         async def read(db: Statements) -> list[Entry]:
             row = await queries.row_of(db, session)
             return await queries.entries(db, row, "seq > $2 ORDER BY seq LIMIT $3", after, limit)
@@ -462,8 +444,6 @@ class SessionStore(ABC):
         return await self._read(read)
 
     async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
-        """The turn with this id, such as one that was sent twice; None where there is none."""
-
         async def read(db: Statements) -> list[Turn]:
             row = await queries.row_of(db, session)
             return await queries.turns(db, row, "id = $2", storable(turn))
@@ -471,7 +451,7 @@ class SessionStore(ABC):
         return next(iter(await self._read(read)), None)
 
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
-        """Turns that run now or that died half-way, oldest first, with calls of unknown outcome."""
+        """Turns that run now or were lost, oldest first, with their calls of unknown outcome."""
 
         async def read(db: Statements) -> list[Turn]:
             row = await queries.row_of(db, session)
@@ -494,7 +474,7 @@ class SessionStore(ABC):
         search: str | None = None,
         conversations: bool = False,
     ) -> Page:
-        """Sessions, the most recently used first; `search` looks into keys and titles.
+        """Sessions, the most recently used first; `search` is for keys and titles.
 
         With `conversations`, those that programs began are left out (`PROGRAM_KEYS`).
         """
@@ -508,14 +488,13 @@ class SessionStore(ABC):
         return await self._read(lambda db: queries.show(db, session))
 
     async def set_title(self, session: SessionRef, title: str | None) -> None:
-        """Name a session; None takes its title away."""
         line = checked_title(title)
         rename = "UPDATE sessions SET title = $2 WHERE id = $1 RETURNING row"
         row = await self._write(lambda db: db.fetchval(rename, session.id, line))
         queries.found_row(row, session)
 
     async def delete(self, session: SessionRef) -> None:
-        """Remove a session and all that it holds; `Busy` while a turn holds its lane."""
+        """Remove a session with everything in it; `Busy` while a turn runs."""
 
         async def delete(db: Statements) -> None:
             row = await queries.row_of(db, session, self.row_lock)
@@ -530,9 +509,9 @@ class SessionStore(ABC):
     async def receive_entries(
         self, info: SessionInfo, after: int, entries: Sequence[Entry]
     ) -> None:
-        """Add entries as they are to a session that ends at number `after`, made where it is new.
+        """Add entries as they are to a session that ends at number `after`, or to a new one.
 
-        `CopyConflict` where it ends elsewhere, `Busy` while somebody holds it.
+        `CopyConflict` if it ends elsewhere, `Busy` while somebody holds it.
         """
 
         async def receive(db: Statements) -> None:
@@ -559,20 +538,6 @@ class SessionStore(ABC):
             raise Busy(message, retry_after=self.lease)
 
 
-# OpenClawError
-# ├── UserFacing
-# │   ├── CopyConflict
-# │   └── LaneLost
-# └── OperatorFacing
-# └── StoreError
-# ├── StoreUnavailable    it cannot be opened or reached at all
-# │   └── StoreMissing    nothing was ever stored there
-# ├── StoreCorrupt        what is there is not, or no longer, ours to read
-# ├── StoreReadOnly
-# ├── StoreFull
-# └── StoreTooNew         a newer version of the program wrote it
-
-
 class LaneLost(UserFacing):
     """Raised when another process took the session over, so that nothing more may be written."""
 
@@ -584,11 +549,11 @@ class LaneLost(UserFacing):
 
 
 class CopyConflict(UserFacing):
-    """Raised when the target has something else under a session's name, or went on by itself."""
+    """Raised when the target has another session of this name, or continued this one."""
 
 
 class StoreError(OperatorFacing):
-    """Raised when the session store does not work; every leaf says what mends it."""
+    """Raised when the session store does not work; every leaf says how to fix it."""
 
 
 class StoreUnavailable(StoreError):

@@ -1,14 +1,10 @@
 """Lanes: waiting for a session, holding it, and noticing when it was taken away.
 
-Two things are here for a queue of turns that lives in the same database:
-
-- `PostgresStore.acquire_lane(session, entitled=True)` is for a worker that the queue has given the
-  session's next turn. It goes ahead of those who wait, and takes the session at once from another
-  entitled holder, whom the queue has given up; it waits only for a holder that is not of the queue.
-- `PostgresLane.on_finish`, where it is set, is called with the connection inside the transaction
-  that ends the turn, after the fence was checked and all was written: what it does is committed
-  with the turn or not at all. Where the connection breaks it may be called again in a new
-  transaction, after the first was undone; it is never called for a turn that was committed.
+A worker that a queue in the same database gave a session's next turn is `entitled`: it goes ahead of
+those who wait, and takes the session from another entitled holder, whom the queue has given up.
+`PostgresLane.on_finish` is called inside the transaction that ends the turn, so that what it does is
+committed with the turn or not at all. If the connection breaks, it is called again in a new
+transaction, but never for a turn that was committed.
 """
 
 import logging
@@ -50,23 +46,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# ---- tickets: who waits for which session, kept in the database so that every gateway sees one queue
+# ---- tickets
 #
-# Whoever wants a session draws a ticket, under a lock on the session's row, so that the numbers have
-# the order in which they came. The oldest live ticket holds the session. A ticket is dead
+# To get a session, draw a ticket, under a lock on the session's row, so that the numbers are in the
+# order of arrival. The oldest live ticket holds the session. A ticket is dead
 #
-# - once its lease has run out, by the database's clock: its process is frozen, or cut off;
-# - once its owner's advisory lock has been free for a moment (`SUSPICION_SECONDS`): its process is
-#   gone. The moment is for a live process that lost its connection and makes a new one.
+# - once its lease has expired, by the database's clock: its process is frozen, or cut off;
+# - once its owner's advisory lock has been free for `SUSPICION_SECONDS`: its process is gone, and
+#   not only about to replace a lost connection.
 #
 # Neither counts within one lease after the server started: until then, everyone may come back.
 
-OWNER_LOCKS = 0x4F43_4C57
-"""The first half of the advisory locks by which processes are known to live."""
-
-CHANNEL = "openclaw_lanes"
-"""Where the id of a session is announced that somebody left while others wait for it."""
-
+OWNER_LOCKS = 0x4F43_4C57  # the first half of the advisory locks that live processes hold
+CHANNEL = "openclaw_lanes"  # tells the id of a session that was left while others wait for it
 SUSPICION_SECONDS = 1.0
 
 _LOCK_SESSION = "SELECT row FROM sessions WHERE id = $1 FOR NO KEY UPDATE"
@@ -106,11 +98,7 @@ FROM tickets WHERE session = $1 AND id <> $2 AND (holding OR (id < $2 AND NOT $4
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """Who asks for a session. `token` names the claim for good, also when it is sent again.
-
-    Whoever is `entitled` was given this session's next turn by a queue: it does not wait behind
-    those who merely wait, and replaces another entitled holder, whom the queue has given up.
-    """
+    """Who asks for a session. `token` stays the same when the claim is sent again."""
 
     token: str
     owner: int
@@ -120,8 +108,6 @@ class _Claim:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A session that was taken: the new fence, and turns that its last holder left."""
-
     row: int
     epoch: int
     seq: int
@@ -129,7 +115,7 @@ class Grant:
 
 
 async def try_grant(connection: "Connection", session: SessionRef, claim: _Claim) -> Grant | None:
-    """Take the session where nobody live is ahead; None where one is. Runs in a transaction."""
+    """Take the session, in a transaction; None if someone who lives is ahead."""
     row = found_row(await connection.fetchval(_LOCK_SESSION, session.id), session)
     drawn = await connection.fetchrow(
         _DRAW, row, claim.token, claim.owner, claim.entitled, claim.lease
@@ -171,7 +157,7 @@ def _is_dead(ticket: Any) -> bool:
 
 
 async def is_held(connection: Statements, row: int, lease: float) -> bool:
-    """True while a live ticket holds or awaits the session. Runs in a transaction."""
+    """Whether a live ticket holds or awaits the session. Runs in a transaction."""
     settled = _SETTLED.format(lease="$2::float8")
     return await connection.fetchval(
         f"SELECT EXISTS (SELECT FROM tickets WHERE session = $1"  # noqa: S608 - constants
@@ -196,9 +182,9 @@ async def renew(
 
 
 async def hand_in(connection: "Connection", session: SessionRef, token: str) -> None:
-    """Leave the queue, or the session, and wake those who wait for it elsewhere.
+    """Leave the line, or the session, and wake those who wait for it elsewhere.
 
-    It need not reach the disk: a ticket that came back in a crash is renewed by nobody.
+    It need not reach the disk: nobody renews a ticket that comes back after a crash.
     """
     await connection.execute(
         "WITH gone AS (DELETE FROM tickets WHERE token = $1 RETURNING id, session)"
@@ -214,7 +200,7 @@ async def hand_in(connection: "Connection", session: SessionRef, token: str) -> 
 async def abandon(
     connection: "Connection", session: SessionRef, token: str, grant: Grant, now_ms: int | None
 ) -> None:
-    """The same where a turn was not finished: it is lost. Runs in a transaction."""
+    """The same if a turn was not finished, which is lost then. Runs in a transaction."""
     epoch = await connection.fetchval(
         "SELECT epoch FROM sessions WHERE row = $1 FOR NO KEY UPDATE", grant.row
     )
@@ -235,7 +221,7 @@ OnFinish = Callable[["Connection"], Awaitable[None]]
 
 
 class PostgresLane(Lane):
-    """Every write is on disk when it returns: whoever runs a turn reads it back from the store."""
+    """Every write is on disk when it returns."""
 
     def __init__(
         self, session: SessionRef, grant: Grant, database: Database, clock: Clock | None
@@ -292,10 +278,9 @@ _CLOSE_SECONDS = 2.0
 
 
 class Desk(LaneDesk[PostgresLane]):
-    """Has a connection of its own, made when the first lane is wanted and anew when it breaks.
+    """Has a connection of its own, made when the first lane is wanted and again if it breaks.
 
-    It holds an advisory lock that ends with it, renews the leases of whoever waits or holds here,
-    and hears which sessions were left elsewhere.
+    On it, it holds an advisory lock, renews leases, and hears which sessions were left elsewhere.
     """
 
     look_seconds = (0.005, 0.25)  # for one that dies, or was not heard: others say that they leave
@@ -328,11 +313,10 @@ class Desk(LaneDesk[PostgresLane]):
         await self._database.transact(lambda db: abandon(db, place.session, token, lane.grant, now))
 
     async def _present_as(self) -> int:
-        """The number by which this process is known; waits until it is."""
+        """The number by which this process is known, once it has one."""
         self._wanted.set()
-        if not self._known.is_set():
-            with anyio.move_on_after(RECONNECT_SECONDS):
-                await self._known.wait()
+        with anyio.move_on_after(RECONNECT_SECONDS):
+            await self._known.wait()
         if not self._known.is_set():
             raise StoreUnavailable(
                 f"the session store on PostgreSQL ({self._database.place}) cannot be reached"
@@ -356,7 +340,7 @@ class Desk(LaneDesk[PostgresLane]):
         connection = await self._database.connect()
         try:
             self._broken = anyio.Event()
-            connection.add_termination_listener(self._on_break)
+            connection.add_termination_listener(lambda _: self._broken.set())
             await self._announce(connection)
             while not self._broken.is_set():
                 await self._beat(connection)
@@ -373,13 +357,9 @@ class Desk(LaneDesk[PostgresLane]):
 
     async def _announce(self, connection: "asyncpg.Connection[Any]") -> None:
         """Take a number that nobody has: the former one's lock may not be free yet."""
-        while True:
+        lock, owner = "SELECT pg_try_advisory_lock($1, $2)", 0
+        while not owner or not await connection.fetchval(lock, OWNER_LOCKS, owner):
             owner = await connection.fetchval("SELECT nextval('owners')::integer")
-            locked = await connection.fetchval(
-                "SELECT pg_try_advisory_lock($1, $2)", OWNER_LOCKS, owner
-            )
-            if locked:
-                break
         await connection.add_listener(CHANNEL, self._on_notice)
         self._owner = owner
         self._known.set()
@@ -396,9 +376,6 @@ class Desk(LaneDesk[PostgresLane]):
         line = self._lines.get(str(payload))
         if line is not None:
             line.wake()
-
-    def _on_break(self, connection: Any) -> None:
-        self._broken.set()
 
 
 async def _closed(connection: "asyncpg.Connection[Any]") -> None:

@@ -1,15 +1,14 @@
-"""Connections to the database, and work that outlives the loss of one.
+"""Connections to the database, and work that survives the loss of one.
 
-Every connection has `search_path` set to the schema `openclaw`, so that statements name their
-tables plainly. What runs on a connection of the pool leaves nothing behind on it: no session lock,
-no LISTEN, no setting; for those there is `Database.connect`.
+Work on a connection of the pool leaves nothing behind on it: no session lock, no LISTEN, no setting.
+`Database.connect` is for those.
 """
 
 import random
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("postgresql", "postgres")
 
-Resolve = Callable[[str], Awaitable[Secret]]
-"""What turns text with `secret://` references into the value that it stands for."""
+Resolve = Callable[[str], Awaitable[Secret]]  # the value of a `secret://` reference
 
 _FIELD = "sessions.store"
 _LOCAL_NAMES = ("localhost", "::1")
@@ -39,33 +37,27 @@ _LOCAL_NAMES = ("localhost", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A database server; `place` names it in messages, and `url` is never shown."""
+    """A database server; `place` names it in messages. `tls` is for addresses that say nothing."""
 
     url: Secret
     place: str
-    tls: Literal["system", "verify-full"] | None = field(default=None)
-    """How the connection is secured where the address itself does not say."""
+    tls: Literal["system", "verify-full"] | None = None
 
 
 def is_address(spec: str) -> bool:
-    """True where `spec` names a database server, or hides its address behind a reference."""
     scheme, separator, _ = spec.strip().partition("://")
     return bool(separator) and scheme.lower() in (*SCHEMES, "secret")
 
 
 async def resolved(spec: str, resolve: Resolve | None) -> Address:
-    """The address with every `secret://` in it replaced by its value.
+    """The address with the values of references in it.
 
-    A reference that is the whole address stands for a whole address. One that stands in angle
-    brackets inside (`postgresql://me:<secret://env/PGPASS>@db/app`) stands for that part of it,
-    whatever characters the value has.
+    A reference is the whole address, or a part of it in angle brackets, as in
+    `postgresql://me:<secret://env/PGPASS>@db/app`; its value may have any characters then.
     """
-    return parsed(await _revealed(spec.strip(), resolve))
-
-
-async def _revealed(spec: str, resolve: Resolve | None) -> str:
+    spec = spec.strip()
     if not has_reference(spec):
-        return spec
+        return parsed(spec)
     if resolve is None:
         raise InvalidRequest("a secret:// reference cannot be resolved here", field=_FIELD)
     pieces: list[str] = []
@@ -81,11 +73,11 @@ async def _revealed(spec: str, resolve: Resolve | None) -> str:
         value = (await resolve(hit.ref.text)).reveal()
         pieces += spec[position : hit.start], value if whole else quote(value, safe="")
         position = hit.end
-    return "".join([*pieces, spec[position:]])
+    return parsed("".join([*pieces, spec[position:]]))
 
 
 def parsed(url: str) -> Address:
-    """The address that `url` is; `InvalidRequest` where it is none, without repeating it."""
+    """The address; an `InvalidRequest` does not repeat it."""
     try:
         parts = urlsplit(url)
         hosts = _hosts(parts)
@@ -94,8 +86,10 @@ def parsed(url: str) -> Address:
         raise InvalidRequest("does not name a valid host and port", field=_FIELD) from None
     if parts.scheme not in SCHEMES:
         raise InvalidRequest("must be an address with postgresql://", field=_FIELD)
-    hosts += query.get("host", "").split(",") if "host" in query else []
-    place = f"{','.join(hosts) or 'the local socket'}, database '{_database(parts, query)}'"
+    hosts += query["host"].split(",") if "host" in query else []
+    named = query.get("dbname") or query.get("database") or ""
+    database = unquote(parts.path.lstrip("/")) or named
+    place = f"{','.join(hosts) or 'the local socket'}, database '{database}'"
     return Address(Secret(url), place, _tls(hosts, query))
 
 
@@ -103,19 +97,11 @@ def _hosts(parts: SplitResult) -> list[str]:
     spec = parts.netloc.rpartition("@")[2]
     found = [unquote(host) for host in spec.split(",") if host]
     for host in found:
-        port = _port_of(host)
+        tail = host.rpartition("]")[2] if host.startswith("[") else host
+        port = "" if host.startswith("/") else tail.partition(":")[2]
         if port and not (port.isdecimal() and 0 < int(port) < 65536):
             raise ValueError("port")
     return found
-
-
-def _port_of(host: str) -> str:
-    tail = host.rpartition("]")[2] if host.startswith("[") else host
-    return "" if host.startswith("/") else tail.partition(":")[2]
-
-
-def _database(parts: SplitResult, query: dict[str, str]) -> str:
-    return unquote(parts.path.lstrip("/")) or query.get("dbname") or query.get("database") or ""
 
 
 def _tls(hosts: list[str], query: dict[str, str]) -> Literal["system", "verify-full"] | None:
@@ -133,11 +119,9 @@ def _is_local(host: str) -> bool:
     return host.startswith("/") or name in _LOCAL_NAMES or name.startswith("127.")
 
 
+# The connection is gone, the server stops or starts, or it hung up.
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03")
-"""Codes of a connection that is gone, of a server that stops or starts, and of one that hung up."""
-
-_TRY_AGAIN = ("40P01", "40001", "53300")
-"""Two transactions in each other's way; too many connections at this moment."""
+_TRY_AGAIN = ("40P01", "40001", "53300")  # transactions in each other's way; too many connections
 
 
 def require_driver() -> None:
@@ -148,17 +132,13 @@ def require_driver() -> None:
 
 
 def is_of_driver(error: BaseException) -> bool:
-    """True where the driver, the server or the network raised it.
-
-    On a connection that is cut in the wrong moment, the driver also fails in its own assertions.
-    """
+    """Whether the driver, the server or the network raised it."""
     import asyncpg
 
     kinds = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-    return isinstance(error, kinds) or (isinstance(error, AssertionError) and _in_driver(error))
-
-
-def _in_driver(error: BaseException) -> bool:
+    if isinstance(error, kinds) or not isinstance(error, AssertionError):
+        return isinstance(error, kinds)
+    # On a connection that is cut at the wrong moment, the driver fails in its own assertions.
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -167,7 +147,7 @@ def _in_driver(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """True where the connection failed and not what was asked: another one may work."""
+    """Whether the connection failed, so that another one may work."""
     import asyncpg
 
     if isinstance(error, asyncpg.PostgresError):
@@ -178,7 +158,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def is_passing(error: BaseException) -> bool:
-    """True where the same may well succeed when it is tried again."""
+    """Whether the same may well succeed if it is tried again."""
     import asyncpg
 
     if isinstance(error, asyncpg.PostgresError) and _code(error) in _TRY_AGAIN:
@@ -250,22 +230,12 @@ Work = Callable[["Connection"], Awaitable[Result]]
 
 SCHEMA = "openclaw"
 
-MOST_CONNECTIONS = 8
-"""In one process at most, besides those that it keeps for itself: each statement takes
-milliseconds, so that a few serve many turns, and a server has few to give."""
-
+MOST_CONNECTIONS = 8  # statements take milliseconds, so a few serve many turns
 CONNECT_SECONDS = 10.0
-STATEMENT_SECONDS = 30.0
-"""The longest that one statement may take; the server stops it, and we stop waiting a bit later."""
-
-WRITE_SECONDS = 12.0
-"""After so long a connection is taken for dead and what it was to write is sent on another."""
-
-IDLE_TRANSACTION_SECONDS = 5.0
-"""How long a process that froze inside of a transaction may keep its locks."""
-
+STATEMENT_SECONDS = 30.0  # after which the server stops a statement; we stop waiting a bit later
+WRITE_SECONDS = 12.0  # after which a connection counts as dead, and its write is sent on another
+IDLE_TRANSACTION_SECONDS = 5.0  # how long a process that froze in a transaction keeps its locks
 RECONNECT_SECONDS = 30.0  # how long work waits for a server that restarts before it fails
-
 _PAUSE_SECONDS = (0.05, 1.0)  # first and longest pause between two tries to connect
 _HURRY_SECONDS = 2.0
 
@@ -281,7 +251,7 @@ class Database:
         return self._address.place
 
     async def open(self) -> None:
-        """Make the pool and try one connection, so that a wrong address is noticed at once."""
+        """Make the pool and try a connection, so that a wrong address is noticed at once."""
         import asyncpg
 
         with translated(self.place):
@@ -310,11 +280,11 @@ class Database:
                 pool.terminate()
 
     def hurry(self) -> None:
-        """Try for a moment at most from now on, also what is being tried: the process ends."""
+        """Give up after a moment from now on, because the process ends."""
         self._patience = min(self._patience, _HURRY_SECONDS)
 
     async def connect(self) -> "asyncpg.Connection[Any]":
-        """A connection of one's own, for LISTEN and for locks that last; the caller closes it."""
+        """A connection for LISTEN and for locks that last; the caller closes it."""
         import asyncpg
 
         with translated(self.place):
@@ -324,10 +294,9 @@ class Database:
         return await self._insist(work, STATEMENT_SECONDS)
 
     async def write(self, work: Work[Result]) -> Result:
-        """The same for work that changes something: once begun it is finished, though cancelled.
+        """Do work that changes something; once begun, it is finished even if cancelled.
 
-        The connection may fail while it commits, and then `work` runs once more: it must be of a
-        kind that finds out what it did already.
+        If the connection fails during the commit, `work` runs again: it must find out what it did.
         """
         done: list[Result] = []
         await anyio.lowlevel.checkpoint()

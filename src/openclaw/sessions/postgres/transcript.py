@@ -1,8 +1,7 @@
 """Writing a transcript: each write is one statement, and so a transaction by itself.
 
-A statement writes only where the session still has the epoch (whoever took it over has raised it)
-and ends at the number that the lane saw last. Because of the latter, a write whose commit was cut
-off with its connection can be sent again: what was written already is recognised and not doubled.
+A statement only writes if the session still has the epoch, which a takeover raises, and ends at the
+number that the lane saw last. So a write can be sent again if the connection broke during its commit.
 """
 
 import re
@@ -88,7 +87,7 @@ _MOST_BYTES = 256 * 1024  # of one text that are indexed: PostgreSQL refuses a m
 
 
 def words_of(text: str) -> list[str]:
-    """The words of `text`, each once, without case and accents, in the order of the text."""
+    """The words of `text`, each once, without case and accents, in order."""
     found: list[str] = []
     size = 0
     for word in dict.fromkeys(_WORD.findall(bare(text))):
@@ -102,12 +101,10 @@ def words_of(text: str) -> list[str]:
 
 
 def as_vector(text: str) -> str | None:
-    """The words of `text` as PostgreSQL reads a `tsvector`; None where there is none."""
     return " ".join(words_of(text)) or None
 
 
 def as_query(text: str) -> str | None:
-    """What finds every word of `text`, or one that begins so; None where nothing is asked."""
     return " & ".join(f"{word}:*" for word in words_of(text)) or None
 
 
