@@ -71,35 +71,28 @@ class Budget:
 
     @contextmanager
     def time_limit(self) -> Generator[anyio.CancelScope]:
-        with anyio.move_on_after(self.limits.timeout_ms / 1000) as scope:
-            self._scope = scope
-            yield scope
+        with anyio.move_on_after(self.limits.timeout_ms / 1000) as self._scope:
+            yield self._scope
 
     def pausing(self, ask: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-        """`ask`, which waits for a person; meanwhile the turn's time stands still."""
+        """`ask`, which waits for a person; the turn's clock stops meanwhile."""
 
         async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
-            with self._paused():
+            scope = self._scope
+            if scope is None:
                 return await ask(*args, **kwargs)
+            if not self._waiting:
+                self._left = scope.deadline - anyio.current_time()
+                scope.deadline = math.inf
+            self._waiting += 1
+            try:
+                return await ask(*args, **kwargs)
+            finally:
+                self._waiting -= 1
+                if not self._waiting:
+                    scope.deadline = anyio.current_time() + self._left
 
         return asked
-
-    @contextmanager
-    def _paused(self) -> Generator[None]:
-        scope = self._scope
-        if scope is None:
-            yield
-            return
-        if not self._waiting:
-            self._left = scope.deadline - anyio.current_time()
-            scope.deadline = math.inf
-        self._waiting += 1
-        try:
-            yield
-        finally:
-            self._waiting -= 1
-            if not self._waiting:
-                scope.deadline = anyio.current_time() + self._left
 
     def out_of_time(self) -> str:
         seconds = self.limits.timeout_ms / 1000
@@ -125,7 +118,7 @@ def _stopped(why: str, limit: str) -> str:
 
 
 async def check_day(ledger: UsageLedger, agent: str, most: float) -> None:
-    """Raise if the day's money is spent. Requests side by side may each pass the limit once."""
+    """Raise if the day's money is spent. Concurrent requests may each exceed the limit once."""
     if most and (spent := await ledger.cost_today(agent)) >= most:
         raise LimitReached(
             f"I did not call the model: agent '{agent}' has spent ${spent:.2f} today, and its "
@@ -171,13 +164,13 @@ def estimate_tool(spec: ToolSpec) -> int:
 
 
 class ToolSizes:
-    """Tokens of definitions, each reckoned once: the same tools come again at every step."""
+    """Tokens of definitions, each computed once: the same tools come again at every step."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[ToolSpec, int]] = {}
 
     def of(self, spec: ToolSpec) -> int:
-        # The spec is kept beside its size, so that its id cannot come to mean another.
+        # The spec is stored with its size, so that its id cannot come to mean another.
         known = self._known.get(id(spec))
         if known is None:
             known = self._known[id(spec)] = (spec, estimate_tool(spec))
@@ -188,12 +181,11 @@ class ToolSizes:
 
 
 def cut_to(text: str, tokens: int) -> str:
-    """`text` itself, or its beginning and end with a note between, within about `tokens`."""
+    """`text`, or its beginning and end with a note between, within about `tokens`."""
     need = estimate(text)
     if need <= tokens:
         return text
     keep = max(0, int(len(text) * tokens / need) - 60)
     head, tail = keep * 2 // 3, keep // 3
     left_out = len(text) - head - tail
-    end = text[-tail:] if tail else ""
-    return f"{text[:head]}\n[… {left_out} characters left out …]\n{end}"
+    return f"{text[:head]}\n[… {left_out} characters left out …]\n{text[len(text) - tail :]}"

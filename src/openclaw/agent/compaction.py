@@ -1,7 +1,6 @@
 """Making room: old tool results are cut first, then the oldest part becomes a summary.
 
-A call is never parted from its result, and what the person says in the current turn stays word for
-word, however often room is made.
+A call always stays with its result, and what the person says in the current turn stays verbatim.
 """
 
 import json
@@ -24,20 +23,13 @@ from openclaw.core.data_file import read_data
 from openclaw.core.events import plan_of
 from openclaw.core.tools import json_object
 
-FILLED_SHARE = 0.92
-"""Of the room, what the conversation still takes once room was made; the rest is for the next steps."""
-
-LEAST_SHARE = 0.15
-"""Of the context, what the conversation keeps even if all else takes more than its due."""
-
-REQUEST_SHARE = 0.5
-"""Of the context, what the text to be summarised may take in the request for the summary."""
-
-SUMMARY_SHARE = 0.12  # of the context, what a summary may take
+FILLED_SHARE = 0.92  # of the room: what the conversation is cut to, so that the next steps fit
+# Shares of the context:
+LEAST_SHARE = 0.15  # for the conversation, even if preamble and tools fill the rest
+REQUEST_SHARE = 0.5  # for the text to be summarised, in the request for a summary
+SUMMARY_SHARE = 0.12  # for a summary
 
 LEFT_OUT = "newer images fill the room that there is for images"
-"""Why an image of an earlier message is no longer shown."""
-
 SECTIONS = ("Goal", "Constraints", "Done", "Open", "Facts", "Files")
 _CUT_FIRST = ("Facts", "Done", "Files")
 
@@ -54,13 +46,10 @@ def tokens_of(item: Item) -> int:
     if isinstance(item, AssistantItem):
         total += sum(estimate(call.arguments) + estimate(call.name) + 8 for call in item.calls)
     elif isinstance(item, UserItem | ResultItem):
-        total += sum(map(_attachment_tokens, item.attachments))
+        for one in item.attachments:
+            words = estimate(one.label) + estimate(one.text or one.refused or "")
+            total += max(words, IMAGE_TOKENS) if _is_shown(one) else words
     return total
-
-
-def _attachment_tokens(attachment: Attachment) -> int:
-    words = estimate(attachment.label) + estimate(attachment.text or attachment.refused or "")
-    return max(words, IMAGE_TOKENS) if _is_shown(attachment) else words
 
 
 def _is_shown(attachment: Attachment) -> bool:
@@ -71,15 +60,11 @@ def total_tokens(items: Sequence[Item]) -> int:
     return sum(map(tokens_of, items))
 
 
-# ---- what stays
-
-
 def cut_index(items: Sequence[Item], keep: int, order: int | None = None) -> int:
     """Where the kept part begins, so that it takes about `keep` tokens; 0 if nothing can go.
 
-    It begins with a message of the person or an answer, never with a result whose call would be
-    left behind, and the last such group is kept whatever it takes. Messages of the person from
-    number `order` on are kept in any case, and counted.
+    It never begins with a result, whose call would be left behind, and the last group is kept
+    whatever it takes. Messages of the person from number `order` on are kept and counted in any case.
     """
     left = keep - sum(tokens_of(item) for item in items if is_order(item, order))
     best: int | None = None
@@ -101,28 +86,21 @@ def without_old_images(items: Sequence[Item], count: int) -> list[Item]:
     out = list(items)
     for at in range(len(out) - 1, -1, -1):
         item = out[at]
-        shown = sum(map(_is_shown, item.attachments)) if isinstance(item, _WITH_MEDIA) else 0
-        if shown > count:
-            out[at] = _without_images(item, shown - count)
-        count = max(0, count - shown)
+        if not isinstance(item, UserItem | ResultItem):
+            continue
+        shown = sum(map(_is_shown, item.attachments))
+        dropped, count = max(0, shown - count), max(0, count - shown)
+        if dropped:
+            attachments = list(item.attachments)
+            images = [n for n, one in enumerate(attachments) if _is_shown(one)]
+            for number in images[:dropped]:
+                attachments[number] = replace(attachments[number], refused=LEFT_OUT)
+            out[at] = replace(item, attachments=tuple(attachments))
     return out
 
 
-_WITH_MEDIA = (UserItem, ResultItem)
-
-
-def _without_images(item: Item, count: int) -> Item:
-    assert isinstance(item, _WITH_MEDIA)
-    attachments: list[Attachment] = []
-    for one in item.attachments:
-        drop = count > 0 and _is_shown(one)
-        count -= drop
-        attachments.append(replace(one, refused=LEFT_OUT) if drop else one)
-    return replace(item, attachments=tuple(attachments))
-
-
 def trimmed_old(items: Sequence[Item], room: int) -> list[Item]:
-    """The same items, the oldest cut first: results, attached texts and images before the last step."""
+    """The items with results, texts and images before the last step cut, the oldest first."""
     out = list(items)
     over = total_tokens(out) - room
     for at in range(_last_group(out)):
@@ -131,18 +109,18 @@ def trimmed_old(items: Sequence[Item], room: int) -> list[Item]:
             out[at] = _cut(out[at], max(_SMALLEST_RESULT, size - over))
             over -= before - tokens_of(out[at])
     if over > 0:
-        last = _last_group(out)
-        shown, newest = (sum(map(_is_shown, _attachments(part))) for part in (out, out[last:]))
+        shown, newest = _images_in(out), _images_in(out[_last_group(out) :])
         out = without_old_images(out, max(newest, shown - over // IMAGE_TOKENS - 1))
     return out
 
 
-def _attachments(items: Sequence[Item]) -> list[Attachment]:
-    return [one for item in items if isinstance(item, _WITH_MEDIA) for one in item.attachments]
+def _images_in(items: Sequence[Item]) -> int:
+    with_media = (item for item in items if isinstance(item, UserItem | ResultItem))
+    return sum(_is_shown(one) for item in with_media for one in item.attachments)
 
 
 def trimmed(items: Sequence[Item], room: int) -> list[Item]:
-    """The same items, old results cut first, then the longest of the last step, until they fit."""
+    """The items with old results cut first, then the longest of the last step, until they fit."""
     out = trimmed_old(items, room)
     while (over := total_tokens(out) - room) > 0:
         at = max(range(len(out)), key=lambda index: _cuttable(out[index]), default=None)
@@ -171,16 +149,11 @@ def _cut(item: Item, tokens: int) -> Item:
         return replace(item, text=cut_to(item.text, tokens))
     assert isinstance(item, UserItem)
     whole = _cuttable(item)
-    attachments = tuple(
-        replace(one, text=cut_to(one.text, tokens * estimate(one.text) // whole))
-        if one.text
-        else one
+    attachments = (
+        replace(one, text=one.text and cut_to(one.text, tokens * estimate(one.text) // whole))
         for one in item.attachments
     )
-    return replace(item, attachments=attachments)
-
-
-# ---- what the rest becomes
+    return replace(item, attachments=tuple(attachments))
 
 
 def request_text(items: Sequence[Item], tokens: int) -> str:
@@ -204,7 +177,7 @@ def _line(item: Item, tokens: int) -> str:
 
 
 def summary_of(old: Sequence[Item], notes: str, tokens: int) -> SummaryItem:
-    """What stands for `old`: the model's notes over the earlier ones, the plan and changed files.
+    """Replaces `old`: the model's notes over the earlier ones, the plan and changed files.
 
     A section that the notes leave out stays as it was. Facts are cut before goals and constraints.
     """
@@ -223,16 +196,15 @@ def summary_of(old: Sequence[Item], notes: str, tokens: int) -> SummaryItem:
         if name in sections
     )
     files = dict.fromkeys((*before.files, *_changed_files(old)))
-    return SummaryItem(
-        text, plan=_latest_plan(old) or before.plan, files=tuple(files)[-_MOST_FILES:]
-    )
+    plan = _latest_plan(old) or before.plan
+    return SummaryItem(text, plan=plan, files=tuple(files)[-_MOST_FILES:])
 
 
 _HEADING = re.compile(rf"^#{{1,4}}\s*({'|'.join(SECTIONS)})\b.*$", re.IGNORECASE | re.MULTILINE)
 
 
 def _sections(notes: str) -> dict[str, str]:
-    """Notes by their headings, in our order; what stands before the first is under an empty name."""
+    """Notes by their headings, in our order; what comes before the first has an empty name."""
     parts = _HEADING.split(notes)
     found = {"": parts[0].strip()}
     for name, body in zip(parts[1::2], parts[2::2], strict=True):
@@ -241,7 +213,7 @@ def _sections(notes: str) -> dict[str, str]:
 
 
 def plain_summary(items: Sequence[Item], tokens: int) -> str:
-    """Notes made without a model, for when none can be asked: what was said, cut short."""
+    """Notes for when no model can be asked: what was said, cut short."""
     asked = [item.text for item in items if isinstance(item, UserItem)]
     called = dict.fromkeys(
         call.name for item in items if isinstance(item, AssistantItem) for call in item.calls

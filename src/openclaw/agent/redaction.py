@@ -1,9 +1,8 @@
-"""Secrets in what a turn is given, says and leaves behind.
+"""Takes secrets out of what a turn is given, says and leaves behind.
 
-What a person writes loses the values that are known, in every form of them, before anything is made
-of it: neither the transcript nor the model gets them. It does not lose what merely looks like a
-credential, since a person may well mean to tell one. What a model writes loses both, wherever it is
-shown or kept; a call itself is made with the arguments as they were given.
+What a person writes loses known values, in every form of them, before the transcript or the model
+gets it, but not what merely looks like a credential: they may mean to give one. What a model writes
+loses both wherever it is shown or stored; a call is made with the arguments as they were given.
 """
 
 from collections.abc import Callable, Iterable
@@ -55,7 +54,7 @@ def clean_json(value: JsonObject, redact: Redact) -> JsonObject:
 
 
 def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
-    """What a tool gave, as the model and everybody else gets it, but for files that have a path."""
+    """A result without secrets, except for files that have a path (see `without_secrets`)."""
     # What the model reads and what the tool gave are mostly the same words: they are read once.
     cleaned: dict[Block, Block | None] = {}
     for block in (*result.blocks, *result.outputs):
@@ -67,15 +66,11 @@ def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     untrusted = result.untrusted
     if untrusted is not None and (sender := redactor.redact(untrusted.sender)) != untrusted.sender:
         untrusted = replace(untrusted, sender=sender)
-    if (blocks, outputs, details, untrusted) == (
-        result.blocks,
-        result.outputs,
-        result.details,
-        result.untrusted,
-    ):
+    before = result.blocks, result.outputs, result.details, result.untrusted
+    if (blocks, outputs, details, untrusted) == before:
         return result
     structured = result.structured
-    if blocks != result.blocks:  # the same values stand in the words
+    if blocks != result.blocks:  # else it has none: the same values are in the words
         structured = redacted_tree(structured, redactor.redact)
     return replace(
         result,
@@ -125,16 +120,15 @@ def _clean_data(media: Media, data: bytes, redactor: Redactor) -> bytes | None:
         clean = redactor.redact(data.decode(), shapes=False).encode()
     except UnicodeDecodeError:
         clean = data
-    # A changed picture or sound is none.
+    # A changed picture or sound is broken.
     changed = clean != data and media.mime_type.lower().startswith(_PLAYED)
     return None if changed or redactor.holds(clean) else clean
 
 
 async def without_secrets(result: ToolResult, secrets: Redactor) -> ToolResult:
-    """The result with its files as they may leave; the model and the person are told what was done.
+    """The result with its files as they may leave; it says which were changed or withheld.
 
-    A text in which a secret stands goes as a copy without it, and the file stays as it is. Any other
-    file with a secret in it does not go.
+    A text with a secret is sent as a copy without it. Any other file with a secret is withheld.
     """
     blocks = (*result.blocks, *result.outputs)
     if not any(isinstance(one, Media) and one.path is not None for one in blocks):
@@ -149,7 +143,7 @@ def _looked_through(result: ToolResult, secrets: Redactor) -> ToolResult:
     def looked_at(media: Media) -> Media | None:
         assert media.path is not None
         data = read_regular(media.path, MAX_OUTBOUND_BYTES)
-        if data is None:  # nobody sends it, and whoever tries says why
+        if data is None:  # whoever tries to send it says why that fails
             return media
         name = media.name or media.path.name
         clean = cleaned(data, secrets)
@@ -174,6 +168,6 @@ def _looked_through(result: ToolResult, secrets: Redactor) -> ToolResult:
     told = tuple(Text(note) for note in notes)
     aloud = tuple(Text(note, addressed=True) for note in notes)
     if result.outputs and not outputs:
-        # What the tool says of handing it over is not so.
+        # The tool says that it handed something over, which is not true.
         return replace(result, blocks=told, outputs=aloud, is_error=True)
     return replace(result, blocks=(*blocks, *told), outputs=(*outputs, *aloud))

@@ -1,4 +1,4 @@
-"""Schedules: what is to be done when, in a file that a person can read and edit."""
+"""Schedules, in a file that a person can read and edit."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from openclaw.config.files import write_atomically
 from openclaw.config.paths import private_directory
@@ -27,7 +27,7 @@ _AT = re.compile(r"(?:at |on )?(\d{4}-\d\d-\d\d[ T]\d{1,2}:\d\d)")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One schedule: `cron` is an expression of five fields, `at` one time instead, both in `timezone`."""
+    """A schedule: `cron` (an expression of five fields) or one time `at`, in `timezone`."""
 
     id: str
     when: str
@@ -50,7 +50,6 @@ class Job:
         return latest if self.created_ms < latest <= now_ms else None
 
     def next(self, now_ms: int) -> int | None:
-        """The next time at which it is to run; None if there is none."""
         following = self._only() or _run(self.cron, self._local(now_ms))
         return following if following > now_ms else None
 
@@ -64,7 +63,7 @@ class Job:
         return datetime.fromtimestamp(now_ms / 1000, ZoneInfo(self.timezone))
 
     def run_id(self, due_ms: int) -> str:
-        """The same for one run wherever it is started, so that it happens once."""
+        """The same in every process that starts this run, so that it happens once."""
         return f"cron-{self.id}-{due_ms // 1000}"
 
 
@@ -80,9 +79,9 @@ def _run(expression: str | None, start: datetime, *, reverse: bool = False) -> i
 
 
 def parse_when(text: str) -> dict[str, str]:
-    """`cron` or `at`, of a cron expression or of plain words; raises `InvalidRequest`.
+    """`cron` or `at` from a cron expression or plain words; raises `InvalidRequest`.
 
-    Only what cannot be misunderstood is taken: "weekdays 8:00", "every day at 7am", "mondays 9:30",
+    Only what is unambiguous is accepted: "weekdays 8:00", "every day at 7am", "mondays 9:30",
     "every 15 minutes", "2026-12-01 09:00".
     """
     words = " ".join(text.lower().split())
@@ -99,20 +98,17 @@ def parse_when(text: str) -> dict[str, str]:
     if found := _EVERY.fullmatch(words):
         return {"cron": _interval(int(found[1] or 1), found[2])}
     if (found := _ON_DAYS.fullmatch(words)) and (days := _DAYS.get(found[1])) is not None:
-        hour, minute = _hour(int(found[2]), found[4]), int(found[3] or 0)
-        if hour < 24 and minute < 60:
+        hour, minute, half = int(found[2]), int(found[3] or 0), found[4]
+        valid = minute < 60 and (hour < 24 if half is None else 1 <= hour <= 12)
+        if half is not None:
+            hour = hour % 12 + (12 if half == "pm" else 0)
+        if valid:
             return {"cron": f"{minute} {hour} * * {days}"}
     raise InvalidRequest(
         f"{text!r} is not understood",
         field="when",
         hint="try 'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00' or '0 8 * * 1-5'",
     )
-
-
-def _hour(hour: int, half: str | None) -> int:
-    if half is None:
-        return hour
-    return 99 if not 1 <= hour <= 12 else hour % 12 + (12 if half == "pm" else 0)
 
 
 def _interval(count: int, unit: str) -> str:
@@ -128,7 +124,7 @@ def _interval(count: int, unit: str) -> str:
 
 
 class JobFile:
-    """The schedules in `jobs.json`. Whoever changes it replaces it as a whole."""
+    """The schedules in `jobs.json`, which every change replaces as a whole."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "jobs.json"
@@ -160,7 +156,7 @@ class JobFile:
         return jobs[id]
 
     def pause(self, id: str, paused: bool, now_ms: int) -> None:
-        """Stop or go on with one; what it missed meanwhile is not made up for."""
+        """Pause or continue; runs that were missed meanwhile are not made up for."""
         job = replace(self.get(id), paused=paused)
         self._write({**self.read(), id: job if paused else replace(job, created_ms=now_ms)})
 
@@ -178,19 +174,13 @@ def new_job(when: str, message: str, timezone: str, now_ms: int, **more: Any) ->
     """A schedule; raises `InvalidRequest` for a time that is not understood or is over."""
     if not message.strip():
         raise InvalidRequest("is empty", field="message")
-    if timezone not in _zones():
+    if timezone not in available_timezones():
         raise InvalidRequest(f"there is no time zone '{timezone}'", field="tz")
     id = more.pop("id", None) or random_id()[:8].replace("_", "x").replace("-", "x")
     job = Job(id, when, message, timezone, now_ms, **parse_when(when), **more)
     if job.next(now_ms) is None:
         raise InvalidRequest("is over", field="when")
     return job
-
-
-def _zones() -> set[str]:
-    from zoneinfo import available_timezones
-
-    return available_timezones()
 
 
 def told(job: Job, now_ms: int) -> str:

@@ -1,8 +1,8 @@
-"""OpenTelemetry: traces and metrics of turns, model calls and tool calls, where they are wanted.
+"""OpenTelemetry: traces and metrics of turns, model calls and tool calls.
 
-Spans and metrics follow the semantic conventions for generative AI and for MCP. No words of anybody,
-no arguments and no results are in them: only names, counts, durations and kinds of failure.
-The library comes with the extra `otel` and is imported only when this is switched on.
+They follow the semantic conventions for generative AI and for MCP, and contain only names, counts,
+durations and kinds of failure: no messages, arguments or results. The library comes with the extra
+`otel` and is imported only if telemetry is switched on.
 """
 
 import logging
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SCOPE = "openclaw"
-_CLOSING_SECONDS = 2.0  # how long what was measured last may take to reach a collector
+_CLOSING_SECONDS = 2.0  # for the last measurements to reach a collector
 
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = tuple(4**power for power in range(14))
@@ -58,9 +58,9 @@ class Telemetry:
             )
 
         turns, requests = "Duration of turns and model calls.", "Duration of MCP requests."
+        counted = "Tokens that a model call took and gave."
         self.operations = histogram("gen_ai.client.operation.duration", turns)
         self.mcp = histogram("mcp.client.operation.duration", requests)
-        counted = "Tokens that a model call took and gave."
         self.tokens = histogram("gen_ai.client.token.usage", counted, _TOKENS)
         self.running: dict[tuple[str, str], Span] = {}
 
@@ -68,7 +68,7 @@ class Telemetry:
         return _TurnObserver(self).on
 
     def on_call(self, call: "CallRecord") -> None:
-        """Take an MCP call into account: the span of its tool call becomes one of MCP."""
+        """Count an MCP call; the span of its tool call becomes one of MCP."""
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.tool.name": call.tool,
@@ -85,7 +85,7 @@ class Telemetry:
         span.set_attributes(attributes)
 
     def traceparent(self, session: str, call_id: str) -> str | None:
-        """The trace that a tool call belongs to, as W3C writes it, for the server that is called."""
+        """The W3C trace context of a tool call, for the server that is called."""
         span = self.running.get((session, call_id))
         context = span.get_span_context() if span is not None else None
         if context is None or not context.is_valid:
@@ -146,7 +146,6 @@ class _TurnObserver:
         self._started = 0.0
 
     def on(self, event: Event) -> None:
-        """Take an event; none of them is worth failing a turn for."""
         match event:
             case TurnStarted():
                 self._begin(event)
@@ -219,17 +218,21 @@ class _TurnObserver:
 async def open_telemetry(
     settings: "TelemetryConfig", headers: Mapping[str, str], clock: Clock
 ) -> AsyncGenerator[Telemetry]:
-    """Telemetry that goes to a collector.
+    """Telemetry that goes to a collector. `headers` are the settings' own with their secrets resolved.
 
-    `headers` are those of the settings with their secrets in them. Whatever the settings leave out,
-    the library takes from its own `OTEL_…` variables.
+    Whatever the settings leave out, the library takes from its own `OTEL_…` variables.
     """
     traces, metrics = _providers(settings, headers)
     try:
         yield Telemetry(traces, metrics, clock)
     finally:
+
+        def close() -> None:
+            traces.shutdown()
+            metrics.shutdown()
+
         # A daemon, because the exit of the process waits for every other thread.
-        closing = threading.Thread(target=_close, args=(traces, metrics), daemon=True)
+        closing = threading.Thread(target=close, daemon=True)
         closing.start()
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(closing.join, _CLOSING_SECONDS)
@@ -248,8 +251,9 @@ def _providers(settings: "TelemetryConfig", headers: Mapping[str, str]) -> tuple
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise MissingExtra("telemetry", "otel") from error
-    named = {"service.name": settings.service_name, "service.version": __version__}
-    resource = Resource.create(named)
+    resource = Resource.create(
+        {"service.name": settings.service_name, "service.version": __version__}
+    )
     given = dict(headers) or None
 
     def address(what: str) -> str | None:
@@ -264,8 +268,3 @@ def _providers(settings: "TelemetryConfig", headers: Mapping[str, str]) -> tuple
     )
     metrics = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
     return traces, metrics
-
-
-def _close(traces: Any, metrics: Any) -> None:
-    traces.shutdown()
-    metrics.shutdown()

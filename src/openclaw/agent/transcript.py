@@ -1,7 +1,7 @@
 """A conversation as the model is to see it, made from a session's entries, and back.
 
-Every call has a result here: one that the entries lack is told to the model as what it is, not made,
-cancelled, or of unknown outcome, and is never run again.
+Every call has a result here. If the entries have none, the model reads that the call was not made,
+was cancelled, or that its outcome is unknown; it is never run again.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from openclaw.core.content import Block, Media, ResourceLink, Text
+from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.tools import ToolResult
 from openclaw.sessions.model import Entry, EntryKind, NewEntry
 
@@ -24,11 +24,10 @@ CANCELLED_CALL = (
     "happened."
 )
 NOT_MADE = "This call was not made: the turn ended before it."
-RESUMED = "resumed"  # the key, in a notice's data, that says that a lost turn goes on from there
-TASK = "task"
-"""The key, in a notice's data, of the handle by which the result of a call can be fetched."""
-REFUSED = "refusedImages"
-"""The key, in a notice's data, of the images that a provider refused: they are not sent again."""
+# Keys in a notice's data:
+RESUMED = "resumed"  # a lost turn continues from there
+TASK = "task"  # the handle by which the result of a call can be fetched
+REFUSED = "refusedImages"  # images that a provider refused: they are not sent again
 
 _ENDINGS = {
     EntryKind.TURN_CANCELLED: "[The person stopped this turn before it was answered.]",
@@ -39,10 +38,9 @@ _ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Media in a conversation, with what is said about it in words.
+    """Media in a conversation: `media` until it is stored, then `digest`; an address stays `media`.
 
-    `digest` names it in the session's store; `media` is its content before it is stored there, or an
-    address that nobody has read. `refused` says why a provider would not take it.
+    `refused` says why a provider would not take it.
     """
 
     media: Media | None
@@ -59,7 +57,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class UserItem:
-    """What the person said. `typed` is what they wrote themselves, if `text` is somebody else's."""
+    """What the person said. `typed` is what they wrote themselves, if `text` is not."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
@@ -69,10 +67,7 @@ class UserItem:
 
 @dataclass(frozen=True, slots=True)
 class CallItem:
-    """A call as the model made it; `arguments` is the text it wrote, which may not be JSON.
-
-    A call is `cut` if the model reached its output limit before it had written all of them.
-    """
+    """A call; `arguments` may not be JSON, and is `cut` if the model reached its output limit."""
 
     id: str
     name: str
@@ -82,9 +77,9 @@ class CallItem:
 
 @dataclass(frozen=True, slots=True)
 class AssistantItem:
-    """What the model said and called. `native` is its response as the library gave it, this turn.
+    """What the model said and called. `native` is the library's response, in this turn only.
 
-    `thinking` is the reasoning that came before, for the person; no model gets it again as text.
+    `thinking` is for the person; no model gets it again as text.
     """
 
     text: str
@@ -96,7 +91,7 @@ class AssistantItem:
 
 @dataclass(frozen=True, slots=True)
 class ResultItem:
-    """What a call gave. `origin` says whose words these are; without it they are ours."""
+    """The result of a call. `origin` says whose words these are; without it they are ours."""
 
     call_id: str
     name: str
@@ -109,7 +104,7 @@ class ResultItem:
 
 @dataclass(frozen=True, slots=True)
 class SummaryItem:
-    """What stands for every entry up to number `through`: a summary, the latest plan, changed files."""
+    """Replaces every entry up to number `through`: a summary, the latest plan, changed files."""
 
     summary: str
     seq: int = 0
@@ -137,9 +132,7 @@ def user_entry(item: UserItem, origin: str, workspace: Path | None = None) -> Ne
         data["cwd"] = str(workspace)
     if item.typed is not None:
         data["typed"] = item.typed
-    if item.attachments:
-        data["media"] = [_attachment_json(one) for one in item.attachments]
-    return NewEntry(EntryKind.USER_MESSAGE, data, item.text)
+    return NewEntry(EntryKind.USER_MESSAGE, data | _media_json(item), item.text)
 
 
 def assistant_entry(item: AssistantItem, model: str) -> NewEntry:
@@ -156,7 +149,7 @@ def assistant_entry(item: AssistantItem, model: str) -> NewEntry:
 def call_entry(
     call: CallItem, arguments: Mapping[str, Any], within: str = "", label: str = ""
 ) -> NewEntry:
-    """The entry that says that a call is about to run, `within` the script of that call, if any."""
+    """Says that a call is about to run, perhaps `within` the script of another."""
     data: dict[str, Any] = {"name": call.name, "arguments": dict(arguments)}
     if label:
         data["label"] = label
@@ -166,12 +159,12 @@ def call_entry(
 
 
 def task_entry(call: CallItem, handle: Mapping[str, Any]) -> NewEntry:
-    """The entry that says that a call goes on at its server, and how its result can be fetched."""
+    """Says that a call continues at its server, and how its result can be fetched."""
     return NewEntry(EntryKind.NOTICE, {TASK: dict(handle)}, call_id=call.id)
 
 
 def open_tasks(entries: Sequence[Entry]) -> list[tuple[CallItem, Mapping[str, Any]]]:
-    """Calls whose results nobody has fetched yet from the servers that carry them out."""
+    """Calls that continue at their servers, and whose results nobody has fetched yet."""
     calls: dict[str, CallItem] = {}
     found: dict[str, Mapping[str, Any]] = {}
     for entry in entries:
@@ -187,21 +180,17 @@ def open_tasks(entries: Sequence[Entry]) -> list[tuple[CallItem, Mapping[str, An
 
 
 def summary_entry(item: SummaryItem, messages: Sequence[UserItem]) -> NewEntry:
-    """The entry of a summary; these messages of the person stay word for word behind it."""
+    """A summary's entry; these messages of the person stay word for word behind it."""
+    kept = [
+        {"seq": one.seq, "text": one.text, "typed": one.typed, **_media_json(one)}
+        for one in messages
+    ]
     data = {
         "summary": item.summary,
         "through": item.through,
         "plan": item.plan,
         "files": list(item.files),
-        "messages": [
-            {
-                "seq": one.seq,
-                "text": one.text,
-                "typed": one.typed,
-                "media": list(map(_attachment_json, one.attachments)),
-            }
-            for one in messages
-        ],
+        "messages": kept,
     }
     return NewEntry(EntryKind.COMPACTION, data, item.text)
 
@@ -211,7 +200,7 @@ def refused_entry(digests: Sequence[str], reason: str) -> NewEntry:
 
 
 def resumed_entry(reason: str) -> NewEntry:
-    """The entry that says that a turn whose program died goes on, by another one."""
+    """Says that another program continues a turn whose program died."""
     return NewEntry(EntryKind.NOTICE, {RESUMED: True, "text": reason}, reason)
 
 
@@ -220,16 +209,14 @@ def result_entry(
     details: Mapping[str, Any] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> NewEntry:
-    """The entry of a result; `facts` are how long it took and what the person said, for display."""
+    """A result's entry; `facts` are how long it took and what the person said, for display."""
     data: dict[str, Any] = {"name": item.name, "text": item.text, "isError": item.is_error}
     data |= facts or {}
     if item.origin is not None:
         data["origin"] = dict(item.origin)
-    if item.attachments:
-        data["media"] = [_attachment_json(one) for one in item.attachments]
     return NewEntry(
         EntryKind.TOOL_RESULT,
-        data,
+        data | _media_json(item),
         item.text,
         call_id=item.call_id,
         details=dict(details) if details else None,
@@ -240,46 +227,37 @@ def result_item(call: CallItem, result: ToolResult) -> ResultItem:
     words: list[str] = []
     attachments: list[Attachment] = []
     for block in result.blocks:
-        if isinstance(block, Media):
-            label = media_label(block)
-            attachments.append(Attachment(block, label, mime_type=block.mime_type))
-        else:
-            words.append(_words(block))
+        match block:
+            case Text():
+                words.append(block.text)
+            case ResourceLink():
+                words.append(f"[resource {block.name}: {block.uri}]")
+            case Media():
+                label = media_label(block)
+                attachments.append(Attachment(block, label, mime_type=block.mime_type))
+    text = "\n".join(words)
     return ResultItem(
-        call.id,
-        call.name,
-        "\n".join(words),
-        tuple(attachments),
-        result.is_error,
-        origin=result.origin,
+        call.id, call.name, text, tuple(attachments), result.is_error, origin=result.origin
     )
-
-
-def _words(block: Block) -> str:
-    if isinstance(block, Text):
-        return block.text
-    if isinstance(block, ResourceLink):
-        return f"[resource {block.name}: {block.uri}]"
-    return f"[{media_label(block)}]"
 
 
 def media_label(media: Media) -> str:
     name = media.name or (media.path.name if media.path else "")
-    return (
-        f"{media.kind} {name} ({media.mime_type})" if name else f"{media.kind} ({media.mime_type})"
-    )
+    return f"{media.kind}{name and f' {name}'} ({media.mime_type})"
 
 
-def _attachment_json(attachment: Attachment) -> dict[str, Any]:
-    out: dict[str, Any] = {"label": attachment.label}
-    if attachment.text is not None:
-        out["text"] = attachment.text
-    media = attachment.media
-    if attachment.digest is not None:
-        out |= {"mimeType": attachment.mime_type, "digest": attachment.digest}
-    elif media is not None and media.url is not None:
-        out |= {"mimeType": media.mime_type, "url": media.url}
-    return out
+def _media_json(item: UserItem | ResultItem) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = []
+    for one in item.attachments:
+        row: dict[str, Any] = {"label": one.label}
+        if one.text is not None:
+            row["text"] = one.text
+        if one.digest is not None:
+            row |= {"mimeType": one.mime_type, "digest": one.digest}
+        elif one.media is not None and one.media.url is not None:
+            row |= {"mimeType": one.media.mime_type, "url": one.media.url}
+        rows.append(row)
+    return {"media": rows} if rows else {}
 
 
 # ---- from entries
@@ -293,7 +271,7 @@ def items_from(entries: Sequence[Entry]) -> list[Item]:
 
 
 def waiting_calls(entries: Sequence[Entry]) -> dict[str, CallItem]:
-    """The calls without a result with which the last turn ended well, by their ids."""
+    """By their ids, the calls for the sender to run with which the last turn ended."""
     calls: dict[str, CallItem] = {}
     for entry in entries:
         if entry.kind is EntryKind.ASSISTANT_MESSAGE:
@@ -327,10 +305,9 @@ class _Reader:
                 self._items.append(_said(data, entry.seq))
             case EntryKind.ASSISTANT_MESSAGE:
                 self._close()
-                calls = tuple(_calls(data))
-                answer = AssistantItem(str(data.get("text", "")), calls, entry.seq)
-                self._answer = answer
-                self._items.append(answer)
+                text, calls = str(data.get("text", "")), tuple(_calls(data))
+                self._answer = AssistantItem(text, calls, entry.seq)
+                self._items.append(self._answer)
             case EntryKind.TOOL_CALL if entry.call_id:
                 self._started.add(entry.call_id)
                 if script := data.get("within"):
@@ -357,13 +334,13 @@ class _Reader:
             self._items.append(AssistantItem(_ENDINGS[kind], seq=self._items[-1].seq))
 
     def _go_on(self) -> None:
-        """A turn that was lost goes on: what was said about its end no longer holds."""
+        """A lost turn continues: what was said about its end no longer holds."""
         last = self._items[-1] if self._items else None
         if isinstance(last, AssistantItem) and last.text == _ENDINGS[EntryKind.TURN_LOST]:
             self._items.pop()
 
     def _take_result(self, result: ResultItem) -> None:
-        """Keep it for the answer whose calls are not complete, or put it where it was missed."""
+        """Keep it for the answer whose calls are not complete, or replace the one that was missing."""
         if self._answer is not None:
             self._results[result.call_id] = result
             return
@@ -372,7 +349,7 @@ class _Reader:
                 self._items[at] = result
 
     def _close(self, unfinished: str = UNKNOWN_OUTCOME) -> None:
-        """Put the results of the last answer's calls behind it, one for each, in its order."""
+        """Put the results of the last answer's calls behind it, in their order."""
         answer, self._answer = self._answer, None
         if answer is not None:
             for call in answer.calls:
@@ -385,31 +362,31 @@ class _Reader:
         self._of_scripts.clear()
 
     def _made_by_script(self, script: str) -> str:
-        """Which calls an unfinished script had made, and which of them may or may not have happened."""
+        """Which calls an unfinished script had made, and which of them may have happened."""
         made = self._of_scripts.get(script, ())
         done = Counter(name for call_id, name in made if call_id in self._results)
         doubtful = Counter(name for call_id, name in made if call_id not in self._results)
         parts = [("These calls were made", done), ("These may or may not have happened", doubtful)]
-        return "".join(f" {words}: {_counted(names)}." for words, names in parts if names)
+        return "".join(f" {words}: {counted(names)}." for words, names in parts if names)
 
 
-def _counted(names: Counter[str]) -> str:
+def counted(names: Counter[str]) -> str:
     return ", ".join(f"{name} ({n} times)" if n > 1 else name for name, n in names.items())
 
 
 def with_refusals(items: Sequence[Item], refused: Mapping[str, str]) -> list[Item]:
-    """The items with these images, named by their digests, marked as refused for these reasons."""
+    """The items with the images of these digests marked as refused, each with its reason."""
     return [_marked(item, refused) for item in items] if refused else list(items)
 
 
 def _marked(item: Item, refused: Mapping[str, str]) -> Item:
     if not isinstance(item, UserItem | ResultItem) or not item.attachments:
         return item
-    marked = tuple(
+    marked = (
         replace(one, refused=refused.get(one.digest or "")) if one.digest in refused else one
         for one in item.attachments
     )
-    return replace(item, attachments=marked)
+    return replace(item, attachments=tuple(marked))
 
 
 def _said(data: Mapping[str, Any], seq: int) -> UserItem:

@@ -124,7 +124,6 @@ def test_files_are_read_from_the_workspace_and_nowhere_else(tmp_path: Path) -> N
     (workspace / "dir.md").mkdir()
     names = ["AGENTS.md", "link.md", "../secret", "dir.md", "missing.md", str(tmp_path / "secret")]
     assert read_context_files(workspace, names) == [("AGENTS.md", "mine")]
-    assert read_context_files(None, names) == []
 
 
 def test_a_file_that_cannot_be_read_is_left_out(

@@ -27,14 +27,11 @@ from openclaw.core.tools import (
     ToolSpec,
     failed,
 )
-from openclaw.policy.approval_text import Change, describe_call, one_line, visible
+from openclaw.policy.approval_text import CallText, Change, describe_call, one_line, visible
 from openclaw.policy.decide import covers, rule_for, what_it_covers
 
-WriteRule = Callable[[str, str], Awaitable[str]]
-"""Writes an agent's rule into the configuration and says where."""
-
-Preview = Callable[[str, JsonObject], Change | None]
-"""What a call makes of a file's text, without making the call; it may block."""
+WriteRule = Callable[[str, str], Awaitable[str]]  # writes an agent's rule into the configuration
+Preview = Callable[[str, JsonObject], Change | None]  # what a call would do to a file; may block
 
 _MOST_SESSIONS = 1000
 _MOST_REASON = 2000
@@ -48,10 +45,9 @@ class _Session:
 
 
 class Approvals:
-    """Answers that hold for more than one call.
+    """Answers that hold for more than one call, each for the tool as it was declared then.
 
-    Those for a session are kept in memory until the program ends, and each holds for a tool as it
-    was declared then. Without `write`, nothing can be allowed for always.
+    Those for a session last until the program ends. Without `write`, nobody can answer "always".
     """
 
     def __init__(self, write: WriteRule | None = None) -> None:
@@ -67,17 +63,16 @@ class Approvals:
         return found
 
     def listed(self) -> Iterator[tuple[str, str, str]]:
-        """Agent, session and rule of everything that holds for a session."""
+        """Agent, session and rule of every answer for a session."""
         for (agent, session), one in self._sessions.items():
             yield from ((agent, session, rule) for rule, _ in sorted(one.rules))
 
     def revoke(self, agent: str, session: str, rule: str) -> None:
-        """Ask again before such calls in this session."""
         one = self._sessions[agent, session]
         one.rules = {kept for kept in one.rules if kept[0] != rule}
 
     def hold_to(self, approved: Mapping[str, Sequence[str]]) -> None:
-        """Forget what was allowed for always and is no longer among these agents' rules."""
+        """Forget "always" answers that are no longer among these agents' rules."""
         for agent, rules in self.always.items():
             known = approved.get(agent, ())
             rules -= {one for one in rules if one[0] not in known}
@@ -85,9 +80,9 @@ class Approvals:
 
 @dataclass(frozen=True, slots=True)
 class Approval(Wrapper):
-    """Asks the person before a call that the policy leaves to them; a call knows that it is approved.
+    """Asks the person before a call that the policy leaves to them.
 
-    `hide` takes out the secrets that are known and nothing else: the person must see what runs.
+    `hide` takes out known secrets and nothing else: the person must see what runs.
     """
 
     hide: Redact
@@ -152,7 +147,7 @@ class Approval(Wrapper):
         others: Sequence[tuple[str, JsonObject]],
         choices: tuple[Choice, ...],
     ) -> Answer:
-        """Ask about a call because of these `doubts`, and about `others` with the same."""
+        """Ask about a call because of these `doubts`, and about `others` with the same doubts."""
         if context.ask is None:
             return Answer(NO)
         async with self.approvals.of(context.agent, context.session).asking:
@@ -169,12 +164,17 @@ class Approval(Wrapper):
         self, name: str, arguments: JsonObject, context: CallContext, rule: str | None
     ) -> PermissionRequest:
         label = context.spec.label if context.spec is not None else name
-        change = None
-        if self.preview is not None:
-            change = await anyio.to_thread.run_sync(self.preview, name, arguments)
-        shown = await anyio.to_thread.run_sync(
-            describe_call, name, label, arguments, self.hide, change
-        )
+
+        def described() -> CallText:
+            change = self.preview(name, arguments) if self.preview is not None else None
+            return describe_call(name, label, arguments, self.hide, change)
+
+        shown = await anyio.to_thread.run_sync(described)
+        offered = YES_OR_NO
+        if rule is not None:
+            scope = one_line(self.hide(what_it_covers(rule)))
+            always = self.approvals.write and f"Always: {scope}"
+            offered = choices(f"In this session: {scope}", always)
         return PermissionRequest(
             call_id=context.call_id,
             name=one_line(name),
@@ -182,14 +182,8 @@ class Approval(Wrapper):
             arguments=clean_json(arguments, lambda text: visible(self.hide(text))),
             title=shown.title,
             body=shown.body,
-            choices=self._choices(rule),
+            choices=offered,
         )
-
-    def _choices(self, rule: str | None) -> tuple[Choice, ...]:
-        if rule is None:
-            return YES_OR_NO
-        scope = one_line(self.hide(what_it_covers(rule)))
-        return choices(f"In this session: {scope}", self.approvals.write and f"Always: {scope}")
 
     async def _written(self, rule: str, context: CallContext) -> bool:
         assert self.approvals.write is not None
@@ -197,32 +191,27 @@ class Approval(Wrapper):
         return await told_where(written, one_line(self.hide(rule)), "The rule", context)
 
 
-def choices(session: str, always: object) -> tuple[Choice, ...]:
-    """What the person can answer; `always` is what that is called, if there is such an answer."""
-    return (
-        Choice(ONCE, "Once"),
-        Choice(SESSION, session),
-        *([Choice(ALWAYS, str(always))] if always else []),
-        Choice(NO, "No", allows=False),
-    )
+def choices(session: str, always: str | None) -> tuple[Choice, ...]:
+    """What the person can answer, with these labels."""
+    for_longer = [Choice(SESSION, session), *([Choice(ALWAYS, always)] if always else [])]
+    return (Choice(ONCE, "Once"), *for_longer, Choice(NO, "No", allows=False))
 
 
 async def told_where(
     written: Awaitable[str], what: str, subject: str, context: CallContext
 ) -> bool:
-    """Wait until something is written into the configuration, and say where; False if it is not."""
+    """Wait until something is written into the configuration, and say where; False if it failed."""
     try:
         where = await written
     except OpenClawError as error:
-        said = f"{subject} applies to this session only: {error.message}"
-        context.emit(Notice("warning", said))
+        context.emit(Notice("warning", f"{subject} applies to this session only: {error.message}"))
         return False
     context.emit(Notice("info", f"Wrote {what} to {where}."))
     return True
 
 
 def _definition(name: str, spec: ToolSpec | None) -> str:
-    """A digest that changes with whatever the tool's server says of it."""
+    """A digest that changes whenever the server declares the tool differently."""
     parts: list[object] = [name]
     if spec is not None:
         parts += [spec.origin.server, spec.origin.tool, spec.description, spec.input_schema]

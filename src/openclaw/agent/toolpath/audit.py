@@ -1,4 +1,4 @@
-"""Whoever watches is told of every call, and each call of an MCP tool is put on record."""
+"""Every call becomes events, and each call of an MCP tool a record in the audit log."""
 
 import json
 import logging
@@ -65,15 +65,12 @@ class Audit(Wrapper):
         try:
             result = await self.source.call(name, arguments, context)
         except BaseException:
-            self._record(arguments, context, self._since(started), None)
+            self._record(arguments, context, (self.clock.monotonic() - started) * 1000, None)
             raise
-        elapsed = self._since(started)
+        elapsed = (self.clock.monotonic() - started) * 1000
         self._record(arguments, context, elapsed, result)
         context.emit(ToolFinished(context.call_id, name, result, elapsed))
         return result
-
-    def _since(self, started: float) -> float:
-        return (self.clock.monotonic() - started) * 1000
 
     def refused(self, arguments: JsonObject, context: CallContext, reason: str) -> None:
         self._record(arguments, context, 0.0, None, reason)
@@ -90,7 +87,12 @@ class Audit(Wrapper):
         if spec is None or spec.origin.server is None:  # the record is of MCP tools
             return
         server, tool = spec.origin.server, spec.origin.tool or spec.name
-        outcome = "denied" if reason is not None else _outcome(result)
+        if result is None:
+            outcome = "cancelled" if reason is None else "denied"
+        elif result.details.get("blocked"):
+            outcome = "blocked"
+        else:
+            outcome = "error" if result.is_error else "ok"
         logger.debug("MCP call %s/%s: %s after %.1f ms", server, tool, outcome, elapsed)
         if self.on_call is None:
             return
@@ -113,14 +115,6 @@ class Audit(Wrapper):
         )
 
 
-def _outcome(result: ToolResult | None) -> str:
-    if result is None:
-        return "cancelled"
-    if result.details.get("blocked"):
-        return "blocked"
-    return "error" if result.is_error else "ok"
-
-
 MAX_BYTES: Final = 10 * 1024 * 1024
 FILES_KEPT: Final = 5
 MAX_BODY: Final = 16 * 1024
@@ -130,9 +124,9 @@ MAX_NAME: Final = 512
 class AuditLog:
     """Appends records; several processes may append to the same file at once.
 
-    A record is one write to a file opened for appending, so that records never mix. When the
-    file is full it becomes `….1`, under a lock, and the oldest of `keep` older ones is dropped.
-    A record that cannot be written costs one warning and never the call it is about.
+    Each record is one write in append mode, so that records never mix. A full file becomes `….1`,
+    under a lock, and the oldest of `keep` older ones is dropped. A record that cannot be written
+    costs one warning and never fails the call.
     """
 
     def __init__(
@@ -186,7 +180,7 @@ class AuditLog:
 
     def _write(self, data: bytes) -> None:
         try:
-            # Where a file's number is not steady, none ever seems to have made room.
+            # If inode numbers are not stable, rotation never seems to help: the third time, write anyway.
             any(self._append(data, anyway) for anyway in (False, False, True))
         except OSError as error:
             if not self._warned:
@@ -196,7 +190,7 @@ class AuditLog:
             self._warned = False
 
     def _append(self, data: bytes, anyway: bool) -> bool:
-        """Whether the file that is at the path now had room; if not, it is at another one."""
+        """Append to the file; False if it was full and has been rotated instead."""
         file, size = self._current()
         try:
             if not anyway and size and size + len(data) > self._max_bytes:
@@ -239,19 +233,17 @@ class AuditLog:
         try:
             take_lock(lock)
             with suppress(FileNotFoundError):
-                if os.path.samestat(self._path.stat(), os.fstat(file)):
-                    self._make_room()  # else another process was first
+                if not os.path.samestat(self._path.stat(), os.fstat(file)):
+                    return  # another process was first
+                for number in range(self._keep - 1, 0, -1):
+                    with suppress(FileNotFoundError):
+                        self._numbered(number).replace(self._numbered(number + 1))
+                if self._keep > 0:
+                    self._path.replace(self._numbered(1))
+                else:
+                    self._path.unlink()
         finally:
             os.close(lock)
-
-    def _make_room(self) -> None:
-        for number in range(self._keep - 1, 0, -1):
-            with suppress(FileNotFoundError):
-                self._numbered(number).replace(self._numbered(number + 1))
-        if self._keep > 0:
-            self._path.replace(self._numbered(1))
-        else:
-            self._path.unlink()
 
     def _numbered(self, suffix: int | str) -> Path:
         return self._path.with_name(f"{self._path.name}.{suffix}")

@@ -3,9 +3,9 @@
 monty interprets a subset of Python in a child process that has no files, network or environment.
 Every call of a tool leaves the script through `Call`, which is the whole tool path.
 
-Only strings cross. The prelude turns arguments and the script's value into text inside the
-sandbox, where its limits hold. Converting a script's own objects here would be unsafe: 40,000
-namedtuples of different classes hold the interpreter lock for six seconds.
+Only strings cross: the prelude turns values into text inside the sandbox, where its limits hold.
+Converting a script's objects here would be unsafe: 40,000 namedtuples of different classes hold the
+interpreter lock for six seconds.
 """
 
 import io
@@ -16,11 +16,11 @@ import secrets
 import signal
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import anyio
 import pydantic_monty as monty
@@ -29,36 +29,28 @@ from anyio.abc import TaskGroup
 
 from openclaw.agent.toolpath.code_names import CODE_SPEC, ToolFunction, tool_functions
 from openclaw.content.frame import MCP_SERVER
-from openclaw.core.content import Block, Text
+from openclaw.core.content import Text
 from openclaw.core.errors import ToolFailure
 from openclaw.core.events import RUN_CODE
-from openclaw.core.tools import (
-    CallContext,
-    JsonObject,
-    ToolResult,
-    ToolSpec,
-    Untrusted,
-    failed,
-)
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, Untrusted, failed
 
+# Makes one call through the tool path: policy, approval, audit and limits. Never raises.
 Call = Callable[[str, JsonObject], Awaitable[ToolResult]]
-"""Makes one call through the tool path: policy, approval, audit and limits. Never raises."""
 
 _PRINTED_BYTES = 1_000_000  # a script that prints more is stopped; the model sees far less
 _MESSAGE_CHARS = 2_000
 _SOURCE_LINE_CHARS = 120
 _CLOSE_SECONDS = 5
 _KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
-_ADDRESS_SPACE = 512 << 20
-"""What the worker maps beyond the script's own memory; its binary alone takes 120 MB."""
+_ADDRESS_SPACE = 512 << 20  # beyond the script's own memory; the worker's binary takes 120 MB
 _PRELUDE_FILE = "<python-input-0>"  # monty's name for the first thing that a session runs
 
 _LAYOUT = frozenset(
     [tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER]
 )
 
-# What these functions use is captured, so that a script that rebinds names cannot change them.
-# {call} is random: no script can name the way out and pass it anything but text.
+# The functions capture what they use, so that a script that rebinds names cannot change them.
+# {call} is random, so that no script can name it and pass it anything but text.
 _PRELUDE = """
 import json
 def _make(dumps, loads, print, repr, isinstance, str):
@@ -103,15 +95,13 @@ class ScriptLimits:
 
 @dataclass(slots=True)
 class CallMade:
-    """A call that was sent. `ok` is None while nobody knows how it ended."""
-
     tool: str
-    ok: bool | None = None
+    ok: bool | None = None  # None while its outcome is unknown
 
 
 @dataclass(slots=True)
 class ScriptOutcome:
-    """What a script gave. `output` and `error` may quote `sources`, which are untrusted."""
+    """The result of a script. `output` and `error` may quote `sources`, which are untrusted."""
 
     output: str = ""
     error: str | None = None
@@ -119,13 +109,16 @@ class ScriptOutcome:
     sources: dict[str, Untrusted] = field(default_factory=dict[str, Untrusted])
 
     def text(self) -> str:
-        made = f"Calls made: {_summary(self.calls)}."
+        endings = {True: "", False: " failed", None: " (unknown whether it happened)"}
+        counts = Counter(one.tool + endings[one.ok] for one in self.calls)
+        names = [f"{name} ×{n}" if n > 1 else name for name, n in counts.items()]  # noqa: RUF001
+        made = f"Calls made: {', '.join(names) or 'none'}."
         if self.error is not None:
             return "\n".join(filter(None, [self.output, self.error, made]))
         return self.output or f"The script printed nothing. {made}"
 
     def whose(self) -> Untrusted | None:
-        """Whose words the output may hold, treated as the strictest of them would be."""
+        """Whose words the output may contain, treated as strictly as the strictest of them."""
         if not self.sources:
             return None
         kinds = self.sources.values()
@@ -138,7 +131,7 @@ class ScriptOutcome:
 
 
 class ScriptRunner:
-    """Runs scripts, a few at a time, each in a process of its own that ends with it."""
+    """Runs scripts, a few at a time, each in a process of its own."""
 
     def __init__(self, limits: ScriptLimits | None = None, *, at_once: int = 8) -> None:
         self._limits = limits or ScriptLimits()
@@ -162,7 +155,7 @@ class ScriptRunner:
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """`run_code` as a source of one tool. Each call of a script goes down the whole tool path."""
+    """`run_code` as a source of one tool."""
 
     tools: Callable[[], Sequence[ToolSpec]]
 
@@ -193,7 +186,7 @@ class _Worker:
     threads: anyio.CapacityLimiter
 
     async def step(self, work: Callable[[], monty.SyncSnapshot]) -> monty.SyncSnapshot:
-        """Let the script run, in a thread, until it wants something. Cancelling kills it."""
+        """Run the script, in a thread, until it waits for an answer. Cancelling kills it."""
         try:
             return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self.threads)
         except anyio.get_cancelled_exc_class():
@@ -230,21 +223,16 @@ def _open(stack: ExitStack, limits: ScriptLimits) -> tuple[monty.MontySession, i
         )
         pid = session.worker_pid
         assert pid is not None  # nothing runs in it yet
-        _confine(pid, limits)
+        if sys.platform == "linux":  # limits from outside too, in case monty's accounting is wrong
+            import resource
+
+            space = limits.memory_bytes + _ADDRESS_SPACE
+            seconds = int(limits.run_seconds) + _CLOSE_SECONDS
+            resource.prlimit(pid, resource.RLIMIT_AS, (space, space))
+            resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
+            resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
         stack.push(opening.pop_all())
     return session, pid
-
-
-def _confine(pid: int, limits: ScriptLimits) -> None:
-    """Limit the worker from outside too, in case monty's own accounting is wrong."""
-    if sys.platform == "linux":
-        import resource
-
-        space = limits.memory_bytes + _ADDRESS_SPACE
-        seconds = int(limits.run_seconds) + _CLOSE_SECONDS
-        resource.prlimit(pid, resource.RLIMIT_AS, (space, space))
-        resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
-        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
 
 
 class _Refused(Exception):
@@ -284,9 +272,12 @@ class _Script:
             self._over = True
 
     def finish(self, error: str | None) -> ScriptOutcome:
-        outcome = self.outcome
+        outcome, limit = self.outcome, self._limits.output_chars
         outcome.error = error or outcome.error
-        outcome.output = _cut(self._printed.output, self._limits.output_chars)
+        text = self._printed.output.rstrip("\n")
+        if len(text) > limit:
+            text = f"{text[:limit]}\n[cut after {limit} characters]"
+        outcome.output = text
         if self._used and not outcome.calls and outcome.error is None:
             outcome.output += "\n(No call was made: a call needs `await`.)"
         return outcome
@@ -305,7 +296,7 @@ class _Script:
             )
         except monty.MontySyntaxError:
             # No call was made, or the script would have paused. Perhaps nothing ran at all,
-            # because its last line is no expression.
+            # because its last line is not an expression.
             if printed.output:
                 raise
             snapshot = await worker.step(partial(start, source, print_callback=printed))
@@ -325,11 +316,7 @@ class _Script:
         try:
             self._requests[snapshot.call_id] = self._accept(snapshot)
         except _Refused as refused:
-            refusal: monty.ExternalSettledResult = {
-                "exc_type": refused.kind,
-                "message": str(refused),
-            }
-            return partial(snapshot.resume, refusal)
+            return partial(snapshot.resume, {"exc_type": refused.kind, "message": str(refused)})
         return partial(snapshot.resume, {"future": ...})
 
     def _accept(self, snapshot: monty.FunctionSnapshot) -> tuple[ToolSpec, JsonObject]:
@@ -339,14 +326,8 @@ class _Script:
         if self._accepted >= self._limits.calls:
             raise _Refused("RuntimeError", f"a script may make at most {self._limits.calls} calls")
         name, text = snapshot.args  # the prelude's own: the name of a tool and JSON
-        function = self._functions[name]
-        arguments = self._arguments(function, text)
-        self._accepted += 1
-        return function.spec, arguments
-
-    def _arguments(self, function: ToolFunction, text: str) -> dict[str, Any]:
-        if len(text) > self._limits.argument_chars:
-            most = self._limits.argument_chars
+        function, most = self._functions[name], self._limits.argument_chars
+        if len(text) > most:
             raise _Refused("ValueError", f"arguments are longer than {most} characters as JSON")
         try:
             args, kwargs = json.loads(text)
@@ -356,12 +337,13 @@ class _Script:
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             message = str(error)[:_MESSAGE_CHARS]
             raise _Refused("TypeError", f"{message}. It is {function.stub()}") from error
-        return bound
+        self._accepted += 1
+        return function.spec, bound
 
     async def _results(
         self, pending: Sequence[int], calls: TaskGroup
     ) -> dict[int, monty.ExternalSettledResult]:
-        """Start what is not started yet, and wait until at least one call has its result."""
+        """Start the calls that wait, and wait until at least one has its result."""
         for number in sorted(self._requests.keys() & set(pending)):
             spec, arguments = self._requests.pop(number)
             calls.start_soon(self._make, number, spec, arguments, name=f"call {spec.name}")
@@ -385,28 +367,18 @@ class _Script:
         self._news.set()
 
     def _settle(self, result: ToolResult) -> monty.ExternalSettledResult:
-        text = "\n".join(map(_block_text, result.blocks))
+        text = "\n".join(
+            block.text
+            if isinstance(block, Text)
+            else f"[{block.mime_type or 'resource'}: a script cannot read it]"
+            for block in result.blocks
+        )
         if result.is_error:
             return {"exc_type": "RuntimeError", "message": text[:_MESSAGE_CHARS]}
         if len(text) > self._limits.result_chars:
             message = f"the result has {len(text)} characters, more than a script can take"
             return {"exc_type": "ValueError", "message": message}
         return {"return_value": text}
-
-
-def _block_text(block: Block) -> str:
-    if isinstance(block, Text):
-        return block.text
-    return f"[{block.mime_type or 'resource'}: a script cannot read it]"
-
-
-def _summary(calls: Sequence[CallMade]) -> str:
-    endings = {True: "", False: " failed", None: " (unknown whether it happened)"}
-    counts: dict[str, int] = {}
-    for one in calls:
-        name = one.tool + endings[one.ok]
-        counts[name] = counts.get(name, 0) + 1
-    return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counts.items()) or "none"  # noqa: RUF001
 
 
 def _explain(error: monty.MontyError, source: str) -> str:
@@ -426,17 +398,6 @@ def _showing(source: str, show: str) -> str:
 
     A wrong guess is a syntax error, which monty reports before anything runs.
     """
-    last = _last_statement(source)
-    if last is None:
-        return source
-    lines = source.split("\n")
-    keyword, expression = "", "\n".join(lines[last:])
-    if expression.startswith("return "):
-        keyword, expression = "return ", expression.removeprefix("return ")
-    return "\n".join([*lines[:last], f"{keyword}{show}(({expression}\n))"])
-
-
-def _last_statement(source: str) -> int | None:
     last, fresh = None, True
     try:
         for token in tokenize.generate_tokens(io.StringIO(source, newline="\n").readline):
@@ -446,10 +407,11 @@ def _last_statement(source: str) -> int | None:
                 fresh = False
                 last = last if token.start[1] else token.start[0] - 1
     except (tokenize.TokenError, SyntaxError):
-        return None
-    return last
-
-
-def _cut(text: str, limit: int) -> str:
-    text = text.rstrip("\n")
-    return text if len(text) <= limit else f"{text[:limit]}\n[cut after {limit} characters]"
+        return source
+    if last is None:
+        return source
+    lines = source.split("\n")
+    keyword, expression = "", "\n".join(lines[last:])
+    if expression.startswith("return "):
+        keyword, expression = "return ", expression.removeprefix("return ")
+    return "\n".join([*lines[:last], f"{keyword}{show}(({expression}\n))"])

@@ -35,12 +35,8 @@ CODE_SPEC = ToolSpec(
 
 _RESERVED = frozenset([*keyword.kwlist, *keyword.softkwlist, *dir(builtins)])
 _SIMPLE = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "null": "None",
-}
+    "string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None",
+}  # fmt: skip
 _ORIGIN = re.compile(r"^\[MCP server: [^\]]*\] ")
 _MOST_CHOICES = 12
 _MOST_FIELDS = 12
@@ -70,7 +66,7 @@ class ToolFunction:
     parameters: tuple[Parameter, ...]
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The tool's arguments; raises `TypeError` as Python would, except for unknown names.
+        """The tool's arguments; raises `TypeError` as Python would.
 
         Unknown names are passed on: the tool path checks arguments against the schema.
         """
@@ -93,7 +89,7 @@ class ToolFunction:
 
 
 def tool_functions(specs: Sequence[ToolSpec]) -> dict[str, ToolFunction]:
-    """Every tool by its identifier, which depends on the set of names and not on their order."""
+    """Every tool by its identifier, which does not depend on their order."""
     named = zip(_unique([spec.name for spec in specs]), specs, strict=True)
     return {name: ToolFunction(name, spec, _parameters(spec.input_schema)) for name, spec in named}
 
@@ -102,14 +98,11 @@ def _unique(names: Sequence[str]) -> list[str]:
     """A valid identifier for each name; names that become equal end in a short hash."""
     plain = [_identifier(name) for name in names]
     count = Counter(plain)
-    return [
-        ident if count[ident] == 1 or ident == name else f"{ident}_{_digest(name)}"
-        for ident, name in zip(plain, names, strict=True)
-    ]
-
-
-def _digest(name: str) -> str:
-    return blake2s(name.encode(errors="replace"), digest_size=3).hexdigest()
+    for at, (ident, name) in enumerate(zip(plain, names, strict=True)):
+        if count[ident] > 1 and ident != name:
+            digest = blake2s(name.encode(errors="replace"), digest_size=3).hexdigest()
+            plain[at] = f"{ident}_{digest}"
+    return plain
 
 
 def _identifier(name: str) -> str:
@@ -126,7 +119,10 @@ def _parameters(schema: JsonObject) -> tuple[Parameter, ...]:
     found: list[Parameter] = []
     for key, ident in zip(known, _unique(list(known)), strict=True):
         default = _literal(json_object(known[key]).get("default")) or "..."
-        declaration = f"{ident}: {_annotation(known[key], schema)}"
+        kind = _type(known[key], schema, 0)
+        if len(kind) > _MOST_TYPE_CHARS:
+            kind = _type(known[key], schema, _MOST_DEPTH)
+        declaration = f"{ident}: {kind}"
         if key not in required:
             declaration += f" = {default}"
         found.append(Parameter(key, ident, declaration, key in required))
@@ -138,11 +134,6 @@ def _literal(value: Any) -> str:
         return ""
     text = json.dumps(value) if isinstance(value, str) else repr(value)
     return text if len(text) <= _MOST_LITERAL_CHARS else ""
-
-
-def _annotation(schema: Any, root: JsonObject) -> str:
-    text = _type(schema, root, 0)
-    return text if len(text) <= _MOST_TYPE_CHARS else _type(schema, root, _MOST_DEPTH)
 
 
 def _type(schema: Any, root: JsonObject, depth: int) -> str:

@@ -1,4 +1,4 @@
-"""A value that only untrusted content contains steers no call without the person's consent."""
+"""A value that is only in untrusted content cannot steer a call without the person's consent."""
 
 import json
 import logging
@@ -51,10 +51,10 @@ from openclaw.policy.dataflow.rules import (
 
 logger = logging.getLogger(__name__)
 
+# Writes into the configuration which tools may take values of which sources, and says where.
 WriteSources = Callable[[Sequence[tuple[str, str]]], Awaitable[str]]
-"""Writes into the configuration which tools may take values of which sources, and says where."""
 
-# They change nothing but what is shown, and send nothing but to the person.
+# These only show or send something to the person.
 _OUR_EFFECTS = {f"{OURS}/{name}": EffectClass.READ for name in ("update_plan", "attach")}
 _SEARCH = Origin(Kind.PAGE, "web search", WEB_SEARCH)
 _OTHER_SESSIONS = frozenset({"session_history", "sessions_list", "delegate"})
@@ -65,7 +65,7 @@ _ADDRESS = re.compile(r"://|\bwww\.|@\w")
 class SessionFlow:
     """Where the texts of one session came from, and what the person allowed in it.
 
-    It outlives a turn, and is made from the transcript whenever another process goes on.
+    It outlives a turn. Another process makes it again from the transcript.
     """
 
     def __init__(self, rules: Rules, write: WriteSources | None = None) -> None:
@@ -93,7 +93,7 @@ class SessionFlow:
         return replace(configured, allowed=configured.allowed | self._allowed)
 
     def choices(self, asked: Ask) -> tuple[Choice, ...]:
-        """What the person can answer; for always only where every value has a source."""
+        """What the person can answer; "always" only if every value has a source."""
         sources = sorted({doubt.source for doubt in asked.doubts})
         always = f"Always, for this tool and values from {', '.join(sources)}"
         known = self._write is not None and all(sources)
@@ -108,11 +108,11 @@ class SessionFlow:
 
     @property
     def exposed(self) -> bool:
-        """Whether anything but the person and ourselves had a say so far."""
+        """Whether the conversation has anything that is neither the person's nor ours."""
         return self.servers or bool(self.index.sources)
 
     def recall(self, items: Iterable[Item]) -> None:
-        """Take note of what is in the transcript, each entry once; what the model said counts for nothing."""
+        """Index the transcript, each entry once; what the model said counts for nothing."""
         through, heard = self._through, set[int]()
         for item in items:
             if isinstance(item, AssistantItem):
@@ -120,13 +120,13 @@ class SessionFlow:
             elif item.seq > through:
                 self._through = max(self._through, item.seq)
                 if isinstance(item, UserItem) and item.seq not in heard:
-                    heard.add(item.seq)  # behind a summary it may stand again
+                    heard.add(item.seq)  # it may be there again behind a summary
                     self._hear(item)
                 elif isinstance(item, ResultItem):
                     self._recall_result(item)
 
     def trust(self, files: Iterable[tuple[str, str]]) -> None:
-        """Files that the configuration names as the person's own words."""
+        """Index files that the configuration names as the person's own words."""
         for name, text in files:
             if self._trusted.get(name) != text:
                 self._trusted[name] = text
@@ -143,7 +143,7 @@ class SessionFlow:
                 self.index.add(Text(Origin(Kind.ATTACHMENT, one.label), unframed(one.text)))
 
     def _recall_result(self, item: ResultItem) -> None:
-        arguments = self._arguments.pop(item.call_id, "")
+        written = self._arguments.pop(item.call_id, "")
         if item.call_id in self._added:
             self._added.discard(item.call_id)
             return
@@ -157,10 +157,13 @@ class SessionFlow:
             kept.get("tool", ""),
             kept.get("trusted") in self._configured.trusted_servers,
         )
-        self.index.add(Text(origin, body, kept.get("structured"), _object(arguments)))
+        arguments: Mapping[str, object] = {}
+        with suppress(ValueError, RecursionError):
+            arguments = json_object(json.loads(written))
+        self.index.add(Text(origin, body, kept.get("structured"), arguments))
 
     def describe(self, specs: Sequence[ToolSpec]) -> None:
-        """What servers say of their tools is their word as well, if it names an address."""
+        """Index the descriptions of servers' tools that name an address."""
         if specs is self._specs:
             return
         self._specs, trusted = specs, self._configured.trusted_servers
@@ -176,11 +179,11 @@ class SessionFlow:
                 self.index.add(Text(server(name, spec.origin.tool or spec.name), text))
 
     def searched(self, found: str) -> None:
-        """Take note of what a model's provider found on the web by itself."""
+        """Index what a model's provider found on the web by itself."""
         self.index.add(Text(_SEARCH, found))
 
     async def add(self, call: Call, result: ToolResult, call_id: str) -> ToolResult:
-        """Take note of a result; it then says whose words it has."""
+        """Index a result; the one returned says whose words it has."""
         origin = self._origin(call, result)
         if origin is None:
             return result
@@ -213,7 +216,7 @@ class SessionFlow:
         return origin_of(call, self.rules)
 
     def answers(self) -> AnswerStream | None:
-        """Makes harmless what an answer must not carry; None if nothing could be in it."""
+        """Removes what an answer must not contain; None if it cannot contain anything of that kind."""
         if not self.exposed or self._configured.mode not in (Mode.ASK, Mode.REFUSE):
             return None
         return AnswerStream(self.index.person.addresses, links=bool(self.index.sources))
@@ -237,7 +240,7 @@ class SessionFlows:
 
 @dataclass(slots=True)
 class _Question:
-    """Calls with the same doubt; those that come before it is shown are part of it."""
+    """One question about calls with the same doubt: those made before it is shown."""
 
     calls: list[tuple[str, JsonObject]] = field(default_factory=list[tuple[str, JsonObject]])
     shown: bool = False
@@ -289,7 +292,7 @@ class DataFlow(Wrapper):
     async def _answer(
         self, asked: Ask, name: str, arguments: JsonObject, context: CallContext
     ) -> Answer | None:
-        """The person's answer; None if this call was not part of the question that they answered."""
+        """The person's answer; None if the question they answered was not about this call."""
         questions, key = self.flow.questions, asked.key
         if (waiting := questions.get(key)) is not None:
             part = not waiting.shown
@@ -302,13 +305,9 @@ class DataFlow(Wrapper):
             await anyio.lowlevel.checkpoint()  # calls of the same step join it
             own.shown = True
             why = question(asked, lambda sentence: detect(sentence).suspicious)
+            offered = self.flow.choices(asked)
             own.answer = await self.approval.ask(
-                name,
-                arguments,
-                context,
-                doubts=why,
-                others=own.calls,
-                choices=self.flow.choices(asked),
+                name, arguments, context, doubts=why, others=own.calls, choices=offered
             )
             await self.flow.remember(asked, own.answer.choice, context)
         finally:
@@ -335,14 +334,6 @@ class DataFlow(Wrapper):
 def tool_of(spec: ToolSpec | None, name: str) -> Tool:
     if spec is None:
         return Tool(OURS, name, ours=True)
-    hints = Hints(spec.read_only, spec.destructive)
-    origin = spec.origin
-    ours = origin.server is None
-    name = origin.tool or spec.name
-    return Tool(origin.server or OURS, name, spec.input_schema, hints, ours=ours)
-
-
-def _object(arguments: str) -> Mapping[str, object]:
-    with suppress(ValueError, RecursionError):
-        return json_object(json.loads(arguments))
-    return {}
+    hints, whose = Hints(spec.read_only, spec.destructive), spec.origin.server
+    name = spec.origin.tool or spec.name
+    return Tool(whose or OURS, name, spec.input_schema, hints, ours=whose is None)

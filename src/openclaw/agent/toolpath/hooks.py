@@ -1,7 +1,7 @@
-"""Commands of the person's own on events: before and after a tool, a session's start, a turn's end.
+"""The person's own commands on events: before and after a tool, a session's start, a turn's end.
 
-They are given JSON on their input and run with the person's rights, without our keys in their
-environment. One before a tool that ends with anything but 0 refuses the call.
+They get JSON on stdin and run with the person's rights, without our keys in their environment.
+If a command before a tool fails, the call is refused.
 """
 
 import json
@@ -39,22 +39,25 @@ _OUTPUT_BYTES = 16_384
 _REASON_CHARS = 500
 _TEXT_CHARS = 20_000
 _DRAIN_SECONDS = 1.0
+# What a command needs to show something on the person's screen.
 _DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR")
-"""What a command needs to show something on the person's screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The commands of a configuration, for an agent that works in `workspace`."""
-
     commands: Sequence[HookConfig]
     environ: Mapping[str, str]
     redact: Redact
     workspace: Path
 
     async def fire(self, event: str, tool: str = "", **facts: Any) -> str | None:
-        """Run the commands of an event in their order; the first that fails ends it and says why."""
-        wanted = [one for one in self.commands if one.on == event and _fits(one, tool)]
+        """Run the commands of an event in order, until one fails; returns why it failed."""
+        wanted = [
+            one
+            for one in self.commands
+            if one.on == event
+            and (not tool or not one.tools or any(fnmatchcase(tool, name) for name in one.tools))
+        ]
         if not wanted:
             return None
         told = {"event": event, **({"tool": tool} if tool else {}), **facts}
@@ -84,7 +87,7 @@ async def run_command(
     inherit: Sequence[str] = (),
     directory: Path | None = None,
 ) -> str | None:
-    """Run a command of the person's with this input; why it failed, in its own words, or None."""
+    """Run a command with this input; returns why it failed, in its own words, or None."""
     marker = f"hook.{random_id()}"
     environment = child_environment(environ, {}, (*_DESKTOP, *inherit))
     output = bytearray()
@@ -99,7 +102,7 @@ async def run_command(
             listener = threading.Thread(target=_listen, args=(source, output), daemon=True)
             listener.start()
             try:
-                # A start that is cancelled half-way would leave a process that nobody knows.
+                # A start that is cancelled half-way would leave a process behind.
                 with anyio.CancelScope(shield=True):
                     process = await anyio.open_process(
                         command,
@@ -130,24 +133,20 @@ async def run_command(
 
 
 def _listen(source: int, output: bytearray) -> None:
-    """Keep the first of what is said, and take the rest, so that nothing fills up."""
+    """Keep the beginning of the output, and read the rest so that the pipe never fills up."""
     with os.fdopen(source, "rb", buffering=0) as pipe:
         while piece := pipe.read(65_536):
             output.extend(piece[: _OUTPUT_BYTES - len(output)])
 
 
 async def _end(process: anyio.abc.Process, marker: str) -> None:
-    """The process and what it started are gone after this, in whatever session it is."""
+    """End the process and everything it started, in whatever session that is."""
     with anyio.CancelScope(shield=True):
         if not orphans.signal_group(process.pid, orphans.KILL):
             with suppress(ProcessLookupError):
                 process.kill()
         await anyio.to_thread.run_sync(orphans.kill_marked, marker)
         await process.aclose()
-
-
-def _fits(hook: HookConfig, tool: str) -> bool:
-    return not tool or not hook.tools or any(fnmatchcase(tool, one) for one in hook.tools)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,31 +15,23 @@ from openclaw.content.labels import single_line
 from openclaw.core.tools import JsonObject, ToolSpec, json_list, json_object
 from openclaw.discovery import IndexCache, ToolDocument, ToolIndex
 
-# Which tools the model is shown at first: the same tools and words give the same list.
-
 DEFAULT_PERCENT = 3.0
+# Tokens, if a part or all of the tools are shown. Large contexts have room for more, but what nobody
+# asked for should cost little.
 MOST_AT_FIRST = 4_000
 MOST_WHOLE = 8_000
-"""Tokens, if a part or all of the tools are shown. Large contexts have room for more, but what nobody
-asked for should cost little."""
-
-MOST_DEFERRED = 100_000
-"""Tokens of what a provider is handed to load by itself: they cost nothing, but travel each time."""
-
+MOST_DEFERRED = 100_000  # tokens that a provider loads by itself: free, but sent each time
+# In a small context, a few percent would not hold even our own tools: they get `LEAST` tokens, or
+# this share of the context if that is less.
 LEAST = 3_000
 LEAST_SHARE = 0.25
-"""In a small context, a few percent would not hold even our own tools: they get `LEAST` tokens, or
-this share of the context if that is less."""
-
 OWN_SHARE = 0.02  # of the context: our own tools within it do not count against showing everything
-
-OWN_ROOM = 0.6
 NEAREST = 24
+# Of the room, so that neither our own tools nor many of one server that fit hide all others.
+OWN_ROOM = 0.6
 NEAREST_SHARE = 0.6
-"""Of the room, so that neither our own tools nor many of one server that fit hide all others."""
-
+# Our own tools that have to be near, or wait for their turn, as a server's do.
 RARE = frozenset({"cron", "delegate", "session_history", "sessions_list"})
-"""Our own tools that have to be near, or wait for their turn, as a server's do."""
 
 _OURS = "built in"
 
@@ -67,12 +59,6 @@ class Bounds:
 DEFAULT_BOUNDS = Bounds()
 
 
-def fits_whole(specs: Sequence[ToolSpec], tokens: int, bounds: Bounds, sizes: ToolSizes) -> bool:
-    """Whether everything can be shown, so that no search is needed."""
-    few = bounds.most is None or len(specs) <= bounds.most
-    return few and sizes.total(specs) <= tokens
-
-
 def choose(
     specs: Sequence[ToolSpec],
     nearest: Iterable[str],
@@ -81,39 +67,22 @@ def choose(
     sizes: ToolSizes,
 ) -> list[ToolSpec]:
     """Our own tools, those `nearest` to the conversation, then one of each server in turn."""
-    taking = _Taking(sizes, tokens, len(specs) if most is None else most)
+    taken: set[str] = set()
+    count = len(specs) if most is None else most
     by_name = {spec.name: spec for spec in specs}
     own = [spec for spec in specs if spec.origin.server is None and spec.name not in RARE]
-    taking.take(own, keep_free=int(taking.tokens * (1 - OWN_ROOM)))
     wanted = [by_name[name] for name in nearest if name in by_name]
-    taking.take(wanted, keep_free=int(taking.tokens * (1 - NEAREST_SHARE)))
-    taking.take(_in_turn(specs, wanted))
-    return [spec for spec in specs if spec.name in taking.names]
-
-
-class _Taking:
-    """Takes tools for as long as there is room; one that is too long is passed over."""
-
-    def __init__(self, sizes: ToolSizes, tokens: int, count: int) -> None:
-        self.names: set[str] = set()
-        self.tokens = tokens
-        self._sizes = sizes
-        self._count = count
-
-    def take(self, specs: Iterable[ToolSpec], *, keep_free: int = 0) -> None:
-        for spec in specs:
-            size = self._sizes.of(spec)
-            room = len(self.names) < self._count and size <= self.tokens - keep_free
-            if room and spec.name not in self.names:
-                self.names.add(spec.name)
-                self.tokens -= size
-
-
-def _in_turn(specs: Iterable[ToolSpec], first: Iterable[ToolSpec]) -> Iterable[ToolSpec]:
-    """The first tool of each server, then the second of each; servers with few tools come first."""
-    servers = by_server(chain(first, specs))
-    few_first = sorted(servers.values(), key=len)
-    return (spec for row in zip_longest(*few_first) for spec in row if spec is not None)
+    few_first = sorted(by_server(chain(wanted, specs)).values(), key=len)
+    in_turn = [spec for row in zip_longest(*few_first) for spec in row if spec is not None]
+    for group, share in ((own, OWN_ROOM), (wanted, NEAREST_SHARE), (in_turn, 1.0)):
+        keep_free = int(tokens * (1 - share))
+        for spec in group:
+            size = sizes.of(spec)
+            room = len(taken) < count and size <= tokens - keep_free
+            if room and spec.name not in taken:
+                taken.add(spec.name)
+                tokens -= size
+    return [spec for spec in specs if spec.name in taken]
 
 
 def by_server(specs: Iterable[ToolSpec]) -> dict[str, list[ToolSpec]]:
@@ -144,13 +113,10 @@ def server_lines(specs: Sequence[ToolSpec], shown: Iterable[ToolSpec], tokens: i
 
 def _line(server: str, tools: Sequence[ToolSpec], width: int) -> str:
     start = f"- {server or _OURS}, {len(tools)} more: "
-    names = _joined([_short(spec, server) for spec in tools], width - len(start))
+    short = (spec.name.partition(f"{server}_")[2] if server else "" for spec in tools)
+    names = [name or spec.name for name, spec in zip(short, tools, strict=True)]
+    names = _joined(names, width - len(start))
     return start + names if names else start.removesuffix(": ")
-
-
-def _short(spec: ToolSpec, server: str) -> str:
-    _, found, rest = spec.name.partition(f"{server}_")
-    return rest if server and found and rest else spec.name
 
 
 def _joined(names: Sequence[str], width: int) -> str:
@@ -168,7 +134,7 @@ _LISTS_KEPT = 8
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Tools for one need, the best first; if none `fits`, they are only the nearest there are."""
+    """Tools for one need, the best first; unless one `fits`, they are only the nearest."""
 
     need: str
     specs: tuple[ToolSpec, ...]
@@ -194,11 +160,11 @@ class _Catalogue:
 
 
 class ToolSearch:
-    """Searches among any list of tools. Without a `directory`, indexes live in memory only."""
+    """Searches any list of tools. Without a `directory`, indexes live in memory only."""
 
     def __init__(self, directory: Path | None = None, cache: IndexCache | None = None) -> None:
         self._cache = cache or IndexCache(directory)
-        # The tools are kept beside their ids, so that these cannot come to mean others.
+        # The catalogue holds the tools, so that their ids cannot come to mean others.
         self._known: OrderedDict[tuple[int, ...], _Catalogue] = OrderedDict()
 
     async def find(
@@ -243,8 +209,6 @@ def _document(spec: ToolSpec) -> ToolDocument:
         schema=spec.input_schema,
     )
 
-
-# `tool_search` as the model sees it: its definition, its answers, and what was found before.
 
 SEARCH_TOOL = "tool_search"
 MOST_FOUND = 20

@@ -23,7 +23,6 @@ from openclaw.agent.toolpath.search import (
     ToolSearch,
     answer,
     choose,
-    fits_whole,
     lines_room,
     names_in,
     needs_of,
@@ -44,24 +43,14 @@ if TYPE_CHECKING:
     from openclaw.agent.toolpath.hooks import Hooks
 
 
-@dataclass(frozen=True, slots=True)
-class _First:
-    """What is shown before anything was searched for, and what it was chosen from."""
-
-    specs: Sequence[ToolSpec]
-    tokens: int
-    shown: tuple[ToolSpec, ...]
-
-
 @dataclass(slots=True)
 class Toolbox:
-    """The tools of a tool path, looked at afresh at every step, and the search among them.
+    """The tools of a tool path, looked at again at every step, and the search among them.
 
-    The list that the model is shown depends on the tools there are, on the conversation's first
-    message and on what was searched for and used since. It only grows at its end, so that
-    providers' caches hold. `searching` and `scripting` are the paths of the two tools that the
-    toolbox adds: the search, which no rule is about because it only lists, and the scripts, whose
-    own calls take `path`.
+    The list that the model is shown only grows at its end, so that providers' caches hold: it depends
+    on the tools, on the conversation's first message, and on what was searched for and used since.
+    `searching` and `scripting` are the paths of the two tools that the toolbox adds: the search,
+    which only lists and so has no rules, and the scripts, whose own calls take `path`.
     """
 
     path: ToolSource
@@ -71,15 +60,13 @@ class Toolbox:
     scripting: Callable[[ToolSource], ToolSource] = lambda source: source
     sizes: ToolSizes = field(default_factory=ToolSizes)
     flow: "SessionFlow | None" = None
-    may_search: bool = True
-    """Whether a model's provider may search the web by itself, which nobody is asked about."""
-    deferred: Sequence[ToolSpec] = ()
-    """Of the last list: the tools beside it, if the model's provider searches and loads them."""
+    may_search: bool = True  # whether a provider may search the web by itself, without approval
+    deferred: Sequence[ToolSpec] = ()  # not in the last list: the provider searches and loads them
     _opening: str | None = None
     _added: list[str] = field(default_factory=list[str])
     _recent: list[str] = field(default_factory=list[str])
     _tools: dict[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
-    _first: _First | None = None
+    _first: tuple[int, Sequence[ToolSpec], tuple[ToolSpec, ...]] = (-1, (), ())
     _before: int | None = None
 
     def specs(self) -> Sequence[ToolSpec]:
@@ -97,9 +84,9 @@ class Toolbox:
         return await path.call(name, arguments, replace(context, spec=spec))
 
     def recall(self, items: Iterable[Item]) -> None:
-        """Take note of what is in a conversation: its first message, the tools found and used.
+        """Take note of a conversation's first message and of the tools found and used.
 
-        A conversation that is recalled whole gives the same list as one that is recalled bit by bit.
+        Recalling it whole gives the same list of tools as recalling it bit by bit.
         """
         items = list(items)
         if self.flow is not None:
@@ -109,16 +96,18 @@ class Toolbox:
                 self._opening = item.text
             elif isinstance(item, ResultItem):
                 self._use(item.name)
-                if item.name == SEARCH_TOOL:
-                    self._add(names_in(item.text))
+                found = names_in(item.text) if item.name == SEARCH_TOOL else []
+                self._added += [name for name in dict.fromkeys(found) if name not in self._added]
+                for name in reversed(found):  # so that the best match is the last to go
+                    self._use(name)
 
     async def shown(
         self, window: int, *, everything: bool = False, deferring: bool = False
     ) -> list[ToolSpec]:
-        """What the model is told of: everything, or what fits and the search for the rest.
+        """The tools in the model's list: all of them, or what fits and the search for the rest.
 
-        `window` is the model's context. `everything` is for models to which no tool costs anything.
-        `deferring` leaves the search to the provider: what it finds in this turn stays `deferred`.
+        `window` is the size of its context. `everything` is for models to which tools cost nothing.
+        With `deferring` the provider searches: what it finds in this turn stays `deferred`.
         """
         self.deferred = ()
         self._tools = {spec.name: spec for spec in self.path.specs()}
@@ -126,8 +115,9 @@ class Toolbox:
         tokens = self.bounds.tokens(window)
         ours = self.sizes.total([spec for spec in specs if spec.origin.server is None])
         beside = min(ours, int(window * OWN_SHARE))
-        whole = min(tokens, MOST_WHOLE) + beside
-        if everything or fits_whole(specs, whole, self.bounds, self.sizes):
+        few = self.bounds.most is None or len(specs) <= self.bounds.most
+        room = min(tokens, MOST_WHOLE) + beside
+        if everything or (few and self.sizes.total(specs) <= room):
             return [*specs, CODE_SPEC] if self.bounds.code == "on" and not everything else specs
         first = await self._at_first(specs, min(tokens, MOST_AT_FIRST))
         deferring = deferring and self.sizes.total(specs) <= MOST_DEFERRED
@@ -140,9 +130,10 @@ class Toolbox:
         return shown
 
     async def _at_first(self, specs: Sequence[ToolSpec], tokens: int) -> tuple[ToolSpec, ...]:
-        known = self._first
-        if known is not None and known.tokens == tokens and _same(known.specs, specs):
-            return known.shown
+        before, known, shown = self._first
+        same = len(known) == len(specs) and all(a is b for a, b in zip(known, specs, strict=True))
+        if before == tokens and same:
+            return shown
         near = await self.finder.nearest(specs, self._opening or "", NEAREST)
         lines = lines_room(specs, tokens)
         code = () if self.bounds.code == "off" else (CODE_SPEC,)
@@ -150,13 +141,13 @@ class Toolbox:
         most = None if self.bounds.most is None else self.bounds.most - 1
         chosen = choose(specs, near, room, most, self.sizes)
         shown = (*chosen, search_spec(server_lines(specs, chosen, lines)), *code)
-        self._first = _First(specs, tokens, shown)
+        self._first = tokens, specs, shown
         return shown
 
     def _added_since(
         self, first: Iterable[ToolSpec], tokens: int, before: int | None
     ) -> list[ToolSpec]:
-        """What was found and used since, in that order; if it is too much, the latest of it."""
+        """What was found and used since, in that order; if that is too much, the latest of it."""
         shown = {spec.name for spec in first}
         kept: set[str] = set()
         for name in reversed(self._recent):
@@ -190,17 +181,6 @@ class Toolbox:
             self._tools = {spec.name: spec for spec in self.path.specs()}
         return await self.finder.find(list(self._tools.values()), needs, limit)
 
-    def _add(self, found: Iterable[str]) -> None:
-        """The best match counts as the latest, so that it is the last to go."""
-        names = list(found)
-        self._added += [name for name in dict.fromkeys(names) if name not in self._added]
-        for name in reversed(names):
-            self._use(name)
-
-
-def _same(one: Sequence[ToolSpec], other: Sequence[ToolSpec]) -> bool:
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
-
 
 @dataclass(frozen=True, slots=True)
 class _Searching:
@@ -221,18 +201,12 @@ class _Searching:
 
 @dataclass(frozen=True, slots=True)
 class ToolPathDeps:
-    """What the path needs of its host.
-
-    `results` is where results are kept that are too long. `finder` and `approvals` are shared by
-    all sessions.
-    """
-
     redactor: Redactor
     clock: Clock
     on_call: OnCall | None = None
-    results: Path | None = None
-    finder: ToolSearch = field(default_factory=ToolSearch)
-    approvals: Approvals = field(default_factory=Approvals)
+    results: Path | None = None  # where results that are too long are stored whole
+    finder: ToolSearch = field(default_factory=ToolSearch)  # shared by all sessions
+    approvals: Approvals = field(default_factory=Approvals)  # shared by all sessions
     preview: Preview | None = None
     hooks: "Hooks | None" = None
 
@@ -248,10 +222,10 @@ def tool_path(
 ) -> Toolbox:
     """The tools of an agent: our own sources first, then MCP servers'.
 
-    Without a `flow`, it is the person who calls, and nobody asks where the values came from.
+    Without a `flow`, it is the person who calls, and the origin of values is not checked.
 
     A call passes these from the last line to the first, and its result from the first to the last.
-    Secrets are taken out before anything is cut, kept or marked, because half a secret, or one
+    Secrets are taken out before anything is cut, stored or marked, because half a secret, or one
     with marks in it, is no longer recognised.
     """
     redact = deps.redactor.redact

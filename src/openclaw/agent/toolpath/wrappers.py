@@ -4,6 +4,7 @@ import difflib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from pathlib import Path
 
 import anyio.to_thread
@@ -11,7 +12,7 @@ import anyio.to_thread
 from openclaw.agent.redaction import clean_result, without_secrets
 from openclaw.content.detection.detect import Detection, detect
 from openclaw.content.frame import MCP_SERVER, frame_result
-from openclaw.core.content import Block, Media, Text
+from openclaw.core.content import Media, Text
 from openclaw.core.errors import ModelFacing
 from openclaw.core.events import SuspiciousContent
 from openclaw.core.tools import (
@@ -29,8 +30,11 @@ from openclaw.secrets.redactor import Redactor
 
 logger = logging.getLogger(__name__)
 
-Refused = Callable[[JsonObject, CallContext, str], None]
-"""Takes note of a call that was not made, and why."""
+Refused = Callable[
+    [JsonObject, CallContext, str], None
+]  # records a call that was not made, and why
+LARGE = 100_000  # characters or bytes from which a result is worked on in a thread
+_WITHHELD = "[This was withheld: it looks like an attempt to give you orders.]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class Wrapper:
 
 @dataclass(slots=True)
 class Joined:
-    """Several sources as one. The first to use a name has it; whatever is raised becomes a result."""
+    """Several sources as one. The first to use a name gets it; exceptions become results."""
 
     sources: Sequence[ToolSource]
     _offered: Sequence[Sequence[ToolSpec]] = ()
@@ -52,13 +56,8 @@ class Joined:
 
     def specs(self) -> Sequence[ToolSpec]:
         offered = [source.specs() for source in self.sources]
-        if len(offered) != len(self._offered) or any(
-            new is not old for new, old in zip(offered, self._offered, strict=True)
-        ):
-            self._join(offered)
-        return self._specs
-
-    def _join(self, offered: Sequence[Sequence[ToolSpec]]) -> None:
+        if self._offered and all(map(is_, offered, self._offered)):
+            return self._specs
         found: dict[str, ToolSpec] = {}
         self._owners = {}
         for source, specs in zip(self.sources, offered, strict=True):
@@ -69,6 +68,7 @@ class Joined:
                 found[spec.name] = spec
                 self._owners[spec.name] = source
         self._offered, self._specs = offered, tuple(found.values())
+        return self._specs
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         self.specs()
@@ -84,15 +84,9 @@ class Joined:
             return failed(f"The tool {name} failed: {type(error).__name__}: {error}")
 
 
-# No secret leaves a tool: neither for the model nor for anybody else.
-
-LARGE = 100_000
-"""Characters or bytes from which a result is worked on in a thread, so that it holds up nobody."""
-
-
 @dataclass(frozen=True, slots=True)
 class Redaction(Wrapper):
-    """Takes secrets out of results and of what a tool says while it works."""
+    """Takes secrets out of results and progress messages, whoever they are for."""
 
     redactor: Redactor
 
@@ -118,14 +112,9 @@ def is_large(result: ToolResult) -> bool:
     return size > LARGE
 
 
-# Words that are not ours reach the model in a frame: cut to what it can take, scanned, and marked.
-
-_WITHHELD = "[This was withheld: it looks like an attempt to give you orders.]"
-
-
 @dataclass(frozen=True, slots=True)
 class Framing(Wrapper):
-    """Frames what a tool says of its result that it is untrusted; the whole is kept in `results`.
+    """Cuts, scans and frames untrusted results; what is cut is stored whole in `results`.
 
     A script gets the words as they are: what it prints is framed in its turn.
     """
@@ -148,17 +137,16 @@ class Framing(Wrapper):
     def _framed(
         self, result: ToolResult, whose: Untrusted, context: CallContext
     ) -> tuple[ToolResult, Detection | None]:
-        for_model = not context.within
+        for_model, seen = not context.within, None
         if for_model:
             result = _cut(result, whose, self.results, context)
-        if whose.source != MCP_SERVER:
-            return (frame_result(result) if for_model else result), None
-        seen = detect("\n".join(b.text for b in result.blocks if isinstance(b, Text)))
-        if seen.suspicious:
-            result = replace(result, details={**result.details, "signals": list(seen.signals)})
-            if whose.guarded:
-                details = {**result.details, "blocked": True}
-                return ToolResult((Text(_WITHHELD),), is_error=True, details=details), seen
+        if whose.source == MCP_SERVER:
+            seen = detect("\n".join(b.text for b in result.blocks if isinstance(b, Text)))
+            if seen.suspicious:
+                result = replace(result, details={**result.details, "signals": list(seen.signals)})
+                if whose.guarded:
+                    details = {**result.details, "blocked": True}
+                    return ToolResult((Text(_WITHHELD),), is_error=True, details=details), seen
         return (frame_result(result) if for_model else result), seen
 
 
@@ -174,18 +162,18 @@ def _cut(
     whole = f" The full text is in {path}; open it with `read`." if path is not None else ""
     note = f"(The result was cut: {limit} of {len(words)} characters are shown.{whole})"
     details = {**result.details, "truncated": True, "characters": len(words)}
+    outputs = (
+        replace(block, text=block.text[:limit]) if isinstance(block, Text) else block
+        for block in result.outputs
+    )
     return replace(
         result,
         blocks=(Text(words[:limit]), *(b for b in result.blocks if not isinstance(b, Text))),
-        outputs=tuple(_shortened(block, limit) for block in result.outputs),
+        outputs=tuple(outputs),
         details=details | ({"path": str(path)} if path is not None else {}),
         structured=None,
         untrusted=replace(whose, note=note),
     )
-
-
-def _shortened(block: Block, limit: int) -> Block:
-    return replace(block, text=block.text[:limit]) if isinstance(block, Text) else block
 
 
 def _warn(whose: Untrusted, seen: Detection, context: CallContext) -> None:
@@ -200,12 +188,9 @@ def _warn(whose: Untrusted, seen: Detection, context: CallContext) -> None:
     context.emit(SuspiciousContent(whose.sender, tool, seen.score, tuple(seen.signals)))
 
 
-# Whether a tool may be used: decided here, for those who list tools and for every call.
-
-
 @dataclass(slots=True)
 class Policed:
-    """Offers and calls what the policy allows, or leaves to a person if one `can_ask`."""
+    """Offers and calls what the policy allows, or leaves to the person if the agent `can_ask`."""
 
     source: ToolSource
     policy: Policy
@@ -225,7 +210,9 @@ class Policed:
         self._look()
         found = self._decided.get(name)
         if found is None:
-            return failed(self._unknown(name))
+            close = difflib.get_close_matches(name, [spec.name for spec in self._usable], n=3)
+            guess = f" Did you mean {', '.join(close)}?" if close else ""
+            return failed(f"There is no tool {name}.{guess} Use one of the tools that are listed.")
         spec, decision = found
         if context.earlier is not None:  # it was allowed when it was made
             return await self.source.call(name, arguments, replace(context, spec=spec))
@@ -242,19 +229,21 @@ class Policed:
         specs = self.source.specs()
         if specs is self._seen:
             return
-        self._decided = {spec.name: (spec, _decide(self.policy, spec)) for spec in specs}
+        self._seen, self._decided = specs, {}
+        for spec in specs:
+            one = decide(self.policy, spec.name, spec.natural_name, contested=spec.contested)
+            self._decided[spec.name] = spec, one
         self._usable = tuple(
             spec for spec, one in self._decided.values() if self._offers(spec, one)
         )
-        self._seen = specs
 
     def _offers(self, spec: ToolSpec, decision: Decision) -> bool:
         if not decision.asks or self.can_ask:
             return decision.outcome is not Outcome.DENY
-        commands = "exec(" if spec.name == "exec" else None
-        return self._approved(spec, {}) or any(
-            commands and rule.strip().casefold().startswith(commands) for rule in self._rules()
+        commands = spec.name == "exec" and any(
+            rule.strip().casefold().startswith("exec(") for rule in self._rules()
         )
+        return commands or self._approved(spec, {})
 
     def _approved(self, spec: ToolSpec, arguments: JsonObject) -> bool:
         names = {spec.name} if spec.contested else {spec.name, spec.natural_name or spec.name}
@@ -262,12 +251,3 @@ class Policed:
 
     def _rules(self) -> Iterator[str]:
         return (rule for layer in self.policy.layers for rule in layer.approved)
-
-    def _unknown(self, name: str) -> str:
-        close = difflib.get_close_matches(name, [spec.name for spec in self._usable], n=3)
-        guess = f" Did you mean {', '.join(close)}?" if close else ""
-        return f"There is no tool {name}.{guess} Use one of the tools that are listed."
-
-
-def _decide(policy: Policy, spec: ToolSpec) -> Decision:
-    return decide(policy, spec.name, spec.natural_name, contested=spec.contested)

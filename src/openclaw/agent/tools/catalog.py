@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from openclaw.agent.tools.base import NativeTool, NativeTools, plugins
 from openclaw.agent.tools.exec import Shells, shell_tools
-from openclaw.agent.tools.files import KeptResults, listing_tools, reading_tools, writing_tools
+from openclaw.agent.tools.files import listing_tools, reading_tools, writing_tools
 from openclaw.agent.tools.memory import session_tools
 from openclaw.agent.tools.planning import planning_tool
 from openclaw.agent.tools.web import fetch_page, web_tool
@@ -21,20 +21,11 @@ from openclaw.core.events import WEB_SEARCH
 from openclaw.core.tools import ToolSpec
 from openclaw.sessions.store import SessionStore
 
-# An entry point names a function that takes a `PluginContext` and returns tools, each with a `spec`
-# and an async `call` as `NativeTool` says:
-#
-# [project.entry-points."openclaw.tools"]
-# weather = "my_package:tools"
-#
-# A plugin that cannot be loaded, or a tool that is not one, costs a warning and nothing else. Plugins
-# run with the program's own rights: install only what you trust as much as the program.
-
 logger = logging.getLogger(__name__)
 
+# An entry point names a function that takes a `PluginContext` and returns `NativeTool`s.
 GROUP = "openclaw.tools"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_MCP_PREFIX = "mcp_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +54,8 @@ def _load(point: EntryPoint, context: PluginContext) -> Sequence[NativeTool]:
         made: Iterable[NativeTool] = point.load()(context)
         return list(made)
     except Exception as error:  # noqa: BLE001 - a broken plugin must not cost the others
-        logger.warning(
-            "plugin '%s' (%s) could not be loaded: %s: %s",
-            point.name,
-            point.value,
-            type(error).__name__,
-            error,
-        )
+        why = f"{type(error).__name__}: {error}"
+        logger.warning("plugin '%s' (%s) could not be loaded: %s", point.name, point.value, why)
         return ()
 
 
@@ -79,8 +65,8 @@ def _refusal(tool: NativeTool, taken: Collection[str]) -> str | None:
         return "it has no spec of the type ToolSpec and no call"
     if not _NAME.fullmatch(spec.name):
         return f"its name {spec.name!r} must be at most 64 letters, digits, _ and -"
-    if spec.name.casefold().startswith(_MCP_PREFIX):
-        return f"names that start with {_MCP_PREFIX} are for MCP servers"
+    if spec.name.casefold().startswith("mcp_"):
+        return "names that start with mcp_ are for MCP servers"
     if spec.name.casefold() in taken:
         return f"there is already a tool '{spec.name}'"
     return None
@@ -101,18 +87,15 @@ def native_tools(
     readable_sessions: Sequence[str] = (),
     private: Sequence[Path] = (),
 ) -> NativeTools:
-    """The tools of an agent that works in `workspace`.
+    """The tools of an agent that works in `workspace`; policy still decides on each.
 
-    Commands run in `shells` as `shell` says; tools that look into the store are there if one is
-    given. Policy still decides on each. `results` is where results are kept that were cut, which the
-    tools read as well. No tool uses what is `private`.
+    `results` is where results that were cut are stored whole. No file tool touches what is `private`.
     """
     place = Workspace(workspace.absolute(), private)
-    kept = KeptResults(results)
     tools: list[NativeTool] = [
-        *reading_tools(place, kept),
+        *reading_tools(place, results),
         *writing_tools(place, checkpoints),
-        *listing_tools(place, kept),
+        *listing_tools(place, results),
     ]
     if shells is not None:
         tools += shell_tools(shells, place.root, shell or ExecToolConfig())
@@ -124,7 +107,7 @@ def native_tools(
         tools += session_tools(store, readable_sessions)
     tools += more
     if plugins:
-        # `exec` stays ours also where it is off: a plugin must not take its name.
+        # Even if `exec` is off, a plugin must not take its name.
         taken = {tool.spec.name for tool in tools} | {"exec", "jobs", "tool_search", WEB_SEARCH}
         tools += plugin_tools(PluginContext(agent, place.root), taken)
     return NativeTools(tools)

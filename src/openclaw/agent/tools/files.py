@@ -50,20 +50,19 @@ from openclaw.media.kinds import (
 from openclaw.policy.approval_text import Change
 from openclaw.secrets.refs import REDACTED
 
-# They are read and searched like files of the workspace, never written, and what comes out of them is
-# framed as the server's, as the result itself was.
-
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
-    """One of them: the directory that it is in, its name there, and how it is to be shown."""
+    """A tool result that was too long for the model and is stored as a file.
+
+    It can be read and searched but not written, and is framed as the server's words again.
+    """
 
     place: Workspace
     name: str
     kept: Kept
 
     def shown(self, text: str, note: str) -> ToolResult:
-        """Words of it as a result, which is as untrusted as the first time."""
         kept = self.kept
         details = {"untrusted": True, "source": "mcp_server", "server": kept.server}
         return ToolResult(
@@ -76,24 +75,20 @@ class KeptFile:
         )
 
 
-class KeptResults:
-    def __init__(self, root: Path | None) -> None:
-        self._root = root
-
-    def find(self, path: str, context: CallContext) -> KeptFile | None:
-        """The kept result that this path names; None where it names none of this session."""
-        if self._root is None or not path.startswith("/"):
-            return None
-        directory = directory_for(self._root, context.agent, context.session)
-        asked = Path(path)
-        kept = from_name(asked.name)
-        if kept is None or asked.parent not in (directory, directory.resolve()):
-            return None
-        return KeptFile(Workspace(directory), asked.name, kept)
+def _kept_file(results: Path | None, path: str, context: CallContext) -> KeptFile | None:
+    """The stored result that this path names, if it belongs to this session."""
+    if results is None or not path.startswith("/"):
+        return None
+    directory = directory_for(results, context.agent, context.session)
+    asked = Path(path)
+    kept = from_name(asked.name)
+    if kept is None or asked.parent not in (directory, directory.resolve()):
+        return None
+    return KeptFile(Workspace(directory), asked.name, kept)
 
 
 MAX_LINES = 2000
-MAX_CHARS = 64_000  # Of one answer: about 16,000 tokens. The model reads on with `offset`.
+MAX_CHARS = 64_000  # of one answer: about 16,000 tokens; the model continues with `offset`
 MAX_FILE_BYTES = 32 * 1024 * 1024  # text beyond this is better searched than read
 
 _READ = spec(
@@ -114,14 +109,12 @@ _ATTACH = spec(
 )
 
 
-def reading_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]:
-    """The tools that hand a file on as it is. `read` opens also results that were cut."""
-
+def reading_tools(workspace: Workspace, results: Path | None) -> list[FunctionTool]:
     async def read(arguments: Arguments, context: CallContext) -> ToolResult:
         path = arguments.text("path")
         offset = arguments.whole("offset", 1, least=1, most=2**53)
         limit = arguments.whole("limit", MAX_LINES, least=1, most=MAX_LINES)
-        whole = kept.find(path, context)
+        whole = _kept_file(results, path, context)
         if whole is not None:
             return await anyio.to_thread.run_sync(_read_kept, whole, offset, limit)
         result = await anyio.to_thread.run_sync(_read, workspace, path, offset, limit)
@@ -134,7 +127,7 @@ def reading_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]
 
 
 def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResult | bytes:
-    """The file as a result; a document as its bytes, which another process reads."""
+    """The file as a result, or the bytes of a document, which another process reads."""
     with workspace.open_file(path) as (file, status, _):
         head = file.read(HEAD_BYTES)
         file.seek(0)
@@ -156,7 +149,6 @@ _DOCUMENTS = {"application/pdf": PDF, "application/zip": OFFICE}
 
 
 async def _document(content: bytes, path: str, offset: int) -> ToolResult:
-    """The text of a document, from line `offset` on."""
     engines = _DOCUMENTS[sniff(content[:HEAD_BYTES]) or ""]
     document = await text_of_bytes(content, engines, TEXT_BUDGET)
     if not document.text:
@@ -180,14 +172,14 @@ def _image(file: BinaryIO, path: str, kind: str, size: int) -> ToolResult:
             f"The image '{path}' has {in_mb(size)}; the limit is {in_mb(MAX_INBOUND_BYTES)}."
         )
     shown = Media(kind, data=file.read(MAX_INBOUND_BYTES), name=Path(path).name)
-    # The model looks at it; only attach hands something to the person.
+    # No outputs: the model looks at it, and only attach hands something to the person.
     return ToolResult(blocks=(Text(f"The image '{path}':"), shown))
 
 
 def _lines(
     file: BinaryIO, head: bytes, offset: int, limit: int, *, fold: bool = False
 ) -> tuple[str, str]:
-    """The lines, and where they stand in the file unless they are the whole of it."""
+    """The lines, and a note on which they are unless they are the whole file."""
     encoding = "utf-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     taken: list[str] = []
     room, total = MAX_CHARS, 0
@@ -228,7 +220,7 @@ def _attach(workspace: Workspace, arguments: Arguments, context: CallContext) ->
 
 
 def mime_type(head: bytes, name: str) -> str:
-    """What a file is: by its content, and where that says little, by its name."""
+    """A file's type by its content or, if that says little, by its name."""
     found = sniff(head)
     named, compression = mimetypes.guess_type(os.path.basename(name))  # noqa: PTH119 - a name
     if compression == "gzip" and found == "application/gzip":
@@ -236,13 +228,10 @@ def mime_type(head: bytes, name: str) -> str:
     if found is not None and not (looks_like_text(head) and named and named.startswith("text/")):
         generic = found in ("application/zip", "audio/ogg", "video/mp4")
         return named if generic and named and compression is None else found
-    if looks_like_text(head):
-        return (
-            named
-            if named and (named.startswith("text/") or named == "application/json")
-            else "text/plain"
-        )
-    return "application/octet-stream"
+    if not looks_like_text(head):
+        return "application/octet-stream"
+    textual = named and (named.startswith("text/") or named == "application/json")
+    return named if named and textual else "text/plain"
 
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -287,13 +276,9 @@ _STANDS_FOR = (
     f"{REDACTED} stands for a secret that you are not shown. Use edit on the text around it."
 )
 
-# What a frame shows instead of markers and control tokens.
-
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Changes files. What was there before is kept in `checkpoints`."""
-
     workspace: Workspace
     checkpoints: Checkpoints | None
 
@@ -369,7 +354,6 @@ class _Changes:
             return said(f"Deleted '{spot.relative}'{many}. The person can undo it with /undo.")
 
     def _files_in(self, spot: Spot, path: str) -> list[str]:
-        """The regular files at and below a place."""
         status = spot.status()
         if status is None or not stat.S_ISDIR(status.st_mode):
             return [spot.relative] if status and stat.S_ISREG(status.st_mode) else []
@@ -400,7 +384,7 @@ class _Edit:
     everywhere: bool = False
 
     def apply(self, content: bytes, path: str) -> tuple[bytes, int]:
-        """The content with the piece replaced, and in how many places that was."""
+        """The new content, and how many places were changed."""
         if not self.old:
             raise ToolFailure("`old_text` is empty; use write to make a file.")
         if self.old == self.new:
@@ -409,10 +393,10 @@ class _Edit:
         if before not in content and (found := as_shown(content, before, after)) is not None:
             before, after = found
         count = content.count(before)
-        if count == 0 and HIDDEN in before:
-            raise ToolFailure(f"`old_text` is not in '{path}': {_STANDS_FOR}")
         if count == 0:
-            raise ToolFailure(f"`old_text` is not in '{path}'; read the file and copy it exactly.")
+            hidden = f": {_STANDS_FOR}" if HIDDEN in before else ""
+            hint = hidden or "; read the file and copy it exactly."
+            raise ToolFailure(f"`old_text` is not in '{path}'{hint}")
         if count > 1 and not self.everywhere:
             raise ToolFailure(
                 f"`old_text` occurs {count} times in '{path}'; include more surrounding text, "
@@ -440,7 +424,7 @@ def _one_edit(arguments: Arguments) -> _Edit:
 
 
 def preview(root: Path, name: str, arguments: JsonObject) -> Change | None:
-    """What `write` and `edit` would make of a text file that is there; None for everything else."""
+    """What `write` or `edit` would do to an existing text file; None for everything else."""
     if name not in ("write", "edit"):
         return None
     given = Arguments(arguments)
@@ -479,17 +463,12 @@ def _encoded(text: str) -> bytes:
     return content
 
 
-# Text that `read` shows otherwise than it stands in the file, so that `edit` can find it.
-#
-# A frame neutralises what could end it or what a model takes for a control token, and leaves out what
-# nobody can see. A model that copies such a line copies what it was shown.
-
-
 def as_shown(content: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes] | None:
-    """What to look for and what to put there, if `old` is in the file as it is shown.
+    """What to look for and what to put there, if `old` is in the file as `read` shows it.
 
-    It has to begin and end outside of what is shown otherwise. What `new` keeps of a line's altered
-    part is put back as it was; raises `ToolFailure` if it keeps only a piece of it.
+    A frame changes markers, control tokens and invisible characters, and a model copies what it was
+    shown. `old` has to begin and end outside of a changed part. If `new` keeps such a part, it is
+    put back as it was; raises `ToolFailure` if it keeps only a piece of it.
     """
     try:
         text, wanted, put = content.decode(), old.decode(), new.decode()
@@ -499,28 +478,23 @@ def as_shown(content: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes] | No
     lines, seen = text.split("\n"), shown.split("\n")
     if shown == text or shown.count(wanted) != 1 or len(lines) != len(seen):
         return None
-    start = shown.index(wanted)
-    first, begin = _source(lines, seen, *_place(shown, start))
-    last, end = _source(lines, seen, *_place(shown, start + len(wanted)))
+    before, _, after = shown.partition(wanted)
+    first, last = before.count("\n"), len(seen) - 1 - after.count("\n")
+    begin = _in_source(lines[first], seen[first], len(before.rpartition("\n")[2]))
+    end = _in_source(lines[last], seen[last], len(seen[last]) - len(after.partition("\n")[0]))
     for line in range(first, last + 1):
         put = _put_back(put, lines[line], seen[line])
-    before = "\n".join(lines)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
-    return before[starts[first] + begin : starts[last] + end].encode(), put.encode()
+    found = "\n".join(lines[first : last + 1])
+    return found[begin : len(found) - len(lines[last]) + end].encode(), put.encode()
 
 
-def _place(text: str, at: int) -> tuple[int, int]:
-    return text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1)
-
-
-def _source(lines: list[str], seen: list[str], line: int, column: int) -> tuple[int, int]:
-    head, tail = _same(lines[line], seen[line])
+def _in_source(source: str, seen: str, column: int) -> int:
+    """Where a column of a line as it is shown is in the line itself."""
+    head, tail = _same(source, seen)
     if column <= head:
-        return line, column
-    if column >= len(seen[line]) - tail:
-        return line, len(lines[line]) - (len(seen[line]) - column)
+        return column
+    if column >= len(seen) - tail:
+        return len(source) - len(seen) + column
     raise ToolFailure(
         "`old_text` begins or ends in a place that is not shown as it stands in the file; "
         "give the whole line."
@@ -528,7 +502,7 @@ def _source(lines: list[str], seen: list[str], line: int, column: int) -> tuple[
 
 
 def _same(source: str, seen: str) -> tuple[int, int]:
-    """How many characters at the beginning and at the end are as they stand in the file."""
+    """How many characters at the beginning and at the end are shown as they are in the file."""
     most = min(len(source), len(seen))
     head = next((at for at in range(most) if source[at] != seen[at]), most)
     most -= head
@@ -549,12 +523,10 @@ def _put_back(put: str, source: str, seen: str) -> str:
     return put
 
 
-# `list` and `search`: finding things in the workspace.
-
 MAX_ENTRIES = 1000
 MAX_DEPTH = 8
 MAX_MATCHES = 200
-SEARCH_SECONDS = 20.0  # a pattern that takes longer is a bad one: its process is ended
+SEARCH_SECONDS = 20.0  # a pattern that takes longer is a bad one
 
 _NO_ANSWER = "The search ended without a result; try a narrower one."
 
@@ -577,15 +549,14 @@ _SEARCH = spec(
 )
 
 
-def listing_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]:
-    """The tools that find things. `search` looks also into results that were cut."""
-
+def listing_tools(workspace: Workspace, results: Path | None) -> list[FunctionTool]:
     async def search(arguments: Arguments, context: CallContext) -> ToolResult:
         path = arguments.text("path", ".")
-        whole = kept.find(path, context)
+        whole = _kept_file(results, path, context)
+        place = workspace if whole is None else whole.place
         request = {
-            "root": str(workspace.root if whole is None else whole.place.root),
-            "private": [str(path) for path in workspace.private] if whole is None else [],
+            "root": str(place.root),
+            "private": [str(path) for path in place.private],
             "path": path if whole is None else whole.name,
             "pattern": arguments.text("pattern"),
             "glob": arguments.text("glob", ""),
@@ -595,11 +566,9 @@ def listing_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]
             "fold": whole is not None,
         }
         text, note = await _search(request)
-        return (
-            quoted(text, WORKSPACE_FILE, f"search in {path}", note=note)
-            if whole is None
-            else whole.shown(text, note)
-        )
+        if whole is not None:
+            return whole.shown(text, note)
+        return quoted(text, WORKSPACE_FILE, f"search in {path}", note=note)
 
     return [
         FunctionTool(_LIST, in_thread(partial(_list, workspace))),
@@ -633,7 +602,7 @@ def _described(found: Found) -> str:
 
 
 async def _search(request: JsonObject) -> tuple[str, str]:
-    """Search in a process of its own, which a pattern may keep busy and which can be ended."""
+    """Search in a process of its own, which can be killed if a pattern keeps it busy."""
     command = [sys.executable, "-I", "-m", "openclaw.agent.tools.search_worker"]
     asked = json.dumps(request).encode()
     try:

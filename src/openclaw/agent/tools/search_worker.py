@@ -1,6 +1,6 @@
 """The process that searches: a request on stdin, an answer on stdout, both JSON.
 
-It is apart from the program so that a pattern which never ends can be ended from outside.
+It is a process of its own so that it can be killed if a pattern never ends.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ MAX_LINE_CHARS = 4000
 
 
 def folded(lines: Iterable[str]) -> Iterator[str]:
-    """Every line, or its pieces where it is long; each ends as a line does."""
+    """Every line, long ones in pieces that each end with a line end."""
     for line in lines:
         for at in range(0, len(line), MAX_LINE_CHARS):
             piece = line[at : at + MAX_LINE_CHARS]
@@ -36,9 +36,8 @@ _MOST_CHARS = 500
 class PathGlob:
     """A glob over whole paths; one without a slash matches names in every directory.
 
-    Matching takes time in proportion to the path and the glob, whatever they are: names are
-    matched by patterns that do not backtrack (as `fnmatch` makes them), directories by a set of
-    states.
+    Matching takes linear time: `fnmatch` makes patterns that do not backtrack, and directories are
+    matched by a set of states.
     """
 
     def __init__(self, glob: str) -> None:
@@ -54,28 +53,19 @@ class PathGlob:
     def matches(self, path: str) -> bool:
         states = self._past_any_depth({0})
         for name in path.split("/"):
-            states = self._past_any_depth(self._after(name, states))
+            reached: set[int] = set()
+            for state, part in enumerate(self._parts):
+                if state in states and (part is None or part.match(name)):
+                    reached.add(state if part is None else state + 1)
+            states = self._past_any_depth(reached)
         return len(self._parts) in states
 
-    def _after(self, name: str, states: set[int]) -> set[int]:
-        reached: set[int] = set()
-        for state in states:
-            if state == len(self._parts):
-                continue
-            part = self._parts[state]
-            if part is None:
-                reached.add(state)
-            elif part.match(name):
-                reached.add(state + 1)
-        return reached
-
     def _past_any_depth(self, states: set[int]) -> set[int]:
-        """`**` stands for no directory as well."""
-        reached = set(states)
-        for state in range(len(self._parts)):
-            if state in reached and self._parts[state] is None:
-                reached.add(state + 1)
-        return reached
+        """`**` also matches no directory at all."""
+        for state, part in enumerate(self._parts):
+            if state in states and part is None:
+                states.add(state + 1)
+        return states
 
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -84,6 +74,14 @@ MAX_FOLDED_BYTES = 64 * 1024 * 1024
 MAX_HIT_CHARS = 300
 MEMORY_BYTES = 1024 * 1024 * 1024
 _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
+
+
+def _limit_memory() -> None:
+    if sys.platform != "win32":
+        import resource
+
+        with contextlib.suppress(ValueError, OSError):  # not every system has this limit
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 def main() -> None:
@@ -118,7 +116,7 @@ def search(request: dict[str, Any]) -> tuple[str, str]:
 def _search_folded(
     workspace: Workspace, path: str, pattern: re.Pattern[str], most: int
 ) -> tuple[str, str]:
-    """The places in one file that may be a single line, by the line numbers of `read`."""
+    """Matches in a file that may be one long line, by the line numbers of `read`."""
     found: list[str] = []
     with workspace.open_file(path) as (file, _, _):
         text = file.read(MAX_FOLDED_BYTES).decode("utf-8", "replace")
@@ -166,7 +164,7 @@ def _files(workspace: Workspace, path: str, wanted: PathGlob | None) -> Iterator
         for one in workspace.walk(spot, skipped=_SKIPPED):
             regular = stat.S_ISREG(one.status.st_mode) and not one.private
             if regular and (wanted is None or wanted.matches(one.path)):
-                with contextlib.suppress(OSError):  # gone or changed meanwhile, or not ours to read
+                with contextlib.suppress(OSError):  # gone or changed meanwhile, or not readable
                     if (content := _content(one.directory, one.name)) is not None:
                         yield one.path, content
 
@@ -183,15 +181,6 @@ def _content(directory: int, name: str) -> bytes | None:
 
 def _rendered(found: list[str], note: str | None) -> tuple[str, str]:
     return "\n".join(found) or "(no line matches)", f"[{note}]" if note else ""
-
-
-def _limit_memory() -> None:
-    if sys.platform == "win32":  # it has no such limits
-        return
-    import resource
-
-    with contextlib.suppress(ValueError, OSError):  # not every system has this limit
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 if __name__ == "__main__":

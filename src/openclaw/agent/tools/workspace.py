@@ -1,14 +1,11 @@
 """The directory that file tools work in, and the walk that cannot leave it.
 
-A path is walked one component at a time, each opened relative to the directory before it and
-without following a link. Links are followed by the walk itself, as long as they stay inside: `..`
-goes back along the directories that were opened and never above the first. What is checked is
-therefore what is opened, and nobody who renames or relinks a component meanwhile can change where
-the walk ends. A hard link to a file outside cannot be told from a file; writing never touches such
-a file, because it puts a new one in its place.
+A path is walked one component at a time, each opened relative to the one before and without following
+a link; the walk follows links itself as long as they stay inside, and `..` never goes above the
+root. So what is checked is what is opened, whoever renames or relinks a component meanwhile. A hard
+link to a file outside looks like a file; writing never touches one, because it puts a new file there.
 """
 
-import contextlib
 import errno
 import hashlib
 import json
@@ -43,14 +40,14 @@ _NEW_DIRECTORY = 0o755
 
 @dataclass(slots=True)
 class Spot:
-    """Where a path ends: an open directory, and the name in it (empty for the directory itself)."""
+    """Where a path ends: an open directory, and a name in it (empty for the directory itself)."""
 
     directory: int
     name: str
     relative: str
 
     def status(self) -> os.stat_result | None:
-        """What is there, never a link's target; None where there is nothing."""
+        """What is there, never a link's target; None if there is nothing."""
         try:
             return os.stat(self.name or ".", dir_fd=self.directory, follow_symlinks=False)
         except FileNotFoundError:
@@ -61,7 +58,7 @@ Stamp = tuple[int, int, int]
 
 
 def stamp(status: os.stat_result) -> Stamp:
-    """Which file was read, to notice that another stands there now."""
+    """Identifies the file that was read, to notice if it was changed or replaced."""
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
@@ -81,38 +78,39 @@ class _Walk:
         self.stack.append(os.open(name, _DIRECTORY, dir_fd=self.stack[-1]))
         self.names.append(name)
 
-    def close(self) -> None:
-        for descriptor in self.stack:
-            os.close(descriptor)
-
 
 class Workspace:
-    """An agent's directory. Its methods block and belong into a thread.
+    """An agent's directory. Its methods block: call them in a thread.
 
-    What is `private` is no part of it, wherever it lies: the configuration and the state of this
-    program, by which an agent would give itself every right.
+    No path leads to what is `private`: this program's configuration and state, with which an agent
+    could give itself every right.
     """
 
     def __init__(self, root: Path, private: Sequence[Path] = ()) -> None:
         self.root = root
         self.private = tuple(private)
 
-    def private_ids(self) -> set[tuple[int, int]]:
-        """What the private files are known by, under whatever name they are reached."""
+    def _private_ids(self) -> set[tuple[int, int]]:
         found: set[tuple[int, int]] = set()
         for path in self.private:
-            with contextlib.suppress(OSError):
-                found.add(identity(path.stat()))
+            with suppress(OSError):
+                found.add(_identity(path.stat()))
         return found
 
     def _refuse_private(self, status: os.stat_result | None) -> None:
-        if status is not None and identity(status) in self.private_ids():
+        if status is not None and _identity(status) in self._private_ids():
             raise ToolFailure("That is OpenClaw's own file or directory, which no tool may use.")
 
     @contextmanager
     def locate(self, path: str, *, create_parents: bool = False) -> Generator[Spot]:
-        """Walk to `path`; its last component need not exist and is no link."""
-        walk = _Walk([self._open_root()])
+        """Walk to `path`; its last component need not exist and is not a link."""
+        try:
+            root = os.open(self.root, os.O_RDONLY | DIRECTORY | CLOEXEC)
+        except OSError as error:
+            raise ToolFailure(
+                f"The workspace cannot be used ({error.strerror}); tell the user."
+            ) from error
+        walk = _Walk([root])
         try:
             self._refuse_private(os.fstat(walk.stack[0]))
             name = self._walk(walk, path, create_parents)
@@ -127,11 +125,12 @@ class Workspace:
                 f"There is no '{path}' in the workspace; use list to look."
             ) from error
         finally:
-            walk.close()
+            for descriptor in walk.stack:
+                os.close(descriptor)
 
     @contextmanager
     def open_file(self, path: str) -> Generator[tuple[BinaryIO, os.stat_result, str]]:
-        """An existing regular file, for reading, with its status and its path in the workspace."""
+        """Open a regular file to read it; yields it with its status and its path in the workspace."""
         with self.locate(path) as spot:
             status = spot.status()
             if status is None:
@@ -146,21 +145,20 @@ class Workspace:
     def walk(
         self, spot: Spot, *, depth: int = sys.maxsize, skipped: Set[str] = frozenset()
     ) -> "Iterator[Found]":
-        """What is in a directory and, `depth` levels down, below it, by name; it follows no links."""
+        """What is in a directory, `depth` levels down, sorted by name; follows no links."""
         try:
             directory = os.open(spot.name or ".", _DIRECTORY, dir_fd=spot.directory)
         except NotADirectoryError:
             raise ToolFailure(f"'{spot.relative}' is a file, not a directory; use read.") from None
         prefix = "" if spot.relative == "." else f"{spot.relative}/"
-        yield from _below(directory, prefix, depth, skipped, self.private_ids())
+        yield from _below(directory, prefix, depth, skipped, self._private_ids())
 
     def replace_file(
         self, path: str, content: bytes, *, expected: Stamp | None = None, mode: int = _NEW_FILE
     ) -> str:
-        """Put a new file in the place of `path`, whole or not at all; its path in the workspace.
+        """Write a file, whole or not at all, and return its path in the workspace.
 
-        With `expected`, nothing is written where another file stands there meanwhile. `mode` is for a
-        file that was not there.
+        Nothing is written if the file is no longer the `expected` one. `mode` is for a new file.
         """
         with self.locate(path, create_parents=True) as spot:
             before = spot.status()
@@ -172,23 +170,19 @@ class Workspace:
             temporary = f".{random_id()}.tmp"
             try:
                 _write_new(spot.directory, temporary, content, mode, keep=before is not None)
-                _require_unchanged(spot, path, expected)
+                now = spot.status() if expected is not None else None
+                if expected is not None and (now is None or stamp(now) != expected):
+                    raise ToolFailure(
+                        f"'{path}' has changed in the meantime; read it again and repeat the edit."
+                    )
                 os.replace(
                     temporary, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory
                 )
             except BaseException:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     os.unlink(temporary, dir_fd=spot.directory)
                 raise
             return spot.relative
-
-    def _open_root(self) -> int:
-        try:
-            return os.open(self.root, os.O_RDONLY | DIRECTORY | CLOEXEC)
-        except OSError as error:
-            raise ToolFailure(
-                f"The workspace cannot be used ({error.strerror}); tell the user."
-            ) from error
 
     def _walk(self, walk: _Walk, path: str, create_parents: bool) -> str:
         pending = self._components(path)
@@ -202,7 +196,9 @@ class Workspace:
                 walk.links += 1
                 if walk.links > _MOST_LINKS:
                     raise ToolFailure(f"'{path}' is a loop of links.")
-                pending += self._link_components(walk, target)
+                while target.startswith("/") and walk.names:
+                    walk.up()
+                pending += self._components(target)
             elif pending:
                 self._step(walk, name, create_parents)
             else:
@@ -215,20 +211,13 @@ class Workspace:
         except FileNotFoundError:
             if not create_parents:
                 raise
-            with contextlib.suppress(FileExistsError):
+            with suppress(FileExistsError):
                 os.mkdir(name, _NEW_DIRECTORY, dir_fd=walk.stack[-1])
             walk.down(name)
         self._refuse_private(os.fstat(walk.stack[-1]))
 
-    def _link_components(self, walk: _Walk, target: str) -> list[str]:
-        """A link's target, from the root again where it is absolute and inside."""
-        if target.startswith("/"):
-            while walk.names:
-                walk.up()
-        return self._components(target)
-
     def _components(self, path: str) -> list[str]:
-        """The components of `path`, last first; an absolute one must lie in the workspace."""
+        """The components of `path`, last first; an absolute path must be in the workspace."""
         if "\0" in path:
             raise ToolFailure("A path cannot contain a NUL character.")
         if len(path) > 4096:
@@ -238,7 +227,6 @@ class Workspace:
         return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
     def _relative(self, path: PurePosixPath) -> str:
-        """An absolute path from the workspace on, by the workspace's name or by its real place."""
         for root in (self.root, self.root.resolve()):
             if path.is_relative_to(root):
                 return str(path.relative_to(root))
@@ -247,7 +235,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a walk met, in the open `directory` that it is in. Below what is `private` it does not go."""
+    """An entry of the open `directory`. The walk does not enter a `private` one."""
 
     path: str
     name: str
@@ -261,9 +249,9 @@ def _below(
 ) -> Iterator[Found]:
     try:
         for name in sorted(os.listdir(directory)):
-            with suppress(OSError):  # gone or changed meanwhile, or not ours to read
+            with suppress(OSError):  # gone or changed meanwhile, or not readable
                 status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                ours = identity(status) in private
+                ours = _identity(status) in private
                 yield Found(prefix + name, name, status, directory, ours)
                 if depth > 1 and stat.S_ISDIR(status.st_mode) and not ours and name not in skipped:
                     below = os.open(name, _DIRECTORY, dir_fd=directory)
@@ -272,7 +260,7 @@ def _below(
         os.close(directory)
 
 
-def identity(status: os.stat_result) -> tuple[int, int]:
+def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
@@ -280,7 +268,7 @@ def _link_target(directory: int, name: str) -> str | None:
     try:
         return os.readlink(name, dir_fd=directory)
     except OSError as error:
-        if error.errno in (errno.EINVAL, errno.ENOENT):  # no link, or nothing at all
+        if error.errno in (errno.EINVAL, errno.ENOENT):  # not a link, or nothing there
             return None
         if error.errno == errno.ENAMETOOLONG:
             raise ToolFailure("A name in that path is too long.") from error
@@ -294,16 +282,6 @@ def _require_regular(status: os.stat_result, path: str) -> None:
         raise ToolFailure(f"'{path}' is not an ordinary file; it cannot be used.")
 
 
-def _require_unchanged(spot: Spot, path: str, expected: Stamp | None) -> None:
-    if expected is None:
-        return
-    status = spot.status()
-    if status is None or stamp(status) != expected:
-        raise ToolFailure(
-            f"'{path}' has changed in the meantime; read it again and repeat the edit."
-        )
-
-
 def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     descriptor = os.open(name, flags, mode, dir_fd=directory)
@@ -315,19 +293,14 @@ def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bo
         os.fsync(descriptor)
 
 
-# What the file tools change in a turn, kept so that it can be undone.
-
 KEPT_TURNS = 20  # of each session
-
-MAX_BYTES = 256 * 1024 * 1024
-"""Of one file: a larger one is not changed, because that could not be undone."""
-
+MAX_BYTES = 256 * 1024 * 1024  # a larger file is not changed, because that could not be undone
 _LIST = "changes.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file as it was: `kept` names its content beside the list; without it there was none."""
+    """A file as it was: `kept` names the copy of its content; None if it did not exist."""
 
     root: str
     path: str
@@ -336,11 +309,13 @@ class Change:
 
 
 class Checkpoints:
+    """What the file tools changed in the last turns, so that it can be undone."""
+
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def before(self, context: CallContext, workspace: Workspace, path: str) -> None:
-        """Keep this file as it is, if the turn has not changed it before. It need not exist."""
+        """Keep this file as it is, unless the turn has changed it before. It need not exist."""
         turn = self._session(context.agent, context.session) / context.turn
         with workspace.locate(path) as spot:
             relative, status = spot.relative, spot.status()
@@ -349,7 +324,8 @@ class Checkpoints:
         if not turn.is_dir():
             private_directory(turn.parent)
             turn.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
-            self._forget_old(turn.parent)
+            for old in _by_age(turn.parent)[:-KEPT_TURNS]:
+                shutil.rmtree(old, ignore_errors=True)
         kept, mode = None, 0o644
         if status is not None:
             if status.st_size > MAX_BYTES:
@@ -364,7 +340,7 @@ class Checkpoints:
     def undo(self, agent: str, session: str) -> str:
         """Put back what the last turn with changes changed; says what was done.
 
-        What there is now is kept in turn, so that undoing twice changes nothing.
+        The files as they are now are kept in turn, so that undoing twice changes nothing.
         """
         place = self._session(agent, session)
         turns = _by_age(place)
@@ -389,10 +365,6 @@ class Checkpoints:
     def _session(self, agent: str, session: str) -> Path:
         named = hashlib.sha256(json.dumps([agent, session]).encode()).hexdigest()[:24]
         return self._root / named
-
-    def _forget_old(self, place: Path) -> None:
-        for old in _by_age(place)[:-KEPT_TURNS]:
-            shutil.rmtree(old, ignore_errors=True)
 
 
 def _by_age(place: Path) -> list[Path]:
