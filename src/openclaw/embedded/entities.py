@@ -20,7 +20,6 @@ _NOT_PLACES = word_set("""acre center central east easter eastern general greenw
 # Short names that are also everyday words count only in capitals, as people write them.
 _ONLY_IN_CAPITALS = frozenset({"la", "uk"})
 MAX_PLACE_WORDS = 4
-_SHORT_PLACE = 3
 
 
 @lru_cache(maxsize=1)
@@ -103,13 +102,6 @@ def _countries_by_zone() -> dict[str, str]:
 
 
 _SHORT_NAMES = {"la": "Los Angeles", "nyc": "New York", "sf": "San Francisco"}
-
-
-def known_place(text: str) -> bool:
-    folded = fold(text)
-    if folded in _SHORT_NAMES or len(folded) <= _SHORT_PLACE:
-        return text.isupper() and (folded in _SHORT_NAMES or zone_of(text) is not None)
-    return folded in _states() or zone_of(text) is not None
 
 
 def within(city: str, *, state: bool, country: bool, title: bool = False) -> str:

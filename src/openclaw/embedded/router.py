@@ -169,7 +169,6 @@ class Router:
             + 1.4 * known / max(1, len(said))
             - 0.88 * len(described & spoken) / max(1, len(described))
             + 1.09 * min(reading.copied, 4)
-            - 9.73 * reading.guessed / max(1, reading.copied)
             - 0.82 * min(required, 4)
             + 3.67 * score / (score + 10)
             - 0.15 * min(len(said), 20)
@@ -199,9 +198,8 @@ class Router:
     def _by_words(self, message: str, spans: tuple[Span, ...]) -> list[tuple[float, ToolDoc]]:
         said = _said(message, spans)
         hints = _hints(message, spans, said)
-        kinds = {span.kind for span in spans}
         scored = [(self._lexical(doc, said, hints), doc) for doc in self._docs]
-        return sorted(scored, key=lambda item: -item[0] - 0.5 * _accepts(item[1], kinds))
+        return sorted(scored, key=lambda item: -item[0])
 
     def _match(self, doc: ToolDoc, term: str) -> float:
         weight = doc.weights.get(term)
@@ -321,10 +319,6 @@ def _calls(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> tuple[Call,
 
 def _said(message: str, spans: tuple[Span, ...]) -> list[str]:
     return list(dict.fromkeys(terms(without(message, spans))))
-
-
-def _accepts(doc: ToolDoc, kinds: set[str]) -> int:
-    return len({str(param.want) for param in doc.params} & kinds)
 
 
 def _hints(message: str, spans: tuple[Span, ...], said: list[str]) -> dict[str, float]:

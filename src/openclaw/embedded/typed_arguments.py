@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from openclaw.core.tools import json_list, json_object
-from openclaw.embedded.entities import Span, known_place, state_code, within
+from openclaw.embedded.entities import Span, find_spans, state_code, within
 from openclaw.embedded.tool_doc import plain_schema
 from openclaw.embedded.words import (
     NUMBER_WORDS,
@@ -54,21 +54,10 @@ _EXAMPLES = re.compile(
     re.IGNORECASE,
 )
 _ID = re.compile(r"(?<![\w.])(?=[\w/#.-]*\d)[A-Za-z0-9#][\w/#.-]*\w|(?<![\w.])\d(?!\w)")
-_CLOCK = re.compile(r"\b(\d{1,2})(?::(\d{2}))?(?:\s*([ap])\.?m\b\.?|(?<=:\d\d)\b)", re.IGNORECASE)
 _CLOCK_SHAPE = re.compile(r"\bHH\b|\b\d?\d:\d\d|\bhour", re.IGNORECASE)
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+")
 _FORMAT = re.compile(r"\b([MDY]{1,4})([-/.])([MDY]{1,4})\2([MDY]{1,4})\b")
-_FORMAT_IN_WORDS = re.compile(r"\b(YEAR|MONTH|DAY)([-/.])(YEAR|MONTH|DAY)\2(YEAR|MONTH|DAY)\b")
 _WITH_STATE = re.compile(r"\b[Cc]ity,? (?:(?:and|or) )?(?:the )?[Ss]tate|[a-z], ?[A-Z]{2}\b")
 _WITH_COUNTRY = re.compile(r"\b(?:city|location),? (?:and )?country", re.IGNORECASE)
-_PATH = re.compile(
-    r"(?<![\w/.])(?:[a-z]+://[^\s'\",]+|~?/[\w./-]+|[A-Z]:[\\/][\w.\\/-]+|\d+(?:\.\d+){3}"
-    r"|[\w-]+(?:[./][\w-]+)*\.[a-z]{2,5})(?![\w/])"
-)
-_STREET = re.compile(
-    r"\b\d+\s+(?:[A-Z][\w']*\s+){1,3}(?:St|Street|Ave|Avenue|Rd|Road|Blvd|Ln|Lane|Dr|Drive|Way|Ct|"
-    r"Court|Plaza|Square)\b\.?(?:,\s[A-Z][a-z]+(?:\s[A-Z][a-z]+)?)?(?:,\s[A-Z]{2}\b)?(?:\s\d{5})?"
-)
 _LINK = r"s?\b,?\s*(?:is|are|of|as|=|:|named|called|being|to|with)?\s*(?:the\s+|a\s+|an\s+)?"
 _STRAIGHT = str.maketrans(dict(zip("\u2018\u2019\u201c\u201d", "''\"\"", strict=True)))
 _LIST = re.compile(r"[\[(]([^\[\]()]+)[\])]")
@@ -80,7 +69,6 @@ _MAKERS = word_set("artist author director directed composer writer painter make
 _PATHS = word_set("path file filename directory folder host hostname url uri link domain website")
 _ACTORS = word_set("cast actor actors actress starring stars performer")
 _LABELS = word_set("id ids uuid ip api url pin")
-_EDGE = STOP_WORDS | _LABELS | word_set("current latest new using near around between during")
 _VAGUE = word_set("name type number value date list info data") | STOP_WORDS
 _DATES = word_set("date day dates datetime")
 _FIRST = word_set("start from origin source departure begin beginning initial first")
@@ -117,10 +105,7 @@ class Reading:
 
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     missing: list[str] = field(default_factory=list[str])
-    copied: int = 0
-    """How many values were taken from the message, rather than from what the schema lists."""
-    guessed: int = 0
-    """How many of them are plain words that only stand behind the parameter's name."""
+    copied: int = 0  # values taken from the message rather than from what the schema lists
 
 
 def read_arguments(schema: Mapping[str, Any], message: str) -> Reading:
@@ -179,7 +164,7 @@ class _Reader:
             by_text = {str(one): one for one in _options(slot.schema)}
             if {"True", "False"} <= by_text.keys():
                 if self.mentioned(slot):
-                    self.put(slot, by_text[str(not self.negated(words(slot.name)[-1]))])
+                    self.put(slot, by_text[str(not self.negated(slot))])
                 continue
             found = [
                 (exact, one) for one in _options(slot.schema) if (exact := _says(said, stems, one))
@@ -189,18 +174,11 @@ class _Reader:
             if slot.schema.get("type") == "array":
                 value: Any = [one for _, one in found]
             else:
-                level, value = max(
-                    found, key=lambda one: (not _usual(one[1], slot), one[0], len(str(one[1])))
-                )
-                if level == _BY_SYNONYM and not slot.required:
-                    continue
-            if slot.required or not str(value).isdigit() or self.spoken(slot):
+                _, value = max(found, key=lambda one: (one[0], len(str(one[1]))))
+            named = not stems.isdisjoint(map(stem, slot.said))
+            if slot.required or named or not str(value).isdigit():
                 self.put(slot, value)
                 self.out.copied += 1
-
-    def spoken(self, slot: _Slot) -> bool:
-        """Whether the message uses a word of the parameter's name."""
-        return bool({stem(word) for word in slot.said} & set(terms(self.message)))
 
     def dates(self) -> None:
         for slot in self.open("date"):
@@ -263,21 +241,17 @@ class _Reader:
             if slot.name not in self.out.arguments and self.free([one]):
                 place = slot.wants == "place"
                 self.put(slot, _whole_place(one, self.message, slot) if place else one.value, one)
-                self.out.guessed += one.kind == "behind"
 
     def candidates(self, slot: _Slot) -> list[Span]:
         if slot.wants == "time":
-            return self.free(_times(self.message))
-        found = [*_quoted(self.message), *_names(self.message), *_all(_EMAIL, "id", self.message)]
-        found += _places(self.message) if slot.wants == "place" else _listed(slot, self.message)
-        names = [(one.start, one.end) for one in found]
-        found += [
-            one
-            for one in _behind(slot, self.message)
-            if not any(start <= one.start and one.end <= end for start, end in names)
-        ]
-        found += _all(_PATH, "path", self.message) if slot.wants == "path" else []
-        found += _all(_ID, "id", self.message) if slot.said & _IDS else []
+            return self.free(_marked(self.message, "time"))
+        if slot.wants == "path":
+            return self.free([*_marked(self.message, "path"), *_quoted(self.message)])
+        found = [*_quoted(self.message), *_names(self.message), *_marked(self.message, "email")]
+        if slot.wants != "place":
+            found += _listed(slot, self.message)
+        if slot.said & _IDS:
+            found += [Span("id", match[0], *match.span()) for match in _ID.finditer(self.message)]
         return self.free(found)[:_MOST_CANDIDATES]
 
     def text_fit(self, slot: _Slot, one: Span) -> float:
@@ -286,16 +260,14 @@ class _Reader:
             return 0.0
         before = words(self.message[max(0, one.start - _WINDOW) : one.start])
         cue = _CUED * bool(before and before[-1] in _cues(slot))
-        if one.kind != "behind" and _announced(slot, self.message, one):
-            cue += _NAMED
-        else:
-            cue += _CUED if one.kind == "behind" else _nearness(slot, (), self.message, one)
+        announced = _announced(slot, self.message, one)
+        cue += _ANNOUNCED if announced else _nearness(slot, (), self.message, one)
         return fit + cue if slot.required or cue >= _OPTIONAL_CUE or one.kind == "listed" else 0.0
 
     def flags(self) -> None:
         for slot in self.open("flag"):
             if self.mentioned(slot):
-                self.put(slot, not self.negated(words(slot.name)[-1]))
+                self.put(slot, not self.negated(slot))
             elif slot.required and slot.schema.get("default") is None:
                 self.put(slot, False)
 
@@ -305,23 +277,22 @@ class _Reader:
         own = {stem(word) for word in slot.said - _FLAG_WORDS - STOP_WORDS}
         return bool(own) and 2 * sum(bool({one, *synonyms(one)} & said) for one in own) >= len(own)
 
-    def negated(self, word: str) -> bool:
-        before = re.split(rf"\b{re.escape(word)}", fold(self.message), maxsplit=1)[0]
-        return bool({"no", "not", "without", "excluding"} & set(words(before)[-_NEGATING_WORDS:]))
+    def negated(self, slot: _Slot) -> bool:
+        before = fold(self.message).partition(words(slot.name)[-1])[0]
+        return not {"no", "not", "without", "excluding"}.isdisjoint(words(before)[-4:])
 
 
 _OPTIONAL = 0.6
 _OPTIONAL_CUE = 0.9
-_CUED, _NAMED = 1.0, 3.0
+_CUED, _ANNOUNCED = 1.0, 3.0
 # How well each kind of candidate suits what a parameter wants.
 _FITS = {
-    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2, "behind": 0.4},
+    "place": {"name": 1.6, "quoted": 1.2},
     "time": {"time": 4.0},
-    "path": {"path": 3.0, "quoted": 2.0, "behind": 0.3},
-    "id": {"listed": 3.0, "id": 2.2, "quoted": 2.0, "name": 0.6, "behind": 0.5},
-    "text": {"listed": 3.0, "quoted": 2.6, "id": 2.2, "name": 2.0, "behind": 0.8},
+    "path": {"path": 3.0, "quoted": 2.0},
+    "id": {"listed": 3.0, "id": 2.2, "email": 2.2, "quoted": 2.0, "name": 0.6},
+    "text": {"listed": 3.0, "quoted": 2.6, "id": 2.2, "email": 2.2, "name": 2.0},
 }
-_NEGATING_WORDS = 4
 _FLAG_WORDS = word_set("include is has show use enable with only the get")
 
 
@@ -367,23 +338,13 @@ def _options(schema: Mapping[str, Any]) -> list[Any]:
     return json_list(schema.get("enum") or items.get("enum"))
 
 
-_BY_WORDS, _BY_STEMS, _BY_SYNONYM = 3, 2, 1
-
-
 def _says(said: str, stems: set[str], option: Any) -> int:
-    """How the message says an option: in these very words, in other forms, by another word."""
+    """How exactly the message says an option: 2 in these very words, 1 in other forms of them."""
     text = fold(str(option)).replace("_", " ").replace("-", " ")
     if re.search(rf"(?<!\w){re.escape(text)}(?!\w)", said.replace("-", " ")) is not None:
-        return _BY_WORDS
+        return 2
     own = {stem(word) for word in words(text)}
-    if own and (own <= stems or (len(text) > _SHORT and text in said)):
-        return _BY_STEMS
-    return _BY_SYNONYM * (len(own) == 1 and bool(stems & synonyms(*own)))
-
-
-def _usual(value: Any, slot: _Slot) -> bool:
-    """Whether an option is said anyway, such as `all`, or need not be said."""
-    return fold(str(value)) in STOP_WORDS or value == slot.schema.get("default")
+    return int(bool(own) and (own <= stems or (len(text) > _SHORT and text in said)))
 
 
 def _numbers(message: str) -> list[Span]:
@@ -426,9 +387,9 @@ def _dates(message: str) -> list[Span]:
 
 
 def _formatted(day: date, schema: Mapping[str, Any]) -> str:
-    """In the order that the description shows, such as `MM-DD-YYYY` or `month-day-year`."""
+    """In the order that the description shows, such as `MM-DD-YYYY`."""
     described = str(schema.get("description") or "").upper()
-    shape = _FORMAT.search(described) or _FORMAT_IN_WORDS.search(described)
+    shape = _FORMAT.search(described)
     if shape is None:
         return day.isoformat()
     parts = {"Y": f"{day.year}", "M": f"{day.month:02}", "D": f"{day.day:02}"}
@@ -451,8 +412,9 @@ def _lists(message: str, *, numbers: bool) -> list[Span]:
     return found
 
 
-def _all(pattern: re.Pattern[str], kind: str, message: str) -> list[Span]:
-    return [Span(kind, match[0], *match.span()) for match in pattern.finditer(message)]
+@lru_cache(maxsize=_MESSAGES_KEPT)
+def _marked(message: str, kind: str) -> list[Span]:
+    return [one for one in find_spans(message) if one.kind == kind]
 
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
@@ -484,30 +446,6 @@ def _names(message: str) -> list[Span]:
             plain = opens and " " not in text and text[1:].islower()
             if not plain:
                 found.append(Span("name", text, start, start + len(text)))
-    return found
-
-
-def _times(message: str) -> list[Span]:
-    found: list[Span] = []
-    for match in _CLOCK.finditer(message):
-        hour = int(match[1]) % 12 if match[3] else int(match[1])
-        hour += 12 * ((match[3] or "").lower() == "p")
-        found.append(Span("time", f"{hour:02}:{match[2] or '00'}", *match.span()))
-    return found
-
-
-@lru_cache(maxsize=_MESSAGES_KEPT)
-def _places(message: str) -> list[Span]:
-    """Streets with their number, known cities and countries, these also in small letters."""
-    tokens = list(re.finditer(r"[^\W\d_][\w.'-]*", message))
-    found = _all(_STREET, "place", message)
-    for at, first in enumerate(tokens):
-        for size in range(_MOST_PLACE_WORDS, 0, -1):
-            run = tokens[at : at + size]
-            text = message[first.start() : run[-1].end()].rstrip(".'")
-            if len(run) == size and known_place(text):
-                found.append(Span("place", text, first.start(), first.start() + len(text)))
-                break
     return found
 
 
@@ -554,29 +492,12 @@ def _runs(message: str, found: Sequence[Span]) -> list[Span]:
     return [Span("list", [one.value for one in run], run[0].start, run[-1].end) for run in runs]
 
 
-_MOST_PLACE_WORDS = 4
-
-
-def _name_cues(slot: _Slot) -> list[str]:
-    """The parameter's name as people write it: whole, and its telling words."""
-    own = words(slot.name)
-    return [r"[\s_-]+".join(own), *(word for word in own if word not in _VAGUE)] if own else []
-
-
-def _behind(slot: _Slot, message: str) -> list[Span]:
-    """A plain word behind the parameter's own name: `the species lion`."""
-    return [
-        Span("behind", at[1], *at.span(1))
-        for cue in _name_cues(slot)
-        for at in re.finditer(rf"\b{cue}{_LINK}([\w./#-]*\w)(?![\w^*])", message, re.IGNORECASE)
-        if at[1].lower() not in _EDGE and stem(at[1].lower()) not in slot.stems
-    ]
-
-
 def _announced(slot: _Slot, message: str, one: Span) -> bool:
-    """Whether the parameter's own name stands right before it: `color 'Red'`, `id is 7`."""
+    """Whether the parameter's own name comes right before it: `color 'Red'`, `id is 7`."""
     before = message[max(0, one.start - _WINDOW) : one.start]
-    return any(re.search(rf"\b{cue}{_LINK}$", before, re.IGNORECASE) for cue in _name_cues(slot))
+    own = words(slot.name)
+    cues = [r"[\s_-]+".join(own), *(word for word in own if word not in _VAGUE)]
+    return bool(own) and any(re.search(rf"\b{cue}{_LINK}$", before, re.I) for cue in cues)
 
 
 def _cues(slot: _Slot) -> tuple[str, ...]:

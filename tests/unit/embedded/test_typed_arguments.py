@@ -69,24 +69,9 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             {"depth": 25, "width": 40},
         ),
         (
-            "a ride from 456 Elm St, Springville, IL",
-            {"location": TEXT},
-            {"location": "456 Elm St, Springville, IL"},
-        ),
-        (
             "the rank of a Tennis player, Serena Williams",
             {"player_name": TEXT, "sport": TEXT},
             {"player_name": "Serena Williams", "sport": "Tennis"},
-        ),
-        (
-            "Play Roar by Katy Perry. The song_id is katy_roar.",
-            {"song_id": TEXT, "artist": TEXT},
-            {"song_id": "katy_roar", "artist": "Katy Perry"},
-        ),
-        (
-            "the pods in the namespace blue-sandbox",
-            {"namespace": {"type": "string", "default": "default"}},
-            {"namespace": "blue-sandbox"},
         ),
         (
             "a flat with 4 rooms, 2 balconies",
@@ -97,16 +82,6 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             "a table at 7:30 pm",
             {"start_time": {"type": "string", "description": "As HH:MM."}},
             {"start_time": "19:30"},
-        ),
-        (
-            "tides on 2024/03/09",
-            {"date": {"type": "string", "description": "The date (day-month-year)."}},
-            {"date": "09-03-2024"},
-        ),
-        (
-            "hotels in tulsa",
-            {"city": {"type": "string", "description": "City and state, such as Reno, NV"}},
-            {"city": "Tulsa, OK"},
         ),
         (
             "hotels in Ashland, oregon",
@@ -156,11 +131,6 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             "a villa near the lake",
             {"kind": {"type": "string", "description": "Such as villa, cabin or tent"}},
             {"kind": "villa"},
-        ),
-        (
-            "remove the entry",
-            {"action": {"enum": ["delete", "keep"]}},
-            {"action": "delete"},
         ),
         (
             "show all the graphs in blue and red",
