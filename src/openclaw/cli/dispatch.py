@@ -14,7 +14,7 @@ from dataclasses import asdict
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, TypeVarTuple
 
-from openclaw.cli.parser import COMMANDS, Command, WrongUsage, command_parser, nearest, parse
+from openclaw.cli.parser import COMMANDS, WrongUsage, command_parser, nearest, parse
 from openclaw.core.errors import (
     EXIT_FAILED,
     EXIT_OK,
@@ -46,12 +46,7 @@ EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
 
 
 def dispatch(program: str, arguments: list[str]) -> int:
-    at = next((at for at, word in enumerate(arguments) if not is_text(word)), None)
-    if at is not None:
-        word, before = arguments[at], arguments[at - 1] if at else ""
-        where = f" (after {before})" if before.startswith("-") and word[0] != "-" else ""
-        advice = "; rename the file" if {before, word.partition("=")[0]} & _PATHS else ""
-        wrong = f"the argument '{_shown(word)}'{where} is not UTF-8 text{advice}"
+    if (wrong := _not_text(arguments)) is not None:
         sys.stderr.write(f"{program}: {wrong}\n")
         _usage_as_json(wrong, arguments)
         return EXIT_USAGE
@@ -59,23 +54,36 @@ def dispatch(program: str, arguments: list[str]) -> int:
     if at is None:
         return _no_command(program, arguments)
     name = arguments[at]
+    rest = arguments[:at] + arguments[at + 1 :]
     if name == "help":
-        return dispatch(program, [*arguments[:at], *arguments[at + 1 :], "--help"])
+        return dispatch(program, [*rest, "--help"])
     command = next((known for known in COMMANDS if known.name == name), None)
     if command is None:
-        return _unknown_command(program, name)
-    rest = arguments[:at] + arguments[at + 1 :]
-    return _run_command(program, command, rest)
+        near = nearest(name, (command.name for command in COMMANDS))
+        guess = f" Did you mean '{near}'?" if near else ""
+        sys.stderr.write(f"{program}: Unknown command {name!r}.{guess} See '{program} --help'.\n")
+        return EXIT_USAGE
+    module: Any = importlib.import_module(command.module)
+    try:
+        args = parse(command_parser(program, command), rest)
+    except WrongUsage as error:
+        _usage_as_json(error.message, rest)
+        return EXIT_USAGE
+    except SystemExit as finished:  # argparse has already printed help or what is wrong
+        return finished.code if isinstance(finished.code, int) else EXIT_USAGE
+    return guarded(program, module.run, args)
 
 
-def is_text(word: str) -> bool:
-    """Whether it could be decoded: Python keeps bytes that are not UTF-8 as halves of characters."""
-    return not any("\ud800" <= char <= "\udfff" for char in word)
-
-
-def _shown(word: str) -> str:
-    shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in shown)
+def _not_text(arguments: list[str]) -> str | None:
+    """What is wrong with a word that is not UTF-8, whose bytes Python keeps as halves of characters."""
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        if any("\ud800" <= char <= "\udfff" for char in word):
+            decoded = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in decoded)
+            where = f" (after {before})" if before.startswith("-") and word[0] != "-" else ""
+            advice = "; rename the file" if {before, word.partition("=")[0]} & _PATHS else ""
+            return f"the argument '{shown}'{where} is not UTF-8 text{advice}"
+    return None
 
 
 def _command_index(arguments: list[str]) -> int | None:
@@ -93,15 +101,24 @@ def _command_index(arguments: list[str]) -> int | None:
 def _help(program: str) -> str:
     width = max(len(command.name) for command in COMMANDS)
     lines = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
-    return (
-        f"usage: {program} COMMAND [options]\n\nA personal agent that plugs into any MCP server "
-        f"and that any MCP client can\ndelegate to. Start with: {program} "
-        f"init\n\ncommands:\n{lines}\n\noptions:\n  --version      show the version\n  -h, "
-        "--help     show this help; after a command, that command's help\n\non every "
-        "command:\n  --config PATH  the configuration file (default: "
-        "~/.openclaw/openclaw.json)\n  -v, --verbose  log in detail, on stderr\n  --log-json   "
-        "  log as JSON lines\n"
-    )
+    return f"""\
+usage: {program} COMMAND [options]
+
+A personal agent that plugs into any MCP server and that any MCP client can
+delegate to. Start with: {program} init
+
+commands:
+{lines}
+
+options:
+  --version      show the version
+  -h, --help     show this help; after a command, that command's help
+
+on every command:
+  --config PATH  the configuration file (default: ~/.openclaw/openclaw.json)
+  -v, --verbose  log in detail, on stderr
+  --log-json     log as JSON lines
+"""
 
 
 def _no_command(program: str, arguments: list[str]) -> int:
@@ -124,28 +141,8 @@ def _no_command(program: str, arguments: list[str]) -> int:
     return EXIT_USAGE
 
 
-def _unknown_command(program: str, name: str) -> int:
-    near = nearest(name, (command.name for command in COMMANDS))
-    guess = f" Did you mean '{near}'?" if near else ""
-    sys.stderr.write(f"{program}: Unknown command {name!r}.{guess} See '{program} --help'.\n")
-    return EXIT_USAGE
-
-
-def _run_command(program: str, command: Command, rest: list[str]) -> int:
-    parser = command_parser(program, command)
-    module: Any = importlib.import_module(command.module)
-    try:
-        args = parse(parser, rest)
-    except WrongUsage as wrong:
-        _usage_as_json(wrong.message, rest)
-        return EXIT_USAGE
-    except SystemExit as finished:  # argparse has already printed help or what is wrong
-        return finished.code if isinstance(finished.code, int) else EXIT_USAGE
-    return guarded(program, module.run, args)
-
-
 def _usage_as_json(message: str, arguments: list[str]) -> None:
-    """Tell a program that asked for JSON what is wrong; a person has been told on stderr."""
+    """Report wrong usage to a program that asked for JSON; stderr already has it."""
     if "--json" in arguments:
         import json
 
@@ -176,10 +173,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
 
 
 def write_whatever_it_is(stream: TextIO) -> None:
-    """Have what the stream cannot hold, such as half a character, written out instead of refused.
-
-    It is written as JSON has it, which a person can read too: `--json` stays JSON in any locale.
-    """
+    """Escape what the stream cannot encode as JSON does, so that `--json` is JSON in any locale."""
     if not isinstance(stream, TextIOWrapper):
         return
     # In the C locale Python lets bytes through that are no text, but refuses every other letter.
@@ -214,7 +208,7 @@ def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:
 
 
 def output_fails(error: OSError) -> bool:
-    """Whether stdout is what the error is about: a full disk elsewhere looks the same."""
+    """Whether stdout has failed: a full disk elsewhere raises the same error."""
     if isinstance(error, BrokenPipeError):
         return True
     try:
@@ -239,8 +233,12 @@ def cannot_write(program: str, error: OSError) -> int:
 
 def _report(env: Any, error: OpenClawError, *, as_json: bool) -> int:
     if as_json:
+        body: dict[str, Any] = {"type": type(error).__name__, "message": error.message}
+        body |= {"hint": error.hint} if error.hint else {}
+        if isinstance(error, InvalidConfig):
+            body["problems"] = [asdict(one) for one in error.problems]
         try:
-            env.say_json({"error": _as_json(error)})
+            env.say_json({"error": body})
             env.stdout.flush()
         except OSError as lost:
             return cannot_write(env.program, lost)
@@ -252,15 +250,6 @@ def _report(env: Any, error: OpenClawError, *, as_json: bool) -> int:
     return exit_code(error) or EXIT_FAILED
 
 
-def _as_json(error: OpenClawError) -> dict[str, Any]:
-    body: dict[str, Any] = {"type": type(error).__name__, "message": error.message}
-    if error.hint:
-        body["hint"] = error.hint
-    if isinstance(error, InvalidConfig):
-        body["problems"] = [asdict(one) for one in error.problems]
-    return body
-
-
 # ---- Ctrl-C: the first stops the work and says so at once, the second leaves without waiting
 
 STOPPING = "\nStopping… (Ctrl-C again to quit at once)\n"
@@ -268,35 +257,32 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 def run_interruptible(env: "Environment", function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-    """Run an async function to its end, or raise KeyboardInterrupt when everything is put away.
+    """Run an async function to its end, or raise KeyboardInterrupt after its cleanup.
 
-    Whoever presses Ctrl-C twice does not wait: what is left of servers is ended from outside.
+    After a second Ctrl-C nothing is waited for: the servers that are left are ended from outside.
     """
     import anyio
 
-    return anyio.run(_watched, env, function, args)
-
-
-async def _watched(
-    env: "Environment", function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]
-) -> T:
     def tell() -> None:
         env.stderr.write(STOPPING)
         env.stderr.flush()
 
-    result: list[T] = []
-    failure: Exception | None = None
-    async with stopped_by_interrupt(tell, lambda: leave(env)) as work:
-        with work:
-            try:
-                result.append(await function(*args))
-            except Exception as error:  # noqa: BLE001 - raised in here, it would come out in a group
-                failure = error
-    if failure is not None:
-        raise failure
-    if not result:
-        raise KeyboardInterrupt
-    return result[0]
+    async def watched() -> T:
+        result: list[T] = []
+        failure: Exception | None = None
+        async with stopped_by_interrupt(tell, lambda: leave(env)) as work:
+            with work:
+                try:
+                    result.append(await function(*args))
+                except Exception as error:  # noqa: BLE001 - raised in here, it would come out in a group
+                    failure = error
+        if failure is not None:
+            raise failure
+        if not result:
+            raise KeyboardInterrupt
+        return result[0]
+
+    return anyio.run(watched)
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def text_of(read: Callable[[], str | bytes]) -> str:
-    """What is read from stdin; raises `InvalidRequest` if it is not text."""
+    """Raises `InvalidRequest` if stdin is not text."""
     try:
         given = read()
         text = given.decode() if isinstance(given, bytes) else given
@@ -32,8 +32,8 @@ def text_of(read: Callable[[], str | bytes]) -> str:
 class Environment:
     """The outside world as a command may see it.
 
-    `goes_on` is whether the command runs until somebody ends it. Such a one reminds of credentials in the
-    configuration when it starts; those that are run many times a day do not.
+    `goes_on` is whether the command runs until somebody ends it: only then does it remind the person
+    of credentials in the configuration.
     """
 
     program: str = "openclaw"
@@ -47,9 +47,9 @@ class Environment:
     warned: set[str] = field(default_factory=set[str])
 
     def load_config(self) -> "LoadedConfig":
-        """Read the configuration that this invocation means; each warning for it is told once.
+        """Read the configuration and show each of its warnings once.
 
-        A file that was named and is not there is an error.
+        A file that was named with --config must exist.
         """
         from openclaw.config.load import load_config
         from openclaw.secrets.refs import known_values
@@ -58,19 +58,16 @@ class Environment:
         if self.config_option is not None and not loaded.exists:
             raise InvalidConfig([Problem("", "there is no such file")], source=str(loaded.path))
         self.hide((*loaded.credentials, *known_values(self.paths.root)))
-        silent = frozenset[str]() if self.goes_on else loaded.reminders
-        self._tell(warning for warning in loaded.warnings if warning not in silent)
+        for warning in loaded.warnings:
+            silent = warning in loaded.reminders and not self.goes_on
+            if warning not in self.warned and not silent:
+                self.warned.add(warning)
+                self.warn(f"{self.program}: Warning: {warning}")
         return loaded
 
     def hide(self, credentials: Iterable[str]) -> None:
         for value in credentials:
             self.redactor.register(value)
-
-    def _tell(self, warnings: Iterable[str]) -> None:
-        for warning in warnings:
-            if warning not in self.warned:
-                self.warned.add(warning)
-                self.warn(f"{self.program}: Warning: {warning}")
 
     @property
     def config_file(self) -> Path:
@@ -91,13 +88,13 @@ class Environment:
         import json
 
         text = json.dumps(value, indent=2, ensure_ascii=False)
-        # Half a character, as of a file's name that is not UTF-8, is not JSON unless it is escaped;
-        # and a terminal would obey some characters that JSON leaves as they are.
+        # Half a character (of a file's name that is not UTF-8) is JSON only if it is escaped, and a
+        # terminal would obey some characters that JSON does not escape.
         plain = text.replace("\n", "").isprintable()
         self.say(text if plain else json.dumps(value, indent=2))
 
     def report(self, args: "Namespace", facts: Any, *lines: str, empty: str | None = None) -> None:
-        """Print the facts where JSON was asked for, else these lines, or `empty` where there are none."""
+        """Print the facts with `--json`, else these lines, or `empty` if there are none."""
         if args.json:
             self.say_json(facts)
             return

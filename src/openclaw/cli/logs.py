@@ -1,8 +1,7 @@
 """Setting up logs: to stderr and, for a daemon, to a file; redacted after formatting.
 
-A record stays one record: control characters that came with a message are escaped, and what follows
-a line break of it is indented, so that nobody whose words we log can forge a record or drive the
-terminal. Lines of a traceback are indented too.
+Control characters in a message are escaped, and what follows a line break is indented, so that
+nobody whose words we log can forge a record or control the terminal.
 """
 
 import json as jsonlib
@@ -47,14 +46,14 @@ Redact = Callable[[str], str]
 
 
 def visible(text: str) -> str:
-    """The text with everything written out that breaks a line, drives a terminal or cannot be seen."""
+    """The text with everything escaped that breaks a line, controls a terminal or cannot be seen."""
     if text.isascii() and text.isprintable():
         return text
     return _CONTROL.sub(_escape, text)
 
 
 def visible_lines(text: str) -> str:
-    """The same for a text of many lines, which stay lines."""
+    """The same, but line breaks and tabs stay."""
     lines = text.replace("\r\n", "\n").split("\n")
     return "\n".join("\t".join(map(visible, line.split("\t"))) for line in lines)
 
@@ -92,35 +91,32 @@ def _time_of(record: logging.LogRecord) -> datetime:
 
 
 class HumanFormatter(logging.Formatter):
-    """For a person: time, level, logger, message, extras; further lines and a traceback indented.
-
-    With `plain`, for whoever only wants an answer, the level and the message.
-    """
+    """For a person; with `plain`, only the level and the message."""
 
     def __init__(self, redact: Redact, *, colour: bool, plain: bool = False) -> None:
         super().__init__()
-        self._redact = redact
-        self._colour = colour
-        self._plain = plain
+        self._redact, self._colour, self._plain = redact, colour, plain
 
     def format(self, record: logging.LogRecord) -> str:
-        """The redacted record; whatever is below its first line is indented."""
         told = {} if self._plain else extra_of(record)
         extra = "".join(f" {key}={_shown(value)}" for key, value in told.items())
-        head = f"{_time_of(record):%H:%M:%S.%f}"[:-3]
-        first, *more = _lines_of(message_of(record) + extra, self._redact)
-        trace = self._redact(_traceback_of(record)).splitlines()
-        more += _visibly(trace, self._redact)
+        message = self._redact(message_of(record) + extra)[:MAX_RECORD].replace("\r\n", "\n")
+        lines = message.split("\n", _MAX_BREAKS)
+        lines += self._redact(_traceback_of(record)).splitlines()
+        first, *more = map(self._visibly, lines)
         below = "".join(f"\n    {line}".rstrip(" ") for line in more)
-        level = self._level(record)
+        level = record.levelname.capitalize() if self._plain else f"{record.levelname:<7}"
+        colour = _COLOURS.get(record.levelname)
+        level = f"\x1b[{colour}m{level}\x1b[0m" if self._colour and colour else level
         if self._plain:
             return f"{level}: {sentence(first)}{below}"
-        return f"{head} {level} {visible(record.name)}: {first}{below}"
+        time = f"{_time_of(record):%H:%M:%S.%f}"[:-3]
+        return f"{time} {level} {visible(record.name)}: {first}{below}"
 
-    def _level(self, record: logging.LogRecord) -> str:
-        name = record.levelname.capitalize() if self._plain else f"{record.levelname:<7}"
-        colour = _COLOURS.get(record.levelname)
-        return f"\x1b[{colour}m{name}\x1b[0m" if self._colour and colour else name
+    def _visibly(self, line: str) -> str:
+        """The line made visible, and redacted again if that changed what it looks like."""
+        shown = visible(line)
+        return line if shown == line else self._redact(shown)
 
 
 class JsonFormatter(logging.Formatter):
@@ -129,7 +125,6 @@ class JsonFormatter(logging.Formatter):
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        """The redacted object: what each string says, and then the line as a whole."""
         fields: dict[str, Any] = {
             "time": _time_of(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
@@ -142,10 +137,12 @@ class JsonFormatter(logging.Formatter):
             fields["traceback"] = self._redact(trace)[:MAX_RECORD]
         line = _dumps(self._clean(fields))
         redacted = self._redact(line)
-        if redacted == line or _is_json(redacted):
-            return redacted
-        # A secret such as a number stood outside of any string, and the line is JSON no more.
-        return _dumps({"level": "info", "message": redacted})
+        try:
+            if redacted != line:
+                jsonlib.loads(redacted)
+        except ValueError:  # a secret that is not in a string, such as a number
+            return _dumps({"level": "info", "message": redacted})
+        return redacted
 
     def _clean(self, value: Any, depth: int = 0) -> Any:
         if isinstance(value, str):
@@ -163,14 +160,6 @@ def _dumps(value: Any) -> str:
     return jsonlib.dumps(value, separators=(",", ":"), default=_shown)
 
 
-def _is_json(text: str) -> bool:
-    try:
-        jsonlib.loads(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _shown(value: Any) -> str:
     try:
         return value if isinstance(value, str) else repr(value)
@@ -178,30 +167,14 @@ def _shown(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _lines_of(text: str, redact: Redact) -> list[str]:
-    whole = redact(text)[:MAX_RECORD].replace("\r\n", "\n")
-    return _visibly(whole.split("\n", _MAX_BREAKS), redact)
-
-
-def _visibly(lines: list[str], redact: Redact) -> list[str]:
-    """Each line made visible, and redacted again if that changed what it looks like."""
-    shown = [visible(line) for line in lines]
-    return [one if one == line else redact(one) for one, line in zip(shown, lines, strict=True)]
-
-
 class LogStream(logging.StreamHandler[TextIO]):
-    """Writes records to a stream, and keeps quiet about a stream that went away."""
-
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say that a record was lost, without any of what it said."""
-        try:
+        """Say that a record was lost, without any of what it said; the stream may be gone."""
+        with suppress(OSError, ValueError):
             self.stream.write(f"a log record of {record.name} could not be written\n")
-        except (OSError, ValueError):
-            return
 
 
-_undo = ExitStack()
-"""Puts back what `configure` has changed."""
+_undo = ExitStack()  # restores what `configure` has changed
 
 
 def configure(
@@ -218,8 +191,6 @@ def configure(
 ) -> ExitStack:
     """Send our records of `level` and up, and other libraries' warnings, to `stream` and `file`.
 
-    `plain` is for a person who waits for an answer: no times and no names of loggers.
-    The file begins anew before it outgrows `file_bytes`; `files_kept` earlier ones stay.
     Calling it again replaces what an earlier call set up; closing the result undoes it.
     """
     _undo.close()
@@ -245,7 +216,7 @@ def configure(
 
 
 def configure_for(env: Environment, args: Namespace, stream: TextIO | None = None) -> None:
-    """As a command has it: on stderr, and in a person's words unless they want details."""
+    """For a command: on stderr, and without times and loggers' names unless it is verbose."""
     configure(
         level="debug" if args.verbose else "warning",
         json=args.log_json,
@@ -259,19 +230,18 @@ def configure_for(env: Environment, args: Namespace, stream: TextIO | None = Non
 def _add(
     logger: logging.Logger, handler: logging.Handler, formatter: logging.Formatter, undo: ExitStack
 ) -> None:
+    def remove() -> None:
+        logger.removeHandler(handler)
+        with suppress(OSError, ValueError):  # what is left to write may not fit on the disk
+            handler.close()
+
     handler.setFormatter(formatter)
     logger.addHandler(handler)
-    undo.callback(_remove, logger, handler)
-
-
-def _remove(logger: logging.Logger, handler: logging.Handler) -> None:
-    logger.removeHandler(handler)
-    with suppress(OSError, ValueError):  # its last words may not fit on the disk
-        handler.close()
+    undo.callback(remove)
 
 
 def _catch_everything() -> None:
-    """Have what nobody caught, in any thread, go through the log."""
+    """Log what nobody caught, in any thread."""
     before = sys.excepthook, threading.excepthook, sys.unraisablehook
 
     def put_back() -> None:
@@ -311,7 +281,7 @@ def _unraisable(args: "sys.UnraisableHookArgs") -> None:
 
 
 def open_log_file(path: Path, *, max_bytes: int, keep: int) -> logging.Handler:
-    """A handler for the file at `path`, whose directory is made if it is not there."""
+
     from logging.handlers import RotatingFileHandler
 
     class PrivateRotatingFile(RotatingFileHandler):
@@ -324,13 +294,13 @@ def open_log_file(path: Path, *, max_bytes: int, keep: int) -> logging.Handler:
             return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
         def doRollover(self) -> None:
-            """Begin anew; where no earlier file is to be kept, what is there goes."""
+
             super().doRollover()
             if self.backupCount == 0 and self.stream is not None:
                 self.stream.truncate(0)
 
         def handleError(self, record: logging.LogRecord) -> None:
-            """A full disk must not stop the work; what the record says is on stderr as well."""
+            """A full disk must not stop the work; the record is on stderr as well."""
 
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return PrivateRotatingFile(path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8")
@@ -347,10 +317,9 @@ _FILES_KEPT: Final = 1
 
 @contextmanager
 def servers_logged(env: Environment, *, reported: bool = False) -> Generator[None]:
-    """While this lasts, servers' ordinary words go to a file; with `--verbose` to stderr as well.
+    """Log what servers write to stderr to a file; with `--verbose` also to our stderr.
 
-    `reported` is for commands that say themselves how each server does: what the client has to say
-    about it goes to the file too.
+    `reported` is for commands that report each server's state: the client's own records go there too.
     """
     logger = logging.getLogger(_CLIENT if reported else _STDERR)
     before, verbose = logger.propagate, logger.isEnabledFor(logging.DEBUG)
@@ -368,5 +337,5 @@ def servers_logged(env: Environment, *, reported: bool = False) -> Generator[Non
 
 
 def last_words(lines: tuple[str, ...]) -> list[str]:
-    """The end of what a server said, as lines to put under what is wrong with it."""
+
     return [f"    | {line}" for line in lines[-SHOWN_LINES:]]

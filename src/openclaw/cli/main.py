@@ -44,10 +44,7 @@ def _run_and_leave(program: str) -> "NoReturn":
 
 
 def _open_closed_streams() -> None:
-    """Open the null device in place of a stream that the shell has closed (`<&-`).
-
-    Otherwise the first file that we open gets its number, and what is meant for a terminal.
-    """
+    """Otherwise the first file that we open gets the number of a stream that the shell closed (`<&-`)."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -60,7 +57,7 @@ def _open_closed_streams() -> None:
 
 
 def leave(code: int, program: str = "openclaw") -> "NoReturn":
-    """End as Python does, but leave the memory to the system: freeing it takes a quarter of the time."""
+    """End as Python does, but without freeing memory, which takes a quarter of the time."""
     import atexit
 
     if "threading" in sys.modules:
@@ -80,7 +77,7 @@ def leave(code: int, program: str = "openclaw") -> "NoReturn":
 
 
 def run(program: str, arguments: list[str], *, own_process: bool = False) -> int:
-    """Do what the arguments ask and return the exit code; `own_process` if nothing else runs here."""
+    """Returns the exit code; `own_process` if nothing else runs in this process."""
     if arguments in (["--version"], ["-V"]):
         from openclaw.version import __version__
 
@@ -116,9 +113,8 @@ def _prepare_server(program: str, options: "Options") -> "Any":
 def hide_environment() -> None:
     """Make our environment and memory unreadable to other processes of this user (Linux).
 
-    Without it any MCP server reads the keys in our environment from /proc. A debugger cannot attach
-    any more, and no core is dumped. Programs that we start are not affected, and whoever is root, or
-    may trace every process, is not kept out.
+    Without it any MCP server reads the keys in our environment from /proc. No debugger can attach
+    and no core is dumped; programs that we start are not affected.
     """
     if sys.platform != "linux":
         return

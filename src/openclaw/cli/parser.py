@@ -77,7 +77,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def nearest(word: str, known: Iterable[str], least: float = 0.7) -> str | None:
-    """The one that this is a misspelling of."""
+
     return next(iter(get_close_matches(word, list(known), 1, least)), None)
 
 
@@ -85,7 +85,7 @@ _GIVEN = re.compile(r"invalid choice: '([^']*)'")
 
 
 class WrongUsage(SystemExit):
-    """Raised when the arguments are wrong, which a person has been told on stderr by then."""
+    """Raised when the arguments are wrong, after saying so on stderr."""
 
     def __init__(self, message: str) -> None:
         super().__init__(EXIT_USAGE)
@@ -93,7 +93,7 @@ class WrongUsage(SystemExit):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser with the options that stand on every command, before or after the subcommand."""
+    """A parser with the options that every command has, before or after the subcommand."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
@@ -114,17 +114,15 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - argparse has overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse; a wrong option is told with the usage of the action that it was given to."""
+        """Parse; the error for a wrong option shows the usage of the action that it was given to."""
         found, rest = super().parse_known_args(args, namespace)
         if rest and subcommands(self) is None:
-            self.error(self._unknown(rest[0]))
+            word = rest[0]
+            if not word.startswith("-"):
+                self.error(f"unexpected argument '{word}'")
+            near = nearest(word.partition("=")[0], self._option_string_actions)
+            self.error(f"unknown option {word!r}" + (f"; did you mean {near}?" if near else ""))
         return found, rest
-
-    def _unknown(self, word: str) -> str:
-        if not word.startswith("-"):
-            return f"unexpected argument '{word}'"
-        near = nearest(word.partition("=")[0], self._option_string_actions)
-        return f"unknown option {word!r}" + (f"; did you mean {near}?" if near else "")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if file is sys.stdout:  # argparse would hide that it cannot be written
@@ -133,7 +131,7 @@ class CommandParser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong; where an action is, which ones there are."""
+        """Say what is wrong; for a wrong or missing action, list them."""
         if "ACTION" not in message:
             message = _in_words(message)
             self.print_usage(sys.stderr)
@@ -158,7 +156,7 @@ _KIND = re.compile(r"argument (?:\S+/)?(\S+): invalid (int|float) value: (.*)")
 
 
 def _in_words(message: str) -> str:
-    """What argparse says of a wrong value, as a person would."""
+
     if (found := _CHOICE.fullmatch(message)) is not None:
         known = found[3].replace("'", "").split(", ")
         near = nearest(found[2], known)
@@ -187,12 +185,9 @@ def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     return parser._actions  # noqa: SLF001 - argparse tells nobody else
 
 
-COMMON_DEFAULTS: dict[str, Any] = {"config": None, "verbose": False, "log_json": False}
-
-
 def parse(parser: CommandParser, arguments: list[str]) -> argparse.Namespace:
-    """Parse, with the common options at their defaults where they were not given."""
-    return parser.parse_args(arguments, argparse.Namespace(**COMMON_DEFAULTS))
+    defaults = argparse.Namespace(config=None, verbose=False, log_json=False)
+    return parser.parse_args(arguments, defaults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +197,6 @@ class Command:
 
     @property
     def module(self) -> str:
-        """The module that has its `register` and `run`."""
         return f"openclaw.cli.commands.{self.name.replace('-', '_')}"
 
 
@@ -230,12 +224,12 @@ COMMANDS = (
     Command("usage", "show what you used and what it cost"),
 )
 
-_WIDTH = 78
-
 
 def command_parser(program: str, command: Command) -> CommandParser:
     module: Any = importlib.import_module(command.module)
-    parser = CommandParser(prog=f"{program} {command.name}", description=_wrapped(module.__doc__))
+    paragraphs = inspect.cleandoc(module.__doc__ or "").split("\n\n")
+    about = "\n\n".join(textwrap.fill(paragraph, 78) for paragraph in paragraphs)
+    parser = CommandParser(prog=f"{program} {command.name}", description=about)
     module.register(parser)
     return parser
 
@@ -274,8 +268,6 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
-    """A type of argument."""
-
     def read(text: str) -> int:
         # Compared by its length first: Python refuses to read a number of thousands of digits.
         few = text.isascii() and text.isdigit() and len(text) <= len(str(high))
@@ -305,24 +297,18 @@ def add_action(
 
 
 def all_parsers(program: str) -> Iterator[tuple[str, CommandParser]]:
+    def walk(words: str, parser: CommandParser) -> Iterator[tuple[str, CommandParser]]:
+        yield words, parser
+        for name, inner in subparsers(parser).items():
+            yield from walk(f"{words} {name}", inner)
+
     for command in COMMANDS:
-        yield from _walk(command.name, command_parser(program, command))
-
-
-def _walk(words: str, parser: CommandParser) -> Iterator[tuple[str, CommandParser]]:
-    yield words, parser
-    for name, inner in subparsers(parser).items():
-        yield from _walk(f"{words} {name}", inner)
+        yield from walk(command.name, command_parser(program, command))
 
 
 def subparsers(parser: argparse.ArgumentParser) -> Mapping[str, CommandParser]:
     action = subcommands(parser)
     return {} if action is None else cast("Mapping[str, CommandParser]", action.choices)
-
-
-def _wrapped(text: str | None) -> str:
-    paragraphs = inspect.cleandoc(text or "").split("\n\n")
-    return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in paragraphs)
 
 
 _MOST_NAMED = 20
@@ -340,7 +326,7 @@ def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
 
 
 def chosen_agent(config: "Config", wanted: str | None) -> "EffectiveAgent":
-    """The agent of that name, or else the default one."""
+
     from openclaw.config.merge import default_agent_id, effective_agents
 
     agents = effective_agents(config)

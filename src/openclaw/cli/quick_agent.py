@@ -1,8 +1,8 @@
-"""A message through a running gateway, with little more imported than its way there needs.
+"""A message through a running gateway, with as little imported as possible.
 
-This is the everyday case of `openclaw agent`: a message, a few options, and nobody at a terminal. The
-rest is left to the command itself before anything is sent. What an answer seldom has (tools, files,
-questions, errors, credentials) is shown by the command's own code, which is imported when it comes.
+This is the everyday case of `openclaw agent`: a message, a few options, and nobody at a terminal. All
+else is left to the command itself before anything is sent, and what an answer seldom has (tools,
+files, questions, errors, credentials) is shown by the command's own code, imported when needed.
 """
 
 import json
@@ -35,7 +35,6 @@ from openclaw.secrets.shapes import may_hold_credential
 if TYPE_CHECKING:
     from openclaw.cli.chat.questions import Consent
     from openclaw.cli.environment import Environment
-    from openclaw.cli.render.turn import TurnView
 
 Json = dict[str, Any]
 
@@ -50,7 +49,7 @@ _INTERRUPTED = 130  # as a shell reports SIGINT
 
 
 def answer(program: str, arguments: list[str]) -> int | None:
-    """The exit code; None where the command itself has to do it, and nothing was sent."""
+    """The exit code; None if the command itself has to do it and nothing was sent."""
     options = _options(arguments)
     if options is None or not _unattended(as_json="json" in options):
         return None
@@ -69,7 +68,7 @@ def answer(program: str, arguments: list[str]) -> int | None:
 
 
 def _options(arguments: list[str]) -> dict[str, str] | None:
-    """What was asked, by name; None where it takes the parser to know."""
+    """The options by name; None if they need the parser."""
     found: dict[str, str] = {}
     rest = iter(arguments)
     for word in rest:
@@ -93,7 +92,7 @@ def _fits(text: str, encoding: str) -> bool:
 
 
 def _unattended(*, as_json: bool) -> bool:
-    """Whether nothing is piped in, and nobody sees how it goes or could be asked."""
+    """Whether nothing is piped in, and nobody watches or could be asked."""
     try:
         piped = not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
     except (OSError, ValueError):
@@ -110,7 +109,7 @@ class _Turn:
         self._root, self._url = state_dir(self._environ), ""
 
     def message(self) -> Json | None:
-        """What to send; None without a gateway that has read the configuration that we would read."""
+        """What to send; None without a gateway that has read the same configuration."""
         info = running_gateway(StatePaths(self._root).gateway_lock)
         config = config_path(self._environ)
         if info is None or not info.url or Path(info.config) != config:
@@ -139,7 +138,7 @@ class _Turn:
         }
 
     def run(self, message: Json) -> int:
-        """Have it answered, and print the answer; raises `NotReached` where nothing was sent."""
+        """Print the answer to it; raises `NotReached` if nothing was sent."""
         content = json.dumps(message).encode()
         try:
             with closing(self._send("POST", "/api/messages", content)) as connection:
@@ -200,7 +199,9 @@ class _Turn:
             client = GatewayClient(self._url, self._root)
             anyio.run(client.answer_question, data, TurnListener(ask=self._consent.permit))
         elif event := event_from(name, data):
-            self._view.show(event)
+            from openclaw.cli.render.turn import TurnView
+
+            TurnView(sys.stderr, self._env.redactor.redact, self._environ).show(event)
 
     def _print(self, reply: Json) -> int:
         text: str = reply["text"]
@@ -236,12 +237,6 @@ class _Turn:
         from openclaw.cli.environment import Environment
 
         return Environment(self._program)
-
-    @cached_property
-    def _view(self) -> "TurnView":
-        from openclaw.cli.render.turn import TurnView
-
-        return TurnView(sys.stderr, self._env.redactor.redact, self._environ)
 
     @cached_property
     def _consent(self) -> "Consent":

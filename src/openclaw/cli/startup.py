@@ -1,8 +1,8 @@
 """What every process of ours does before it imports anything that is large.
 
-Libraries import all of themselves with their first name, and build every model at once. Here their
-packages get names when they are asked for, and models are built when they are used. What a name
-stands for stays the same: `tests/process/test_lazy_packages.py` compares them all.
+Libraries import all of themselves with their first name, and build every model at once. Here names
+are imported, and models built, when they are first used. `tests/process/test_lazy_packages.py`
+checks that every name still means the same.
 """
 
 import gc
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from types import FrameType, FunctionType
     from typing import Any
 
+# How many new objects start a garbage collection. Imports make a quarter of a million that stay:
+# with Python's 700, looking through them takes a seventh of the start, and a tenth with 50,000.
 _FIRST_OBJECTS, _NEW_OBJECTS = 500_000, 50_000
-"""How many more objects make a collection. Imports make a quarter of a million that last: with Python's
-700, a seventh of the start is spent on looking through them again and again, and a tenth with 50,000."""
 
-LAZY_PACKAGES = frozenset(
+LAZY_PACKAGES = frozenset(  # whose `__init__` only gathers names from elsewhere
     {
         "anthropic.types",
         "anthropic.types.beta",
@@ -42,12 +42,10 @@ LAZY_PACKAGES = frozenset(
         "pydantic_graph",
     }
 )
-"""Packages whose `__init__` only gathers names from elsewhere."""
-
+# Modules that import each other work in one order only, the one that starts here.
 _FIRST = {"pydantic_ai": "pydantic_ai.messages"}
-"""Modules of a lazy package that import each other work in one order only, the one that starts here."""
 
-DEFERRED_MODELS = frozenset(
+DEFERRED_MODELS = frozenset(  # hundreds of pydantic models, of which a process uses a few
     {
         "mcp_types._types",
         "mcp_types._v2025_11_25",
@@ -55,7 +53,6 @@ DEFERRED_MODELS = frozenset(
         "pydantic_ai.models.openai",
     }
 )
-"""Modules with hundreds of pydantic models, of which a process uses a few."""
 
 
 def prepare() -> None:
@@ -64,8 +61,7 @@ def prepare() -> None:
     if _after_collection not in gc.callbacks:
         gc.callbacks.append(_after_collection)
     if "pydantic" not in sys.modules:
-        # It reads the metadata of every installed package to find its plugins. We have none, and
-        # none of another package's has any business with our configuration.
+        # It reads every installed package's metadata to find plugins; we have and want none.
         loader = ModuleType("pydantic.plugin._loader")
         setattr(loader, "get_plugins", tuple)  # noqa: B010 - a module's type has no such attribute
         sys.modules[loader.__name__] = loader
@@ -99,12 +95,11 @@ def _docstrings() -> ModuleType:
 
 
 class _Finder:
-    """Finds what Python's own finder finds, and loads it otherwise."""
-
     def find_spec(
         self, name: str, path: "Sequence[str] | None", target: ModuleType | None = None
     ) -> "ModuleSpec | None":
-        kind = _kind_of(name)
+        kind = _SPECIAL.get(name) or (_DeferredModels if name in DEFERRED_MODELS else None)
+        kind = _LazyPackage if name in LAZY_PACKAGES else kind
         if kind is None:
             return None
         from importlib.machinery import PathFinder, SourceFileLoader
@@ -113,14 +108,6 @@ class _Finder:
         if spec is not None and type(spec.loader) is SourceFileLoader:
             spec.loader = kind(spec.loader)  # pyright: ignore[reportAttributeAccessIssue] - as good as one
         return spec
-
-
-def _kind_of(name: str) -> "type[_Loader] | None":
-    if name in LAZY_PACKAGES:
-        return _LazyPackage
-    if name in _SPECIAL:
-        return _SPECIAL[name]
-    return _DeferredModels if name in DEFERRED_MODELS else None
 
 
 class _Loader:
@@ -155,10 +142,10 @@ class _DeferredModels(_Loader):
 
 
 class _Patterns(_Loader):
-    """Keeps compiled expressions as Python keeps compiled modules: in the same place, by the same rules.
+    """Caches compiled expressions as Python caches compiled modules: in the same place, by the same rules.
 
-    Python works out 450 of them anew each time. An expression of a module is kept, never one that is
-    made while the program runs, since that may hold anything.
+    Otherwise 450 of them are compiled each time. Only those that a module compiles when it is
+    imported are kept: others may contain anything.
     """
 
     path = ""
@@ -207,7 +194,7 @@ def _keep_compiled(names: "dict[str, Any]") -> None:
 
 
 def keep_patterns() -> None:
-    """For the next time, if there are new ones and Python may keep its own."""
+
     if not _Patterns.added or not _Patterns.path or sys.dont_write_bytecode:
         return
     import marshal
@@ -225,11 +212,10 @@ def keep_patterns() -> None:
 
 class _Dataclasses(_Loader):
     def exec_module(self, module: ModuleType) -> None:
-        """Let it write a class's methods when they are first used.
+        """Have a class's methods compiled, and its docstring written, when they are first used.
 
-        Python compiles four to six of them for each of the 600 dataclasses that a message needs,
-        and finds out a signature for each that has no docstring: a fifth of the whole start. For
-        that it also imports `inspect`, which is as large as the rest that a short command needs.
+        For the 600 dataclasses that a message needs this takes a fifth of the start, and imports
+        `inspect`, which is as large as the rest of what a short command needs.
         """
         later = _LaterModule("inspect")
         sys.modules.setdefault("inspect", later)
@@ -284,13 +270,11 @@ class _LaterMethod:
         return method.__get__(one, owner)
 
     def __call__(self, one: object) -> "Any":
-        """Where Python has wrapped it, as it does with `__repr__`."""
+        """For a method that Python has wrapped, such as `__repr__`."""
         return self.__get__(one, type(one))()
 
 
 class _LaterDoc:
-    """Stands for the docstring that Python makes of a signature."""
-
     complete = False
 
     def __get__(self, one: object, owner: type) -> str:
@@ -305,7 +289,7 @@ class _LaterDoc:
 
 class _Typing(_Loader):
     def exec_module(self, module: ModuleType) -> None:
-        """Let it keep names of types that are to come as text: it would compile 2,500 of them at once."""
+        """Keep forward references as text, instead of compiling 2,500 of them at once."""
         self._real.exec_module(module)
 
         def as_it_is(text: str, *_: object) -> str:
@@ -316,10 +300,7 @@ class _Typing(_Loader):
 
 class _LazyPackage(_Loader):
     def exec_module(self, module: ModuleType) -> None:
-        """Run the package without its imports, which are made when a name of theirs is asked for.
-
-        The same goes for what it assigns to a name and makes of what it imports.
-        """
+        """Run the package without its imports, and without assignments that need them, until used."""
         import ast
         import os
 
@@ -365,7 +346,7 @@ class _LazyPackage(_Loader):
 
 
 class _Names:
-    """The names of a package that are there only once somebody has asked for them."""
+    """The names of a package that are imported or assigned when they are first asked for."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module

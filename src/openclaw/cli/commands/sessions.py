@@ -9,21 +9,25 @@ import json
 import shutil
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible, visible_lines
 from openclaw.cli.parser import add_action, option, whole_number
-from openclaw.cli.render.terminal import console, counted
+from openclaw.cli.render.terminal import console, counted, local_time, print_unpadded
+from openclaw.config.load import LoadedConfig
+from openclaw.config.sensitive import credentials_in_address
+from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
+from openclaw.secrets.refs import Secret
+from openclaw.sessions.model import Entry, Hit, SessionInfo, Turn, header_json
+from openclaw.sessions.open import is_address, open_store, store_path
+from openclaw.sessions.store import SessionStore, StoreMissing, StoreUnavailable
 
 if TYPE_CHECKING:
-    from openclaw.config.load import LoadedConfig
-    from openclaw.secrets.refs import Secret
     from openclaw.sessions.copying import CopyReport
-    from openclaw.sessions.model import Entry, Hit, Page, SessionInfo, Turn
-    from openclaw.sessions.store import SessionStore
 
 _LIMIT = 50
 _MOST = 1_000_000
@@ -52,8 +56,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    import anyio
-
     return anyio.run(_copy if args.action is _copy else _run, args, env) or EXIT_OK
 
 
@@ -74,151 +76,128 @@ def _action(actions: Any, name: str, action: object, summary: str) -> argparse.A
 
 async def _run(args: argparse.Namespace, env: Environment) -> None:
     async with opened(args.store, env) as store:
-        if store is not None:
-            await args.action(args, env, store)
-        elif args.action is _list:
-            _print_page(args, env, None)
-        elif args.action is _search:
-            _print_hits(args, env, [])
-        else:
-            raise NotFound(f"there is no session '{args.key}'")
+        await args.action(args, env, store)
 
 
-async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
-    page = await store.list_sessions(
-        args.agent,
-        limit=args.limit,
-        search=args.search,
-        conversations=not (args.all or args.search),
-    )
-    _print_page(args, env, page)
-    if not args.json and not args.all and not args.search and not page.cursor and not args.agent:
-        hidden = await store.count_sessions() - len(page.sessions)
-        if hidden:
-            env.say(f"{hidden} more: orders, API calls and scheduled jobs. List them with --all.")
-
-
-def _print_page(args: argparse.Namespace, env: Environment, page: "Page | None") -> None:
-    from openclaw.sessions.model import header_json
-
-    found: Sequence[SessionInfo] = page.sessions if page else ()
-    more = bool(page and page.cursor)
+async def _list(args: argparse.Namespace, env: Environment, store: SessionStore | None) -> None:
+    found: Sequence[SessionInfo] = ()
+    more, hidden = False, 0
+    if store is not None:
+        chosen = not (args.all or args.search)
+        page = await store.list_sessions(
+            args.agent, limit=args.limit, search=args.search, conversations=chosen
+        )
+        found, more = page.sessions, bool(page.cursor)
+        if chosen and not more and not args.agent and not args.json:
+            hidden = await store.count_sessions() - len(found)
     if args.json:
         env.say_json({"sessions": [header_json(info) for info in found], "more": more})
-    elif found:
+        return
+    if found:
         _print_table(env, found)
-        if more:
-            env.say(f"The {len(found)} most recent; use --limit to see more.")
     else:
         env.say("No conversations yet." if not args.search else "No conversations match.")
+    if more:
+        env.say(f"The {len(found)} most recent; use --limit to see more.")
+    if hidden:
+        env.say(f"{hidden} more: orders, API calls and scheduled jobs. List them with --all.")
 
 
-async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
-    from openclaw.sessions.model import header_json
-
-    info = await _found(args, store)
-    entries = await store.entries(
-        info.ref, after=max(0, info.entries - args.limit), limit=args.limit
-    )
+async def _show(args: argparse.Namespace, env: Environment, store: SessionStore | None) -> None:
+    store, info = await _found(args, store)
+    after = max(0, info.entries - args.limit)
+    entries = await store.entries(info.ref, after=after, limit=args.limit)
     unfinished = await store.unfinished_turns(info.ref)
-    if args.json:
-        turns = [
-            {
-                "id": turn.id,
-                "state": str(turn.state),
-                "startedAt": turn.started_ms,
-                "openCalls": [call.call_id for call in turn.open_calls],
-            }
-            for turn in unfinished
-        ]
-        facts = {"session": header_json(info), "unfinishedTurns": turns}
-        env.say_json(facts | {"entries": [entry.to_json() for entry in entries]})
-    else:
+    if not args.json:
         _print_session(env, info, entries, unfinished, raw=args.raw)
+        return
+    turns = [
+        {
+            "id": turn.id,
+            "state": str(turn.state),
+            "startedAt": turn.started_ms,
+            "openCalls": [call.call_id for call in turn.open_calls],
+        }
+        for turn in unfinished
+    ]
+    facts = {"session": header_json(info), "unfinishedTurns": turns}
+    env.say_json(facts | {"entries": [entry.to_json() for entry in entries]})
 
 
-async def _export(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+async def _export(args: argparse.Namespace, env: Environment, store: SessionStore | None) -> None:
     from openclaw.sessions.copying import exported
 
-    info = await _found(args, store)
+    store, info = await _found(args, store)
     async for line in exported(store, info.ref):
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
         # Readable in any script; escaped where it would not print.
         env.say(text if text.isprintable() else json.dumps(line, separators=(",", ":")))
 
 
-async def _delete(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
-    from openclaw.core.clock import SystemClock
+async def _delete(args: argparse.Namespace, env: Environment, store: SessionStore | None) -> None:
     from openclaw.sessions.tasks import delete_session
 
-    info = await _found(args, store)
-    if not args.yes and not _agreed(args, env, info):
-        env.say("Nothing was deleted.")
-        return
+    store, info = await _found(args, store)
+    messages = counted(info.messages, "message")
+    if not args.yes:
+        if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
+            raise InvalidRequest("nobody can be asked here; add --yes to delete it for good")
+        title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
+        if not env.confirms(f"Delete '{visible(info.key)}'{title} with {messages}, for good?"):
+            env.say("Nothing was deleted.")
+            return
     await delete_session(store, info, SystemClock().now_ms())
     facts = {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
-    env.report(
-        args, facts, f"Deleted '{visible(info.key)}' with {counted(info.messages, 'message')}."
-    )
+    env.report(args, facts, f"Deleted '{visible(info.key)}' with {messages}.")
 
 
-def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> bool:
-    if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
-        raise InvalidRequest("nobody can be asked here; add --yes to delete it for good")
-    title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
-    what = f"'{visible(info.key)}'{title} with {counted(info.messages, 'message')}"
-    return env.confirms(f"Delete {what}, for good?")
-
-
-async def _search(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
-    hits = await store.search(" ".join(args.text), agent=args.agent, limit=args.limit)
-    _print_hits(args, env, hits)
-
-
-def _print_hits(args: argparse.Namespace, env: Environment, hits: "Sequence[Hit]") -> None:
-    from openclaw.sessions.model import header_json
-
-    rows = [
-        {
-            "session": header_json(hit.session),
-            "seq": hit.seq,
-            "kind": str(hit.kind),
-            "at": hit.at_ms,
-            "snippet": hit.snippet,
-        }
-        for hit in hits
-    ]
+async def _search(args: argparse.Namespace, env: Environment, store: SessionStore | None) -> None:
+    hits: Sequence[Hit] = ()
+    if store is not None:
+        hits = await store.search(" ".join(args.text), agent=args.agent, limit=args.limit)
     if args.json or not hits:
+        rows = [
+            {
+                "session": header_json(hit.session),
+                "seq": hit.seq,
+                "kind": str(hit.kind),
+                "at": hit.at_ms,
+                "snippet": hit.snippet,
+            }
+            for hit in hits
+        ]
         env.report(args, {"hits": rows}, "Nothing found.")
         return
     for hit in hits:
         speaker = _SPEAKERS.get(hit.kind, (str(hit.kind), ""))[0]
-        place = f"  {_when(hit.at_ms)}  {speaker}, entry {hit.seq}"
+        place = f"  {local_time(hit.at_ms)}  {speaker}, entry {hit.seq}"
         _write(env, visible(hit.session.key), "bold", place)
         env.say("  " + visible(env.redactor.redact(" ".join(hit.snippet.split()))))
 
 
-async def _found(args: argparse.Namespace, store: "SessionStore") -> "SessionInfo":
+async def _found(
+    args: argparse.Namespace, store: SessionStore | None
+) -> tuple[SessionStore, SessionInfo]:
+    missing = f"there is no session '{args.key}'"
+    if store is None:
+        raise NotFound(missing)
     found = await store.find_sessions(args.key, args.agent)
     if not found and "\\" in args.key:  # as the list shows a key that cannot be printed
         every = await store.list_sessions(args.agent, limit=None)
         found = [info for info in every.sessions if visible(info.key) == args.key]
     if not found:
-        raise NotFound(
-            f"there is no session '{args.key}'", hint="list them with: openclaw sessions --all"
-        )
+        raise NotFound(missing, hint="list them with: openclaw sessions --all")
     if len(found) > 1:
         agents = ", ".join(info.agent for info in found)
         raise InvalidRequest(f"several agents have a session '{args.key}': {agents}; use --agent")
-    return found[0]
+    return store, found[0]
 
-
-# It may be stopped at any time and started again: it goes on where it was. FROM is only read.
 
 _TELL_EVERY = 100  # sessions between two lines
 
 
 async def _copy(args: argparse.Namespace, env: Environment) -> int:
+    """It may be stopped at any time and started again. FROM is only read."""
     from openclaw.sessions.copying import copy_sessions
 
     if args.source == args.target:
@@ -232,16 +211,10 @@ async def _copy(args: argparse.Namespace, env: Environment) -> int:
 
             def tell(report: "CopyReport") -> None:
                 if report.seen % _TELL_EVERY == 0:
-                    env.warn(
-                        f"{report.seen} of {total} conversations, {report.entries} entries copied"
-                    )
+                    done = f"{report.seen} of {total} conversations"
+                    env.warn(f"{done}, {report.entries} entries copied")
 
             report = await copy_sessions(source, target, tell)
-    _say(args, env, report)
-    return EXIT_FAILED if report.refused else EXIT_OK
-
-
-def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> None:
     facts = {
         "copied": report.copied,
         "unchanged": report.unchanged,
@@ -256,6 +229,7 @@ def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> No
     env.report(args, facts, f"{told}; {report.unchanged} were there already.")
     for info, reason in report.refused if not args.json else ():
         env.warn(f"not copied: '{visible(info.key)}' of agent '{info.agent}': {reason}")
+    return EXIT_FAILED if report.refused else EXIT_OK
 
 
 # ---- the session store that a command means, for looking into it
@@ -265,20 +239,17 @@ def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> No
 async def opened(
     spec: str | None,
     env: Environment,
-    loaded: "LoadedConfig | None" = None,
+    loaded: LoadedConfig | None = None,
     *,
     create: bool = False,
-) -> "AsyncGenerator[SessionStore | None]":
+) -> AsyncGenerator[SessionStore | None]:
     """The store that `spec` names, or else the configured one.
 
-    None where nothing was ever stored there: looking must not create one. A store that was asked
-    for by name and is not there is an error, unless it is to be created.
+    None if nothing was ever stored there: looking must not create one. A store that was named and
+    does not exist is an error, unless it is to be created.
     """
-    from openclaw.config.sensitive import credentials_in_address
-    from openclaw.sessions.open import is_address, open_store, store_path
-    from openclaw.sessions.store import StoreMissing, StoreUnavailable
 
-    async def resolve(text: str) -> "Secret":
+    async def resolve(text: str) -> Secret:
         from openclaw.runtime.host import open_secrets
 
         config = (loaded or env.load_config()).config
@@ -320,7 +291,7 @@ _SPEAKERS = {
 }
 
 
-def _print_table(env: Environment, sessions: "Sequence[SessionInfo]") -> None:
+def _print_table(env: Environment, sessions: Sequence[SessionInfo]) -> None:
     """One conversation a row; a key is never cut, since it is what one types next."""
     from rich.table import Table
     from rich.text import Text
@@ -336,26 +307,24 @@ def _print_table(env: Environment, sessions: "Sequence[SessionInfo]") -> None:
         texts = [info.key, *([info.agent] if several else ()), info.title or ""]
         numbers = [_short(info.messages), _short(info.input_tokens + info.output_tokens)]
         cells = [Text(visible(env.redactor.redact(text))) for text in texts]
-        table.add_row(*cells, *numbers, _when(info.updated_ms))
+        table.add_row(*cells, *numbers, local_time(info.updated_ms))
     width = shutil.get_terminal_size().columns if env.stdout.isatty() else _PLAIN_WIDTH
     screen = console(env.stdout, env.environ, width=max(width, _PLAIN_WIDTH))
-    with screen.capture() as captured:
-        screen.print(table)
-    env.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+    print_unpadded(screen, env.stdout, [table])
 
 
 def _print_session(
     env: Environment,
-    info: "SessionInfo",
-    entries: "Sequence[Entry]",
-    unfinished: "Sequence[Turn]",
+    info: SessionInfo,
+    entries: Sequence[Entry],
+    unfinished: Sequence[Turn],
     *,
     raw: bool,
 ) -> None:
     env.say(visible(f"{info.key} - {info.title}" if info.title else info.key))
     env.say(
         f"agent {visible(info.agent)}, {counted(info.messages, 'message')}, {info.input_tokens} tokens in, "
-        f"{info.output_tokens} out, {_when(info.created_ms)} to {_when(info.updated_ms)}"
+        f"{info.output_tokens} out, {local_time(info.created_ms)} to {local_time(info.updated_ms)}"
     )
     if entries and entries[0].seq > 1:
         env.say(f"(entries {entries[0].seq} to {entries[-1].seq}; use --limit to see more)")
@@ -369,11 +338,11 @@ def _print_session(
         env.say(f"\nTurn {visible(turn.id)} {state}{unknown}.")
 
 
-def _print_entry(env: Environment, entry: "Entry", *, raw: bool) -> None:
+def _print_entry(env: Environment, entry: Entry, *, raw: bool) -> None:
     from openclaw.sessions.queries import unframed
 
     speaker, style = _SPEAKERS[entry.kind]
-    _write(env, "\n" + speaker, style, f"  {_when(entry.at_ms)}")
+    _write(env, "\n" + speaker, style, f"  {local_time(entry.at_ms)}")
     words = entry.text or str(entry.data.get("detail") or entry.data.get("name") or "")
     given = entry.data.get("arguments") if entry.kind == "tool_call" else None
     if given:
@@ -394,7 +363,7 @@ def _print_entry(env: Environment, entry: "Entry", *, raw: bool) -> None:
 
 
 def _write(env: Environment, text: str, style: str, dim: str) -> None:
-    """A line: the text in its style, and what stands after it."""
+
     from rich.text import Text
 
     line = Text.assemble((env.redactor.redact(text), style), (env.redactor.redact(dim), "dim"))
@@ -403,7 +372,3 @@ def _write(env: Environment, text: str, style: str, dim: str) -> None:
 
 def _short(count: int) -> str:
     return str(count) if count < 10_000 else f"{count / 1000:.0f}k"
-
-
-def _when(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -9,18 +9,21 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from openclaw.cli.commands.models import model_facts
+from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import servers_logged, visible_lines
 from openclaw.cli.parser import add_json, option
-from openclaw.cli.render.terminal import counted
+from openclaw.cli.render.terminal import console, counted, local_time, print_unpadded
+from openclaw.config.load import LoadedConfig
+from openclaw.config.merge import effective_agents
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import (
     EXIT_FAILED,
@@ -30,13 +33,12 @@ from openclaw.core.errors import (
     OpenClawError,
     describe,
 )
+from openclaw.gateway.lock import GatewayInfo, running_gateway
+from openclaw.sessions.tasks import current_tasks
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from openclaw.config.load import LoadedConfig
-    from openclaw.gateway.lock import GatewayInfo
 
 Json = dict[str, Any]
 
@@ -63,7 +65,8 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         print_status(env, facts)
     if not facts["config"]["valid"]:
         return EXIT_USAGE
-    return EXIT_OK if healthy(facts) else EXIT_FAILED
+    broken = ("error", "failed", "needs_login")
+    return EXIT_FAILED if any(row["state"] in broken for row in facts["servers"]) else EXIT_OK
 
 
 def _watch(args: argparse.Namespace, env: Environment) -> int:
@@ -80,16 +83,7 @@ def _watch(args: argparse.Namespace, env: Environment) -> int:
         time.sleep(_EVERY)
 
 
-def healthy(facts: Mapping[str, Any]) -> bool:
-    servers = all(
-        row["state"] not in ("error", "failed", "needs_login") for row in facts["servers"]
-    )
-    return bool(facts["config"]["valid"]) and servers
-
-
 def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
-    from openclaw.gateway.lock import running_gateway
-
     path = env.config_file
     facts: Json = {
         "version": __version__,
@@ -108,68 +102,49 @@ def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
         facts["config"] |= {"valid": False, "problems": [str(one) for one in error.problems]}
     info = None if local else running_gateway(env.paths.gateway_lock)
     if info is not None:
-        facts["gateway"] = _gateway_facts(info)
+        facts["gateway"] = {
+            "running": True,
+            "pid": info.pid,
+            "url": info.url or None,
+            "startedAt": info.started or None,
+            "uptimeMs": SystemClock().now_ms() - info.started if info.started else None,
+            "version": info.version or None,
+            "config": info.config or None,
+        }
     if loaded is not None:
-        facts["models"] = _models(env, loaded)
+        try:
+            facts["models"] = model_facts(env, loaded.config)
+        except OpenClawError as error:
+            facts["models"] = [{"agent": None, "reason": describe(error), "models": []}]
     anyio.run(_look, env, facts, loaded, info, probe)
     return facts
-
-
-def _gateway_facts(info: "GatewayInfo") -> Json:
-    uptime = SystemClock().now_ms() - info.started if info.started else None
-    return {
-        "running": True,
-        "pid": info.pid,
-        "url": info.url or None,
-        "startedAt": info.started or None,
-        "uptimeMs": uptime,
-        "version": info.version or None,
-        "config": info.config or None,
-    }
-
-
-def _models(env: Environment, loaded: "LoadedConfig") -> list[Json]:
-    from openclaw.cli.commands.models import model_facts
-
-    try:
-        return model_facts(env, loaded.config)
-    except OpenClawError as error:
-        return [{"agent": None, "reason": describe(error), "models": []}]
 
 
 async def _look(
     env: Environment,
     facts: Json,
-    loaded: "LoadedConfig | None",
-    info: "GatewayInfo | None",
+    loaded: LoadedConfig | None,
+    info: GatewayInfo | None,
     probe: bool,
 ) -> None:
     if loaded is not None:
         facts["sessions"] = await _sessions(env, loaded)
     if info is not None and info.url:
+        from openclaw.runtime.gateway_client import GatewayClient
+
         try:
-            facts["servers"] = await _from_gateway(env, facts, info)
+            status = await GatewayClient(info.url, env.paths.root).request("GET", "/api/status")
         except OpenClawError as error:
             facts["gateway"]["error"] = describe(error)
         else:
+            facts["gateway"] |= {"turns": status["turns"], "reloadError": status["reloadError"]}
+            facts |= {"gateways": status.get("gateways"), "servers": status["servers"]}
             return
     if loaded is not None:
         facts["servers"] = await _probed(env, loaded) if probe else _configured(loaded)
 
 
-async def _from_gateway(env: Environment, facts: Json, info: "GatewayInfo") -> list[Json]:
-    from openclaw.runtime.gateway_client import GatewayClient
-
-    status = await GatewayClient(info.url, env.paths.root).request("GET", "/api/status")
-    facts["gateway"] |= {"turns": status["turns"], "reloadError": status["reloadError"]}
-    facts["gateways"] = status.get("gateways")
-    return status["servers"]
-
-
-async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
-    from openclaw.cli.commands.sessions import opened
-    from openclaw.sessions.tasks import current_tasks
-
+async def _sessions(env: Environment, loaded: LoadedConfig) -> Json | None:
     try:
         async with opened(loaded.config.sessions.store, env, loaded) as store:
             if store is None:
@@ -184,30 +159,27 @@ async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
     return {"count": count, "lastAt": last, "tasks": dict(states)}
 
 
-def _row(name: str, agents: Sequence[str], transport: str, state: str) -> Json:
-    unknown = (
-        "tools resources prompts protocol serverName serverVersion pid since uptimeMs lastError"
-    )
-    row: Json = {"name": name, "agents": list(agents), "sessions": [], "transport": transport}
-    row |= {"state": state, **dict.fromkeys(unknown.split()), "restarts": 0, "nextRetryIn": None}
-    return row | {"leftOut": [], "pin": None, "crossings": [], "suspicions": []}
-
-
-def _configured(loaded: "LoadedConfig") -> list[Json]:
-    """What would run, where nothing does; agents that share an entry share a row."""
-    from openclaw.config.merge import effective_agents
-
+def _configured(loaded: LoadedConfig) -> list[Json]:
+    """What would run, with the keys of a server that runs; agents that share an entry share a row."""
     found: dict[tuple[str, str], list[str]] = {}
     for agent in effective_agents(loaded.config).values():
         for name, server in agent.servers.items():
             transport = server.transport or ("stdio" if server.command else "http")
             found.setdefault((name, str(transport)), []).append(agent.id)
-    return [_row(name, users, how, NOT_RUNNING) for (name, how), users in sorted(found.items())]
+    unknown = (
+        "tools resources prompts protocol serverName serverVersion pid since uptimeMs lastError"
+    )
+    rows: list[Json] = []
+    for (name, transport), users in sorted(found.items()):
+        row: Json = {"name": name, "agents": users, "sessions": [], "transport": transport}
+        row |= {"state": NOT_RUNNING, **dict.fromkeys(unknown.split())}
+        row |= {"restarts": 0, "nextRetryIn": None, "leftOut": [], "pin": None}
+        rows.append(row | {"crossings": [], "suspicions": []})
+    return rows
 
 
-async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
-    """Start every server of every agent once, wait until it is clear how it is, and stop it."""
-    from openclaw.config.merge import effective_agents
+async def _probed(env: Environment, loaded: LoadedConfig) -> list[Json]:
+    """Start every server of every agent once, wait for the result, and stop it."""
     from openclaw.gateway.api.views import server_row
     from openclaw.runtime.host import open_servers
 
@@ -245,24 +217,17 @@ _PLAIN_WIDTH = 120  # into a pipe or a file, unless COLUMNS says otherwise
 
 
 def print_status(env: Environment, facts: Mapping[str, Any]) -> None:
-    from openclaw.cli.render.terminal import console
-
     given = env.environ.get("COLUMNS", "")
     width = int(given) if given.isdecimal() and int(given) > 0 else _PLAIN_WIDTH
     if env.stdout.isatty():
         width = shutil.get_terminal_size().columns
     screen = console(env.stdout, env.environ, width=width, highlight=False)
-    with screen.capture() as captured:
-        for part in _rendered(facts, env.redactor.redact, width):
-            screen.print(part)
-    env.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+    print_unpadded(screen, env.stdout, _rendered(facts, env.redactor.redact, width))
 
 
 def _show_live(env: Environment, look: Callable[[], Json]) -> int:
     from rich.console import Group
     from rich.live import Live
-
-    from openclaw.cli.render.terminal import console
 
     screen = console(env.stdout, env.environ, highlight=False)
     with Live(console=screen, refresh_per_second=4, screen=env.stdout.isatty()) as live:
@@ -314,7 +279,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def _details(row: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
-    """What has no column; the `whole` of it where there are none."""
+    """What has no column of its own; with `whole`, nothing has."""
     if whole:
         yield _state(row)
     if row["agents"]:
@@ -350,7 +315,11 @@ def duration(milliseconds: int | None) -> str:
 
 def _entries(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "version", facts["version"]
-    yield "config", f"{facts['config']['path']} {_config_state(facts['config'])}"
+    config = facts["config"]
+    state = "(valid)" if config["exists"] else "(does not exist; the defaults apply)"
+    if not config["valid"]:
+        state = "\n".join(["invalid", *(f"  {problem}" for problem in config["problems"])])
+    yield "config", f"{config['path']} {state}"
     for entry in facts["models"]:
         yield f"model of {entry['agent']}" if entry["agent"] else "model", _model(entry)
     yield "gateway", _gateway(facts["gateway"])
@@ -363,12 +332,6 @@ def _entries(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "tasks", f"{working} working, {asking} waiting for an answer"
     if not facts["servers"]:
         yield "MCP servers", "none"
-
-
-def _config_state(config: Mapping[str, Any]) -> str:
-    if not config["valid"]:
-        return "\n".join(["invalid", *(f"  {problem}" for problem in config["problems"])])
-    return "(valid)" if config["exists"] else "(does not exist; the defaults apply)"
 
 
 def _model(entry: Mapping[str, Any]) -> str:
@@ -408,5 +371,4 @@ def _stored(sessions: Mapping[str, Any]) -> str:
         return str(sessions["error"])
     if not sessions["count"]:
         return "none"
-    last = datetime.fromtimestamp(sessions["lastAt"] / 1000).astimezone()
-    return f"{sessions['count']}, last used {last:%Y-%m-%d %H:%M}"
+    return f"{sessions['count']}, last used {local_time(sessions['lastAt'])}"

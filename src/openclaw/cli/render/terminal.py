@@ -1,17 +1,17 @@
 """Whether to use colour, asked in one place.
 
-`NO_COLOR` set to anything takes colour away (https://no-color.org); `FORCE_COLOR` and
-`CLICOLOR_FORCE` ask for it also where no terminal is; `CLICOLOR=0` and `TERM=dumb` do not want it.
-The first of these that is said wins, in that order.
+In this order: `NO_COLOR` set to anything means no colour (https://no-color.org); `FORCE_COLOR` and
+`CLICOLOR_FORCE` mean colour even without a terminal; `CLICOLOR=0` and `TERM=dumb` mean none.
 """
 
 import shutil
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.markdown import Markdown
 
 _DUMB = ("dumb", "unknown")
@@ -19,6 +19,18 @@ _DUMB = ("dumb", "unknown")
 
 def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def local_time(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000).astimezone():%Y-%m-%d %H:%M}"
+
+
+def print_unpadded(screen: "Console", stream: TextIO, parts: "Iterable[RenderableType]") -> None:
+    """Print without the blanks that Rich fills lines up with."""
+    with screen.capture() as captured:
+        for part in parts:
+            screen.print(part)
+    stream.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -42,7 +54,7 @@ def is_dumb(environ: Mapping[str, str]) -> bool:
 
 
 def console(stream: TextIO, environ: Mapping[str, str], **options: Any) -> "Console":
-    """A console for this stream that heeds the environment it was given; `options` are Rich's own."""
+    """A console that goes by this environment, not the process's; `options` are Rich's own."""
     from rich.console import Console
 
     colour = wants_colour(stream, environ)
@@ -59,10 +71,7 @@ def console(stream: TextIO, environ: Mapping[str, str], **options: Any) -> "Cons
 
 
 def fitted(text: str, stream: TextIO, *, hang: int = 0) -> str:
-    """The text for a terminal of any width; elsewhere it stays as it is.
-
-    What a line goes on with on the next one stands `hang` columns further in.
-    """
+    """The text wrapped to a terminal's width; continued lines are indented by `hang` columns."""
     if not stream.isatty():
         return text
     width = shutil.get_terminal_size().columns
@@ -70,12 +79,9 @@ def fitted(text: str, stream: TextIO, *, hang: int = 0) -> str:
 
 
 def folded(line: str, width: int, hang: int) -> str:
+    indent = " " * hang
     return textwrap.fill(
-        line,
-        width,
-        subsequent_indent=" " * hang,
-        break_long_words=False,
-        break_on_hyphens=False,
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -83,7 +89,7 @@ _FENCES = ("```", "~~~")
 
 
 def shortened(text: str, limit: int) -> str:
-    """At most `limit` characters of it, cut between two words if there are any."""
+    """At most `limit` characters, cut between two words if possible."""
     if len(text) <= limit:
         return text
     whole = text[: limit + 1].rpartition(" ")[0].rstrip()
