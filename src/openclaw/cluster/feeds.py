@@ -1,8 +1,8 @@
 """Orders, answers and events on their way from one gateway to another.
 
-What happens in a turn is for whoever watches it from another gateway. Small events go by message,
-many in one, as they come; everything is also kept in the database, a moment later or where it is too
-large for a message, so that a watcher can catch up. A watcher in this gateway hears of it directly.
+Watchers in other gateways get small events in messages. All events are also kept in the database, a
+moment later or if they are too large for a message, so that a watcher can catch up. Watchers in this
+gateway get them directly.
 """
 
 import logging
@@ -40,10 +40,7 @@ from openclaw.sessions.postgres.gateways import MOST_PAYLOAD_BYTES, EventLog, St
 from openclaw.sessions.postgres.queue import Standing
 from openclaw.sessions.store import StoreError
 
-# Orders and their answers as bytes, so that they can go from one machine to another.
-
-MOST_MEDIA_BYTES = 64 * 1024 * 1024
-"""What the media of one order, and of one answer, may have together."""
+MOST_MEDIA_BYTES = 64 * 1024 * 1024  # all media of one order, and of one answer
 
 
 def has_media(body: bytes) -> bool:
@@ -52,7 +49,7 @@ def has_media(body: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """An order as it arrived. `streams`: somebody reads along; `callbacks`: and wants whole blocks."""
+    """An order as it arrived. `streams`: somebody wants events; `callbacks`: and whole blocks."""
 
     context: MessageContext
     streams: bool
@@ -61,17 +58,17 @@ class Carried:
 
 def order_bytes(context: MessageContext, *, streams: bool, callbacks: bool) -> bytes:
     """An order with everything that it needs. Reads files: not for the event loop."""
-    left = MOST_MEDIA_BYTES
-    media: list[InboundMedia] = []
-    for one in context.media:
-        whole = held(one.media, left)
-        if whole is None:
-            raise InvalidRequest(
-                f"the attachments are larger than {in_mb(MOST_MEDIA_BYTES)} together", field="media"
-            )
-        left -= len(whole.data or b"")
-        media.append(replace(one, media=whole))
-    body = message_json(replace(context, media=tuple(media)))
+    found = blocks_held([one.media for one in context.media], MOST_MEDIA_BYTES)
+    media = tuple(
+        replace(one, media=whole)
+        for one, whole in zip(context.media, found, strict=True)
+        if isinstance(whole, Media)
+    )
+    if len(media) < len(found):
+        raise InvalidRequest(
+            f"the attachments are larger than {in_mb(MOST_MEDIA_BYTES)} together", field="media"
+        )
+    body = message_json(replace(context, media=media))
     body |= {
         "options": options_json(context.options),
         "results": [asdict(one) for one in context.results],
@@ -82,7 +79,7 @@ def order_bytes(context: MessageContext, *, streams: bool, callbacks: bool) -> b
 
 
 def order_from(body: bytes, files: OrderFiles | None) -> Carried:
-    """The order back, its media in files of its own. Writes them: not for the event loop."""
+    """The order, with its media in files. Writes them: not for the event loop."""
     item: dict[str, Any] = orjson.loads(body)
     media = tuple(_placed(inbound_from(one), files) for one in item["media"])
     context = MessageContext(
@@ -134,7 +131,7 @@ def result_held(result: ToolResult) -> ToolResult:
 
 
 def blocks_held(blocks: Sequence[Block], most: int = MOST_MEDIA_BYTES) -> tuple[Block, ...]:
-    """Blocks with their media in them; what is too large or gone is named instead."""
+    """Blocks with their media's bytes; what is too large or gone is only named."""
     left = most
     found: list[Block] = []
     for block in blocks:
@@ -152,7 +149,7 @@ def blocks_held(blocks: Sequence[Block], most: int = MOST_MEDIA_BYTES) -> tuple[
 
 
 def held(media: Media, most: int) -> Media | None:
-    """Media with its bytes where it was a file; None where these are more than `most`, or gone."""
+    """Media with its bytes, also if it was a file; None if it is larger than `most`, or gone."""
     if media.path is None:
         return media if len(media.data or b"") <= most else None
     try:
@@ -166,18 +163,14 @@ def held(media: Media, most: int) -> Media | None:
 
 logger = logging.getLogger(__name__)
 
-EPOCH = 1_000_000
-"""Events are numbered from here on when an order was taken once, from twice this the second time."""
-
+EPOCH = 1_000_000  # an order's events are numbered from here the first time it is taken, then twice
 TOLD_EVERY_SECONDS = 0.04
 KEPT_EVERY_SECONDS = 0.5
-_MOST_UNKEPT_BYTES = 32 * 1024 * 1024
-"""Beyond this, what could not be written for so long is given up."""
-
+_MOST_UNKEPT_BYTES = 32 * 1024 * 1024  # beyond this, what could not be written is dropped
 _ENVELOPE_BYTES = 80
 
+# Hands events to watchers in this gateway: the order, the number of the first, the events.
 Deliver = Callable[[int, int, list[list[Any]]], None]
-"""Hands events to watchers in this gateway: the order, the number of the first, the events."""
 
 
 @dataclass(slots=True)
@@ -189,7 +182,7 @@ class _Piece:
 
 @dataclass(slots=True, eq=False)
 class Feed:
-    """The events of one turn. Its callbacks are for the agent, and never block."""
+    """The events of one turn; the agent's callbacks never block."""
 
     order: int
     number: int
@@ -298,7 +291,7 @@ class Feeds:
         return [name for name in feed.watchers if name != self.gateway]
 
     def _tell(self, feed: Feed) -> bool:
-        """Send what is new by message; true where something was too large for one."""
+        """Send what is new in messages; true if something was too large for one."""
         pieces, feed.untold = feed.untold, []
         remote = self._remote(feed)
         if not remote:
@@ -338,7 +331,9 @@ class Feeds:
         except StoreError as error:
             logger.warning("events of turns could not be kept: %s", error.message)
             for feed, pieces in batches:
-                feed.unkept = _bounded([*pieces, *feed.unkept])
+                feed.unkept = [*pieces, *feed.unkept]
+                if sum(len(piece.encoded) for piece in feed.unkept) > _MOST_UNKEPT_BYTES:
+                    feed.unkept = []
             return
         for feed, pieces in batches:
             for gateway in self._remote(feed):
@@ -350,16 +345,8 @@ def _stretch(feed: Feed, pieces: list[_Piece]) -> Stretch:
     return Stretch(feed.order, pieces[0].number, pieces[-1].number, body)
 
 
-def _bounded(pieces: list[_Piece]) -> list[_Piece]:
-    size = sum(len(piece.encoded) for piece in pieces)
-    return pieces if size <= _MOST_UNKEPT_BYTES else []
-
-
 POLL_SECONDS = 2.0  # how often a watcher who hears nothing looks whether the turn has ended
-
-_GAP_SECONDS = 0.15
-"""How long a gap in the events may last before the database is asked for what is missing."""
-
+_GAP_SECONDS = 0.15  # how long a gap may last before the database is asked for what is missing
 _MOST_EARLY = 1000
 
 NamedEvent = tuple[int, str, Any]
@@ -387,7 +374,7 @@ class Watch:
         self._news.set()
 
     def kept(self, last: int) -> None:
-        """The database has the events up to this number: look, where they were not all heard."""
+        """The database has the events up to this number: look if some are missing."""
         if self.seen < last and last not in self._waiting:
             self.look()
 
@@ -404,7 +391,6 @@ class Watch:
 
     @property
     def gap(self) -> bool:
-        """True where events are missing between what was seen and what is here."""
         return bool(self._waiting)
 
     def take(self) -> list[NamedEvent]:
@@ -421,7 +407,7 @@ class Watch:
         return found
 
     def _next_attempt(self) -> int | None:
-        """The first event of a later attempt, where that has begun: what came before it is over."""
+        """The first event of a later attempt, if that has begun, which ends what came before."""
         begun = (self.seen // EPOCH + 1) * EPOCH
         later = [number for number in self._waiting if number > begun and number % EPOCH == 1]
         if not later:
@@ -444,7 +430,7 @@ class Watches:
 
     @contextmanager
     def watch(self, order: int, seen: int = 0) -> Generator[Watch]:
-        """Watch an order while this lasts; what came a moment too early is not lost."""
+        """Watch an order while this lasts; what came a moment before is not lost."""
         watch = Watch(order, seen)
         self._watches.setdefault(order, []).append(watch)
         for told in self._early.pop(order, ()):
@@ -501,7 +487,7 @@ class Watches:
             return Standing(watch.order, "done", None, None, None, 0)
         standing = await self._standing(watch.order)
         if standing.state != "done":
-            watch.ended = False  # it was told before it was true
+            watch.ended = False  # the message was too early
             return None
         try:
             watch.result = answer_from(standing.reply or b"")

@@ -1,4 +1,4 @@
-"""A gateway among others: takes orders in, runs what it took, and says how it is."""
+"""A gateway among others: accepts orders, runs what it took, and reports its state."""
 
 import logging
 import os
@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -63,7 +64,7 @@ _UNREADY = ("connecting", "error", "failed", "needs_login")
 
 
 class ServersHere:
-    """The MCP servers of this gateway, as they were a moment ago: asking them all takes its time."""
+    """The MCP servers of this gateway, as they were a moment ago: asking them all takes time."""
 
     def __init__(
         self, manager: "McpManager", agents: Callable[[], Sequence[str]], clock: Clock
@@ -93,10 +94,7 @@ class ServersHere:
 
 
 class ClusterNode:
-    """This gateway among those that share the database.
-
-    `answer` carries a message out in this process; `load` imports what that needs, in a thread.
-    """
+    """This gateway. `answer` runs a turn in this process; `load` imports what that needs."""
 
     def __init__(
         self,
@@ -155,7 +153,8 @@ class ClusterNode:
         context = replace(context, agent_id=agent.id, idempotency_key=turn, claim=None)
         on_event = listener.on_event
         callbacks = listener.on_block_reply is not None or listener.on_tool_result is not None
-        body = await _made(context, streams=on_event is not None, callbacks=callbacks)
+        encode = partial(order_bytes, context, streams=on_event is not None, callbacks=callbacks)
+        body = await anyio.to_thread.run_sync(encode) if context.media else encode()
         store = await self._agent.store()
         session = await store.open_session(agent.id, context.session_key)
         key = (session.id, turn)
@@ -184,7 +183,7 @@ class ClusterNode:
         return reply
 
     async def _pin(self, session: SessionRef, context: MessageContext, *, asks: bool) -> str | None:
-        """This gateway, if only it has what the turn needs: person, directory, or client's servers."""
+        """This gateway, if only it has the turn's person, directory, or client's servers."""
         scope = context.server_scope
         servers = self._servers.of_scope(scope, fresh=context.scope is not None)
         if servers or context.scope is not None:
@@ -192,7 +191,7 @@ class ClusterNode:
         return self.id if asks or servers or context.workspace is not None else None
 
     def _offer(self, agent: str) -> None:
-        """Let a worker know: ours, or where that has no room or is not ready, everybody's."""
+        """Wake our worker, or everybody's if ours has no room or is not ready."""
         self.worker.kick()
         if self.worker.running >= self.worker.capacity or agent not in self._servers.ready_agents():
             self._wire.wake()
@@ -209,7 +208,7 @@ class ClusterNode:
                 async for event in events:
                     handle(event)
         except anyio.get_cancelled_exc_class():
-            if not self.draining:  # where this gateway stops, another one goes on with the turn
+            if not self.draining:  # if this gateway stops, another one continues the turn
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_SECONDS):
                     await self.cancel(watch.order)
             raise
@@ -222,8 +221,7 @@ class ClusterNode:
     # ---- stopping
 
     async def cancel(self, order: int) -> bool:
-        error = Cancelled(_BY_REQUEST)
-        stopped = await self.queue.cancel(order, answer_bytes(error))
+        stopped = await self.queue.cancel(order, answer_bytes(Cancelled(_BY_REQUEST)))
         if stopped.runner is not None:
             self._wire.tell(stopped.runner, {"o": order, "c": True})
         elif stopped.known:
@@ -248,10 +246,10 @@ class ClusterNode:
     # ---- watching what runs anywhere
 
     async def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[NamedEvent]:
-        """The events of a turn from any gateway, beyond number `after`; then its answer.
+        """The events of a turn from any gateway after number `after`, then its answer.
 
-        The last one is named `reply` or `error`, with a `Reply` or an exception. `NotFound` where
-        there is no such turn, or where it ended long ago.
+        The answer is named `reply` or `error`, with a `Reply` or an exception. `NotFound` if there
+        is no such turn, or it ended long ago.
         """
         orders = await self.queue.find(turn)
         if not orders:
@@ -405,7 +403,7 @@ class ClusterNode:
 
     @asynccontextmanager
     async def joined(self, grace: float) -> AsyncGenerator[None]:
-        """Be one of them while this lasts; at the end, turns that run get `grace` seconds."""
+        """Be part of the cluster while this lasts; at the end, turns get `grace` seconds."""
         async with anyio.create_task_group() as group:
             await group.start(self._wire.run, name="messages of gateways")
             group.start_soon(self._feeds.run, name="events of turns")
@@ -434,29 +432,16 @@ class ClusterNode:
         logger.warning("the other gateways could not be told: %s", why)
 
 
-async def _made(context: MessageContext, *, streams: bool, callbacks: bool) -> bytes:
-    if not context.media:
-        return order_bytes(context, streams=streams, callbacks=callbacks)
-    return await anyio.to_thread.run_sync(
-        lambda: order_bytes(context, streams=streams, callbacks=callbacks)
-    )
-
-
 def _handlers(listener: TurnListener) -> Callable[[NamedEvent], None]:
-    on_block_reply, on_tool_result = listener.on_block_reply, listener.on_tool_result
-    on_event = listener.on_event
-
     def handle(event: NamedEvent) -> None:
         _, name, body = event
         if name == "on_block_reply":
-            if on_block_reply is not None:
-                on_block_reply(blocks_from(body["blocks"]))
+            if listener.on_block_reply is not None:
+                listener.on_block_reply(blocks_from(body["blocks"]))
         elif name == "on_tool_result":
-            if on_tool_result is not None:
-                on_tool_result(body["name"], result_from(body["result"]))
-        elif on_event is not None:
-            found = event_from(name, body)
-            if found is not None:
-                on_event(found)
+            if listener.on_tool_result is not None:
+                listener.on_tool_result(body["name"], result_from(body["result"]))
+        elif listener.on_event is not None and (found := event_from(name, body)) is not None:
+            listener.on_event(found)
 
     return handle

@@ -1,10 +1,10 @@
-"""The worker of a gateway: takes orders that any gateway took in, and runs them."""
+"""The worker of a gateway: takes orders that any gateway accepted, and runs them."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import anyio
 import anyio.to_thread
@@ -13,34 +13,19 @@ from anyio.abc import TaskGroup
 from openclaw.agent.port import Reply
 from openclaw.cluster.feeds import Feed, answer_bytes
 from openclaw.core.errors import Cancelled, OpenClawError, UserFacing
+from openclaw.sessions.model import SessionRef
+from openclaw.sessions.postgres.lanes import PostgresLane
 from openclaw.sessions.postgres.queue import LEASE_SECONDS, Order, TurnQueue
-from openclaw.sessions.store import LaneLost, StoreError
-
-if TYPE_CHECKING:
-    from openclaw.sessions.model import SessionRef
-    from openclaw.sessions.postgres.lanes import PostgresLane
-    from openclaw.sessions.postgres.store import PostgresStore
-    from openclaw.sessions.store import Lane, SessionStore
+from openclaw.sessions.postgres.store import PostgresStore
+from openclaw.sessions.store import BEATS_PER_LEASE, Lane, LaneLost, SessionStore, StoreError
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.5
-"""How often a worker that hears of no work looks for some: of a gateway that died nobody tells."""
-
-BEATS_PER_LEASE = 3  # renewals in one lease, so that two of them may fail
+POLL_SECONDS = 0.5  # how often to look for work of gateways that died, which no message announces
 _TAKEN_AT_ONCE = 4  # so that what waits is spread over the gateways that have room
-
 _PAUSE_SECONDS = 1.0
 _GIVE_BACK_SECONDS = 5.0
 _BY_REQUEST = "the turn was cancelled"
-
-
-def _parked(attempts: int) -> UserFacing:
-    """Why a turn is given up that ended the process which ran it again and again."""
-    return UserFacing(
-        f"the turn was given up: {attempts} gateways stopped while they ran it",
-        hint="see in the transcript what it did last, then send the message again",
-    )
 
 
 class QueueClaim:
@@ -49,30 +34,26 @@ class QueueClaim:
     ) -> None:
         self.refusal = refusal
         self.yielding = False
-        self.ending = False
-        """True once the end of the turn and of the order were written, or may have been."""
+        self.ending = False  # whether the end of the turn and of the order may have been written
         self.more = False
         self._queue = queue
         self._order = order
         self._feed = feed
 
-    def lane(
-        self, store: "SessionStore", session: "SessionRef"
-    ) -> "AbstractAsyncContextManager[Lane]":
-        return cast("PostgresStore", store).acquire_lane(session, entitled=True)
+    def lane(self, store: SessionStore, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
+        return cast(PostgresStore, store).acquire_lane(session, entitled=True)
 
-    async def settle(self, lane: "Lane", outcome: str, result: Reply | BaseException) -> None:
-        shown = result
-        if isinstance(result, anyio.get_cancelled_exc_class()):
-            shown = Cancelled(_BY_REQUEST)
+    async def settle(self, lane: Lane, outcome: str, result: Reply | BaseException) -> None:
+        cancelled = isinstance(result, anyio.get_cancelled_exc_class())
         await self._feed.flush()
-        answer = await _encoded(shown)
-        number = self._feed.number
-        hook = self._queue.finishing(self._order, outcome, answer, number, self._then)
-        cast("PostgresLane", lane).on_finish = hook
+        answer = await _encoded(Cancelled(_BY_REQUEST) if cancelled else result)
 
-    def _then(self, more: bool) -> None:
-        self.ending, self.more = True, more
+        def then(more: bool) -> None:
+            self.ending, self.more = True, more
+
+        cast(PostgresLane, lane).on_finish = self._queue.finishing(
+            self._order, outcome, answer, self._feed.number, then
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -149,10 +130,10 @@ class Worker:
 
     @asynccontextmanager
     async def working(self, prepare: Callable[[], None]) -> AsyncGenerator[None]:
-        """Work while this lasts. At its end, what still runs is handed to other gateways.
+        """Work while this lasts; at the end, what still runs is handed to other gateways.
 
-        `prepare` loads, in a thread, what turns need: nothing is taken before, since whoever imports
-        for seconds renews no lease.
+        `prepare` imports what turns need, in a thread. Nothing is taken before, because a process
+        that imports for seconds renews no lease.
         """
         async with anyio.create_task_group() as group:
             group.start_soon(self._take_orders, group, prepare, name="turn worker")
@@ -187,7 +168,7 @@ class Worker:
             self._kick = anyio.Event()
 
     async def _took_all(self, group: TaskGroup) -> bool:
-        """Take what there is room for; false where there may be more to take now."""
+        """Take what there is room for; false if there may be more."""
         most = min(self.capacity - len(self._held), _TAKEN_AT_ONCE)
         if most <= 0:
             return True
@@ -204,12 +185,17 @@ class Worker:
     def _hold(self, order: Order) -> Held:
         self.counts.taken += 1
         self.counts.taken_over += order.read_ct > 1
-        refusal = _parked(order.attempts - 1) if order.attempts > self._most_attempts else None
-        self.counts.parked += refusal is not None
+        refusal: UserFacing | None = None
+        if order.attempts > self._most_attempts:
+            self.counts.parked += 1
+            refusal = UserFacing(
+                f"the turn was given up: {order.attempts - 1} gateways stopped while they ran it",
+                hint="see in the transcript what it did last, then send the message again",
+            )
+        if order.cancelled:
+            refusal = Cancelled(_BY_REQUEST)
         feed = self._open_feed(order)
         held = Held(order, feed, QueueClaim(self._queue, order, feed, refusal))
-        if order.cancelled:
-            held.claim.refusal = Cancelled(_BY_REQUEST)
         self._held[order.id] = held
         return held
 
@@ -239,7 +225,7 @@ class Worker:
             return error
 
     async def _close(self, held: Held, result: Reply | BaseException | None) -> None:
-        """See to an order whose end was not written with that of its turn."""
+        """End or return an order whose end was not written with that of its turn."""
         order, claim = held.order, held.claim
         if claim.ending or held.lost:
             return
@@ -250,7 +236,8 @@ class Worker:
             return
         if result is None:
             result = Cancelled(_BY_REQUEST)
-        outcome = result.outcome if isinstance(result, Reply) else _outcome(result)
+        failed = "cancelled" if isinstance(result, Cancelled) else "error"
+        outcome = result.outcome if isinstance(result, Reply) else failed
         answer = await _encoded(result)
         try:
             claim.more = await self._queue.finish(order, outcome, answer)
@@ -285,7 +272,3 @@ async def _encoded(result: Reply | BaseException) -> bytes:
     if isinstance(result, Reply) and result.media:
         return await anyio.to_thread.run_sync(answer_bytes, result)
     return answer_bytes(result)
-
-
-def _outcome(error: BaseException) -> str:
-    return "cancelled" if isinstance(error, Cancelled) else "error"

@@ -1,9 +1,8 @@
-"""Sessions, their transcripts and their turns, whatever keeps them.
+"""Sessions, their transcripts and their turns.
 
-A session belongs to an agent and has a key that its user chose. Its transcript only grows: every
-entry has a number of its own in the session, counted from 1 without gaps. A turn is a run of
-entries between a `turn_started` and the entry that says how it ended; a turn whose process died
-ends in `turn_lost`, written by whoever took the session over.
+A session belongs to an agent and has a key that its user chose. Its transcript only grows; its
+entries are numbered from 1 without gaps. A turn starts with a `turn_started` and ends with the entry
+that says how it ended: `turn_lost`, by the next process, if its own died.
 """
 
 import json
@@ -21,17 +20,10 @@ from openclaw.core.tools import JsonObject
 MAX_KEY_CHARS = 512
 MAX_TITLE_CHARS = 200
 
-PROGRAM_KEYS = ("mcp-", "http-", "cron:")
-"""How keys begin that no person chose: orders of MCP clients, API calls, scheduled jobs."""
-
-GUEST_KEYS = "token-"
-"""How keys begin of sessions of those who may give orders and not read: named tokens."""
-
-SEARCHABLE_CHARS = 65_536
-"""How much of an entry's text is found by a search; the entry's data is kept whole."""
-
-MAX_ENTRY_BYTES = 64 * 1024 * 1024
-"""An entry larger than this is refused: media belongs into files, not into a transcript."""
+PROGRAM_KEYS = ("mcp-", "http-", "cron:")  # MCP clients' orders, API calls, scheduled jobs
+GUEST_KEYS = "token-"  # sessions of named tokens, which may give orders and not read
+SEARCHABLE_CHARS = 65_536  # of an entry's text; its data is kept whole
+MAX_ENTRY_BYTES = 64 * 1024 * 1024  # media belongs in files, not in a transcript
 
 
 class EntryKind(StrEnum):
@@ -49,10 +41,8 @@ class EntryKind(StrEnum):
 
 
 MESSAGE_KINDS = frozenset({EntryKind.USER_MESSAGE, EntryKind.ASSISTANT_MESSAGE})
-"""The kinds that count as messages of a session."""
-
+# The store itself writes the other kinds.
 CALLER_KINDS = MESSAGE_KINDS | {EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT, EntryKind.NOTICE}
-"""The kinds that a caller appends; the others are written by the store itself."""
 
 
 class Outcome(StrEnum):
@@ -69,18 +59,16 @@ _ENDINGS = {
 
 
 class TurnState(StrEnum):
-    """Where a turn stands. A `lost` one died half-way: nobody knows how far its last call got."""
-
     RUNNING = "running"
     OK = "ok"
     CANCELLED = "cancelled"
     ERROR = "error"
-    LOST = "lost"
+    LOST = "lost"  # its process died: nobody knows how far its last call got
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRef:
-    """A session that exists. `id` is the store's own name for it and is never reused."""
+    """A session that exists. `id` is never reused."""
 
     id: str
     agent: str
@@ -101,7 +89,7 @@ class Usage:
 
 
 class SessionInfo(NamedTuple):
-    """A session and its totals. A named tuple, since a listing makes many of them at once."""
+    """A session and its totals; a named tuple, because a listing makes many of them."""
 
     id: str
     agent: str
@@ -125,10 +113,9 @@ class SessionInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """An entry to append.
+    """An entry to append. `text` is what a search finds; `call_id` joins a call to its result.
 
-    `data` is opaque JSON. `text` is what a search finds. `call_id` joins a tool call to its result.
-    `details` never enter a prompt and are dropped once a compaction has passed the entry.
+    `details` never enter a prompt, and a compaction drops them.
     """
 
     kind: EntryKind
@@ -139,7 +126,6 @@ class NewEntry:
 
 
 def turn_ending(outcome: Outcome, detail: str, usage: Usage | None) -> NewEntry:
-    """The entry that says how a turn ended, and what it used."""
     data: dict[str, Any] = {"detail": detail} if detail else {}
     if usage is not None:
         data["usage"] = _usage_json(usage)
@@ -175,7 +161,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Its entries begin at `first_seq`. A dossier leaves open which of its calls are."""
+    """A turn, whose entries begin at `first_seq`. In a dossier, `open_calls` are not filled in."""
 
     id: str
     state: TurnState
@@ -187,9 +173,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Dossier:
-    """All that a store knows of a session besides its entries, of which it holds `stored`.
+    """Everything about a session except its entries, of which there are `stored`.
 
-    The entry `summary_seq` stands for all up to `summarised`.
+    The entry `summary_seq` replaces all up to `summarised`.
     """
 
     info: SessionInfo
@@ -224,11 +210,7 @@ class Hit:
 
 
 def checked_key(value: str, what: str = "session key") -> str:
-    """`value` itself, where it can be a key: any text of 1 to 512 characters.
-
-    A key is data: it is compared exactly and names no file. Refused are NUL and lone surrogates,
-    which not every database can hold.
-    """
+    """`value`, if it can be a key: 1 to 512 characters, without what a database may not store."""
     if not value:
         raise InvalidRequest(f"the {what} is empty")
     if len(value) > MAX_KEY_CHARS:
@@ -243,7 +225,6 @@ def checked_key(value: str, what: str = "session key") -> str:
 
 
 def checked_title(title: str | None) -> str | None:
-    """A title on one line, cut to its limit; None and blank remove it."""
     line = " ".join(storable(title or "").split())
     return line[:MAX_TITLE_CHARS] or None
 
@@ -283,7 +264,7 @@ def _usage_json(used: SessionInfo | Usage) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """An entry made ready outside the transaction, so that the lock is held for no longer."""
+    """An entry prepared outside the transaction, to keep the lock short."""
 
     kind: EntryKind
     text: str
@@ -306,7 +287,6 @@ def encoded(entries: Sequence["NewEntry | Entry"]) -> list[Encoded]:
 
 
 def encoded_from_caller(entries: Sequence[NewEntry]) -> list[Encoded]:
-    """The same, where each is of a kind that a caller may append; else `InvalidRequest`."""
     for entry in entries:
         if entry.kind not in CALLER_KINDS:
             raise InvalidRequest(f"an entry of the kind {entry.kind} is written by the store")
@@ -314,11 +294,15 @@ def encoded_from_caller(entries: Sequence[NewEntry]) -> list[Encoded]:
 
 
 def encode(data: JsonObject) -> bytes:
-    """`data` as JSON; `InvalidRequest` where it cannot be, or where it is too large."""
+    """`data` as JSON; `InvalidRequest` if it cannot be, or is too large."""
     try:
         encoded = orjson.dumps(data)
-    except TypeError:
-        encoded = _encode_oddities(data)
+    except TypeError:  # lone surrogates and integers beyond 64 bits, which models do produce
+        try:
+            encoded = json.dumps(data).encode("ascii")
+        except (TypeError, ValueError) as error:
+            message = f"an entry's data cannot be written as JSON: {error}"
+            raise InvalidRequest(message) from error
     if len(encoded) > MAX_ENTRY_BYTES:
         raise InvalidRequest(
             f"an entry of {len(encoded)} bytes is too large for a transcript; the limit is "
@@ -327,22 +311,10 @@ def encode(data: JsonObject) -> bytes:
     return encoded
 
 
-def _encode_oddities(data: JsonObject) -> bytes:
-    """Lone surrogates and integers beyond 64 bits, which models and tools do produce."""
-    try:
-        return json.dumps(data, ensure_ascii=True).encode("ascii")
-    except (TypeError, ValueError) as error:
-        raise InvalidRequest(f"an entry's data cannot be written as JSON: {error}") from error
-
-
 def decode(encoded: bytes | None) -> dict[str, Any]:
     if not encoded:
         return {}
     try:
         return orjson.loads(encoded)
-    except orjson.JSONDecodeError:  # the oddities again
+    except orjson.JSONDecodeError:  # what `encode` left to json
         return json.loads(encoded)
-
-
-def decode_optional(encoded: bytes | None) -> dict[str, Any] | None:
-    return None if encoded is None else decode(encoded)

@@ -1,7 +1,6 @@
-"""What both databases do alike, in statements that both understand.
+"""Statements that both databases understand, in PostgreSQL's spelling, and what becomes of rows.
 
-The statements are in PostgreSQL's spelling. SQLite runs the same functions in the thread that has
-the connection (`sqlite.connections.at_once`), where none of them ever waits.
+SQLite runs the functions in the connection's thread, where they never wait (`at_once`).
 """
 
 import re
@@ -23,12 +22,9 @@ from openclaw.sessions.model import (
     Turn,
     TurnState,
     decode,
-    decode_optional,
     encode,
     storable,
 )
-
-# What both databases make of their rows: entries, pages of sessions, and what a search found.
 
 INFO_COLUMNS = (
     "s.id, s.agent, s.key, s.title, s.created_ms, s.updated_ms, s.messages, s.seq, s.input_tokens,"
@@ -49,7 +45,7 @@ def info_from(row: Iterable[Any]) -> SessionInfo:
 
 
 def page_from(rows: Sequence[Iterable[Any]], limit: int | None) -> Page:
-    """From at most `limit` rows and one more, which says that there is a next page."""
+    """From at most `limit` rows, and one more if there is a next page."""
     more = limit is not None and len(rows) > limit
     kept = [tuple(row) for row in (rows[:limit] if more else rows)]
     sessions = [info_from(row) for row in kept]
@@ -57,7 +53,6 @@ def page_from(rows: Sequence[Iterable[Any]], limit: int | None) -> Page:
 
 
 def parsed_cursor(cursor: str) -> tuple[int, int]:
-    """When the last session of the page before was used, and its row."""
     try:
         updated, row = cursor.split(".")
         return int(updated), int(row)
@@ -66,14 +61,13 @@ def parsed_cursor(cursor: str) -> tuple[int, int]:
 
 
 def hit_from(row: Iterable[Any], wanted: str) -> Hit:
-    """From `INFO_COLUMNS`, then number, kind, time and text of an entry."""
     values = tuple(row)
     seq, kind, at_ms, text = values[_INFO_WIDTH:]
     return Hit(info_from(values), seq, EntryKind(kind), at_ms, snippet(text, wanted))
 
 
 def without_spaces(text: str) -> bool:
-    """Whether words cannot be told apart: Thai to Khmer, kana, Han, and Korean, which inflects."""
+    """Whether words aren't separate: Thai to Khmer, kana, Han, and Korean, which inflects."""
     return any(
         "\u0e00" <= char <= "\u0eff" or "\u1780" <= char <= "\u17ff" or char >= "\u2e80"
         for char in text
@@ -102,7 +96,7 @@ class Piece:
 
 
 def unframed(text: str) -> list[Piece]:
-    """The words without the marks that are there for the model; `sender` says whose they were."""
+    """The text without the marks that are for the model; `sender` says who wrote each piece."""
     pieces: list[Piece] = []
     position = 0
     for match in FRAME.finditer(text):
@@ -129,7 +123,7 @@ def bare(text: str) -> str:
 
 
 def snippet(text: str, wanted: str) -> str:
-    """The part of `text` around the first of the words that were looked for, without any frame."""
+    """The part of `text` around the first of the `wanted` words, without any frame."""
     body = " ".join(" ".join(piece.text for piece in unframed(text)).split())
     at = min(_place(bare(body), bare(wanted)), len(body))
     start = max(0, at - _BEFORE)
@@ -165,31 +159,6 @@ async def row_of(db: Statements, session: SessionRef, lock: str = "") -> int:
     return found_row(await db.fetchval(query, session.id), session)
 
 
-async def find(
-    db: Statements, named: str, agent: str | None, values: Sequence[Any]
-) -> Sequence[Iterable[Any]]:
-    return await db.fetch(
-        f"SELECT {INFO_COLUMNS} FROM sessions s"  # noqa: S608 - ours
-        f" WHERE (CAST($1 AS text) IS NULL OR agent = $1) AND ({named})",
-        agent,
-        *values,
-    )
-
-
-async def search(
-    db: Statements, where: tuple[str, str, str], agent: str | None, limit: int, values: list[str]
-) -> Sequence[Iterable[Any]]:
-    tables, condition, order = where
-    return await db.fetch(
-        f"SELECT {INFO_COLUMNS}, e.seq AS number, e.kind, e.at_ms, e.text FROM {tables}"  # noqa: S608 - ours
-        f" JOIN sessions s ON s.row = e.session WHERE {condition}"
-        f" AND (CAST($1 AS text) IS NULL OR s.agent = $1) ORDER BY {order} LIMIT $2",
-        agent,
-        limit,
-        *values,
-    )
-
-
 async def show(db: Statements, session: SessionRef) -> SessionInfo:
     found = await db.fetchrow(
         f"SELECT {INFO_COLUMNS} FROM sessions s WHERE id = $1",  # noqa: S608 - constant names
@@ -207,7 +176,7 @@ def listing(
     cursor: str | None,
     limit: int | None,
 ) -> tuple[str, list[Any]]:
-    """The statement that lists these sessions, one more than `limit`, and the values in it."""
+    """The statement that lists these sessions, one more than `limit`, and its values."""
     values: list[Any] = []
     conditions: list[str] = []
 
@@ -250,7 +219,7 @@ async def history(db: Statements, session: SessionRef, since_compaction: bool) -
 
 
 async def turns(db: Statements, row: int, condition: str, *values: Any) -> list[Turn]:
-    """The turns that fulfil the condition, with their calls that were not answered."""
+    """Turns with their calls that were not answered."""
     found = await _turns(db, row, condition, *values)
     return [replace(one, open_calls=await _open_calls(db, row, one)) for one in found]
 
@@ -288,7 +257,6 @@ async def dossier(db: Statements, session: SessionRef) -> Dossier:
 
 
 async def receive_dossier(db: Statements, dossier: Dossier) -> None:
-    """In a transaction."""
     info = dossier.info
     row = await row_of(db, info.ref)
     await db.execute(
@@ -345,6 +313,6 @@ async def entries(db: Statements, row: int, condition: str, *values: Any) -> lis
         *values,
     )
     return [
-        Entry(seq, turn, EntryKind(kind), at, decode(data), text, call, decode_optional(details))
+        Entry(seq, turn, EntryKind(kind), at, decode(data), text, call, details and decode(details))
         for seq, turn, kind, at, data, text, call, details in rows
     ]

@@ -94,19 +94,28 @@ class Write:
         return InvalidRequest(f"a summary cannot replace the entries through {self.through}")
 
 
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A session that was taken; `epoch` grows each time. Its last holder left `lost_turns`."""
+
+    row: int
+    epoch: int
+    lost_turns: tuple[Turn, ...]
+    seq: int = 0
+
+
 class Lane(ABC):
     """The exclusive right to write to one session.
 
     Every write checks the right in its own transaction, and raises `LaneLost` if another process
     has taken the session over. A write that has begun is finished even if its caller is cancelled.
-    `epoch` grows each time the lane changes hands. `lost_turns` are those that a dead holder left
-    unfinished, marked as lost when this lane was taken.
     """
 
-    def __init__(self, session: SessionRef, epoch: int, lost_turns: Sequence[Turn]) -> None:
+    def __init__(self, session: SessionRef, grant: Grant) -> None:
         self.session = session
-        self.epoch = epoch
-        self.lost_turns = lost_turns
+        self.grant = grant
+        self.epoch = grant.epoch
+        self.lost_turns = grant.lost_turns
 
     @abstractmethod
     async def _write(self, write: Write) -> Sequence[int]:
@@ -359,7 +368,11 @@ class SessionStore(ABC):
 
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
         named, values = self._named(storable(key))
-        rows = await self._read(lambda db: queries.find(db, named, agent, values))
+        query = (
+            f"SELECT {queries.INFO_COLUMNS} FROM sessions s"  # noqa: S608 - ours
+            f" WHERE (CAST($1 AS text) IS NULL OR agent = $1) AND ({named})"
+        )
+        rows = await self._read(lambda db: db.fetch(query, agent, *values))
         return sorted(map(queries.info_from, rows), key=lambda info: (info.agent, info.key))
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
@@ -369,12 +382,17 @@ class SessionStore(ABC):
             # Scripts that no index can cut into words: the newest first.
             values = [queries.containing(word) for word in text.split()]
             each = [f"e.text {self.like} ${n} ESCAPE '\\'" for n, _ in enumerate(values, 3)]
-            where = ("entries e", " AND ".join(each), self.newest_entry)
+            tables, condition, order = "entries e", " AND ".join(each), self.newest_entry
         elif (words := self._words(text)) is not None:
-            where, values = self.word_search, [words]
+            (tables, condition, order), values = self.word_search, [words]
         else:
             return []
-        rows = await self._read(lambda db: queries.search(db, where, agent, limit, values))
+        query = (
+            f"SELECT {queries.INFO_COLUMNS}, e.seq AS number, e.kind, e.at_ms, e.text"  # noqa: S608 - ours
+            f" FROM {tables} JOIN sessions s ON s.row = e.session WHERE {condition}"
+            f" AND (CAST($1 AS text) IS NULL OR s.agent = $1) ORDER BY {order} LIMIT $2"
+        )
+        rows = await self._read(lambda db: db.fetch(query, agent, limit, *values))
         return [queries.hit_from(row, text) for row in rows]
 
     async def documents(

@@ -9,13 +9,7 @@ import pytest
 from openclaw.cluster import feeds as module
 from openclaw.cluster.feeds import EPOCH, Feeds
 from openclaw.core.events import Notice, TextDelta, TurnFinished
-from openclaw.sessions.postgres.gateways import (
-    MOST_PAYLOAD_BYTES,
-    EventLog,
-    Stretch,
-    Wire,
-    payload_of,
-)
+from openclaw.sessions.postgres.gateways import MOST_PAYLOAD_BYTES, EventLog, Stretch, Wire
 from openclaw.sessions.store import StoreUnavailable
 
 
@@ -39,7 +33,7 @@ class _Wire:
         self.told: list[tuple[str, dict[str, Any]]] = []
 
     def tell(self, gateway: str, message: dict[str, Any]) -> None:
-        assert len(payload_of(message)) <= MOST_PAYLOAD_BYTES
+        assert len(orjson.dumps(message)) <= MOST_PAYLOAD_BYTES
         self.told.append((gateway, message))
 
 

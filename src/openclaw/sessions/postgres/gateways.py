@@ -1,4 +1,4 @@
-"""Which gateways there are, and what each of them runs. All times are of the database's clock."""
+"""Which gateways there are, what they run and say to each other. Times are the database's."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +24,6 @@ _FORGOTTEN_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class GatewayRow:
-    """A gateway as it last said it was, `seen_seconds` ago."""
-
     id: str
     alive: bool
     seen_seconds: float
@@ -71,7 +69,7 @@ class Gateways:
         ]
 
     async def settle_home(self, session: str, servers: Sequence[str]) -> None:
-        """Say which MCP servers of a session's own live in this gateway; none ends its stay."""
+        """Say which of a session's own MCP servers are in this gateway, or that none are."""
         if not servers:
             query = "DELETE FROM session_homes WHERE session = $1 AND gateway = $2"
             await self._database.execute(query, session, self._gateway)
@@ -86,7 +84,7 @@ class Gateways:
         )
 
     async def abandon_home(self, session: str, gateway: str) -> list[str]:
-        """Take note that a session's home is gone; returns the servers that went with it."""
+        """Forget a session's home, which is gone; returns the servers that were there."""
 
         async def work(connection: "Connection") -> list[str]:
             found = await connection.fetchval(
@@ -107,7 +105,7 @@ _ROWS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Events of an order, numbered from `first` to `last` without gaps, as one piece of JSON."""
+    """Events of an order, numbered without gaps, as one piece of JSON."""
 
     order: int
     first: int
@@ -120,7 +118,7 @@ class EventLog:
         self._database = database
 
     async def append(self, stretches: Sequence[Stretch]) -> None:
-        """Keep these. A crash of the database may lose the last ones: they are news, no records."""
+        """Keep these, though a crash of the database may lose the last ones."""
 
         async def work(connection: "Connection") -> None:
             await connection.execute("SET LOCAL synchronous_commit = off")
@@ -149,9 +147,9 @@ class EventLog:
         return [Stretch(*row) for row in rows]
 
 
-# A message may get lost, with the connection or with its sender: whoever waits for one looks into the
-# tables as well, now and then. Messages are sent in transactions of their own that wait for no disk,
-# because PostgreSQL lets one transaction at a time commit that notifies.
+# A message may get lost with the connection or its sender, so those who wait also look into the
+# tables. Messages are sent in transactions of their own that wait for no disk, because PostgreSQL
+# commits only one transaction that notifies at a time.
 
 logger = logging.getLogger(__name__)
 
@@ -168,15 +166,8 @@ def channel_of(gateway: str) -> str:
     return f"openclaw_{gateway}"
 
 
-def payload_of(message: Mapping[str, Any]) -> str:
-    return orjson.dumps(message).decode()
-
-
 class Wire:
-    """A gateway's end. `on_wake` is called where there may be work, `on_message` with what is for us.
-
-    `on_connected` is called each time that the connection stands: what was sent before may be lost.
-    """
+    """A gateway's end. `on_wake`: there may be work. `on_connected`: messages may have been lost."""
 
     def __init__(
         self,
@@ -203,7 +194,7 @@ class Wire:
         if gateway == self._gateway:
             self._on_message(dict(message))
         else:
-            self._post(channel_of(gateway), payload_of(message))
+            self._post(channel_of(gateway), orjson.dumps(message).decode())
 
     def _post(self, channel: str, payload: str) -> None:
         if self.connected and (not self._posts or self._posts[-1] != (channel, payload)):
@@ -211,18 +202,18 @@ class Wire:
             self._news.set()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Stay connected; ready once it is for the first time, or once that has failed."""
+        """Stay connected; ready once the first attempt has succeeded or failed."""
         pause, longest = _PAUSE_SECONDS
-        told = False
+        ready = False
         while True:
             try:
                 connection = await self._connect()
             except OpenClawError as error:
                 logger.warning("cannot listen for other gateways: %s", error.message)
                 connection = None
-            if not told:
+            if not ready:
                 task_status.started()
-                told = True
+                ready = True
             if connection is not None:
                 pause = _PAUSE_SECONDS[0]
                 await self._use(connection)
@@ -267,7 +258,7 @@ class Wire:
                         [payload for _, payload in posts],
                     )
             except Exception as error:
-                if not is_of_driver(error):  # which a lapse of time is too
+                if not is_of_driver(error):  # a timeout is too
                     raise
                 logger.info("the connection to other gateways broke: %s", type(error).__name__)
                 return

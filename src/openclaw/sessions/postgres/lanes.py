@@ -30,6 +30,7 @@ from openclaw.sessions.postgres.transcript import NOW_MS, Position
 from openclaw.sessions.queries import Statements, found_row
 from openclaw.sessions.store import (
     BEATS_PER_LEASE,
+    Grant,
     Lane,
     LaneDesk,
     LaneLost,
@@ -106,14 +107,6 @@ class _Claim:
     lease: float
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    row: int
-    epoch: int
-    seq: int
-    lost_turns: tuple[Turn, ...]
-
-
 async def try_grant(connection: "Connection", session: SessionRef, claim: _Claim) -> Grant | None:
     """Take the session, in a transaction; None if someone who lives is ahead."""
     row = found_row(await connection.fetchval(_LOCK_SESSION, session.id), session)
@@ -132,7 +125,7 @@ async def try_grant(connection: "Connection", session: SessionRef, claim: _Claim
         assert taken is not None
         epoch, seq = taken
     lost = await give_up_turns(connection, row, None) if unfinished else ()
-    return Grant(row, epoch, seq + len(lost), lost)
+    return Grant(row, epoch, lost, seq + len(lost))
 
 
 async def _clear_the_way(connection: "Connection", row: int, ticket: int, claim: _Claim) -> bool:
@@ -226,9 +219,8 @@ class PostgresLane(Lane):
     def __init__(
         self, session: SessionRef, grant: Grant, database: Database, clock: Clock | None
     ) -> None:
-        super().__init__(session, grant.epoch, grant.lost_turns)
+        super().__init__(session, grant)
         self.on_finish: OnFinish | None = None
-        self.grant = grant
         self.tidy = True  # false while a turn may be unfinished
         self._at = Position(grant.row, grant.epoch, grant.seq)
         self._sure = True

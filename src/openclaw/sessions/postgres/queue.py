@@ -1,8 +1,8 @@
 """Orders that wait for a worker: given, taken, renewed and ended.
 
-What each statement does, and in which order it locks, is told in `sql/101_orders.sql`. Whoever holds
-an order holds it by `(msg_id, read_ct)`: the count grows each time that the message is taken, so that
-a worker which froze finds that what it had is no longer its own.
+`sql/101_orders.sql` describes the statements and the order in which they lock. A worker holds an
+order by `(msg_id, read_ct)`: the count grows each time the message is taken, so that a worker that
+froze finds out.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,18 +17,12 @@ from openclaw.sessions.store import LaneLost
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection
 
-Finishing = Callable[[Any], Awaitable[None]]
-"""Statements for the transaction that ends a turn, given its connection."""
+Finishing = Callable[[Any], Awaitable[None]]  # runs in the transaction that ends a turn
 
 LEASE_SECONDS = 5.0  # how long a worker that died or froze keeps others from its order
-
-READY_PATIENCE_SECONDS = 1.5
-"""How long an order is left to gateways where its agent's MCP servers are ready."""
-
-DEAD_SECONDS = 10.0  # a gateway that was not heard of for so long is taken for dead
-
-KEPT_SECONDS = 3600.0
-"""How long the answer of an order is kept for who asks again; the transcript keeps it for good."""
+READY_PATIENCE_SECONDS = 1.5  # how long an order is left to gateways whose MCP servers are ready
+DEAD_SECONDS = 10.0  # after which a silent gateway counts as dead
+KEPT_SECONDS = 3600.0  # how long an answer is kept for repeated requests
 
 _SESSION_RETRY = 5.0
 _TOTAL_RETRY = 10.0
@@ -73,7 +67,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """What became of a wish to stop an order. `runner` has to be told; `more` follows it."""
+    """An order that was to be stopped. `runner` must be told; `more` says that another follows."""
 
     known: bool
     runner: str | None
@@ -83,8 +77,6 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How much there is to do: orders that wait, the age of the oldest, and those that run."""
-
     waiting: int = 0
     oldest_seconds: float = 0.0
     running: int = 0
@@ -106,11 +98,11 @@ class TurnQueue:
         most_in_all: int,
         pin: str | None = None,
     ) -> Given:
-        """Take an order in; when this returns, it survives whatever happens to this process.
+        """Accept an order; when this returns, it survives the end of this process.
 
-        Raises `Busy` where `most` orders wait in the session already, or `most_in_all` everywhere,
-        the latter by the depth that was last measured. Only the gateway `pin` may run it, while it
-        lives; by default the one where the session's own MCP servers are, where there are any.
+        Raises `Busy` if `most` orders wait in the session, or `most_in_all` everywhere when that was
+        last measured. Only the gateway `pin` may run it, while it lives; by default the one with the
+        session's own MCP servers, if there are any.
         """
         if self.depth.waiting >= most_in_all:
             raise Busy(
@@ -146,7 +138,7 @@ class TurnQueue:
         lease: float = LEASE_SECONDS,
         patience: float = READY_PATIENCE_SECONDS,
     ) -> list[Order]:
-        """Up to `most` orders to run, each held for `lease` seconds; `ready` agents come first."""
+        """Up to `most` orders to run, each held for `lease` seconds; `ready` agents first."""
         values = (self._gateway, most, lease, list(ready), patience, DEAD_SECONDS)
         query = "SELECT * FROM take_orders($1, $2, $3, $4, $5, $6)"
         rows = await self._database.write(lambda db: db.fetch(query, *values))
@@ -155,7 +147,7 @@ class TurnQueue:
     async def renew(
         self, orders: Sequence[Order], *, lease: float = LEASE_SECONDS
     ) -> dict[int, bool]:
-        """Lengthen the leases: the ids of orders that are still held, and whether each is to stop."""
+        """Renew leases; returns which orders are still held, and whether each must stop."""
         by_message = {order.msg_id: order.id for order in orders}
         rows = await self._database.write(
             lambda db: db.fetch(
@@ -170,9 +162,9 @@ class TurnQueue:
     def finishing(
         self, order: Order, outcome: str, reply: bytes, events: int, then: Callable[[bool], None]
     ) -> Finishing:
-        """What ends the order together with its turn; `LaneLost` where it is no longer held.
+        """What ends the order together with its turn; `LaneLost` if it is no longer held.
 
-        `then` is told whether another order of the session follows. It is called before the commit.
+        Before the commit, `then` is told whether another order of the session follows.
         """
 
         async def work(connection: "Connection") -> None:
@@ -192,13 +184,9 @@ class TurnQueue:
         return work
 
     async def finish(self, order: Order, outcome: str, reply: bytes) -> bool:
-        """End an order that never became a turn; true where another one of its session follows."""
-        follows = [False]
-
-        def then(more: bool) -> None:
-            follows[0] = more
-
-        work = self.finishing(order, outcome, reply, 0, then)
+        """End an order that never became a turn; true if another one of its session follows."""
+        follows: list[bool] = []
+        work = self.finishing(order, outcome, reply, 0, follows.append)
 
         async def inside(connection: "Connection") -> None:
             # In the order in which everyone locks: the session, then its orders.
@@ -208,10 +196,10 @@ class TurnQueue:
             await work(connection)
 
         await self._database.transact(inside)
-        return follows[0]
+        return follows[-1]
 
     async def give_back(self, order: Order, *, blameless: bool) -> bool:
-        """Let another worker have the order at once; false where it was no longer ours."""
+        """Let another worker have the order at once; false if it was no longer ours."""
         values = (order.id, order.msg_id, order.read_ct, blameless)
         query = "SELECT return_order($1, $2, $3, $4)"
         return await self._database.write(lambda db: db.fetchval(query, *values))
@@ -243,7 +231,7 @@ class TurnQueue:
         return Standing(*found[0])
 
     async def find(self, turn: str) -> list[int]:
-        """The unfinished orders with this turn id, then those that ended, the newest first."""
+        """Orders with this turn id: the unfinished ones, then the others, newest first."""
         query = "SELECT id FROM orders WHERE turn = $1 ORDER BY state = 'done', id DESC"
         return [row["id"] for row in await self._database.fetch(query, turn)]
 
@@ -267,7 +255,7 @@ class TurnQueue:
         return self.depth
 
     async def prune(self, kept: float = KEPT_SECONDS) -> int:
-        """Forget orders that ended long ago, and messages whose session was deleted."""
+        """Delete orders that ended long ago, and messages whose session was deleted."""
 
         async def work(connection: "Connection") -> int:
             await connection.execute(

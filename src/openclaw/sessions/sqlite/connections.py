@@ -1,7 +1,7 @@
-"""The one thread of a process that writes, so that the event loop never waits for a disk.
+"""Connections to the database file: one thread of the process writes, a few read.
 
-Work that queues up while a commit is under way is committed together: each piece in a savepoint of
-its own, one commit and one sync to disk for all of them.
+Work that queues up during a commit is committed together: each piece in its own savepoint, one
+commit and one sync to disk for all of them.
 """
 
 import asyncio
@@ -38,15 +38,13 @@ Result = TypeVar("Result")
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
-
-
 _LEAST_FREE = 1 << 16  # SQLite maps pieces of 32 kB
 
 
-def explain(error: sqlite3.Error | OSError, path: Path) -> StoreError:
+def explain(error: Exception, path: Path) -> StoreError:
     if isinstance(error, OSError):
         return StoreUnavailable(f"the session store {path} cannot be opened: {error.strerror}")
-    code: int = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = _code(error)
     if code in _CORRUPT:
         return StoreCorrupt(
             f"the session store {path} is damaged: {error}",
@@ -66,7 +64,8 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StoreError:
             f"another process keeps the session store {path} locked",
             hint="look for a process that is stopped while it holds the file",
         )
-    return StoreUnavailable(f"the session store {path} does not work: {error}")
+    told = error if isinstance(error, sqlite3.Error) else repr(error)
+    return StoreUnavailable(f"the session store {path} does not work: {told}")
 
 
 def _is_full(path: Path) -> bool:
@@ -88,17 +87,10 @@ def translated(path: Path) -> Generator[None]:
 
 APPLICATION_ID = 0x4F43_4C57  # says in the file's header whose database it is
 
-WRITE_WAIT_SECONDS = 30.0
-"""Longest wait for other processes' transactions, which take milliseconds each."""
-
+WRITE_WAIT_SECONDS = 30.0  # for other processes' transactions, which take milliseconds each
 READ_WAIT_SECONDS = 5.0  # a reader waits only while a crashed process's log is recovered
-
-_RETRY_SECONDS = (0.0005, 0.008)
-"""Between two tries to begin: about the length of a commit, and random so that nobody starves."""
-
-_READ_CACHE_KIB = 16 * 1024
-"""A listing reads rows all over the table; taken only as far as it is used."""
-
+_RETRY_SECONDS = (0.0005, 0.008)  # about the length of a commit; random so that nobody starves
+_READ_CACHE_KIB = 16 * 1024  # for listings, which read rows all over the table
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 
 # One script for each version, applied in order; a script that was released never changes.
@@ -190,7 +182,6 @@ def prepare(path: Path) -> None:
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """A connection for the one thread that writes. It waits for its turn by `begin` alone."""
     with translated(path):
         connection = _connect(path, 0.0)
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES}")
@@ -212,20 +203,19 @@ def begin(connection: sqlite3.Connection, wait: float = WRITE_WAIT_SECONDS) -> N
 
 
 def _once_free(attempt: Callable[[], Result], wait: float) -> Result:
-    """What the attempt gives, made again while other processes are in the way."""
+    """Try again while other processes are in the way."""
     deadline = time.monotonic() + wait
     while True:
         try:
             return attempt()
         except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() >= deadline:
+            if _code(error) not in _BUSY or time.monotonic() >= deadline:
                 raise
         time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - spreads load, no secret
 
 
-def is_busy(error: sqlite3.Error) -> bool:
-    code: int = getattr(error, "sqlite_errorcode", 0)
-    return code & 0xFF in _BUSY
+def _code(error: Exception) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _connect(path: Path, wait: float) -> sqlite3.Connection:
@@ -235,13 +225,13 @@ def _connect(path: Path, wait: float) -> sqlite3.Connection:
 
 
 def _create_private(path: Path) -> None:
-    """SQLite gives its log files the mode of the database itself, so this one decides for all."""
+    """SQLite gives its log files the mode of the database file."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600))
     except FileExistsError:
-        # It is not opened: to close it would drop the locks of all connections that this process has
-        # to it, and another process would take the log away under them.
+        # Don't open it: closing it would drop the locks of all connections of this process, and
+        # another process would take the log away from them.
         if sys.platform != "win32" and path.stat().st_mode & 0o077:
             with suppress(PermissionError):  # not ours, and `doctor` says so
                 path.chmod(0o600)
@@ -277,7 +267,8 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
     version: int = _pragma(connection, "user_version")
     owner = _pragma(connection, "application_id")
-    fresh = (version, owner) == (0, 0) and not _has_tables(connection)
+    tables = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+    fresh = (version, owner) == (0, 0) and tables is None
     if owner != APPLICATION_ID and not fresh:
         raise StoreCorrupt(f"{path} is a database of another program")
     if version > len(MIGRATIONS):
@@ -289,18 +280,13 @@ def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None
-
-
 def _pragma(connection: sqlite3.Connection, text: str) -> Any:
     return connection.execute(f"PRAGMA {text}").fetchone()[0]
 
 
 Work = Callable[[sqlite3.Connection], Result]
 
-_BATCH = 64
-"""Pieces of work in one transaction at most, so that the first of them does not wait for ever."""
+_BATCH = 64  # most pieces of work in one transaction, so that the first doesn't wait for ever
 
 
 @dataclass(slots=True)
@@ -334,10 +320,9 @@ class Writer:
             await anyio.to_thread.run_sync(self._thread.join)
 
     async def run(self, work: Work[Result], *, durable: bool) -> Result:
-        """Commit `work` and return what it returned; an exception undoes it alone.
+        """Commit `work` and return its result; an exception undoes only this work.
 
-        With `durable` the commit has reached the disk; without, it survives this process's end and
-        not a loss of power. Cancellation waits for the commit: nothing is ever half done.
+        Only a `durable` commit survives a loss of power. Cancellation waits for the commit.
         """
         if self._closed:
             raise StoreUnavailable("the session store was closed")
@@ -365,7 +350,7 @@ class Writer:
                 return batch
             job = self._jobs.get_nowait()
         if batch:
-            self._jobs.put(None)  # seen too early: what came before it is committed first
+            self._jobs.put(None)  # stop after this batch
         return batch
 
     def _commit(self, connection: sqlite3.Connection, batch: Sequence[_Job]) -> None:
@@ -377,19 +362,13 @@ class Writer:
             for job in batch:
                 _attempt(connection, job)
             connection.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, whatever it is
+        except Exception as error:  # noqa: BLE001 - the callers wait for it, whatever it is
             for job in batch:
-                job.error = self._explained(error)
+                job.error = explain(error, self._path)
             _roll_back(connection)
-
-    def _explained(self, error: Exception) -> StoreError:
-        if isinstance(error, sqlite3.Error):
-            return explain(error, self._path)
-        return StoreUnavailable(f"the session store {self._path} does not work: {error!r}")
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
-    """Leave the transaction, if the failure has left one; the next one begins afresh."""
     with contextlib.suppress(sqlite3.Error):
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -401,7 +380,7 @@ def _attempt(connection: sqlite3.Connection, job: _Job) -> None:
         job.result = job.work(connection)
     except sqlite3.Error:
         raise  # the database itself failed: nothing in this transaction can be trusted
-    except Exception as error:  # noqa: BLE001 - it belongs to whoever submitted the work
+    except Exception as error:  # noqa: BLE001 - raised where the work came from
         job.error = error
         connection.execute("ROLLBACK TO piece")
     connection.execute("RELEASE piece")
@@ -437,14 +416,15 @@ class Readers:
         self._closed = False
 
     async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """What `work` returns, computed in a thread on one consistent view of the database."""
+        """Run `work` in a thread, on one consistent view of the database."""
         if self._closed:
             raise StoreUnavailable("the session store was closed")
         return await anyio.to_thread.run_sync(self._with_connection, work, limiter=self._limiter)
 
     async def close(self) -> None:
         self._closed = True
-        await anyio.to_thread.run_sync(self._close_idle)
+        while self._idle:
+            await anyio.to_thread.run_sync(self._idle.pop().close)
 
     def _with_connection(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         with translated(self._path):
@@ -460,13 +440,9 @@ class Readers:
                 else:
                     self._idle.append(connection)
 
-    def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
-
 
 class Statements:
-    """A connection in the thread that has it, as the shared queries want it: they never wait."""
+    """A connection for the shared queries, in its own thread, where they never wait."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -494,7 +470,7 @@ def _numbered(query: str) -> str:
 
 
 def at_once(work: Coroutine[Any, Any, Result]) -> Result:
-    """What `work` returns, which has nothing to wait for."""
+    """Run a coroutine that waits for nothing."""
     try:
         work.send(None)
     except StopIteration as done:

@@ -31,6 +31,7 @@ from openclaw.sessions.sqlite.connections import Readers, Statements, Writer, at
 from openclaw.sessions.store import (
     BEATS_PER_LEASE,
     LEASE_SECONDS,
+    Grant,
     Lane,
     LaneDesk,
     LaneLost,
@@ -57,7 +58,7 @@ def _value(db: sqlite3.Connection, query: str, *values: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Transcript:
-    """A session inside of a transaction that writes to it."""
+    """A session in a transaction that writes to it."""
 
     db: sqlite3.Connection
     row: int
@@ -101,7 +102,7 @@ class _Transcript:
         return numbers
 
     def _summarise(self, write: Write) -> None:
-        """Say that the entry which comes next is the summary."""
+        """Make the entry that comes next the summary."""
         before = _value(
             self.db,
             "SELECT summarised FROM sessions WHERE row = ?1 AND ?2 BETWEEN summarised AND seq",
@@ -154,18 +155,9 @@ class _Transcript:
 
 # ---- tickets
 #
-# Whoever wants a session draws a ticket. The oldest live ticket holds the session. A ticket is dead
-# once its process is, where this machine can tell, or once its lease has run out. Leases are
-# measured on the monotonic clock, which all processes of one machine share and nobody can set.
-
-
-@dataclass(frozen=True, slots=True)
-class _Grant:
-    """A session that was taken: its row, the new fence, and turns that its last holder left."""
-
-    row: int
-    epoch: int
-    lost_turns: tuple[Turn, ...]
+# To get a session, draw a ticket. The oldest live ticket holds the session. A ticket is dead once its
+# process is, if this machine can tell, or once its lease has expired. Leases are measured on the
+# monotonic clock, which all processes of a machine share and nobody can set.
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,17 +172,17 @@ class _Moment:
             return True
         if owner == self.mark:
             return False
-        # Nobody's lease is this long: the clock began anew, so the machine did too.
+        # No lease is this long: the clock, and so the machine, started again.
         began_before_boot = expires > self.monotonic + 100 * self.lease
         return began_before_boot or is_gone(owner)
 
 
 def _try_grant(
     db: sqlite3.Connection, session: SessionRef, ticket: int | None, moment: _Moment
-) -> tuple[int, _Grant | None]:
-    """Take the session where `ticket` is the oldest live one.
+) -> tuple[int, Grant | None]:
+    """Take the session if `ticket` is the oldest live one.
 
-    Without a ticket, or where others have judged it dead, a new one is drawn first.
+    Without a ticket, or if others took it for dead, a new one is drawn first.
     """
     row = at_once(shared.row_of(Statements(db), session))
     if ticket is None or _value(db, "SELECT 1 FROM tickets WHERE id = ?", ticket) is None:
@@ -211,12 +203,11 @@ def _try_grant(
             return ticket, None
         db.execute("DELETE FROM tickets WHERE id = ?", (other,))
     raised = "UPDATE sessions SET epoch = epoch + 1 WHERE row = ? RETURNING epoch"
-    epoch = _value(db, raised, row)
-    return ticket, _Grant(row, epoch, _give_up_turns(db, row, moment))
+    return ticket, Grant(row, _value(db, raised, row), _give_up_turns(db, row, moment))
 
 
 def _is_free(db: sqlite3.Connection, ticket: int, moment: _Moment) -> bool:
-    """True where it is worth trying: the ticket ahead is gone or dead, or this one is."""
+    """Whether the ticket ahead is gone or dead, or this one is."""
     found = db.execute(
         "SELECT owner, expires FROM tickets WHERE id < ?1 AND session ="
         " (SELECT session FROM tickets WHERE id = ?1) ORDER BY id LIMIT 1",
@@ -236,9 +227,9 @@ def _renew(db: sqlite3.Connection, tickets: Sequence[int], moment: _Moment) -> s
 def _return(db: sqlite3.Connection, ticket: int, lane: "FileLane | None", moment: _Moment) -> None:
     db.execute("DELETE FROM tickets WHERE id = ?", (ticket,))
     if lane is not None:
-        found = _value(db, "SELECT epoch FROM sessions WHERE row = ?", lane.row)
-        if found == lane.epoch:
-            _give_up_turns(db, lane.row, moment)
+        row, epoch = lane.grant.row, lane.grant.epoch
+        if _value(db, "SELECT epoch FROM sessions WHERE row = ?", row) == epoch:
+            _give_up_turns(db, row, moment)
 
 
 def _give_up_turns(db: sqlite3.Connection, row: int, moment: _Moment) -> tuple[Turn, ...]:
@@ -249,15 +240,14 @@ def _give_up_turns(db: sqlite3.Connection, row: int, moment: _Moment) -> tuple[T
 
 
 class FileLane(Lane):
-    def __init__(self, session: SessionRef, grant: _Grant, writer: Writer, clock: Clock) -> None:
-        super().__init__(session, grant.epoch, grant.lost_turns)
-        self.row = grant.row
+    def __init__(self, session: SessionRef, grant: Grant, writer: Writer, clock: Clock) -> None:
+        super().__init__(session, grant)
         self._writer = writer
         self._now_ms = clock.now_ms
 
     async def _write(self, write: Write) -> Sequence[int]:
         def commit(db: sqlite3.Connection) -> range:
-            transcript = _Transcript(db, self.row, self._now_ms())
+            transcript = _Transcript(db, self.grant.row, self._now_ms())
             transcript.check(self.epoch)
             return transcript.write(write)
 
@@ -300,7 +290,7 @@ class _Desk(LaneDesk[FileLane]):
         return grant and FileLane(place.session, grant, self._writer, self._clock)
 
     async def _is_worth_trying(self, place: Place[FileLane]) -> bool:
-        """Looked up without taking the write lock."""
+        """Doesn't take the write lock."""
         return await self._readers.run(partial(_is_free, ticket=place.ticket, moment=self.moment()))
 
     async def _hand_in(self, place: Place[FileLane]) -> None:
@@ -355,7 +345,7 @@ class FileStore(SessionStore):
         return "key = $2 OR id = $2", [key]
 
     def _words(self, text: str) -> str | None:
-        """Each word as FTS5 takes it literally, matching also longer words that begin so."""
+        """Each word as FTS5 takes it literally, or the beginning of a longer one."""
         doubled = [word.replace('"', '""') for word in text.split()]
         return " ".join(f'"{word}"*' for word in doubled) or None
 
