@@ -1,11 +1,10 @@
-"""What stands before every request: who asks, from where, how much and how often."""
+"""Checks every request before it is served: who asks, from where, how much and how often."""
 
 import ipaddress
 import logging
 import re
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,14 +23,9 @@ from openclaw.gateway.tokens import Grant, Tokens
 logger = logging.getLogger(__name__)
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
-"""What monitors ask: it says yes or no and nothing else."""
-
-LOGIN_PATH = "/api/login"
-"""Where a page trades the code of its one-time link for a token: it has none yet."""
-
+LOGIN_PATH = "/api/login"  # trades the code of a one-time link for a token
 MCP_PATH = "/mcp"
-RESOURCE_PATH = "/.well-known/oauth-protected-resource"
-"""Where clients read how to authenticate (RFC 9728); with the path of the resource behind it, too."""
+RESOURCE_PATH = "/.well-known/oauth-protected-resource"  # RFC 9728
 
 _NEEDS_TOKEN = ("/api/", "/v1/", "/metrics", MCP_PATH)
 _SECURITY_HEADERS = [
@@ -39,7 +33,6 @@ _SECURITY_HEADERS = [
     (b"referrer-policy", b"no-referrer"),
 ]
 SECURITY_HEADERS = [*_SECURITY_HEADERS, (b"cross-origin-resource-policy", b"same-origin")]
-"""What every answer carries, unless it is for another origin."""
 _PREFLIGHT = Response(
     status_code=204,
     headers={
@@ -53,16 +46,12 @@ _EXPOSED_HEADERS = b"x-openclaw-turn, retry-after, mcp-session-id, www-authentic
 _CLOSE = [(b"connection", b"close")]
 _ONLY_ONCE = (b"host", b"origin", b"authorization", b"content-length", b"transfer-encoding")
 _MOST_ADDRESSES = 10_000
-_POLL_COST = 0.1  # of a request: whoever may give an order may also ask how it is
+_POLL_COST = 0.1  # of a request
+
+# Limits on simultaneous requests of a kind. Streams have their own, so that they don't block orders.
 MOST_LISTENERS = 64
-"""How many may listen to `/api/events` at a time, and how many may have servers of their own."""
-
-MOST_WATCHERS = 256  # how many may watch turns at a time
-
-MOST_STRANGERS = 32
-"""How many requests without a token are served at a time: they keep nobody else out."""
-
-# Those who stay have bounds of their own, so that they keep nobody from giving orders.
+MOST_WATCHERS = 256
+MOST_STRANGERS = 32  # without a token
 _STAYING = (
     (re.compile(r"/api/events"), "listen to events", MOST_LISTENERS),
     (re.compile(r"/api/scopes"), "have servers of their own", MOST_LISTENERS),
@@ -70,7 +59,7 @@ _STAYING = (
 )
 _GRANT = "openclaw.grant"
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-# A name or an address, and a port: nothing that somebody else could read in another way.
+# A name or an address, and a port; nothing that another parser could read differently.
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:@/?#\\\[\]]+)(?::[0-9]{0,5})?", re.IGNORECASE | re.ASCII)
 
 
@@ -82,12 +71,6 @@ class Refused(Exception):
         self.headers = list(headers)
 
 
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    at: float
-
-
 class RateLimit:
     """At most so many requests a minute from one sender, with a burst of a tenth of them."""
 
@@ -95,50 +78,41 @@ class RateLimit:
         self._rate = per_minute / 60
         self._burst = max(per_minute / 10, 1.0)
         self._clock = clock
-        self._buckets: dict[str, _Bucket] = {}
+        self._left: dict[str, tuple[float, float]] = {}  # how much of the burst, and since when
 
     def admit(self, sender: str, cost: float = 1.0) -> float:
-        """0 where the request may pass, else the seconds until one may."""
+        """0 if the request may pass, else the seconds until one may."""
         now = self._clock.monotonic()
-        bucket = self._buckets.get(sender)
-        if bucket is None:
-            if len(self._buckets) >= _MOST_ADDRESSES:
-                self._forget(now)
-            bucket = self._buckets[sender] = _Bucket(self._burst, now)
-        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._rate)
-        bucket.at = now
-        if bucket.tokens < cost:
-            return (cost - bucket.tokens) / self._rate
-        bucket.tokens -= cost
-        return 0.0
-
-    def _forget(self, now: float) -> None:
-        full = self._burst / self._rate
-        self._buckets = {k: b for k, b in self._buckets.items() if now - b.at < full}
-        while len(self._buckets) >= _MOST_ADDRESSES:
-            self._buckets.pop(next(iter(self._buckets)))
+        if sender not in self._left and len(self._left) >= _MOST_ADDRESSES:
+            full = self._burst / self._rate
+            self._left = {who: one for who, one in self._left.items() if now - one[1] < full}
+            while len(self._left) >= _MOST_ADDRESSES:
+                self._left.pop(next(iter(self._left)))
+        left, since = self._left.get(sender, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._rate)
+        passes = left >= cost
+        self._left[sender] = (left - cost if passes else left, now)
+        return 0.0 if passes else (cost - left) / self._rate
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
     """Which `Host` and `Origin` values are ours."""
 
-    port: int
     hosts: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
     any_address: bool = False  # bound beyond loopback: any literal address of ours will do
 
     def knows_host(self, header: str) -> bool:
-        """Whether a request may carry this `Host`: a rebound name of somebody else may not."""
-        name = _host_of(header)
-        if not name:
-            return False
+        """Whether a request may have this `Host`; the name of a rebinding attack may not."""
+        found = _HOST.fullmatch(header)
+        name = found[1].lower() if found is not None else ""
         if name in _LOOPBACK_NAMES or name in self.hosts:
-            return True
+            return bool(name)
         return self.any_address and _is_address(name)
 
     def knows_origin(self, origin: str, host: str) -> bool:
-        """Whether a page of this origin may call us: our own page may, and those configured."""
+        """Whether pages of this origin may call us: our own page, and those configured."""
         if origin in self.origins:
             return True
         try:
@@ -146,11 +120,6 @@ class Names:
         except ValueError:
             return False
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
-
-
-def _host_of(header: str) -> str:
-    found = _HOST.fullmatch(header)
-    return found[1].lower() if found is not None else ""
 
 
 def _is_address(name: str) -> bool:
@@ -163,7 +132,7 @@ def _is_address(name: str) -> bool:
 
 @dataclass(slots=True)
 class Guard:
-    """An ASGI middleware; everything that it refuses, it refuses before reading the body."""
+    """An ASGI middleware, which refuses before it reads the body."""
 
     app: ASGIApp
     tokens: Tokens
@@ -188,12 +157,17 @@ class Guard:
         try:
             headers = _one_of_each(scope["headers"])
             watched.origin = self._checked_origin(headers)
-            if _is_preflight(scope, headers) and watched.origin is not None:
+            asks = scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
+            if asks and watched.origin is not None:
                 await _PREFLIGHT(scope, receive, watched)
                 return
             self._check(scope, headers)
-            with self._counted(scope):
-                await self.app(scope, self._bounded(scope, receive), watched)
+            what, _ = self._place(scope)
+            self._served[what] += 1
+            try:
+                await self.app(scope, self._bounded(receive), watched)
+            finally:
+                self._served[what] -= 1
         except Refused as refused:
             if not watched.started:
                 await refusal(refused, scope["path"])(scope, receive, watched)
@@ -203,17 +177,8 @@ class Guard:
             seconds = self.clock.monotonic() - began
             self.metrics.request(scope["method"], scope["path"], watched.status, seconds)
 
-    @contextmanager
-    def _counted(self, scope: Scope) -> Generator[None]:
-        what, _ = self._place(scope)
-        self._served[what] += 1
-        try:
-            yield
-        finally:
-            self._served[what] -= 1
-
     def _checked_origin(self, headers: Mapping[bytes, bytes]) -> str | None:
-        """The other origin that may read the answer, if any. Raises for those that may not."""
+        """The other origin that may read the answer, if any."""
         host = headers.get(b"host", b"").decode("latin-1")
         if not self.names.knows_host(host):
             raise Refused(421, "this Host is not allowed; see gateway.allowedHosts")
@@ -234,7 +199,9 @@ class Guard:
             )
         if scope["path"] in OPEN_PATHS:
             return
-        scope[_GRANT] = grant = self.tokens.grant(_bearer(headers))
+        kind, _, value = headers.get(b"authorization", b"").partition(b" ")
+        token = value.strip() if kind.lower() == b"bearer" else None
+        scope[_GRANT] = grant = self.tokens.grant(token)
         polls = scope["path"] == MCP_PATH and headers.get(b"mcp-method") == b"tasks/get"
         self._check_rate(scope, grant, _POLL_COST if polls else 1.0)
         if grant is None and scope["path"].startswith(_NEEDS_TOKEN) and scope["path"] != LOGIN_PATH:
@@ -248,7 +215,7 @@ class Guard:
             raise _too_large(self.limits)
 
     def check_poll(self, headers: Mapping[bytes, bytes], client: tuple[str, int] | None) -> Scope:
-        """A poll of a task, checked like any request; `Refused` also if it comes from another page."""
+        """Check a poll of a task like any request; another site's page is `Refused`."""
         scope: Scope = {"method": "POST", "path": MCP_PATH, "client": client, "scheme": "http"}
         if self._checked_origin(headers) is not None:
             raise Refused(403, "pages of other origins go the long way")
@@ -258,7 +225,7 @@ class Guard:
 
     def _check_rate(self, scope: Scope, grant: Grant | None, cost: float) -> None:
         client = scope.get("client")
-        # Whoever has no token uses up nothing of what those who have one may do.
+        # Requests without a token must not use up the rate of those that have one.
         sender = f"token {grant.name}" if grant else client[0] if client else ""
         wait = self._rate.admit(sender, cost)
         if wait:
@@ -278,8 +245,8 @@ class Guard:
         stays = ((what, most) for pattern, what, most in _STAYING if pattern.fullmatch(path))
         return next(stays, ("are served", self.limits.max_concurrent))
 
-    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
-        """The request's body: at most so large, and sent within so many seconds."""
+    def _bounded(self, receive: Receive) -> Receive:
+        """Limits the size of the request's body and the time that it takes."""
         left = self.limits.max_request_bytes
         until = self.clock.monotonic() + self.limits.client_timeout_ms / 1000
         done = False
@@ -309,7 +276,7 @@ def _challenge(scope: Scope, headers: Mapping[bytes, bytes]) -> bytes:
 
 
 def origin_of(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
-    """The address that the client used; a proxy in front of us says whether by TLS."""
+    """The address that the client used; a proxy in front of us says whether it was by TLS."""
     secure = headers.get(b"x-forwarded-proto") == b"https" or scope["scheme"] == "https"
     host = headers.get(b"host", b"").decode("latin-1")
     return f"{'https' if secure else 'http'}://{host}"
@@ -339,17 +306,12 @@ def is_owner(scope: Scope) -> bool:
 
 
 def _one_of_each(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
-    """The headers by name. Those that say who asks and how long it is may be there once only."""
     found: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in _ONLY_ONCE and name in found:
             raise Refused(400, f"the header {name.decode()} appears twice", _CLOSE)
         found[name] = value
     return found
-
-
-def _is_preflight(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
-    return scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
 
 
 def _is_loopback(address: str) -> bool:
@@ -366,11 +328,6 @@ def _too_large(limits: GatewayLimits) -> Refused:
     return Refused(413, message, _CLOSE)
 
 
-def _bearer(headers: Mapping[bytes, bytes]) -> bytes | None:
-    kind, _, value = headers.get(b"authorization", b"").partition(b" ")
-    return value.strip() if kind.lower() == b"bearer" else None
-
-
 class _Watched:
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -382,22 +339,19 @@ class _Watched:
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
-            message = {**message, "headers": [*message["headers"], *self._more_headers()]}
+            more = SECURITY_HEADERS
+            if self.origin is not None:
+                more = [
+                    *_SECURITY_HEADERS,
+                    (b"access-control-allow-origin", self.origin.encode("latin-1")),
+                    (b"access-control-expose-headers", _EXPOSED_HEADERS),
+                    (b"vary", b"origin"),
+                ]
+            message = {**message, "headers": [*message["headers"], *more]}
         await self._send(message)
-
-    def _more_headers(self) -> list[tuple[bytes, bytes]]:
-        if self.origin is None:
-            return SECURITY_HEADERS
-        return [
-            *_SECURITY_HEADERS,
-            (b"access-control-allow-origin", self.origin.encode("latin-1")),
-            (b"access-control-expose-headers", _EXPOSED_HEADERS),
-            (b"vary", b"origin"),
-        ]
 
 
 def refusal(refused: Refused, path: str) -> Response:
-    """What a client is told that is not served, in the shape that it reads."""
     kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
         refused.status, "invalid_request_error"
     )

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 import anyio
@@ -20,15 +21,9 @@ from openclaw.agent.port import NOBODY
 from openclaw.agent.schedules import JobFile
 from openclaw.config.load import LoadedConfig
 from openclaw.config.paths import StatePaths
-from openclaw.config.schema import Config, GatewayConfig
+from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
-from openclaw.core.errors import (
-    InvalidConfig,
-    OpenClawError,
-    OperatorFacing,
-    Problem,
-    describe,
-)
+from openclaw.core.errors import InvalidConfig, OpenClawError, OperatorFacing, Problem, describe
 from openclaw.core.events import Emit, Notice
 from openclaw.gateway.lock import GatewayInfo, GatewayLock
 from openclaw.gateway.scheduler import Scheduler
@@ -58,36 +53,31 @@ class Daemon:
     resolve: Callable[[str], Awaitable[Secret]]
     notifier: Notifier
     log_file: Path | None = None
-    environ: Mapping[str, str] = field(default_factory=dict[str, str])
-    """For the commands that we start."""
-    variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What `${VAR}` in the configuration refers to."""
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])  # of commands that we start
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])  # `${VAR}` in the config
     on_ready: Callable[[Gateway], None] = lambda gateway: None
-
-    @property
-    def settings(self) -> GatewayConfig:
-        return self.loaded.config.gateway
 
 
 async def serve(daemon: Daemon, lock: GatewayLock, stop: anyio.Event | None = None) -> None:
     """Run until SIGTERM, SIGINT or `stop`. Raises what keeps it from starting."""
-    settings = daemon.settings
-    tokens = Tokens(
-        owner_token(daemon.paths.root),
-        daemon.clock,
-        await _token(daemon),
-        TokenFile(daemon.paths.root, daemon.clock),
-    )
+    settings = daemon.loaded.config.gateway
+    configured: Secret | None = None
+    if settings.auth.token:
+        configured = await daemon.resolve(settings.auth.token)
+        if not configured:
+            raise OperatorFacing("gateway.auth.token is empty", hint="remove it or give it a value")
+    root, clock = daemon.paths.root, daemon.clock
+    tokens = Tokens(owner_token(root), clock, configured, TokenFile(root, clock))
     addresses = bind_addresses(settings.bind, settings.port, has_token=tokens.handed_out)
     with ExitStack() as stack:
         sockets = [stack.enter_context(one) for one in listen(addresses)]
         gateway = Gateway(
             settings=settings,
             paths=daemon.paths,
-            clock=daemon.clock,
+            clock=clock,
             redact=daemon.redact,
             config_path=daemon.loaded.path,
-            started=daemon.clock.now_ms(),
+            started=clock.now_ms(),
             url=shown_url(sockets),
             log_file=daemon.log_file,
             tokens=tokens,
@@ -97,7 +87,7 @@ async def serve(daemon: Daemon, lock: GatewayLock, stop: anyio.Event | None = No
         async with anyio.create_task_group() as group:
             gateway.background = group
             try:
-                async with _listening(gateway, tokens, sockets, group):
+                async with _listening(gateway, sockets, group):
                     await _run(daemon, lock, gateway, group, stop or anyio.Event())
             except OpenClawError as error:
                 failure = error  # raised in here, it would come out in a group of errors
@@ -116,15 +106,8 @@ async def _run(
             backend.cluster.url = gateway.url
         reloader = Reloader(gateway, daemon.load, daemon.loaded)
         gateway.reload = reloader.reload
-        lock.publish(
-            GatewayInfo(
-                pid=os.getpid(),
-                url=gateway.url,
-                started=gateway.started,
-                version=__version__,
-                config=str(daemon.loaded.path),
-            )
-        )
+        config = str(daemon.loaded.path)
+        lock.publish(GatewayInfo(os.getpid(), gateway.url, gateway.started, __version__, config))
         group.start_soon(reloader.watch, name="configuration watch")
         group.start_soon(daemon.notifier.keep_alive, name="watchdog")
         scheduler = Scheduler(
@@ -148,9 +131,9 @@ async def _run(
         if backend.cluster is not None:
             backend.cluster.drain()
         with anyio.CancelScope(shield=True):
-            grace = daemon.settings.shutdown_grace_ms / 1000
+            grace = gateway.settings.shutdown_grace_ms / 1000
             await gateway.turns.close(grace, CLOSING_SECONDS)
-        # From here on the port may be anybody's, and nobody is to bring a token there.
+        # From here on another program may have the port, and must not get a token.
         lock.publish(GatewayInfo(pid=os.getpid()))
 
 
@@ -165,16 +148,6 @@ async def _serving(gateway: Gateway) -> AsyncGenerator[None]:
         gateway.serving.cancel_scope.cancel()
     if failure is not None:
         raise failure
-
-
-async def _token(daemon: Daemon) -> Secret | None:
-    configured = daemon.settings.auth.token
-    if not configured:
-        return None
-    secret = await daemon.resolve(configured)
-    if not secret:
-        raise OperatorFacing("gateway.auth.token is empty", hint="remove it or give it a value")
-    return secret
 
 
 async def _signals(
@@ -197,11 +170,11 @@ async def _signals(
 
 @asynccontextmanager
 async def _listening(
-    gateway: Gateway, tokens: Tokens, sockets: list[socket.socket], group: TaskGroup
+    gateway: Gateway, sockets: list[socket.socket], group: TaskGroup
 ) -> AsyncGenerator[None]:
     from openclaw.gateway.http_server import make_server
 
-    server = make_server(gateway, tokens, sockets)
+    server = make_server(gateway)
     ended = anyio.Event()
 
     async def run() -> None:
@@ -226,7 +199,7 @@ _NAMES = {"loopback": ("127.0.0.1", "::1"), "lan": ("0.0.0.0", "::")}  # noqa: S
 
 
 def bind_addresses(bind: str, port: int, *, has_token: bool) -> list[tuple[str, int]]:
-    """The addresses that the configuration means; raises where that would let strangers in."""
+    """The addresses to listen on; raises if other machines could connect without a token."""
     hosts = _NAMES.get(bind, (bind,))
     for host in hosts:
         try:
@@ -245,7 +218,7 @@ def bind_addresses(bind: str, port: int, *, has_token: bool) -> list[tuple[str, 
 
 
 def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
-    """Sockets that listen; of two families, the second may be missing on this machine."""
+    """Sockets that listen; a machine may be without IPv6."""
     sockets: list[socket.socket] = []
     with ExitStack() as stack:
         for host, port in addresses:
@@ -295,24 +268,14 @@ def shown_url(sockets: Sequence[socket.socket]) -> str:
 # the file, or the directory above it.
 
 _LOOK_SECONDS = 1.0
-
-_ONCE = ("sessions.store", "logging", "audit")
-_ONCE_OF_GATEWAY = (
-    "port",
-    "bind",
-    "auth",
-    "limits",
-    "cluster",
-    "allowed_hosts",
-    "allowed_origins",
-    "dashboard",
-)
-
-Stamp = tuple[int, int, int] | None
+_ONCE = """
+    sessions.store logging audit gateway.port gateway.bind gateway.auth gateway.limits
+    gateway.cluster gateway.allowed_hosts gateway.allowed_origins gateway.dashboard
+"""
 
 
-def stamp(path: Path) -> Stamp:
-    """What changes when the file does; None where there is none."""
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when the file does; None if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -335,14 +298,18 @@ class Reloader:
         return self._current.config
 
     async def reload(self) -> ReloadReport:
-        """Apply what the file says now; raises what is wrong with it, having changed nothing."""
+        """Apply the file as it is now; if it is invalid, raises and changes nothing."""
         async with self._lock:
             self._seen = stamp(self._current.path)
             try:
                 return await self._reload()
             except OpenClawError as error:
+                told = self._gateway.redact(describe(error))
                 self._gateway.metrics.reload("invalid")
-                self._tell_of(error)
+                self._gateway.last_reload_error = told
+                self._gateway.emit(Notice("error", f"the configuration was not reloaded: {told}"))
+                # Without a traceback: the mistake is in the file.
+                logger.error("the configuration was not reloaded, the old one stays: %s", told)  # noqa: TRY400
                 raise
 
     async def _reload(self) -> ReloadReport:
@@ -370,12 +337,6 @@ class Reloader:
         logger.info("the configuration was reloaded; changed: %s", ", ".join(changed))
         return ReloadReport(changed=True, waiting=waiting)
 
-    def _tell_of(self, error: OpenClawError) -> None:
-        told = self._gateway.redact(describe(error))
-        self._gateway.last_reload_error = told
-        self._gateway.emit(Notice("error", f"the configuration was not reloaded: {told}"))
-        logger.error("the configuration was not reloaded, the old one stays: %s", told)
-
     async def watch(self) -> None:
         """Reload whenever the file has changed and then been left alone for a moment."""
         while True:
@@ -397,17 +358,7 @@ class Reloader:
 
 def waiting_changes(before: Config, after: Config) -> tuple[str, ...]:
     """The key paths that changed and that only a restart can apply."""
-    found = [name for name in _ONCE if _at(before, name) != _at(after, name)]
-    found += [
-        f"gateway.{name}"
-        for name in _ONCE_OF_GATEWAY
-        if getattr(before.gateway, name) != getattr(after.gateway, name)
-    ]
-    return tuple(found)
-
-
-def _at(config: Config, path: str) -> object:
-    value: object = config
-    for name in path.split("."):
-        value = getattr(value, name)
-    return value
+    changed = (
+        path for path in _ONCE.split() if attrgetter(path)(before) != attrgetter(path)(after)
+    )
+    return tuple(changed)

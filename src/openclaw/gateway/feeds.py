@@ -1,4 +1,4 @@
-"""What happens in the turns that run now, kept from their beginning for whoever comes to watch."""
+"""The events of running turns, kept from their start for those who come to watch."""
 
 import logging
 from collections.abc import Awaitable, Callable, Generator
@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import orjson
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from openclaw.agent.event_codec import error_json, event_json, event_name, reply_json
 from openclaw.agent.port import OnBlockReply, Reply
@@ -20,9 +20,7 @@ from openclaw.secrets.streaming import DeltaRedactor
 
 logger = logging.getLogger(__name__)
 
-QUIET_SECONDS = 15.0
-"""After so much silence a comment is sent, so that proxies keep the connection open."""
-
+QUIET_SECONDS = 15.0  # then a comment is sent, so that proxies keep the connection open
 _MOST_WAITING = 64 * 1024 * 1024  # bytes that may wait for a client that reads too slowly
 _PING = b": \n\n"
 _HEADERS = [
@@ -54,9 +52,8 @@ class EventStream:
         self._done = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send(
-            {"type": "http.response.start", "status": 200, "headers": _HEADERS + self._headers}
-        )
+        headers = _HEADERS + self._headers
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         async with anyio.create_task_group() as group:
             group.start_soon(_until_gone, receive, group.cancel_scope, name="client watch")
             group.start_soon(self._produce, name="event stream")
@@ -85,13 +82,10 @@ class EventStream:
                 return
             data, last = b"".join(self._waiting), self._done  # once done, nothing more is put
             self._waiting, self._size = [], 0
-            await send(_body(data if data or last else _PING, more=not last))
+            body = data if data or last else _PING
+            await send({"type": "http.response.body", "body": body, "more_body": not last})
             if last:
                 return
-
-
-def _body(data: bytes, *, more: bool) -> Message:
-    return {"type": "http.response.body", "body": data, "more_body": more}
 
 
 async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
@@ -101,7 +95,7 @@ async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
 
 
 class WatchedAnswer:
-    """A response that takes a while to make: the client going away stops the making."""
+    """A response that takes a while; if the client goes away, `make` is cancelled."""
 
     def __init__(
         self, make: Callable[[], Awaitable[Any]], on_error: Callable[[Exception], Any]
@@ -134,14 +128,19 @@ class Feed:
         self._most = most
         self._frames: list[bytes] = []
         self._size = 0
-        self._lost = 0  # frames that were let go
+        self._lost = 0  # how many frames were dropped
         self._news = anyio.Event()
 
     def put(self, data: bytes) -> None:
         self._frames.append(data)
         self._size += len(data)
         if self._size > self._most:
-            self._forget()
+            dropped = 0
+            while dropped < len(self._frames) - 1 and self._size > self._most // 2:
+                self._size -= len(self._frames[dropped])
+                dropped += 1
+            del self._frames[:dropped]
+            self._lost += dropped
         self._tell()
 
     def event(self, event: Event) -> None:
@@ -158,9 +157,9 @@ class Feed:
         self._tell()
 
     async def follow(self, put: Put, *, questions: bool = True, past: bool = True) -> None:
-        """Everything from the beginning, if `past`, and then what comes, until it is closed.
+        """Put what there is, if `past`, and then what comes, until it is closed.
 
-        Questions are for those who can answer them: without `questions` they are left out.
+        Without `questions`, which are for those who can answer, they are left out.
         """
         at = 0 if past else self._lost + len(self._frames)
         self.followers += 1
@@ -176,14 +175,6 @@ class Feed:
         finally:
             self.followers -= 1
 
-    def _forget(self) -> None:
-        keep = len(self._frames)
-        while keep > 1 and self._size > self._most // 2:
-            self._size -= len(self._frames[len(self._frames) - keep])
-            keep -= 1
-        self._lost += len(self._frames) - keep
-        self._frames = self._frames[len(self._frames) - keep :]
-
     def _tell(self) -> None:
         self._news.set()
         self._news = anyio.Event()
@@ -197,7 +188,6 @@ class Feeds:
         return turn in self._open
 
     def of(self, turn: str) -> Feed:
-        """That turn's; raises `NotFound` where none is kept."""
         found = self._open.get(turn)
         if found is None:
             raise NotFound(f"turn '{turn}' is not running, or cannot be watched")
@@ -205,7 +195,7 @@ class Feeds:
 
     @contextmanager
     def open(self, turn: str) -> Generator[Feed]:
-        """A feed for as long as this lasts; raises `Busy` where there is one already."""
+        """A feed for as long as this lasts; raises `Busy` if there is one already."""
         if turn in self._open:
             raise Busy(f"turn {turn} is already running", retry_after=_RETRY_AFTER)
         feed = self._open[turn] = Feed()
@@ -217,7 +207,7 @@ class Feeds:
 
     @contextmanager
     def watched(self, turn: str, *, wanted: bool) -> Generator[Feed | None]:
-        """The same where it is wanted, and nobody else keeps this turn's feed."""
+        """The same if it is wanted and there is none for this turn."""
         if not wanted or turn in self._open:
             yield None
             return
@@ -229,18 +219,16 @@ class Feeds:
                 raise
 
 
-# A front end in another process knows few of the values that were resolved here, so that it cannot
-# keep them out of sight itself.
-
-
 class RedactedTurn:
+    """Removes secrets: a front end in another process knows few of the values resolved here."""
+
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._words = DeltaRedactor(redactor)
         self._thoughts = DeltaRedactor(redactor)
 
     def events(self, emit: Emit) -> Emit:
-        """Hands events on; what was held back of a text comes before what happens after it."""
+        """Passes events on; the held back end of a text comes before later events."""
 
         def told(event: Event) -> None:
             match event:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import re
-import socket
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from typing import Any, cast
@@ -36,7 +35,6 @@ from openclaw.gateway.openai import endpoints
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.page import routes as page
 from openclaw.gateway.state import Gateway
-from openclaw.gateway.tokens import Tokens
 
 Handler = Callable[..., Awaitable[Any]]
 # Where the routes of our own API are: `OPERATIONS` knows those of modules that were imported.
@@ -100,7 +98,7 @@ class _Mcp:
 
 
 async def protected_resource(gateway: Gateway, request: Request) -> Response:
-    """How to authenticate at `/mcp` (RFC 9728): with a token that the owner made."""
+    """How to authenticate at `/mcp` (RFC 9728)."""
     facts = {
         "resource": origin_of(request.scope, dict(request.headers.raw)) + MCP_PATH,
         "resource_name": "OpenClaw",
@@ -147,13 +145,11 @@ async def metrics(gateway: Gateway, request: Request) -> Response:
 
 # ---- polls of tasks, answered from the bytes of the request, without a parser, a task or an application
 #
-# A client with hundreds of tasks asks for each of them every few seconds. Whatever is not plainly such
-# a poll, of a task that runs here, goes the long way, which answers the same.
+# A client with hundreds of tasks asks for each of them every few seconds. Any request that is not
+# plainly such a poll goes through the application, which gives the same answer.
 
 POLL_START = f"POST {MCP_PATH} HTTP/1.1\r\n".encode()
-MORE = b"more"
-"""Says that this is the beginning of a poll."""
-
+MORE = b"more"  # this is the beginning of a poll
 _MOST_BYTES = 16 * 1024
 _POLL = b"\r\nmcp-method: tasks/get\r\n"
 _REVISION = "2026-07-28"
@@ -164,7 +160,7 @@ Headers = dict[bytes, bytes]
 
 
 def read_poll(data: bytes) -> tuple[Headers, bytes] | bytes | None:
-    """The headers and the body of a poll; `MORE` if it is not all there, None if it is no poll."""
+    """The headers and the body of a poll; `MORE` if the rest has to come; None if it is no poll."""
     head, end, body = data.partition(b"\r\n\r\n")
     if not end or len(data) > _MOST_BYTES or _POLL not in head.lower() + b"\r\n":
         return None
@@ -188,7 +184,7 @@ def answer_poll(
     more_headers: Sequence[tuple[bytes, bytes]],
     data: bytes,
 ) -> bytes | None:
-    """The whole answer to a poll; `MORE` if it is not all there, None if it goes the long way."""
+    """The whole answer to a poll; `MORE` if the rest has to come; None for the application."""
     read = read_poll(data)
     if read is None or isinstance(read, bytes):
         return read
@@ -202,17 +198,9 @@ def answer_poll(
     if result is None:
         return None
     guard.metrics.request("POST", MCP_PATH, 200, gateway.clock.monotonic() - began)
-    lines = [b"%s: %s" % header for header in (*more_headers, *SECURITY_HEADERS)]
-    return b"\r\n".join(
-        (
-            b"HTTP/1.1 200 OK",
-            *lines,
-            b"content-type: application/json",
-            b"content-length: %d" % len(result),
-            b"",
-            result,
-        )
-    )
+    own = (b"content-type", b"application/json"), (b"content-length", b"%d" % len(result))
+    lines = (b"%s: %s\r\n" % one for one in (*more_headers, *SECURITY_HEADERS, *own))
+    return b"HTTP/1.1 200 OK\r\n%s\r\n%s" % (b"".join(lines), result)
 
 
 def _poll_in(headers: Headers, body: bytes) -> dict[str, Any]:
@@ -235,23 +223,21 @@ def _poll_in(headers: Headers, body: bytes) -> dict[str, Any]:
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 75
+# More connections than this may not wait for a request: the oldest is closed, so that clients that
+# only connect cannot use up our file descriptors.
 MOST_SILENT = 256
-"""How many connections may wait for a request: beyond it the oldest is closed, so that nobody who
-only connects takes up all the descriptors that we may have."""
 
 
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Signals are the daemon's business."""
-        yield
+        yield  # the daemon handles signals
 
 
 class _Protocol(H11Protocol):
     """Cuts connections on which no request arrives, and those whose client does not read.
 
-    The head of a request has `patience` seconds from connecting, or from its first byte where
-    requests came before it.
+    The head of a request has `patience` seconds from connecting, or from its first byte.
     """
 
     patience = 30.0
@@ -303,7 +289,7 @@ class _Protocol(H11Protocol):
         self._count_silent()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close the connection, unless it was polled on since: then it has its time from there."""
+        """Close the connection, unless there was a poll on it meanwhile."""
         left = self._polled_at + self.timeout_keep_alive - self.loop.time()
         if left > 0 and self._is_idle:
             self._close_later(left)
@@ -316,7 +302,6 @@ class _Protocol(H11Protocol):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nothing of a request is anywhere on its way."""
         return self._between_requests and self.conn.trailing_data == (b"", False)
 
     @property
@@ -325,7 +310,6 @@ class _Protocol(H11Protocol):
         return served is None or bool(served.response_complete)
 
     def on_response_complete(self) -> None:
-        """The connection waits for its next request, unless that has arrived already."""
         super().on_response_complete()
         if self._between_requests and not self.transport.is_closing():
             self._count_silent()
@@ -355,19 +339,20 @@ class _Protocol(H11Protocol):
 
     def _wait_for_reader(self) -> None:
         waiting = self.transport.get_write_buffer_size()
-        self._read_timer = self.loop.call_later(self.patience, self._cut_if_deaf, waiting)
+
+        def cut_if_deaf() -> None:
+            if self.transport.get_write_buffer_size() < waiting:
+                self._wait_for_reader()  # slow, but it reads
+                return
+            logger.warning("a client was cut off: it does not read what it asked for")
+            self.transport.abort()
+
+        self._read_timer = self.loop.call_later(self.patience, cut_if_deaf)
 
     def _stop_read_timer(self) -> None:
         if self._read_timer is not None:
             self._read_timer.cancel()
             self._read_timer = None
-
-    def _cut_if_deaf(self, before: int) -> None:
-        if self.transport.get_write_buffer_size() < before:
-            self._wait_for_reader()  # slow, but it reads
-            return
-        logger.warning("a client was cut off: it does not read what it asked for")
-        self.transport.abort()
 
     def _cut_if_silent(self) -> None:
         self._head_timer = None
@@ -375,16 +360,12 @@ class _Protocol(H11Protocol):
             self.transport.close()
 
 
-def make_server(
-    gateway: Gateway, tokens: Tokens, sockets: Sequence[socket.socket]
-) -> uvicorn.Server:
-    settings = gateway.settings
-    beyond = settings.bind not in ("loopback", "127.0.0.1", "::1")
+def make_server(gateway: Gateway) -> uvicorn.Server:
+    settings, tokens = gateway.settings, gateway.tokens
     names = Names(
-        port=sockets[0].getsockname()[1],
         hosts=frozenset(host.lower() for host in settings.allowed_hosts),
         origins=frozenset(settings.allowed_origins),
-        any_address=beyond,
+        any_address=settings.bind not in ("loopback", "127.0.0.1", "::1"),
     )
     app = Guard(build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics)
     own: dict[str, Any] = {"patience": settings.limits.client_timeout_ms / 1000, "silent": {}}

@@ -1,7 +1,7 @@
 """One gateway for each state directory, and how others find it.
 
-The lock is the operating system's: it goes with the process, however that ends. What the file says
-counts only while somebody holds it.
+The operating system releases the lock when the process ends. The file's content counts only while
+the lock is held.
 """
 
 import contextlib
@@ -28,11 +28,9 @@ class AlreadyRunning(OperatorFacing):
 
 @dataclass(frozen=True, slots=True)
 class GatewayInfo:
-    """A running gateway. `url` is empty while it starts; `started` is milliseconds since 1970."""
-
     pid: int
-    url: str = ""
-    started: int = 0
+    url: str = ""  # empty while it starts
+    started: int = 0  # milliseconds since 1970
     version: str = ""
     config: str = ""
 
@@ -78,9 +76,9 @@ def running_gateway(path: Path) -> GatewayInfo | None:
 
 
 def request_headers(root: Path, url: str) -> dict[str, str] | None:
-    """What our own request to the gateway at `url` carries; None where that gateway is gone.
+    """The headers of our own requests to the gateway at `url`.
 
-    Whoever listens there then may be anybody, and gets no token.
+    None if that gateway is gone: another program may listen there, and gets no token.
     """
     info = running_gateway(StatePaths(root).gateway_lock)
     if info is None or info.url != url:
@@ -96,7 +94,6 @@ def owner_token_path(root: Path) -> Path:
 
 
 def read_token(root: Path) -> str | None:
-    """The owner's token; `tokens.read_owner_token` has it as a secret."""
     try:
         text = owner_token_path(root).read_text("ascii").strip()
     except (OSError, ValueError):
@@ -118,11 +115,8 @@ def _read(descriptor: int) -> GatewayInfo:
     try:
         said = json.loads(os.read(descriptor, 65_536))
         mark = said.pop("mark", None)
-        if mark and is_gone(mark):
-            return GatewayInfo(
-                pid=0
-            )  # one that was killed said it; its successor has just the lock
-        return GatewayInfo(**said)
+        # One that was killed may have written it, if its successor has just taken the lock.
+        return GatewayInfo(pid=0) if mark and is_gone(mark) else GatewayInfo(**said)
     except (ValueError, TypeError, AttributeError):
         return GatewayInfo(pid=0)  # it is being written
 
@@ -135,7 +129,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def wait_until_gone(path: Path, pid: int, seconds: float) -> bool:
-    """Whether that gateway let go of the lock within so many seconds."""
+    """Whether that gateway releases the lock within so many seconds."""
 
     def gone() -> bool:
         info = running_gateway(path)

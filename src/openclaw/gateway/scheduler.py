@@ -1,8 +1,7 @@
 """Runs what is scheduled, while the gateway runs.
 
-Every run has an id made of its schedule and its time, which is also the id of its turn: of several
-gateways on one store, the first begins it, and the others find that it was begun. Which run is due
-follows from the clock alone, so that nothing has to be kept about runs.
+A run's id is made of its schedule and its time, and is the id of its turn: of several gateways on one
+store, only the first runs it. Which run is due follows from the clock, so no runs are stored.
 """
 
 import json
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 5.0
-"""Between two looks at the clock and the file: a person may edit it, and a laptop may sleep."""
-
+LOOK_SECONDS = 5.0  # between two looks at the clock and the file
 _NOTIFY_SECONDS = 60.0
 
 
@@ -38,8 +35,6 @@ async def _unresolved(text: str) -> "Secret":
 
 @dataclass(slots=True)
 class Scheduler:
-    """Starts what is due. `answer` runs the turn of a message."""
-
     jobs: JobFile
     settings: "Callable[[], CronConfig]"
     answer: Callable[[MessageContext], Awaitable[Reply]]
@@ -59,12 +54,11 @@ class Scheduler:
                 await anyio.sleep(LOOK_SECONDS)
 
     def look(self, started_ms: int, group: TaskGroup) -> None:
-        """Start what is due now, and with `missed: "run"` the last run that nobody started."""
         for job, due in self.due(started_ms):
             group.start_soon(self._run, job, due, name=f"schedule {job.id}")
 
     def due(self, started_ms: int) -> list[tuple[Job, int]]:
-        """What is due and was not started here; it counts as started from now on."""
+        """What is due and was not started here, with `missed: "run"` also from before the start."""
         settings = self.settings()
         found: list[tuple[Job, int]] = []
         for job in self._jobs() if settings.enabled else ():
@@ -109,7 +103,6 @@ class Scheduler:
             await self._notify(job, reply.outcome, reply.text)
 
     async def _notify(self, job: Job, outcome: str, text: str) -> None:
-        """Tell the person of the result, by a command and an address."""
         settings = self.settings()
         told = {"id": job.id, "session": job.session_key, "outcome": outcome, "text": text}
         if settings.notify:
@@ -143,7 +136,7 @@ _MOST_SHOWN = 1_000
 
 
 def _filled(word: str, told: Mapping[str, str]) -> str:
-    """An argument with what it stands for, which never becomes an option."""
+    """An argument with its placeholders filled in; no value becomes an option."""
     for name, value in told.items():
         word = word.replace(f"{{{name}}}", value[:_MOST_SHOWN].lstrip("-").replace("\0", ""))
     return word

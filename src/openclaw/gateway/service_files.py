@@ -25,8 +25,7 @@ class Unit:
     text: str
     install: tuple[str, ...]
     start: tuple[str, ...]
-    stop: tuple[str, ...]
-    """Stops it, and keeps it from being started again."""
+    stop: tuple[str, ...]  # it is not started again
 
 
 def unit_for(kind: str | None, environ: Mapping[str, str], config: Path | None) -> Unit:
@@ -172,7 +171,7 @@ def _windows(environ: Mapping[str, str], command: list[str]) -> Unit:
 
 
 class Notifier:
-    """Speaks systemd's protocol where there is a socket for it, and is silent elsewhere."""
+    """Tells systemd how we are, if it started us."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._address = environ.get("NOTIFY_SOCKET", "")
@@ -185,7 +184,7 @@ class Notifier:
         self._send("STOPPING=1")
 
     async def keep_alive(self) -> None:
-        """Say that we are alive, twice as often as we have to; from the loop, so that it must turn."""
+        """Report from the event loop, twice as often as we have to, that it is not stuck."""
         if self._watchdog is None:
             return
         while True:

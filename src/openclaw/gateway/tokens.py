@@ -1,8 +1,7 @@
 """Who may do what at the gateway: the owner's token, named tokens, and one-time links to the page.
 
-The owner's token is made at the first start and lies in the state directory, readable by its owner
-alone: our own programs use it without being asked for anything, and a process that cannot read this
-account's files has no way in. Being on the same machine is not an identity.
+The owner's token is made at the first start; only this account can read the file. Our own programs
+use it, and other accounts of this machine have no way in.
 """
 
 import hashlib
@@ -25,12 +24,11 @@ from openclaw.gateway.lock import TOKEN_BYTES, owner_token_path, read_token
 from openclaw.secrets.refs import Secret
 from openclaw.sessions.model import GUEST_KEYS
 
-SCOPES = {
+SCOPES = {  # what a token may allow; `admin` includes the others
     "orders": "give orders and follow their turns",
     "read": "see sessions, servers, events and logs",
     "admin": "everything: also answer questions, accept pins, restart servers, change the configuration",
 }
-"""What a token may allow. `admin` includes the others."""
 
 LINK_SECONDS = 600.0  # how long a one-time link to the page is good for
 PAGE_SECONDS = 30 * 24 * 3600.0  # how long a page stays logged in
@@ -52,7 +50,7 @@ class Grant:
         return scope in self.scopes or "admin" in self.scopes
 
     def session(self, key: str) -> str:
-        """The session that is meant by this key: whoever may not read has sessions of their own."""
+        """The session that this key means: tokens that may not read have sessions of their own."""
         own = "" if self.allows("read") else f"{GUEST_KEYS}{quote(self.name, safe='')}:"
         return key if key.startswith(own) else own + key
 
@@ -64,8 +62,6 @@ PAGE = Grant("page", frozenset({"admin"}))
 
 @dataclass(frozen=True, slots=True)
 class NamedToken:
-    """A token that the owner handed out; only its digest is kept."""
-
     name: str
     scopes: tuple[str, ...]
     sha256: str
@@ -97,7 +93,7 @@ class TokenFile:
         self._found: tuple[NamedToken, ...] = ()
 
     def all(self) -> tuple[NamedToken, ...]:
-        """The tokens there are now; the file is read again when it has changed."""
+        """The tokens; the file is read again when it has changed."""
         try:
             status = self._path.stat()
         except OSError:
@@ -109,11 +105,14 @@ class TokenFile:
         return self._found
 
     def add(self, name: str, scopes: Iterable[str]) -> Secret:
-        """Make a token; its value is returned once and kept nowhere."""
+        """Make a token; its value is returned once and stored nowhere."""
         chosen = tuple(dict.fromkeys(scopes))
-        _check_name(name)
-        unknown = [scope for scope in chosen if scope not in SCOPES]
-        if unknown or not chosen:
+        if not name or len(name) > _NAME_CHARS or not name.isprintable() or name != name.strip():
+            told = f"a token's name must have 1 to {_NAME_CHARS} visible characters"
+            raise InvalidRequest(told, field="name")
+        if name in (OWNER.name, CONFIGURED.name, PAGE.name):  # it would share their sessions
+            raise InvalidRequest(f"the name '{name}' is reserved; choose another", field="name")
+        if not chosen or not set(chosen) <= SCOPES.keys():
             raise InvalidRequest(f"scopes are {', '.join(SCOPES)}", field="scope")
         value = secrets.token_urlsafe(TOKEN_BYTES)
         with locked(self._path):
@@ -151,22 +150,13 @@ class TokenFile:
         write_atomically(self._path, orjson.dumps(tokens).decode())
 
 
-def _check_name(name: str) -> None:
-    if not name or len(name) > _NAME_CHARS or not name.isprintable() or name != name.strip():
-        raise InvalidRequest(
-            f"a token's name must have 1 to {_NAME_CHARS} visible characters", field="name"
-        )
-    if name in (OWNER.name, CONFIGURED.name, PAGE.name):  # whose sessions and limits it would share
-        raise InvalidRequest(f"the name '{name}' is reserved; choose another", field="name")
-
-
 def _digest(value: bytes) -> str:
     return hashlib.sha256(value).hexdigest()
 
 
 @dataclass(slots=True)
 class Tokens:
-    """Finds out what a bearer token allows. Comparisons take the same time whatever was sent."""
+    """What bearer tokens allow. Comparing takes the same time whatever was sent."""
 
     owner: Secret
     clock: Clock
@@ -179,24 +169,22 @@ class Tokens:
         return self.configured is not None or bool(self.named and self.named.all())
 
     def grant(self, given: bytes | None) -> Grant | None:
-        """What this token allows, or None where it is not one of ours."""
+        """What this token allows; None if it is not one of ours."""
         if given is None:
             return None
-        digest = _digest(given)
-        matches = [grant for known, grant in self._known() if hmac.compare_digest(digest, known)]
-        if matches:
-            return matches[0]
-        return PAGE if self._is_of_page(given) else None
-
-    def _known(self) -> list[tuple[str, Grant]]:
         known = [(_digest(self.owner.reveal().encode()), OWNER)]
         if self.configured is not None:
             known.append((_digest(self.configured.reveal().encode()), CONFIGURED))
         named = self.named.all() if self.named is not None else ()
-        return known + [(t.sha256, Grant(t.name, frozenset(t.scopes))) for t in named]
+        known += [(t.sha256, Grant(t.name, frozenset(t.scopes))) for t in named]
+        digest = _digest(given)
+        matches = [grant for one, grant in known if hmac.compare_digest(digest, one)]
+        if matches:
+            return matches[0]
+        return PAGE if self._is_of_page(given) else None
 
     def new_link_code(self, *, local: bool = False) -> str:
-        """A code that logs one page in, once, for a while; if `local`, one of this account."""
+        """A code that logs a page in once; if `local`, only one that this account opened."""
         now = self.clock.monotonic()
         self._links = {code: link for code, link in self._links.items() if link[0] > now}
         if len(self._links) >= _MOST_LINKS:
@@ -206,10 +194,10 @@ class Tokens:
         return code
 
     def redeem(self, code: str, is_ours: Callable[[], bool] = lambda: True) -> Secret | None:
-        """A token for the page that came by this link; None where it was used or is too old.
+        """A token for the page that has this code; None if it was used or is too old.
 
-        A local link that somebody else brings stays good for us: everybody on the machine sees it
-        among the arguments of the browser that is opened with it.
+        A local code that another account brings stays valid: everybody on the machine can see it
+        among the browser's arguments.
         """
         until, local = self._links.get(_digest(code.encode()), (0.0, False))
         if until <= self.clock.monotonic() or (local and not is_ours()):
@@ -220,7 +208,7 @@ class Tokens:
         return Secret(f"{body}.{self._signed(body)}")
 
     def _is_of_page(self, given: bytes) -> bool:
-        """Whether we signed it and it has not run out. Nothing is kept, so that it outlives a restart."""
+        """Whether we signed it and it is valid still. It outlives a restart: nothing is stored."""
         body, _, signature = given.decode("latin-1").rpartition(".")
         if not hmac.compare_digest(self._signed(body).encode(), signature.encode("latin-1")):
             return False

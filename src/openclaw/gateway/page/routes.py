@@ -4,7 +4,7 @@ import ipaddress
 import os
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,7 +49,7 @@ async def make_login_link(gateway: Gateway, body: LoginLink) -> Json:
 
 
 def login_link(gateway: Gateway, *, local: bool = False) -> str:
-    """The page's address with a one-time code, in the part that browsers do not send or log."""
+    """The page's address; browsers don't send or log the part with the one-time code."""
     return f"{gateway.url}/#login={gateway.tokens.new_link_code(local=local)}"
 
 
@@ -70,7 +70,7 @@ async def log_in(gateway: Gateway, request: Request, body: LoginCode) -> Respons
 
 
 def _is_ours(request: Request) -> bool:
-    """Whether a connection on this machine is of this account, as far as the system tells (Linux)."""
+    """Whether a program of this account made the connection; known only on Linux."""
     if sys.platform != "linux":
         return True
     ends = request.scope["client"], request.scope["server"]
@@ -79,7 +79,7 @@ def _is_ours(request: Request) -> bool:
 
 
 def account_of(client: tuple[str, int], server: tuple[str, int], table: str) -> int | None:
-    """Whose connection from `client` to `server` is, by the kernel's table of connections."""
+    """The user id of a connection, from the kernel's table of connections."""
     wanted = [_in_table(*client), _in_table(*server)]
     rows = (line.split() for line in table.splitlines()[1:])
     return next((int(row[7]) for row in rows if row[1:3] == wanted), None)
@@ -93,7 +93,7 @@ def _in_table(host: str, port: int) -> str:
 
 @operation("GET /api/pins", "changed declarations of servers that you have not accepted yet")
 async def list_pins(gateway: Gateway) -> Json:
-    keys = dict(_pin_keys(gateway))
+    keys = _pin_keys(gateway)
     known = await anyio.to_thread.run_sync(_store(gateway).load)
     rows = [
         {"server": keys[key], "changes": _changes(pinned)}
@@ -109,7 +109,7 @@ async def list_pins(gateway: Gateway) -> Json:
     {"accepted": list[str]},
 )
 async def accept_pins(gateway: Gateway, name: str, body: PinNames) -> Json:
-    found = [key for key, server in _pin_keys(gateway) if server == name]
+    found = [key for key, server in _pin_keys(gateway).items() if server == name]
     if not found:
         raise NotFound(f"there is no server '{name}'")
     store = _store(gateway)
@@ -125,53 +125,45 @@ def _store(gateway: Gateway) -> "PinStore":
     return PinStore(gateway.paths.pins)
 
 
-def _pin_keys(gateway: Gateway) -> Iterator[tuple[str, str]]:
-    """The key of each configured server among the pins, and the server's name."""
+def _pin_keys(gateway: Gateway) -> dict[str, str]:
+    """The pins' key of each configured server, and the server's name."""
     from openclaw.mcp_client.catalog.pin_store import pin_key
 
-    seen: set[str] = set()
-    for agent in gateway.backend.agents().values():
-        for name, config in agent.servers.items():
-            key = pin_key(config)
-            if key not in seen:
-                seen.add(key)
-                yield key, name
+    agents = gateway.backend.agents().values()
+    servers = [one for agent in agents for one in agent.servers.items()]
+    # The first agent's name for a server counts.
+    return {pin_key(config): name for name, config in reversed(servers)}
 
 
 def _changes(pinned: "Pinned") -> list[Json]:
     from openclaw.mcp_client.catalog.pins import diff, shown_name
 
-    waiting: list[Json] = [
-        {
-            "key": name,
-            "name": shown_name(name),
-            "what": "changed" if name in pinned.accepted else "new",
-            "diff": diff(pinned, name),
-        }
+    def row(name: str, what: str, diff: Any = None) -> Json:
+        return {"key": name, "name": shown_name(name), "what": what, "diff": diff}
+
+    return [
+        row(name, "changed" if name in pinned.accepted else "new", diff(pinned, name))
         for name in pinned.pending
-    ]
-    gone: list[Json] = [
-        {"key": name, "name": shown_name(name), "what": "gone", "diff": None}
-        for name in pinned.removed
-    ]
-    return waiting + gone
+    ] + [row(name, "gone") for name in pinned.removed]
 
 
-@operation(
-    "GET /api/files",
-    "a file that the agent handed over, unchanged",
-    _BYTES,
-)
+@operation("GET /api/files", "a file that the agent handed over, unchanged", _BYTES)
 async def show_file(
     gateway: Gateway, request: Request, path: str = "", agent: str | None = None, session: str = ""
 ) -> Response:
     settings = await gateway.backend.agent.settings(agent)
-    if not path:
-        raise InvalidRequest("is missing", field="path")
-    if "\0" in path:
-        raise InvalidRequest("is not a path", field="path")
-    if not await _may_have(gateway, request, session, settings.id, path):
-        raise NotFound("the agent did not hand over this file in this session")
+    if not path or "\0" in path:
+        raise InvalidRequest("is not a path" if path else "is missing", field="path")
+    grant, store = grant_of(request.scope), gateway.backend.store
+    if grant is None or not grant.allows("admin"):
+        handed = [
+            row.get("path")
+            for info in await store.find_sessions(session, settings.id)
+            for entry in await store.history(info.ref, since_compaction=False)
+            for row in entry.data.get("handed", ())
+        ]
+        if path not in handed:
+            raise NotFound("the agent did not hand over this file in this session")
     private = (gateway.paths.root, gateway.config_path)
     roots = [Workspace(one, private) for one in settings.directories]
     roots.insert(0, Workspace(gateway.paths.results))
@@ -179,26 +171,8 @@ async def show_file(
     return await _download(data, settings)
 
 
-async def _may_have(
-    gateway: Gateway, request: Request, session: str, agent: str, wanted: str
-) -> bool:
-    """Whoever may only read gets what was handed over in the session that they name."""
-    grant = grant_of(request.scope)
-    if grant is not None and grant.allows("admin"):
-        return True
-    store = gateway.backend.store
-    return wanted in [
-        row.get("path")
-        for info in await store.find_sessions(session, agent)
-        for entry in await store.history(info.ref, since_compaction=False)
-        for row in entry.data.get("handed", ())
-    ]
-
-
 @operation(
-    "GET /api/sessions/{key:path}/media/{digest}",
-    "an attachment of a session, unchanged",
-    _BYTES,
+    "GET /api/sessions/{key:path}/media/{digest}", "an attachment of a session, unchanged", _BYTES
 )
 async def show_media(gateway: Gateway, key: str, digest: str, agent: str | None = None) -> Response:
     info = await found_session(gateway, key, agent)
@@ -217,12 +191,12 @@ async def _download(data: bytes, settings: AgentSettings) -> Response:
 
 
 def _read(path: Path, roots: Sequence[Workspace]) -> bytes:
-    places = (root for root in roots if path.resolve().is_relative_to(root.root.resolve()))
-    place = next(places, None)
+    real = path.resolve()
+    place = next((one for one in roots if real.is_relative_to(one.root.resolve())), None)
     if place is None or not path.is_absolute():
         raise InvalidRequest("is not in the agent's workspace", field="path")
     try:
-        with place.open_file(str(path.resolve())) as (file, _, _):
+        with place.open_file(str(real)) as (file, _, _):
             data = file.read(MAX_OUTBOUND_BYTES + 1)
     except (OSError, ToolFailure) as error:
         raise NotFound(f"the file cannot be read: {error}") from error
