@@ -83,40 +83,33 @@ async def document_text(
     reason = ""
     for engine in engines:
         try:
-            return _as_text(await _run(engine, path, budget, seconds))
+            answer = await _run(engine, path, budget, seconds)
         except _EngineFailed as error:
             reason = error.message
             logger.info("%s could not read a document: %s", engine, reason)
             if reason == "it is encrypted":
                 break
+            continue
+        text, pages, read = answer["text"], answer["pages"], answer["read"]
+        if not text.strip():
+            return DocumentText("", f"it has {pages} pages and no text in them (scanned images?)")
+        note = f"cut: {read} of {pages} pages, sheets or parts were read" if answer["cut"] else None
+        return DocumentText(text, note)
     return DocumentText("", f"its text could not be extracted: {reason}")
-
-
-def _as_text(answer: dict[str, Any]) -> DocumentText:
-    text, pages, read = answer["text"], answer["pages"], answer["read"]
-    if not text.strip():
-        return DocumentText("", f"it has {pages} pages and no text in them (scanned images?)")
-    note = f"cut: {read} of {pages} pages, sheets or parts were read" if answer["cut"] else None
-    return DocumentText(text, note)
-
-
-async def _bounded(output: anyio.abc.ByteReceiveStream, limit: int) -> bytes:
-    """What was printed, up to a limit: a file may take over the reader."""
-    printed = bytearray()
-    async for piece in output:
-        printed += piece
-        if len(printed) > limit:
-            raise _EngineFailed("the reader printed too much")
-    return bytes(printed)
 
 
 async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str, Any]:
     arguments = [engine, str(path), str(MAX_PAGES), str(budget)]
     limits = {"memory_bytes": MEMORY_BYTES, "cpu_seconds": int(seconds)}
+    printed = bytearray()
     try:
         with anyio.fail_after(seconds):
             async with output_of("document", arguments, **limits) as output:
-                printed = await _bounded(output, _OVERHEAD + budget * _ESCAPED)
+                async for piece in output:
+                    printed += piece
+                    if len(printed) > _OVERHEAD + budget * _ESCAPED:
+                        # A file may have taken over the reader.
+                        raise _EngineFailed("the reader printed too much")
     except TimeoutError:
         raise _EngineFailed(f"it took longer than {seconds:g} s") from None
     try:

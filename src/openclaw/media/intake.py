@@ -8,6 +8,7 @@ import mimetypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
+from string import whitespace
 
 import anyio.to_thread
 import pybase64
@@ -205,7 +206,7 @@ def display_name(given: str | None, path: Path) -> str:
 
 
 _PIECE = 4 << 20  # characters; a multiple of four, so that pieces decode by themselves
-_WHITESPACE = str.maketrans("", "", " \t\r\n\f\v")
+_WHITESPACE = str.maketrans("", "", whitespace)
 
 
 def decoded_size(data: str) -> int:
@@ -221,48 +222,25 @@ def decode(data: str, *, field: str, limit: int) -> Iterator[bytes]:
         )
     if decoded_size(data) > limit * 2:  # far too much even if half of it is whitespace
         raise _too_large(decoded_size(data), limit, field)
-    total = 0
-    for piece in _pieces(data, field):
-        total += len(piece)
-        if total > limit:
-            raise _too_large(max(total, decoded_size(data)), limit, field)
-        yield piece
-    if total == 0:
+    if any(blank in data for blank in whitespace):
+        data = data.translate(_WHITESPACE)
+    if not data:
         raise InvalidRequest("is empty", field=field)
-
-
-def _pieces(data: str, field: str) -> Iterator[bytes]:
-    carry = ""
-    for start in range(0, len(data), _PIECE):
-        text = data[start : start + _PIECE]
-        try:
-            # Most data has no whitespace; where it has, the first try fails and costs one piece.
-            yield _decode_piece(carry + text, last=start + _PIECE >= len(data))
-            carry = ""
-            continue
-        except ValueError:
-            text = carry + text.translate(_WHITESPACE)
-        last = start + _PIECE >= len(data)
-        whole = len(text) if last else len(text) // 4 * 4
-        carry = text[whole:]
-        try:
-            yield _decode_piece(text[:whole], last=last)
-        except ValueError as error:
-            raise InvalidRequest(f"is not valid base64 ({error})", field=field) from None
-
-
-def _decode_piece(text: str, *, last: bool) -> bytes:
-    if len(text) % 4:
-        raise ValueError("its length is not a multiple of four; is the padding missing?")
-    if not last and text.endswith("="):
-        raise ValueError("padding before the end")
+    if decoded_size(data) - data[-2:].count("=") > limit:
+        raise _too_large(decoded_size(data), limit, field)
     try:
-        return pybase64.b64decode(text, validate=True)
+        for start in range(0, len(data), _PIECE):
+            piece = pybase64.b64decode(data[start : start + _PIECE], validate=True)
+            if len(piece) * 4 < _PIECE * 3 and start + _PIECE < len(data):
+                raise ValueError("padding before the end")
+            yield piece
     except ValueError:
-        raise ValueError(_what_is_wrong(text)) from None
+        raise InvalidRequest(f"is not valid base64 ({_problem(data)})", field=field) from None
 
 
-def _what_is_wrong(text: str) -> str:
-    if "-" in text or "_" in text:
+def _problem(data: str) -> str:
+    if len(data) % 4:
+        return "its length is not a multiple of four; is the padding missing?"
+    if "-" in data or "_" in data:
         return "it uses the URL-safe alphabet; use the standard one"
     return "it has characters that base64 does not have, or misplaced padding"

@@ -208,10 +208,11 @@ class Auth(OAuthClientProvider):
             for name, value in request.headers.items()
             if name.lower() not in ("host", "content-length")
         }
+        own = None if self._answered_from is None else (self._host, self._answered_from)
         client = self._open_client(
             max_bytes=_MAX_ANSWER,
             total_timeout=_SECONDS,
-            exemptions=self._exemptions(),
+            exemptions=Exemptions(loopback=is_loopback(self._host), pair=own),
             on_hop=check_address,
         )
         content = request.content or None
@@ -224,10 +225,6 @@ class Auth(OAuthClientProvider):
             raise OAuthFlowError(error.message) from None
         kept = {k: v for k, v in got.headers.items() if k.lower() not in _UNPACKED}
         return httpx2.Response(got.status, headers=kept, content=got.body, request=request)
-
-    def _exemptions(self) -> Exemptions:
-        own = None if self._answered_from is None else (self._host, self._answered_from)
-        return Exemptions(loopback=is_loopback(self._host), pair=own)
 
 
 def _peer(response: httpx2.Response) -> str | None:

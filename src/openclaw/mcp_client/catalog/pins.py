@@ -23,7 +23,6 @@ INSTRUCTIONS = ""  # the key of a server's instructions; no tool has an empty na
 MAX_TEXT = 16 * 1024
 MAX_SERVER_TEXT = 1024 * 1024  # characters of all declarations of one server that are kept
 _CUT = "\n… (the rest is not kept)"
-_SEEN_BY_A_PERSON = "\n"
 _UNORDERED = frozenset({"required", "enum", "type", "anyOf", "allOf", "oneOf"})
 _MAX_WORDS = 200
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{2,127}")
@@ -148,14 +147,13 @@ def spelled_out(text: str) -> str:
     """The text with invisible characters written as escapes; only line ends stay."""
     if text.isprintable():
         return text
+    escapes = ((char, ord(char)) for char in text)
     return "".join(
-        char if char.isprintable() or char in _SEEN_BY_A_PERSON else _escape(char) for char in text
+        char
+        if char.isprintable() or char == "\n"
+        else (f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")
+        for char, code in escapes
     )
-
-
-def _escape(char: str) -> str:
-    code = ord(char)
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def shown_name(name: str) -> str:

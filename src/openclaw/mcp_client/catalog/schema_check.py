@@ -49,15 +49,18 @@ class SchemaBudget:
 
 
 def check_schema(schema: object, budget: SchemaBudget | None = None) -> dict[str, Any]:
+    budget = budget or SchemaBudget()
     if not isinstance(schema, dict):
         raise BadSchema("its input schema is not an object")
-    if budget is not None:
-        budget.spend(0)
+    budget.spend(0)
     found = cast(dict[str, Any], schema)
-    written = _written(found)
-    nodes = _count_nodes(found)
-    if budget is not None:
-        budget.spend(nodes)
+    try:
+        written = orjson.dumps(found)
+    except TypeError as error:
+        raise BadSchema("its input schema is too deep, or not JSON") from error
+    if len(written) > MAX_CHARACTERS:
+        raise BadSchema("its input schema is too large")
+    budget.spend(_count_nodes(found))
     if found.get("type", "object") != "object":
         raise BadSchema("its input schema does not describe an object")
     _check_shape(found)
@@ -65,16 +68,6 @@ def check_schema(schema: object, budget: SchemaBudget | None = None) -> dict[str
     if refers and expanded_size(found) > MAX_EXPANDED_NODES:
         raise BadSchema("its input schema is too complex: its references multiply")
     return found if "type" in found else {**found, "type": "object"}
-
-
-def _written(schema: dict[str, Any]) -> bytes:
-    try:
-        written = orjson.dumps(schema)
-    except TypeError as error:
-        raise BadSchema("its input schema is too deep, or not JSON") from error
-    if len(written) > MAX_CHARACTERS:
-        raise BadSchema("its input schema is too large")
-    return written
 
 
 def _count_nodes(schema: dict[str, Any]) -> int:

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
@@ -50,7 +51,9 @@ class Suspicion:
     sentence: str = ""
 
     def words(self) -> str:
-        what = "what it says of itself" if self.tool is None else f"tool '{_shown(self.tool)}'"
+        what = "what it says of itself"
+        if self.tool is not None:
+            what = f"tool '{single_line(self.tool, MAX_LABEL)}'"
         return f'{what} looks like an attempt to give the agent orders: "{self.sentence}"'
 
 
@@ -59,10 +62,6 @@ def suspicion(server: str, tool: str | None, text: str) -> Suspicion | None:
     if not found.suspicious:
         return None
     return Suspicion(server, tool, found.score, found.signals, single_line(found.sentence, 300))
-
-
-def _shown(name: str) -> str:
-    return single_line(name, MAX_LABEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +206,7 @@ def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:
         for named in group:
             plain = len(group) == 1 and not named.apart and len(named.base) <= MAX_NAME
             names[named] = named.base if plain else _distinct(named, _SHORT_HASH)
-    return _settle(names)
-
-
-def _settle(names: dict[_Named, str]) -> dict[_Named, str]:
-    """A tool may be named after another's hash on purpose: then both get a longer one."""
+    # A tool may be named after another's hash on purpose: then both get a longer one.
     users: dict[str, list[_Named]] = defaultdict(list)
     for named, name in names.items():
         users[name.casefold()].append(named)
@@ -261,6 +256,10 @@ def _prepare(
     room: int,
 ) -> PreparedTool:
     hints = tool.annotations
+    output: Mapping[str, Any] | None = None  # results are not held to a schema that is bad
+    if tool.output_schema is not None:
+        with suppress(BadSchema):
+            output = check_schema(tool.output_schema, budget)
     said = redact(tool.description or "")
     whole = sanitise_label(said, len(said) + 1)
     return PreparedTool(
@@ -271,7 +270,7 @@ def _prepare(
         schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget), dropped), redact),
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
-        output_schema=_output_schema(tool, budget),
+        output_schema=output,
     )
 
 
@@ -284,15 +283,6 @@ def _redacted(schema: dict[str, Any], redact: Callable[[str], str]) -> dict[str,
         return orjson.loads(clean)
     except orjson.JSONDecodeError:
         raise BadSchema("its input schema holds a secret") from None
-
-
-def _output_schema(tool: "Tool", budget: SchemaBudget) -> Mapping[str, Any] | None:
-    if tool.output_schema is None:
-        return None
-    try:
-        return check_schema(tool.output_schema, budget)
-    except BadSchema:
-        return None
 
 
 def _spec(name: str, server: str, tool: PreparedTool) -> ToolSpec:

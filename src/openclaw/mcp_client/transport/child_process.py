@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from abc import ABC, abstractmethod
-from asyncio import AbstractEventLoop, Future, TimerHandle, get_running_loop
+from asyncio import AbstractEventLoop, Future, TimerHandle, get_running_loop, wait
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,25 +31,12 @@ from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.secrets.redactor import Redactor, StreamRedactor
 from openclaw.stdio.descriptors import READ_BYTES
 from openclaw.stdio.lines import LineSplitter, TooLong
-from openclaw.stdio.pipes import (
-    HIGH_WATER,
-    Reader,
-    WatchedReader,
-    WatchedWriter,
-    Writer,
-    enlarge,
-)
+from openclaw.stdio.pipes import HIGH_WATER, Reader, WatchedReader, WatchedWriter, Writer, enlarge
 
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
 _PASSING = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # shortages that may pass
 
-_HINTS = {
-    "npx": "install Node.js, or give the full path in `command`",
-    "node": "install Node.js, or give the full path in `command`",
-    "uvx": "install uv, or give the full path in `command`",
-    "uv": "install uv, or give the full path in `command`",
-    "docker": "install Docker, or give the full path in `command`",
-}
+_MAKERS = {"npx": "Node.js", "node": "Node.js", "uvx": "uv", "uv": "uv", "docker": "Docker"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +122,7 @@ class ChildPipe:
     def open(self) -> None:
         self._stdin.on_broken = lambda: self._end_soon("it closed its input")
         self._stdout.start(self._take)
-        self._stderr.start(self._hear)
+        self._stderr.start(self._log.feed)
         self._exit.add_done_callback(self._exited)
 
     def pause(self) -> None:
@@ -199,10 +186,6 @@ class ChildPipe:
         elif lines:
             self._on_lines(cast("list[bytes]", lines))
 
-    def _hear(self, chunk: bytes) -> None:
-        if chunk:
-            self._log.feed(chunk)
-
     def _exited(self, exited: "Future[int]") -> None:
         if self._closed:
             return
@@ -256,10 +239,7 @@ class RunningChild(ABC):
 
     async def _exits_within(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):
-            while not self._exited.done():
-                gone = anyio.Event()
-                self._exited.add_done_callback(lambda _, gone=gone: gone.set())
-                await gone.wait()
+            await wait([self._exited])
 
     def _wait_on_a_thread(self) -> None:
         threading.Thread(target=self._wait, name=f"wait-{self.pid}", daemon=True).start()
@@ -379,7 +359,12 @@ def popen(
     except OSError as error:
         if error.errno in _PASSING:
             raise ConnectionFailed(f"cannot start it now: {error.strerror}") from None
-        raise _explained(program, error) from None
+        if error.errno == errno.ENOEXEC:
+            raise SpawnFailed(
+                f"'{program.command}' is not a program that this system can run",
+                hint="a script needs a first line such as #!/usr/bin/env python3",
+            ) from None
+        raise SpawnFailed(f"cannot start '{program.command}': {error.strerror or error}") from None
     except ValueError as error:  # a NUL in an argument or a variable
         raise SpawnFailed(f"cannot start '{program.command}': {error}") from None
     finally:
@@ -416,7 +401,9 @@ def check(program: Program) -> None:
     path = (directory or Path.cwd()) / program.command
     if os.sep in program.command and path.is_file():
         raise SpawnFailed(f"'{program.command}' is not executable", hint=f"try: chmod +x {path}")
-    hint = _HINTS.get(program.command, "give the full path in `command`, or correct PATH in `env`")
+    hint = "give the full path in `command`, or correct PATH in `env`"
+    if program.command in _MAKERS:
+        hint = f"install {_MAKERS[program.command]}, or give the full path in `command`"
     raise SpawnFailed(f"command not found: '{program.command}'", hint=hint)
 
 
@@ -427,21 +414,10 @@ def located(program: Program) -> str | None:
     return shutil.which(program.command, path=program.environment.get("PATH", os.defpath))
 
 
-def _explained(program: Program, error: OSError) -> SpawnFailed:
-    if error.errno == errno.ENOEXEC:
-        return SpawnFailed(
-            f"'{program.command}' is not a program that this system can run",
-            hint="a script needs a first line such as #!/usr/bin/env python3",
-        )
-    return SpawnFailed(f"cannot start '{program.command}': {error.strerror or error}")
-
-
 logger = logging.getLogger(__name__)
 
 KEPT_LINES = 200
-_REMEMBERED_LINES = (
-    2 * KEPT_LINES
-)  # so that a secret that begins before the kept ones is still seen
+_REMEMBERED_LINES = 2 * KEPT_LINES  # to see a secret that begins before the kept ones
 _MAX_LINE = 64 * 1024
 FLUSH_AFTER = 0.2  # seconds of silence after which lines that were held back are logged
 
@@ -545,19 +521,10 @@ def child_environment(
     if inherit is True:
         chosen = dict(environ)
     else:
-        named = {_fold(name, windows) for name in inherit or ()}
-        names = _basics(environ, windows=windows) | named
-        chosen = {name: value for name, value in environ.items() if _fold(name, windows) in names}
+        fold = str.upper if windows else str
+        basics = _WINDOWS if windows else (*_POSIX, *(n for n in environ if n.startswith("LC_")))
+        network = (name for name in _NETWORK if "@" not in environ.get(name, ""))
+        names = {fold(name) for name in (*basics, *network, *(inherit or ()))}
+        chosen = {name: value for name, value in environ.items() if fold(name) in names}
     chosen = {name: value for name, value in chosen.items() if not value.startswith("()")}
     return {**chosen, **own}
-
-
-def _basics(environ: Mapping[str, str], *, windows: bool) -> set[str]:
-    network = {_fold(name, windows) for name in _NETWORK if "@" not in environ.get(name, "")}
-    if windows:
-        return network.union(_WINDOWS)
-    return network.union(_POSIX, (name for name in environ if name.startswith("LC_")))
-
-
-def _fold(name: str, windows: bool) -> str:
-    return name.upper() if windows else name

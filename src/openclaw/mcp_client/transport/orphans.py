@@ -29,7 +29,6 @@ from openclaw.mcp_client.transport import orphan_reaper
 
 MARKER = "OPENCLAW_MCP_CHILD"
 KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
-_PROC = Path("/proc")
 _PGRP_FIELD = 2  # the process group in /proc/PID/stat, counted after the name in parentheses
 
 
@@ -53,7 +52,13 @@ def group_alive(group: int) -> bool:
         return False
     if sys.platform != "linux":
         return True
-    return any(_running_in(one, group) for one in _PROC.iterdir() if one.name.isdigit())
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
+                if fields[0] not in (b"Z", b"X") and int(fields[_PGRP_FIELD]) == group:
+                    return True
+    return False
 
 
 def kill_marked(value: str) -> int:
@@ -64,14 +69,6 @@ def kill_marked(value: str) -> int:
             os.kill(pid, KILL)
             killed += 1
     return killed
-
-
-def _running_in(process: Path, group: int) -> bool:
-    try:
-        fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return False
-    return fields[0] not in (b"Z", b"X") and int(fields[_PGRP_FIELD]) == group
 
 
 logger = logging.getLogger(__name__)
