@@ -15,27 +15,11 @@ import anyio.abc
 from acp import PROTOCOL_VERSION, AgentSideConnection, RequestError, schema
 from acp.helpers import update_available_commands, update_current_mode
 
-from openclaw.acp_agent.session import (
-    SESSION_PREFIX,
-    ClientServer,
-    Found,
-    Session,
-    find,
-    list_page,
-    session_servers,
-    take_turn,
-    timestamp,
-)
+from openclaw.acp_agent import session as sessions
+from openclaw.acp_agent.session import ClientServer, Session
 from openclaw.acp_agent.updates import ContentBlock, Forms, replay
 from openclaw.agent.port import Agent, OpenAgent
-from openclaw.core.errors import (
-    JSONRPC_INTERNAL,
-    InvalidRequest,
-    NotFound,
-    OpenClawError,
-    describe,
-    jsonrpc_code,
-)
+from openclaw.core import errors
 from openclaw.core.ids import random_id
 from openclaw.stdio.descriptors import claim_stdio, on_termination, run_and_leave
 from openclaw.stdio.lines import LineSplitter, TooLong
@@ -68,12 +52,12 @@ def as_protocol_errors(method: Callable[P, Awaitable[R]]) -> Callable[P, Awaitab
             return await method(*args, **kwargs)
         except RequestError:
             raise
-        except OpenClawError as error:
-            raise RequestError(jsonrpc_code(error), describe(error)) from error
+        except errors.OpenClawError as error:
+            raise RequestError(errors.jsonrpc_code(error), errors.describe(error)) from error
         except Exception as error:
             logger.exception("a request failed")
             told = f"unexpected {type(error).__name__}; see the agent's log"
-            raise RequestError(JSONRPC_INTERNAL, told) from error
+            raise RequestError(errors.JSONRPC_INTERNAL, told) from error
 
     return guarded
 
@@ -139,7 +123,7 @@ class OpenClawAgent:
         **kwargs: Any,
     ) -> schema.NewSessionResponse:
         session = await self._open(
-            f"{SESSION_PREFIX}{random_id()}", self._agent_id, cwd, mcp_servers or ()
+            f"{sessions.SESSION_PREFIX}{random_id()}", self._agent_id, cwd, mcp_servers or ()
         )
         return schema.NewSessionResponse(session_id=session.id, **await self._choices(session))
 
@@ -173,7 +157,7 @@ class OpenClawAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
     ) -> schema.ListSessionsResponse:
-        found, following = await list_page(await self._agent.store(), cwd, cursor)
+        found, following = await sessions.list_page(await self._agent.store(), cwd, cursor)
         return schema.ListSessionsResponse(sessions=found, next_cursor=following)
 
     @as_protocol_errors
@@ -201,10 +185,10 @@ class OpenClawAgent:
     ) -> schema.SetSessionConfigOptionResponse:
         session = self._session(session_id)
         if config_id != MODEL_OPTION:
-            raise NotFound(f"there is no setting '{config_id}'")
+            raise errors.NotFound(f"there is no setting '{config_id}'")
         names = await self._models(session)
         if value not in names:
-            raise InvalidRequest(
+            raise errors.InvalidRequest(
                 f"there is no model '{value}'", hint=f"available: {', '.join(names)}"
             )
         session.model = str(value)
@@ -216,7 +200,7 @@ class OpenClawAgent:
     ) -> schema.PromptResponse:
         session = self._session(session_id)
         forms = None if self._forms is None else Forms(self._client, self._forms)
-        reply = await take_turn(session, prompt, self._agent, self._client, forms=forms)
+        reply = await sessions.take_turn(session, prompt, self._agent, self._client, forms=forms)
         if reply is None:
             return schema.PromptResponse(stop_reason="cancelled")
         await self._tell_title(session)
@@ -243,7 +227,7 @@ class OpenClawAgent:
     ) -> Session:
         settings = await self._agent.settings(agent_id)
         directory = _directory(cwd)
-        servers, credentials = session_servers(given, directory)
+        servers, credentials = sessions.session_servers(given, directory)
         for value in credentials:
             settings.redactor.register(value)
         before = self._sessions.pop(key, None)
@@ -260,8 +244,8 @@ class OpenClawAgent:
 
     async def _reopen(
         self, key: str, cwd: str, given: Sequence[ClientServer]
-    ) -> tuple[Session, Found | None]:
-        found = await find(await self._agent.store(), key)
+    ) -> tuple[Session, sessions.Found | None]:
+        found = await sessions.find(await self._agent.store(), key)
         if found is None and key not in self._sessions:
             raise no_such_session(key)
         agent_id = found.agent if found is not None else self._sessions[key].agent_id
@@ -296,7 +280,7 @@ class OpenClawAgent:
         own: Sequence[str] = ()
         try:
             own = await self._agent.models(session.agent_id)
-        except OpenClawError as error:
+        except errors.OpenClawError as error:
             logger.info("the agent's models are not known: %s", error)
         settings = await self._agent.settings(session.agent_id)
         return tuple(dict.fromkeys((*own, *settings.model_choices)))
@@ -319,7 +303,7 @@ class OpenClawAgent:
             update = schema.SessionInfoUpdate(
                 session_update="session_info_update",
                 title=found[0].title,
-                updated_at=timestamp(found[0].updated_ms),
+                updated_at=sessions.timestamp(found[0].updated_ms),
             )
             await self._client.session_update(session.id, update)
 
@@ -327,7 +311,7 @@ class OpenClawAgent:
 def _directory(cwd: str) -> Path:
     path = Path(cwd)
     if not path.is_absolute() or not path.is_dir():
-        raise InvalidRequest("must be the absolute path of a directory", field="cwd")
+        raise errors.InvalidRequest("must be the absolute path of a directory", field="cwd")
     return path
 
 
@@ -421,4 +405,6 @@ def _check_pipes() -> None:
         # A device that is no terminal, such as /dev/null, cannot be waited for.
         waited_for = number == 1 or not stat.S_ISCHR(mode) or os.isatty(number)
         if stat.S_ISREG(mode) or not waited_for:
-            raise InvalidRequest("must be a pipe: an ACP client starts this command", field=name)
+            raise errors.InvalidRequest(
+                "must be a pipe: an ACP client starts this command", field=name
+            )

@@ -109,12 +109,7 @@ class _Reader:
             await self._binary(resource.blob, resource.mime_type, None, name, where)
 
     async def _binary(
-        self,
-        data: str,
-        declared: str | None,
-        allowed: Sequence[str] | None,
-        name: str,
-        where: str,
+        self, data: str, declared: str | None, allowed: Sequence[str] | None, name: str, where: str
     ) -> None:
         declared = declared or "application/octet-stream"
         await self._take(await self.intake.store(data, declared, allowed, field=where, name=name))
@@ -332,20 +327,17 @@ def session_servers(
 def _config(server: ClientServer, cwd: Path) -> McpServerConfig | None:
     fields = _fields(server, cwd)
     if fields is None:
-        logger.warning("MCP server '%s' is left out: its transport is not known", server.name)
-        return None
-    if has_reference(orjson.dumps(fields).decode()):
+        problem = "its transport is not known"
+    elif has_reference(orjson.dumps(fields).decode()):
         # A project's file must not be able to have our secrets sent to a server of its choice.
-        logger.warning(
-            "MCP server '%s' is left out: a client may not use secret references", server.name
-        )
-        return None
-    try:
-        return McpServerConfig.model_validate(fields)
-    except ValidationError as error:
-        problem = error.errors(include_input=False)[0]
-        logger.warning("MCP server '%s' is left out: %s", server.name, problem["msg"])
-        return None
+        problem = "a client may not use secret references"
+    else:
+        try:
+            return McpServerConfig.model_validate(fields)
+        except ValidationError as error:
+            problem = error.errors(include_input=False)[0]["msg"]
+    logger.warning("MCP server '%s' is left out: %s", server.name, problem)
+    return None
 
 
 def _fields(server: ClientServer, cwd: Path) -> dict[str, Any] | None:

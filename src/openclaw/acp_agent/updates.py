@@ -13,31 +13,11 @@ import acp
 from acp import schema
 from pydantic import ValidationError
 
+from openclaw.agent import transcript
 from openclaw.agent.port import Reply
-from openclaw.agent.transcript import (
-    AssistantItem,
-    Attachment,
-    CallItem,
-    Item,
-    ResultItem,
-    UserItem,
-    items_from,
-)
 from openclaw.content.labels import sanitise_label
+from openclaw.core import events
 from openclaw.core.content import Block, Media, Text, text_of
-from openclaw.core.events import (
-    PLAN_TOOL,
-    BlockReply,
-    Event,
-    Notice,
-    PlanStep,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    plan_of,
-)
 from openclaw.core.ids import random_id
 from openclaw.core.tools import JsonObject, PermissionRequest, ToolResult
 from openclaw.media.files import read_regular
@@ -214,19 +194,19 @@ class Translator:
         self._announced: set[str] = set()
         self._written = ""  # of the answer since the last block that was finished
 
-    def updates(self, event: Event) -> list[Update]:
+    def updates(self, event: events.Event) -> list[Update]:
         match event:
-            case TextDelta():
+            case events.TextDelta():
                 self._written += event.text
                 return [*self._thought(), *_said(self._words.feed(event.text))]
-            case ThinkingDelta():
+            case events.ThinkingDelta():
                 return _thought(self._thoughts.feed(event.text))
-            case BlockReply():
+            case events.BlockReply():
                 return self._rest(text_of(event.blocks))
-            case ToolStarted() | ToolProgress() | ToolFinished():
+            case events.ToolStarted() | events.ToolProgress() | events.ToolFinished():
                 planned = self._planned(event)
                 return [*self._held(), *(self._tool(event) if planned is None else planned)]
-            case Notice(level="warning" | "error"):
+            case events.Notice(level="warning" | "error"):
                 return [*self._held(), *_thought(f"{self._redact(event.message)}\n")]
             case _:
                 return []
@@ -268,25 +248,33 @@ class Translator:
     def _thought(self) -> list[Update]:
         return _thought(self._thoughts.finish())
 
-    def _planned(self, event: ToolStarted | ToolProgress | ToolFinished) -> list[Update] | None:
+    def _planned(
+        self, event: events.ToolStarted | events.ToolProgress | events.ToolFinished
+    ) -> list[Update] | None:
         """The plan that a call sets, shown instead of the call; None for other calls."""
-        if event.name != PLAN_TOOL or event.call_id in self._announced:
+        if event.name != events.PLAN_TOOL or event.call_id in self._announced:
             return None  # one that the person was asked about is shown as a call
-        plan = plan_of(event.name, event.arguments) if isinstance(event, ToolStarted) else None
+        plan = (
+            events.plan_of(event.name, event.arguments)
+            if isinstance(event, events.ToolStarted)
+            else None
+        )
         return [] if plan is None else [plan_update(plan, self._redact)]
 
-    def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> list[Update]:
+    def _tool(
+        self, event: events.ToolStarted | events.ToolProgress | events.ToolFinished
+    ) -> list[Update]:
         match event:
-            case ToolStarted():
+            case events.ToolStarted():
                 if event.call_id in self._announced:
                     return [acp.update_tool_call(event.call_id, status="in_progress")]
                 return self._announce(
                     event.call_id, event.name, event.label, event.arguments, "in_progress"
                 )
-            case ToolProgress():
+            case events.ToolProgress():
                 message = tool_contents([acp.text_block(event.message)])
                 return [acp.update_tool_call(event.call_id, status="in_progress", content=message)]
-            case ToolFinished():
+            case events.ToolFinished():
                 status = "failed" if event.result.is_error else "completed"
                 content = tool_blocks(event.result)
                 return [acp.update_tool_call(event.call_id, status=status, content=content)]
@@ -315,7 +303,7 @@ class Translator:
         ]
 
 
-def plan_update(plan: Iterable[PlanStep], redact: Callable[[str], str] = str) -> Update:
+def plan_update(plan: Iterable[events.PlanStep], redact: Callable[[str], str] = str) -> Update:
     return acp.update_plan(
         acp.plan_entry(redact(one.step), priority=one.priority, status=one.status) for one in plan
     )
@@ -336,40 +324,42 @@ def replay(entries: Sequence[Entry], media: Mapping[str, bytes] | None = None) -
     """
     # The summaries stand for what is all there: a client is shown the conversation itself.
     said = [entry for entry in entries if entry.kind is not EntryKind.COMPACTION]
-    calls: dict[str, CallItem] = {}
-    for item in items_from(said):
-        if isinstance(item, AssistantItem):
+    calls: dict[str, transcript.CallItem] = {}
+    for item in transcript.items_from(said):
+        if isinstance(item, transcript.AssistantItem):
             calls.update((call.id, call) for call in item.calls)
         yield from _updates(item, calls, media or {})
 
 
 def _updates(
-    item: Item, calls: dict[str, CallItem], media: Mapping[str, bytes]
+    item: transcript.Item, calls: dict[str, transcript.CallItem], media: Mapping[str, bytes]
 ) -> Iterator[Update]:
     match item:
-        case UserItem():
+        case transcript.UserItem():
             if item.text:
                 yield acp.update_user_message_text(item.text)
             for attachment in item.attachments:
                 yield acp.update_user_message(_attached(attachment, media))
-        case AssistantItem() if item.text.strip():
+        case transcript.AssistantItem() if item.text.strip():
             yield acp.update_agent_message_text(item.text)
-        case ResultItem():
+        case transcript.ResultItem():
             call = calls.get(item.call_id)
             yield _plan(item, call) or _tool_call(item, call, media)
         case _:
             return
 
 
-def _plan(item: ResultItem, call: CallItem | None) -> Update | None:
+def _plan(item: transcript.ResultItem, call: transcript.CallItem | None) -> Update | None:
     arguments = _arguments(call)
     if item.is_error or not isinstance(arguments, dict):
         return None
-    plan = plan_of(item.name, cast("JsonObject", arguments))
+    plan = events.plan_of(item.name, cast("JsonObject", arguments))
     return None if plan is None else plan_update(plan)
 
 
-def _tool_call(item: ResultItem, call: CallItem | None, media: Mapping[str, bytes]) -> Update:
+def _tool_call(
+    item: transcript.ResultItem, call: transcript.CallItem | None, media: Mapping[str, bytes]
+) -> Update:
     words = [acp.text_block(FRAME.sub(lambda found: found["body"], item.text))] if item.text else []
     shown: list[ContentBlock] = [*words, *(_attached(one, media) for one in item.attachments)]
     return acp.start_tool_call(
@@ -382,14 +372,14 @@ def _tool_call(item: ResultItem, call: CallItem | None, media: Mapping[str, byte
     )
 
 
-def _arguments(call: CallItem | None) -> object:
+def _arguments(call: transcript.CallItem | None) -> object:
     try:
         return json.loads(call.arguments) if call is not None else None
     except ValueError:
         return None
 
 
-def _attached(attachment: Attachment, media: Mapping[str, bytes]) -> ContentBlock:
+def _attached(attachment: transcript.Attachment, media: Mapping[str, bytes]) -> ContentBlock:
     data = media.get(attachment.digest or "")
     if data is not None:
         return content_block(Media(attachment.mime_type, data=data))

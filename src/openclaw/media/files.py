@@ -18,22 +18,14 @@ from openclaw.config.paths import CLOEXEC, NOFOLLOW, NONBLOCK, PRIVATE_FILE, pri
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
-from openclaw.media.kinds import (
-    EXTENSIONS,
-    HEAD_BYTES,
-    MAX_OUTBOUND_BYTES,
-    MIB,
-    in_mb,
-    looks_like_text,
-    sniff,
-)
+from openclaw.media import kinds
 
 if TYPE_CHECKING:
     from openclaw.secrets.redactor import Redactor
 
 logger = logging.getLogger(__name__)
 
-QUOTA_BYTES = 512 * MIB
+QUOTA_BYTES = 512 * kinds.MIB
 _LOCK = ".lock"
 _UNLOCKED_SECONDS = 3600.0
 
@@ -46,13 +38,15 @@ class OrderFiles:
         self._left = quota
 
     def save(self, pieces: Iterable[bytes], mime_type: str) -> Path:
-        path = self.directory / f"{random_id()}{EXTENSIONS.get(mime_type, '')}"
+        path = self.directory / f"{random_id()}{kinds.EXTENSIONS.get(mime_type, '')}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
         with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
             for piece in pieces:
                 self._left -= len(piece)
                 if self._left < 0:
-                    raise InvalidRequest(f"the order's attachments exceed {in_mb(QUOTA_BYTES)}")
+                    raise InvalidRequest(
+                        f"the order's attachments exceed {kinds.in_mb(QUOTA_BYTES)}"
+                    )
                 file.write(piece)
         return path
 
@@ -133,14 +127,14 @@ def cleaned(data: bytes, secrets: "Redactor") -> bytes | None:
 
 def _as_text(data: bytes) -> tuple[str, str | None]:
     """The text and an encoding that gives the same bytes back; no encoding if this isn't text."""
-    head = data[:HEAD_BYTES]
+    head = data[: kinds.HEAD_BYTES]
     for bom, encoding in _UTF_16:
         if data.startswith(bom):
             try:
                 return data.decode(encoding), encoding
             except UnicodeDecodeError:
                 return "", None
-    if b"\0" in data or not looks_like_text(head) or sniff(head) == "application/pdf":
+    if b"\0" in data or not kinds.looks_like_text(head) or kinds.sniff(head) == "application/pdf":
         return "", None
     try:
         return data.decode("utf-8"), "utf-8"
@@ -162,9 +156,9 @@ def read_regular(path: Path, most: int) -> bytes | None:
     return data if len(data) <= most else None
 
 
-SESSION_BYTES = 256 * MIB  # what one session keeps; beyond it, the oldest go first
-ALL_BYTES = 4096 * MIB  # what all sessions in one directory keep together
-LOOK_EVERY_BYTES = 64 * MIB
+SESSION_BYTES = 256 * kinds.MIB  # what one session keeps; beyond it, the oldest go first
+ALL_BYTES = 4096 * kinds.MIB  # what all sessions in one directory keep together
+LOOK_EVERY_BYTES = 64 * kinds.MIB
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -205,7 +199,7 @@ class AttachmentFiles:
     def read(self, session: str, digest: str) -> bytes | None:
         if not _DIGEST.fullmatch(digest):
             return None
-        return read_regular(self.root / session / digest, MAX_OUTBOUND_BYTES)
+        return read_regular(self.root / session / digest, kinds.MAX_OUTBOUND_BYTES)
 
     def delete(self, session: str) -> None:
         shutil.rmtree(self.root / session, ignore_errors=True)

@@ -111,9 +111,7 @@ def measure(data: bytes) -> ImageSize:
     """The size of a PNG, JPEG, GIF or WebP, from its own bytes; raises `BadImage`."""
     try:
         size = _measured(data)
-    except (IndexError, ValueError) as error:
-        if isinstance(error, BadImage):
-            raise
+    except IndexError:
         raise BadImage("its header is cut off") from None
     _check(size)
     return size
@@ -212,18 +210,14 @@ def _gif(data: bytes) -> ImageSize:
             at += 2
         else:
             break
-        at = _after_blocks(data, at)
+        while at < len(data) and data[at]:
+            at += 1 + data[at]
+        at += 1
     return ImageSize("image/gif", width, height, max(1, frames))
 
 
 def _gif_colours(flags: int) -> int:
     return 3 * (2 << (flags & 7)) if flags & 0x80 else 0
-
-
-def _after_blocks(data: bytes, at: int) -> int:
-    while at < len(data) and data[at]:
-        at += 1 + data[at]
-    return at + 1
 
 
 def _webp(data: bytes) -> ImageSize:

@@ -25,7 +25,6 @@ from openclaw.media.transcription import Transcriber
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _SAMPLE = 64 * 1024  # enough for the character set to show
 _TELLING = 8  # fewer letters beyond ASCII than this say nothing about their character set
-_WESTERN = "cp1252"  # what is neither UTF-8 nor anything else that shows is most often this
 
 
 def decode_text(data: bytes) -> str:
@@ -36,16 +35,14 @@ def decode_text(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        return data.decode(_likeliest(data), "replace")
+        pass
+    encoding = "cp1252"  # the most common if nothing tells
+    if sum(byte > 127 for byte in data[:_SAMPLE]) >= _TELLING:
+        from charset_normalizer import from_bytes  # takes 30 ms to import and is rarely needed
 
-
-def _likeliest(data: bytes) -> str:
-    if sum(byte > 127 for byte in data[:_SAMPLE]) < _TELLING:
-        return _WESTERN
-    from charset_normalizer import from_bytes  # takes 30 ms to import and is rarely needed
-
-    best = from_bytes(data[:_SAMPLE]).best()
-    return best.encoding if best is not None else _WESTERN
+        best = from_bytes(data[:_SAMPLE]).best()
+        encoding = encoding if best is None else best.encoding
+    return data.decode(encoding, "replace")
 
 
 def read_text(path: Path, budget: int) -> tuple[str, bool]:
@@ -111,8 +108,15 @@ class Intake:
         def keep() -> Media:
             pieces = decode(data, field=data_field, limit=kinds.MAX_INBOUND_BYTES)
             first = next(pieces)
-            found = _checked_type(first[:HEAD_BYTES], mime_type, field, strict=allowed is not None)
-            return self._keep(chain((first,), pieces), found, field, name)
+            head = first[:HEAD_BYTES]
+            actual = mime_type
+            if allowed is None:
+                actual = actual_type(head, mime_type, otherwise=mime_type)
+            elif (found := mismatch(mime_type, head)) is not None:
+                raise InvalidRequest(
+                    f"is declared as {mime_type}, but the content is {found}", field=field
+                )
+            return self._keep(chain((first,), pieces), actual, field, name)
 
         # Decoding megabytes and writing them would hold up everybody else.
         return await anyio.to_thread.run_sync(keep)
@@ -157,15 +161,6 @@ class Intake:
         path = self._files().save(pieces, mime_type)
         _check_image(path, mime_type, field)
         return Media(mime_type, path=path, name=display_name(name, path))
-
-
-def _checked_type(head: bytes, declared: str, field: str, *, strict: bool) -> str:
-    if not strict:
-        return actual_type(head, declared, otherwise=declared)
-    found = mismatch(declared, head)
-    if found is not None:
-        raise InvalidRequest(f"is declared as {declared}, but the content is {found}", field=field)
-    return declared
 
 
 def _checked_file(path: Path, allowed: Sequence[str]) -> Media:

@@ -129,7 +129,9 @@ def sniff(head: bytes) -> str | None:
         return "video/quicktime"
     if head[_TAR_MAGIC_AT : _TAR_MAGIC_AT + 5] == b"ustar" or _is_old_tar(head[:512]):
         return "application/x-tar"
-    return _by_frame_sync(head) or _late_mp3(head) or _late_pdf(head)
+    if found := _by_frame_sync(head) or _late_mp3(head):
+        return found
+    return "application/pdf" if b"%PDF-" in head[:_PDF_SEARCH] else None
 
 
 def _is_old_tar(header: bytes) -> bool:
@@ -167,10 +169,6 @@ def _by_frame_sync(head: bytes) -> str | None:
     return None
 
 
-def _late_pdf(head: bytes) -> str | None:
-    return "application/pdf" if b"%PDF-" in head[:_PDF_SEARCH] else None
-
-
 def looks_like_text(head: bytes) -> bool:
     """Whether this can be text: it has a BOM, or no control bytes that text never has."""
     if head.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
@@ -182,20 +180,16 @@ def looks_like_text(head: bytes) -> bool:
 def mismatch(declared: str, head: bytes) -> str | None:
     """What the content is instead of the declared type; None if they agree."""
     found = sniff(head)
+    if declared in TEXT_TYPES and looks_like_text(head):
+        # "BM" or "MZ" may begin a sentence; only what text cannot contain decides.
+        return found if found == "application/pdf" and head.startswith(b"%PDF-") else None
     if declared in TEXT_TYPES:
-        return _text_mismatch(found, head)
+        return found or "binary data"
     if found is None:
         return "text" if head and looks_like_text(head) else "nothing that is recognised"
     if found == declared or declared in _ALSO.get(found, ()):
         return None
     return found
-
-
-def _text_mismatch(found: str | None, head: bytes) -> str | None:
-    if looks_like_text(head):
-        # "BM" or "MZ" may begin a sentence; only what text cannot contain decides.
-        return found if found == "application/pdf" and head.startswith(b"%PDF-") else None
-    return found or "binary data"
 
 
 def is_image(mime_type: str) -> bool:

@@ -187,10 +187,7 @@ class LocalProvider:
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
         arguments = [self.engine, str(self.weights), str(path), self.language or ""]
-        limits = {
-            "memory_bytes": _MEMORY[self.engine],
-            "cpu_seconds": int(self.seconds) * _CORES,
-        }
+        limits = {"memory_bytes": _MEMORY[self.engine], "cpu_seconds": int(self.seconds) * _CORES}
         printed = bytearray()
         with anyio.move_on_after(self.seconds):
             async with output_of("speech", arguments, **limits) as output:

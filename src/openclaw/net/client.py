@@ -12,18 +12,8 @@ from urllib.parse import urljoin
 import anyio
 import httpx2
 
-from openclaw.net.transport import (
-    Exemptions,
-    FetchFailed,
-    FetchRefused,
-    FetchTimedOut,
-    FetchTooLarge,
-    GuardedTransport,
-    Resolve,
-    Target,
-    parse_target,
-    resolve_with_system,
-)
+from openclaw.net import transport as transports
+from openclaw.net.transport import Target, parse_target
 from openclaw.version import __version__
 
 ACCEPT_ENCODING = "gzip, deflate"  # anything else is refused, stacked encodings above all
@@ -47,7 +37,7 @@ class _Zlib:
             piece = self._inflate.decompress(packed, _PIECE)
         except zlib.error as error:
             if self._gzip or self._started:
-                raise FetchFailed(f"the answer cannot be unpacked: {error}") from None
+                raise transports.FetchFailed(f"the answer cannot be unpacked: {error}") from None
             # Some servers send deflate without the header that belongs to it.
             self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
             self._started = True
@@ -62,7 +52,7 @@ def unpacker(encoding: str) -> Callable[[bytes], Iterable[bytes]]:
         return lambda packed: [packed]
     if name in {"gzip", "x-gzip", "deflate"}:
         return _Zlib(gzip=name != "deflate").feed
-    raise FetchFailed(f"the answer is packed as {name[:40]!r}, which was not asked for")
+    raise transports.FetchFailed(f"the answer is packed as {name[:40]!r}, which was not asked for")
 
 
 MOST_REDIRECTS = 5
@@ -98,7 +88,7 @@ class Answer:
         """The unpacked body in pieces; raises `FetchTooLarge` as soon as it is too large."""
         declared = self.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._limit:
-            raise FetchTooLarge(self._limit)
+            raise transports.FetchTooLarge(self._limit)
         unpack = unpacker(self.headers.get("content-encoding", ""))
         packed_size = size = 0
         async for packed in self._response.aiter_raw():
@@ -106,10 +96,10 @@ class Answer:
             for piece in unpack(packed):
                 size += len(piece)
                 if size > self._limit:
-                    raise FetchTooLarge(self._limit)
+                    raise transports.FetchTooLarge(self._limit)
                 yield piece
             if packed_size > self._limit:
-                raise FetchTooLarge(self._limit)
+                raise transports.FetchTooLarge(self._limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +118,9 @@ class _Order:
             headers = {k: v for k, v in headers.items() if k.lower() not in _BODY_HEADERS}
         if target.origin != self.target.origin:
             if content is not None:
-                raise FetchRefused(target.host, "a redirect would carry the body to another origin")
+                raise transports.FetchRefused(
+                    target.host, "a redirect would carry the body to another origin"
+                )
             headers = {k: v for k, v in headers.items() if k.lower() in _TRAVELLING_HEADERS}
         return _Order(method, target, headers, content)
 
@@ -153,8 +145,8 @@ class GuardedClient:
         *,
         max_bytes: int = DEFAULT_MAX_BYTES,
         total_timeout: float = DEFAULT_TOTAL_TIMEOUT,
-        exemptions: Exemptions | None = None,
-        resolve: Resolve = resolve_with_system,
+        exemptions: transports.Exemptions | None = None,
+        resolve: transports.Resolve = transports.resolve_with_system,
         ssl_context: ssl.SSLContext | None = None,
         on_hop: Callable[[str], None] | None = None,
     ) -> None:
@@ -162,7 +154,7 @@ class GuardedClient:
         self._max_bytes = max_bytes
         self._total_timeout = total_timeout
         self._client = httpx2.AsyncClient(
-            transport=GuardedTransport(
+            transport=transports.GuardedTransport(
                 resolve=resolve, exemptions=exemptions, ssl_context=ssl_context
             ),
             trust_env=False,
@@ -200,9 +192,11 @@ class GuardedClient:
                     with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_TIMEOUT):
                         await response.aclose()
         except (TimeoutError, httpx2.TimeoutException):
-            raise FetchTimedOut(seconds) from None
+            raise transports.FetchTimedOut(seconds) from None
         except httpx2.HTTPError as error:
-            raise FetchFailed(f"{order.target.host}: {error or type(error).__name__}") from error
+            raise transports.FetchFailed(
+                f"{order.target.host}: {error or type(error).__name__}"
+            ) from error
 
     async def _follow(self, order: _Order) -> tuple[httpx2.Response, Target]:
         for _ in range(MOST_REDIRECTS + 1):
@@ -212,7 +206,7 @@ class GuardedClient:
                 return response, order.target
             await response.aclose()
             order = order.redirected(response.status_code, location)
-        raise FetchRefused(order.target.host, f"more than {MOST_REDIRECTS} redirects")
+        raise transports.FetchRefused(order.target.host, f"more than {MOST_REDIRECTS} redirects")
 
     async def _send(self, order: _Order) -> httpx2.Response:
         if self._on_hop is not None:

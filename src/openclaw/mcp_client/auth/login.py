@@ -14,11 +14,7 @@ import httpx2
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.shared.auth import AuthorizationCodeResult
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    PROTOCOL_VERSION_META_KEY,
-)
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from openclaw.content.labels import single_line
@@ -154,8 +150,19 @@ async def log_in(
     browse: Callable[[str], bool] | None = open_browser,
 ) -> None:
     """Have a person log in; returns once the server accepts our token. Raises `LoginFailed`."""
+    port = None if config.auth is None else config.auth.callback_port
     try:
-        await _log_in(config, logins, show, browse)
+        async with callback_server(port) as server:
+
+            async def redirect(url: str) -> None:
+                server.expect(url)
+                show(url)
+                if browse is not None:
+                    await anyio.to_thread.run_sync(browse, url)
+
+            uri = server.redirect_uri
+            person = Person(redirect=redirect, callback=server.wait, redirect_uri=uri)
+            await _knock(config, logins, person)
     except (LoginFailed, BaseExceptionGroup) as failure:
         cause = first_cause(failure)
         if isinstance(cause, OAuthFlowError | OAuthTokenError | OAuthRegistrationError):
@@ -163,26 +170,6 @@ async def log_in(
         if isinstance(cause, httpx2.HTTPError):
             raise LoginFailed(f"the server cannot be reached: {cause}") from None
         raise cause from None
-
-
-async def _log_in(
-    config: "McpServerConfig",
-    logins: Logins,
-    show: Callable[[str], None],
-    browse: Callable[[str], bool] | None,
-) -> None:
-    port = None if config.auth is None else config.auth.callback_port
-    async with callback_server(port) as server:
-
-        async def redirect(url: str) -> None:
-            server.expect(url)
-            show(url)
-            if browse is not None:
-                await anyio.to_thread.run_sync(browse, url)
-
-        uri = server.redirect_uri
-        person = Person(redirect=redirect, callback=server.wait, redirect_uri=uri)
-        await _knock(config, logins, person)
 
 
 async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> None:
@@ -223,10 +210,7 @@ def _manners(greeted: httpx2.Response) -> dict[str, str]:
     if not greeted.is_success:
         return {"MCP-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/list"}
     session = greeted.headers.get("mcp-session-id")
-    return {
-        "MCP-Protocol-Version": _VERSION,
-        **({"mcp-session-id": session} if session else {}),
-    }
+    return {"MCP-Protocol-Version": _VERSION, **({"mcp-session-id": session} if session else {})}
 
 
 _VERSION = "2025-06-18"

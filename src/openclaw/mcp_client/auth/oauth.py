@@ -290,12 +290,11 @@ class Logins:
         if auth.client_secret is not None:
             resolved = await self.resolve_secrets({"clientSecret": auth.client_secret})
             secret = resolved["clientSecret"].reveal()
-        fields: dict[str, Any] = {
-            "client_id": auth.client_id,
-            "client_secret": secret,
-            "token_endpoint_auth_method": "none" if secret is None else None,
-        }
-        return OAuthClientInformationFull.model_validate(fields)
+        return OAuthClientInformationFull(
+            client_id=auth.client_id,
+            client_secret=secret,
+            token_endpoint_auth_method="none" if secret is None else None,
+        )
 
 
 def _settings(config: "McpServerConfig") -> "tuple[McpAuthConfig, str]":

@@ -13,22 +13,9 @@ from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavai
 from openclaw.core.events import ServerChanged
 from openclaw.core.tools import EarlierCall, JsonObject
 from openclaw.mcp_client import bounds, errors
-from openclaw.mcp_client.bridge.resources import (
-    EXTENSION,
-    MOST_SKILLS,
-    ServedSkill,
-    served_skills,
-)
-from openclaw.mcp_client.lifecycle.state import (
-    UNAVAILABLE,
-    Event,
-    Kind,
-    Life,
-    Rules,
-    ServerState,
-    StateLog,
-    advance,
-)
+from openclaw.mcp_client.bridge.resources import EXTENSION, MOST_SKILLS, ServedSkill, served_skills
+from openclaw.mcp_client.lifecycle import state as states
+from openclaw.mcp_client.lifecycle.state import Event, Kind, ServerState
 from openclaw.mcp_client.session import listing as listings
 from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams, open_link
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
@@ -71,8 +58,10 @@ class ServerConnection:
         self._deps = deps
         self._redact = deps.redactor.redact
         self._clock = deps.clock
-        self._rules = Rules(config.restart_on_crash, config.max_restarts)
-        self._life = Life(ServerState.DISCONNECTED if config.enabled else ServerState.DISABLED)
+        self._rules = states.Rules(config.restart_on_crash, config.max_restarts)
+        self._life = states.Life(
+            ServerState.DISCONNECTED if config.enabled else ServerState.DISABLED
+        )
         self._since = deps.clock.now_ms()
         self._changed = anyio.Event()
         self._listed = anyio.Event()
@@ -82,7 +71,7 @@ class ServerConnection:
         self._following: ChangeSubscription | None = None
         self._memory = EraMemory(deps.cache, identity(config))
         self._stderr = StderrTail(name, deps.redactor, deps.clock)
-        self._state_log = StateLog(name, self._stderr.tail)
+        self._state_log = states.StateLog(name, self._stderr.tail)
         self._tool_timeout = config.tool_timeout / 1000
         self._wanted_updates: list[str] = []
         self._task_tools: frozenset[str] = frozenset()
@@ -280,7 +269,7 @@ class ServerConnection:
             left = deadline - anyio.current_time()
             retry_in = self._retry_in()
             if (
-                self._life.state in UNAVAILABLE
+                self._life.state in states.UNAVAILABLE
                 or left <= 0
                 or (retry_in or 0.0) > min(left, RESTART_PATIENCE)
             ):
@@ -297,7 +286,7 @@ class ServerConnection:
 
     def _feed(self, event: Event) -> None:
         before = self._life
-        self._life = advance(before, event, self._clock.monotonic(), self._rules)
+        self._life = states.advance(before, event, self._clock.monotonic(), self._rules)
         if self._life is before or self._life == before:
             return
         if self._life.state is not before.state:

@@ -17,15 +17,9 @@ from openclaw.content.sanitise import prepare
 from openclaw.core.events import Emit, SuspiciousContent
 from openclaw.mcp_client.bridge import resources as mcp_resources
 from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
+from openclaw.mcp_client.catalog import tools as catalog_tools
 from openclaw.mcp_client.catalog.pin_store import Pinning, PinStore
 from openclaw.mcp_client.catalog.pins import Crossing
-from openclaw.mcp_client.catalog.tools import (
-    PreparedTool,
-    PreparedTools,
-    Suspicion,
-    prepare_tools,
-    suspicion,
-)
 from openclaw.mcp_client.errors import CallFailed, InvalidResult
 from openclaw.mcp_client.lifecycle.connection import ServerConnection
 from openclaw.mcp_client.lifecycle.state import UNAVAILABLE, ServerState
@@ -137,7 +131,9 @@ def prompt_infos(server: str, listing: Listing) -> tuple[PromptInfo, ...]:
     )
 
 
-def usable_tools(unit: "ManagedServer", config: "McpServerConfig") -> tuple[PreparedTool, ...]:
+def usable_tools(
+    unit: "ManagedServer", config: "McpServerConfig"
+) -> tuple[catalog_tools.PreparedTool, ...]:
     """The server's tools, without those that are suspicious (if that blocks) or not accepted."""
     if unit.gone:
         return ()
@@ -221,11 +217,11 @@ class ManagedServer:
         self.state = ServerState.DISCONNECTED
         self.users: set[tuple[str, str]] = set()
         self.holders: set[object] = set()
-        self.prepared = PreparedTools()
+        self.prepared = catalog_tools.PreparedTools()
         self.listing = Listing()
         self.pinning = Pinning(name, config, pins, deps.redactor.redact)
         self.instructions_suspicious = False
-        self.suspicions: tuple[Suspicion, ...] = ()
+        self.suspicions: tuple[catalog_tools.Suspicion, ...] = ()
         self.tools_known = anyio.Event()
         self.resources_known = anyio.Event()
         self.skills: tuple[mcp_resources.ServedSkill, ...] = ()
@@ -321,12 +317,12 @@ class ManagedServer:
         self.listing = listing
         await anyio.to_thread.run_sync(prepare)  # before the first result is framed, on the loop
         self.prepared = await anyio.to_thread.run_sync(
-            prepare_tools, self.name, listing.tools, self._redact
+            catalog_tools.prepare_tools, self.name, listing.tools, self._redact
         )
         for warning in self.prepared.warnings:
             logger.warning("MCP server '%s': %s", self.name, warning)
         about_itself = await anyio.to_thread.run_sync(
-            suspicion, self.name, None, self._redact(listing.instructions or "")
+            catalog_tools.suspicion, self.name, None, self._redact(listing.instructions or "")
         )
         self.instructions_suspicious = about_itself is not None
         self.suspicions = (*((about_itself,) if about_itself else ()), *self.prepared.suspicions)
@@ -363,10 +359,12 @@ class ManagedServer:
         if self.state is not ServerState.READY:
             return
         if everything:
-            await self._list_skills()
-        chosen = mcp_resources.wanted(self.ordinary_resources, self.config.resource_filter)[
-            : mcp_resources.MAX_READ
-        ]
+            try:
+                self.skills = tuple(await self.connection.list_skills())
+            except CallFailed as failed:
+                logger.info("MCP server '%s': its skills were not listed: %s", self.name, failed)
+        chosen = mcp_resources.wanted(self.ordinary_resources, self.config.resource_filter)
+        chosen = chosen[: mcp_resources.MAX_READ]
         uris = {resource.uri for resource in chosen}
         due = chosen if everything else [r for r in chosen if r.uri in self._stale_uris]
         self._all_stale = False
@@ -387,26 +385,21 @@ class ManagedServer:
         listed = self.connection.listing.resources
         return [one for one in listed if mcp_resources.owner(self.skills, one.uri) is None]
 
-    async def _list_skills(self) -> None:
-        try:
-            self.skills = tuple(await self.connection.list_skills())
-        except CallFailed as failed:
-            logger.info("MCP server '%s': its skills were not listed: %s", self.name, failed)
-
     async def skill_file(self, uri: str) -> RawResult:
         """A resource; a skill's file only if it matches what the skill lists."""
-        for last in (False, True):
-            raw = await self.connection.read_resource(uri)
-            reason = mcp_resources.mismatch(self.skills, uri, raw.get("contents") or ())
-            if reason is None:
-                return raw
-            if last:
-                raise InvalidResult(reason)
-            skill = mcp_resources.owner(self.skills, uri)
-            assert skill is not None  # or there would be no reason
+        raw = await self.connection.read_resource(uri)
+        skill = mcp_resources.owner(self.skills, uri)
+        if skill is not None and mcp_resources.mismatch(
+            self.skills, uri, raw.get("contents") or ()
+        ):
+            # It may have changed since: ask what the skill lists now.
             others = tuple(one for one in self.skills if one is not skill)
             self.skills = (*others, *await self.connection.get_skill(skill.uri))
-        raise AssertionError
+            raw = await self.connection.read_resource(uri)
+            reason = mcp_resources.mismatch(self.skills, uri, raw.get("contents") or ())
+            if reason is not None:
+                raise InvalidResult(reason)
+        return raw
 
     async def _read_one(self, resource: "Resource", limiter: anyio.CapacityLimiter) -> None:
         async with limiter:

@@ -14,27 +14,15 @@ from openclaw.core.content import Block
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import Elicit, ToolSource
 from openclaw.mcp_client.bridge import prompts as mcp_prompts
-from openclaw.mcp_client.bridge.resources import (
-    ServerResources,
-    build_resource_context,
-    needs_reader,
-    wanted,
-)
+from openclaw.mcp_client.bridge import resources as mcp_resources
 from openclaw.mcp_client.bridge.results import Rendering
 from openclaw.mcp_client.bridge.tool_source import Bound, McpToolSource, ToolView
 from openclaw.mcp_client.catalog.pin_store import CrossingWatch
 from openclaw.mcp_client.catalog.pins import Crossing
 from openclaw.mcp_client.catalog.tools import ServerTools, build_catalog
 from openclaw.mcp_client.errors import CallFailed
-from openclaw.mcp_client.lifecycle.managed_server import (
-    ManagedServer,
-    ServerStatus,
-    instructions_block,
-    prompt_infos,
-    status_of,
-    unavailable_block,
-    usable_tools,
-)
+from openclaw.mcp_client.lifecycle import managed_server
+from openclaw.mcp_client.lifecycle.managed_server import ManagedServer, ServerStatus
 from openclaw.mcp_client.lifecycle.registry import (
     EVERYWHERE,
     AgentServers,
@@ -164,22 +152,24 @@ class McpManager:
             for name, place in self._places.of(agent, session).items()
             if place.config.resources
         ]
-        return build_resource_context(shown, known.resource_budget)
+        return mcp_resources.build_resource_context(shown, known.resource_budget)
 
     def instructions(self, agent: str, session: str | None = None) -> str:
         places = self._places.of(agent, session).items()
-        return self._redact(instructions_block((n, one.unit, one.config) for n, one in places))
+        return self._redact(
+            managed_server.instructions_block((n, one.unit, one.config) for n, one in places)
+        )
 
     def unavailable(self, agent: str, session: str | None = None) -> str:
         places = self._places.of(agent, session).items()
-        return unavailable_block((name, place.unit) for name, place in places)
+        return managed_server.unavailable_block((name, place.unit) for name, place in places)
 
     def prompts(self, agent: str, session: str | None = None) -> tuple[mcp_prompts.PromptInfo, ...]:
         return tuple(
             info
             for name, place in self._places.of(agent, session).items()
             if place.config.prompts
-            for info in prompt_infos(name, place.unit.listing)
+            for info in managed_server.prompt_infos(name, place.unit.listing)
         )
 
     async def complete(
@@ -230,7 +220,7 @@ class McpManager:
 
     def status(self) -> tuple[ServerStatus, ...]:
         crossings = self._look_for_crossings()
-        found = [status_of(unit, crossings) for unit in self._places.units]
+        found = [managed_server.status_of(unit, crossings) for unit in self._places.units]
         return tuple(sorted(found, key=lambda status: status.snapshot.name))
 
     async def recheck_pins(self) -> None:
@@ -301,7 +291,7 @@ class McpManager:
             ServerTools(
                 server=name,
                 prefix=place.config.tool_prefix or name,
-                tools=usable_tools(place.unit, place.config),
+                tools=managed_server.usable_tools(place.unit, place.config),
                 reads_resources=_needs_reader(name, place, agent.resource_budget),
             )
             for name, place in places.items()
@@ -316,14 +306,18 @@ class McpManager:
 def _needs_reader(name: str, place: Place, budget: int) -> bool:
     if any(tool.whole for tool in place.unit.prepared.tools):
         return True
-    return place.config.resources and needs_reader(_resources(name, place.unit), budget)
+    return place.config.resources and mcp_resources.needs_reader(
+        _resources(name, place.unit), budget
+    )
 
 
-def _resources(name: str, unit: ManagedServer, reader: str | None = None) -> ServerResources:
-    return ServerResources(
+def _resources(
+    name: str, unit: ManagedServer, reader: str | None = None
+) -> mcp_resources.ServerResources:
+    return mcp_resources.ServerResources(
         server=name,
         read=unit.resources,
-        listed=tuple(wanted(unit.ordinary_resources, ())),
+        listed=tuple(mcp_resources.wanted(unit.ordinary_resources, ())),
         templates=tuple(one.uri_template for one in unit.listing.resource_templates),
         reader=reader,
         skills=unit.skills,

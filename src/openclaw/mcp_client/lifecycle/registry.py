@@ -169,25 +169,19 @@ class ServerRegistry:
         for agent, scope in [user for user in self._places if user[1] != EVERYWHERE]:
             self._settle(agent, scope)
 
-    def _wanted(self, agent: AgentServers, scope: str) -> "dict[str, McpServerConfig]":
-        added = self._added.get(scope, {})
-        configured = dict(agent.servers) if scope == EVERYWHERE else {}
-        wanted = {name: c for name, c in {**configured, **added}.items() if c.enabled}
-        for name, config in list(wanted.items()):
-            if agent.wholly_denied(safe_name(config.tool_prefix or name)):
-                logger.info("MCP server '%s' is not started: policy denies all of its tools", name)
-                del wanted[name]
-        return wanted
-
     def _settle(self, agent: str, scope: str) -> None:
         """Start what is wanted before ending what isn't: a shared server must not stop."""
         known = self.agent(agent)
         user = (agent, scope)
         before = self._places.get(user, {})
-        after = {
-            name: self._take(user, known, name, config)
-            for name, config in self._wanted(known, scope).items()
-        }
+        after: dict[str, Place] = {}
+        wanted = dict(known.servers) if scope == EVERYWHERE else dict[str, "McpServerConfig"]()
+        wanted |= self._added.get(scope, {})
+        for name, config in wanted.items():
+            if config.enabled and known.wholly_denied(safe_name(config.tool_prefix or name)):
+                logger.info("MCP server '%s' is not started: policy denies all of its tools", name)
+            elif config.enabled:
+                after[name] = self._take(user, known, name, config)
         self._places[user] = after
         kept = {place.unit for place in after.values()}
         self._release(user, {n: p for n, p in before.items() if p.unit not in kept})

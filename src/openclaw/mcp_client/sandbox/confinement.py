@@ -132,25 +132,9 @@ def _interpreter(script: Path, program: Program) -> str | None:
 
 logger = logging.getLogger(__name__)
 
-_SHELL = "/bin/sh"
-_REFUSED = 125
-_PROC = Path("/proc")
-
 
 def limited(program: Program, limits: "ProcessLimits", *, platform: str = sys.platform) -> Program:
     """The program with these limits; raises `SpawnFailed` if the system can't enforce them."""
-    orders = _orders(limits)
-    if not orders:
-        return program
-    if platform == "win32":
-        raise SpawnFailed("`limits` cannot be enforced on Windows", hint="remove them")
-    script = "; ".join([*orders, 'exec "$0" "$@"'])
-    return replace(
-        program, command=_SHELL, arguments=("-c", script, program.command, *program.arguments)
-    )
-
-
-def _orders(limits: "ProcessLimits") -> list[str]:
     memory = None if limits.memory_mb is None else limits.memory_mb * 1024
     bounds = (("-v", memory), ("-n", limits.open_files), ("-t", limits.cpu_seconds))
     orders = [f"ulimit {option} {most}" for option, most in bounds if most is not None]
@@ -158,7 +142,14 @@ def _orders(limits: "ProcessLimits") -> list[str]:
         most = limits.processes + _running()
         # One shell calls them -p, the other -u, where -p cannot be set.
         orders.append(f"ulimit -p {most} 2>/dev/null || ulimit -u {most}")
-    return [f"{order} || exit {_REFUSED}" for order in orders]
+    if not orders:
+        return program
+    if platform == "win32":
+        raise SpawnFailed("`limits` cannot be enforced on Windows", hint="remove them")
+    script = " || exit 125; ".join([*orders, 'exec "$0" "$@"'])
+    return replace(
+        program, command="/bin/sh", arguments=("-c", script, program.command, *program.arguments)
+    )
 
 
 def _running() -> int:
@@ -168,7 +159,7 @@ def _running() -> int:
     own, total = os.getuid(), 0
     if own == 0:
         logger.warning("`limits.processes` does not limit a server that runs as root")
-    for directory in _PROC.iterdir():
+    for directory in Path("/proc").iterdir():
         if directory.name.isdigit():
             try:
                 if directory.stat().st_uid == own:
@@ -343,17 +334,14 @@ class Sandbox:
             if not path.is_absolute() or any(map(path.is_relative_to, SYSTEM)):
                 continue
             if path.suffix in _SCRIPTS and path.is_file():
-                read.append(self._project(path))
+                places = [place for place in path.parents if self._may_open(place)]
+                marked = (p for p in places if any((p / n).exists() for n in _PROJECT_FILES))
+                read.append(next(marked, places[0] if places else path))
             elif path.suffix in _DATABASES and self._may_open(path.parent):
                 write.append(path.parent)
             elif path.is_file() or (path.is_dir() and self._may_open(path)):
                 write.append(path)
         return read, write
-
-    def _project(self, script: Path) -> Path:
-        places = [place for place in script.parents if self._may_open(place)]
-        marked = (p for p in places if any((p / name).exists() for name in _PROJECT_FILES))
-        return next(marked, places[0] if places else script)
 
     def _may_open(self, place: Path) -> bool:
         return place.is_dir() and not self._holds_home(place)
@@ -444,6 +432,7 @@ def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
 
     Its environment is empty: it can be read inside, as that of process 1.
     """
+    from openclaw.mcp_client.sandbox.internet import PROXY, VARIABLES
     from openclaw.mcp_client.sandbox.landlock import AF_VSOCK, can_filter, socket_filter
 
     options = [*_ISOLATION, *(["--unshare-net"] if reach.network is False else [])]
@@ -460,11 +449,14 @@ def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
         options += [flag, path] if flag == "--tmpfs" else [flag, path, path]
     options += ["--remount-ro", "/"]
     options += ["--chdir", str((program.directory or reach.home).absolute())]
-    proxied = _proxied() if reach.network == "internet" else {}
-    for name, value in {**program.environment, **proxied}.items():
+    environment, around = dict(program.environment), ()
+    if reach.network == "internet":
+        around = _IN_INTERNET
+        environment |= dict.fromkeys(VARIABLES, PROXY)
+        environment |= {"NO_PROXY": "", "no_proxy": "", "NODE_USE_ENV_PROXY": "1"}
+    for name, value in environment.items():
         options += ["--setenv", name, value]
     command = located(program) or program.command
-    around = _IN_INTERNET if reach.network == "internet" else ()
     first, *rest = [*around, bubblewrap, "--args", OPTIONS, "--", command, *program.arguments]
     return Program(
         command=first,
@@ -473,13 +465,6 @@ def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
         hidden_options=tuple(options),
         filter=socket_filter(platform.machine(), AF_VSOCK) if closed else b"",
     )
-
-
-def _proxied() -> dict[str, str]:
-    from openclaw.mcp_client.sandbox.internet import PROXY, VARIABLES
-
-    named = dict.fromkeys(VARIABLES, PROXY)
-    return {**named, "NO_PROXY": "", "no_proxy": "", "NODE_USE_ENV_PROXY": "1"}
 
 
 def _mounts(reach: Reach) -> Iterator[tuple[tuple[int, int], str, str]]:

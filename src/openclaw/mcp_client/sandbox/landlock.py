@@ -38,10 +38,7 @@ SET_SECCOMP, FILTER_MODE = 22, 2
 ALLOW, DENY = 0x7FFF0000, 0x00050000
 X32_CALLS = 0x40000000  # x86_64 takes every call a second time from here on
 # Of each machine: its name to the kernel, and the numbers of socket, socketpair and io_uring_setup.
-MACHINES = {
-    "x86_64": (0xC000003E, 41, 53, 425),
-    "aarch64": (0xC00000B7, 198, 199, 425),
-}
+MACHINES = {"x86_64": (0xC000003E, 41, 53, 425), "aarch64": (0xC00000B7, 198, 199, 425)}
 LOAD, EQUAL, AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 CALL, MACHINE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24  # places in `struct seccomp_data`
 EPERM, EACCES, ENOSYS = 1, 13, 38
