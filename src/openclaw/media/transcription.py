@@ -3,12 +3,11 @@
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import anyio
 import anyio.to_thread
@@ -18,9 +17,6 @@ from openclaw.config.schema import TranscriptionConfig
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.media.documents import output_of
 from openclaw.secrets.refs import Secret
-
-if TYPE_CHECKING:
-    import httpx2
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +66,7 @@ class _Cloud(ABC):
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
         recording = await anyio.to_thread.run_sync(path.read_bytes)
-        async with _client(self.seconds) as client:
-            answer = await _post(client, **self.request(path.name, recording, mime_type))
+        answer = await _post(self.seconds, **self.request(path.name, recording, mime_type))
         return Transcript(_text_at(answer, *self.place).strip())
 
     @abstractmethod
@@ -109,32 +104,28 @@ class DeepgramProvider(_Cloud):
         }
 
 
-@asynccontextmanager
-async def _client(seconds: float) -> "AsyncGenerator[httpx2.AsyncClient]":
-    """A client whose every failure is a `TranscriptionFailed`; the time limit covers everything."""
-    import httpx2  # loaded only where a recording is sent
+async def _post(seconds: float, **request: Any) -> Any:
+    """The decoded answer; every failure is a `TranscriptionFailed`."""
+    import httpx2  # loaded only if a recording is sent
+    import orjson
 
+    pieces = bytearray()
     try:
         with anyio.fail_after(seconds):
-            async with httpx2.AsyncClient(timeout=seconds) as client:
-                yield client
+            async with (
+                httpx2.AsyncClient(timeout=seconds) as client,
+                client.stream("POST", **request) as response,
+            ):
+                async for piece in response.aiter_bytes():
+                    pieces += piece
+                    if len(pieces) > _ANSWER_BYTES:
+                        raise TranscriptionFailed("its answer is too long")
     except (TimeoutError, httpx2.TimeoutException):
         raise TranscriptionFailed(f"no answer within {seconds:g} s") from None
     except httpx2.HTTPError as error:
         raise TranscriptionFailed(f"{type(error).__name__}: {error}") from None
-
-
-async def _post(client: "httpx2.AsyncClient", **request: Any) -> Any:
-    async with client.stream("POST", **request) as response:
-        pieces = bytearray()
-        async for piece in response.aiter_bytes():
-            pieces += piece
-            if len(pieces) > _ANSWER_BYTES:
-                raise TranscriptionFailed("its answer is too long")
     try:
-        import orjson
-
-        answer = orjson.loads(bytes(pieces))
+        answer = orjson.loads(pieces)
     except ValueError:
         answer = None
     if response.status_code != 200:
@@ -222,23 +213,17 @@ def whisper_weights(model: str | None, environ: Mapping[str, str]) -> Path | Non
     """The directory of the weights: `model` is that directory, or a name in the cache."""
     if model and (Path(model).expanduser() / _WEIGHTS).is_file():
         return Path(model).expanduser()
-    cached = {name: path for path in _cached(environ) for name in _names_of(path)}
+    home = environ.get("HF_HOME") or f"{environ.get('HOME', '~')}/.cache/huggingface"
+    hub = Path(environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
+    cached: dict[str, Path] = {}
+    for file in sorted(hub.glob(f"models--*whisper*/snapshots/*/{_WEIGHTS}")):
+        # By the repository's name, and by the short one: `Systran/faster-whisper-small`, `small`.
+        name = file.parents[2].name.removeprefix("models--").replace("--", "/").lower()
+        cached[name] = cached[name.rpartition("whisper-")[2]] = file.parent
     if model:
         return cached.get(model.lower())
     found = next((cached[name] for name in _PREFERRED if name in cached), None)
     return found or next(iter(cached.values()), None)
-
-
-def _cached(environ: Mapping[str, str]) -> list[Path]:
-    home = environ.get("HF_HOME") or f"{environ.get('HOME', '~')}/.cache/huggingface"
-    hub = Path(environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
-    return sorted(path.parent for path in hub.glob(f"models--*whisper*/snapshots/*/{_WEIGHTS}"))
-
-
-def _names_of(snapshot: Path) -> tuple[str, str]:
-    """The repository's name and the short one: `Systran/faster-whisper-small` and `small`."""
-    repository = snapshot.parents[1].name.removeprefix("models--").replace("--", "/").lower()
-    return repository, repository.rpartition("whisper-")[2]
 
 
 def find_moonshine(language: str | None, seconds: float) -> LocalProvider | None:
