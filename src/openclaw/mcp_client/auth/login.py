@@ -30,8 +30,6 @@ logger = logging.getLogger(__name__)
 LOGIN_SECONDS = 300.0  # how long a person has in the browser
 _HEAD_LIMIT = 16 * 1024
 _SECONDS = 30.0
-_DONE = "You are logged in. You can close this window."
-_FAILED = "The login did not succeed. You can close this window."
 
 
 class LoginFailed(OperatorFacing):
@@ -99,7 +97,8 @@ class CallbackServer:
             return "400 Bad Request", "This is not a valid answer."
         if self._answer is None:
             self._answer = answer
-        return "200 OK", _DONE if "code" in answer else _FAILED
+        words = "You are logged in." if "code" in answer else "The login did not succeed."
+        return "200 OK", f"{words} You can close this window."
 
 
 def _page(status: str, words: str) -> bytes:

@@ -244,7 +244,11 @@ def crossings(servers: Mapping[str, Mapping[str, frozenset[str]]]) -> list[Cross
         for tool in tools:
             owners.setdefault(tool.casefold(), []).append((server, tool))
             owners.setdefault(f"mcp_{server}_{tool}".casefold(), []).append((server, tool))
-    found = list(_shadows(owners))
+    found: list[Crossing] = []
+    for (server, tool), *others in owners.values():
+        for other, other_tool in others:
+            if other != server and other_tool.casefold() == tool.casefold():
+                found.append(Crossing(server, tool, other, other_tool, "shadows"))
     for server, tools in servers.items():
         own = {tool.casefold() for tool in tools}
         for tool, words in tools.items():
@@ -252,11 +256,3 @@ def crossings(servers: Mapping[str, Mapping[str, frozenset[str]]]) -> list[Cross
                 others = [one for one in owners.get(word, ()) if one[0] != server]
                 found += [Crossing(server, tool, *other, "mentions") for other in others]
     return found
-
-
-def _shadows(owners: Mapping[str, list[tuple[str, str]]]) -> Iterator[Crossing]:
-    for users in owners.values():
-        (server, tool), *others = users
-        for other, other_tool in others:
-            if other != server and other_tool.casefold() == tool.casefold():
-                yield Crossing(server, tool, other, other_tool, "shadows")

@@ -145,7 +145,10 @@ def resolve_reference(root: Mapping[str, Any], reference: object) -> object:
     start = _document(root, address) if address else root
     fragment = unquote(coded)
     if fragment and not fragment.startswith("/"):
-        return _anchored(start, fragment)
+        for schema in _all_schemas(start):
+            if fragment in (schema.get("$anchor"), schema.get("$dynamicAnchor")):
+                return schema
+        raise BadSchema("its input schema refers to a part that is not there")
     found: object = start
     for step in fragment.split("/")[1:]:
         found = _step(found, step.replace("~1", "/").replace("~0", "~"))
@@ -172,13 +175,6 @@ def _step(holder: object, key: str) -> object:
         items = cast(list[object], holder)
         if key.isdecimal() and len(key) < 6 and int(key) < len(items):
             return items[int(key)]
-    raise BadSchema("its input schema refers to a part that is not there")
-
-
-def _anchored(root: Mapping[str, Any], anchor: str) -> object:
-    for schema in _all_schemas(root):
-        if anchor in (schema.get("$anchor"), schema.get("$dynamicAnchor")):
-            return schema
     raise BadSchema("its input schema refers to a part that is not there")
 
 

@@ -160,24 +160,20 @@ def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
     prepared = {(one.server, tool.name): tool for one in given for tool in one.tools}
     entries: dict[str, CatalogEntry] = {}
     wanted = list(_names(given))
-    contested = _contested(wanted)
+    owners: dict[str, set[str]] = defaultdict(set)
+    for named in wanted:
+        owners[named.base.casefold()].add(named.server)
     for named, name in sorted(_assign(wanted).items(), key=lambda item: item[1]):
         if named.ours:
             spec, output = _reader_spec(name, named.server), None
         else:
             tool = prepared[named.server, named.tool]
             spec, output = _spec(name, named.server, tool), tool.output_schema
-        spec = replace(spec, natural_name=named.base, contested=named in contested)
+        # Whether its natural name is, or may become, the name of another server's tool.
+        contested = named.apart or len(owners[named.base.casefold()]) > 1
+        spec = replace(spec, natural_name=named.base, contested=contested)
         entries[name] = CatalogEntry(spec, named.server, named.tool, named.ours, output)
     return entries
-
-
-def _contested(wanted: Iterable[_Named]) -> set[_Named]:
-    """Those whose natural name is, or may become, the name of another server's tool."""
-    owners: dict[str, set[str]] = defaultdict(set)
-    for named in wanted:
-        owners[named.base.casefold()].add(named.server)
-    return {named for named in wanted if named.apart or len(owners[named.base.casefold()]) > 1}
 
 
 def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:

@@ -151,7 +151,8 @@ def instructions_block(servers: "Iterable[tuple[str, ManagedServer, McpServerCon
     blocks: list[str] = []
     for name, unit, config in servers:
         words = unit.listing.instructions
-        blocked = unit.instructions_suspicious and config.on_suspicious == "block"
+        suspicious = any(seen.tool is None for seen in unit.suspicions)
+        blocked = suspicious and config.on_suspicious == "block"
         blocked = blocked or unit.pinning.withholds_instructions
         if words and not unit.gone and not blocked:
             framed = frame(
@@ -170,7 +171,7 @@ _NOT_OF_THE_CONNECTION = frozenset(
 
 _READS_AT_ONCE = 4
 _QUIET = 0.2  # seconds between two rounds of reading, so that a chatty server cannot keep us busy
-_UNDECIDED = (ServerState.CONNECTING, ServerState.DISCONNECTED)
+_UNDECIDED = (ServerState.CONNECTING, ServerState.DISCONNECTED, ServerState.READY)
 
 
 def fingerprint(name: str, config: "McpServerConfig", roots: Sequence[Path]) -> str:
@@ -220,7 +221,6 @@ class ManagedServer:
         self.prepared = catalog_tools.PreparedTools()
         self.listing = Listing()
         self.pinning = Pinning(name, config, pins, deps.redactor.redact)
-        self.instructions_suspicious = False
         self.suspicions: tuple[catalog_tools.Suspicion, ...] = ()
         self.tools_known = anyio.Event()
         self.resources_known = anyio.Event()
@@ -265,7 +265,7 @@ class ManagedServer:
 
     def _on_state(self) -> None:
         was_gone, self.state = self.gone, self.connection.state
-        if self.state not in (*_UNDECIDED, ServerState.READY):
+        if self.state not in _UNDECIDED:
             self.tools_known.set()
             self.resources_known.set()
             self.connection.asked.set()
@@ -324,7 +324,6 @@ class ManagedServer:
         about_itself = await anyio.to_thread.run_sync(
             catalog_tools.suspicion, self.name, None, self._redact(listing.instructions or "")
         )
-        self.instructions_suspicious = about_itself is not None
         self.suspicions = (*((about_itself,) if about_itself else ()), *self.prepared.suspicions)
         for seen in self.suspicions:  # say that detection fired, but never on what
             logger.warning(

@@ -30,17 +30,17 @@ def watch() -> set[int] | None:
     return groups
 
 
-def alive(groups: set[int]) -> set[int]:
-    return {group for group in groups if send(group, 0)}
-
-
 def send(group: int, number: int) -> bool:
+    """Send a signal to a process group; False if there is no such group."""
     if sys.platform == "win32":  # a job object does there what this program is for
         return False
     try:
         os.killpg(group, number)
-    except OSError:
+    except ProcessLookupError:
         return False
+    except PermissionError:
+        # macOS says so of a group whose members are all zombies.
+        return sys.platform != "darwin"
     return True
 
 
@@ -66,7 +66,7 @@ def end(groups: set[int], marker: bytes) -> None:
         return
     groups = {group for group in groups if send(group, signal.SIGTERM)}
     until = time.monotonic() + GRACE
-    while (groups := alive(groups)) and time.monotonic() < until:
+    while (groups := {one for one in groups if send(one, 0)}) and time.monotonic() < until:
         time.sleep(0.02)
     for group in groups:
         send(group, signal.SIGKILL)

@@ -32,23 +32,9 @@ KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 _PGRP_FIELD = 2  # the process group in /proc/PID/stat, counted after the name in parentheses
 
 
-def signal_group(group: int, number: int) -> bool:
-    """Send a signal to a process group; False if there is no such group."""
-    if sys.platform == "win32":  # it has no such groups: a job object holds a server's processes
-        return False
-    try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        # macOS says so of a group whose members are all zombies.
-        return sys.platform != "darwin"
-    return True
-
-
 def group_alive(group: int) -> bool:
     """Whether a process of this group still runs. Zombies don't count."""
-    if not signal_group(group, 0):
+    if not orphan_reaper.send(group, 0):
         return False
     if sys.platform != "linux":
         return True
@@ -73,7 +59,6 @@ def kill_marked(value: str) -> int:
 
 logger = logging.getLogger(__name__)
 
-_PROGRAM = Path(orphan_reaper.__file__)
 _CLOSING = 1.0  # seconds that the reaper has to exit once it was asked to
 
 
@@ -125,7 +110,7 @@ class OrphanReaper:
         marker = f"{MARKER}={self.mark}"
         try:
             process = subprocess.Popen(  # noqa: S603  our own interpreter and our own script
-                [sys.executable, "-I", "-S", str(_PROGRAM), marker],
+                [sys.executable, "-I", "-S", orphan_reaper.__file__, marker],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -19,15 +19,13 @@ from openclaw.mcp_client.transport.child_process import (
 from openclaw.stdio.descriptors import ThreadedReader
 from openclaw.stdio.pipes import ThreadedWriter
 
-_EXTENSIONS = ".COM;.EXE;.BAT;.CMD"
-
 
 def find_program(
     command: str, environ: Mapping[str, str], is_file: Callable[[str], bool] = os.path.isfile
 ) -> str:
     """The file that a shell would run for this command (`npx.cmd` for `npx`)."""
     known = {name.upper(): value for name, value in environ.items()}
-    extensions = known.get("PATHEXT", _EXTENSIONS).split(";")
+    extensions = known.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").split(";")
     path = PureWindowsPath(command)
     whole = path.suffix.upper() in (extension.upper() for extension in extensions)
     names = [command] if whole else [command + extension.lower() for extension in extensions]
