@@ -110,13 +110,12 @@ class Forms:
     async def ask(self, session: str, server: str, params: JsonObject) -> JsonObject:
         """The person's answer in MCP's form; anything that can't be asked is declined."""
         words = sanitise_label(str(params.get("message") or ""), _MESSAGE_CHARS)
+        question = f"MCP server '{server}' asks: {words}"
         try:
             mode = self._mode(session, params)
             if mode is None:
                 return _DECLINED
-            answer = await self._client.create_elicitation(
-                f"MCP server '{server}' asks: {words}", mode
-            )
+            answer = await self._client.create_elicitation(question, mode)
         except (acp.RequestError, ConnectionError, ValidationError) as error:
             logger.warning("the client did not put a question of '%s': %s", server, error)
             return _DECLINED
@@ -144,8 +143,7 @@ class Forms:
 
 
 Update = Any  # one of the SDK's session updates
-
-Status = Literal["pending", "in_progress"]
+ToolEvent = events.ToolStarted | events.ToolProgress | events.ToolFinished
 
 _KINDS: Mapping[str, schema.ToolKind] = {
     "read": "read",
@@ -205,24 +203,15 @@ class Translator:
                 return self._rest(text_of(event.blocks))
             case events.ToolStarted() | events.ToolProgress() | events.ToolFinished():
                 planned = self._planned(event)
-                return [*self._held(), *(self._tool(event) if planned is None else planned)]
+                return [*self._held(), *([self._tool(event)] if planned is None else planned)]
             case events.Notice(level="warning" | "error"):
                 return [*self._held(), *_thought(f"{self._redact(event.message)}\n")]
             case _:
                 return []
 
     def asking(self, request: PermissionRequest) -> list[Update]:
-        return [
-            *self._held(),
-            *self._announce(
-                request.call_id,
-                request.name,
-                request.title,
-                request.arguments,
-                "pending",
-                content=call_content(request),
-            ),
-        ]
+        call = self._announce(request, request.title, "pending", call_content(request))
+        return [*self._held(), call]
 
     def closing(self, reply: Reply) -> list[Update]:
         """The part of the answer that wasn't streamed, and media for the person."""
@@ -248,59 +237,46 @@ class Translator:
     def _thought(self) -> list[Update]:
         return _thought(self._thoughts.finish())
 
-    def _planned(
-        self, event: events.ToolStarted | events.ToolProgress | events.ToolFinished
-    ) -> list[Update] | None:
+    def _planned(self, event: ToolEvent) -> list[Update] | None:
         """The plan that a call sets, shown instead of the call; None for other calls."""
         if event.name != events.PLAN_TOOL or event.call_id in self._announced:
             return None  # one that the person was asked about is shown as a call
-        plan = (
-            events.plan_of(event.name, event.arguments)
-            if isinstance(event, events.ToolStarted)
-            else None
-        )
+        if not isinstance(event, events.ToolStarted):
+            return []
+        plan = events.plan_of(event.name, event.arguments)
         return [] if plan is None else [plan_update(plan, self._redact)]
 
-    def _tool(
-        self, event: events.ToolStarted | events.ToolProgress | events.ToolFinished
-    ) -> list[Update]:
+    def _tool(self, event: ToolEvent) -> Update:
         match event:
             case events.ToolStarted():
                 if event.call_id in self._announced:
-                    return [acp.update_tool_call(event.call_id, status="in_progress")]
-                return self._announce(
-                    event.call_id, event.name, event.label, event.arguments, "in_progress"
-                )
+                    return acp.update_tool_call(event.call_id, status="in_progress")
+                return self._announce(event, event.label, "in_progress")
             case events.ToolProgress():
                 message = tool_contents([acp.text_block(event.message)])
-                return [acp.update_tool_call(event.call_id, status="in_progress", content=message)]
+                return acp.update_tool_call(event.call_id, status="in_progress", content=message)
             case events.ToolFinished():
                 status = "failed" if event.result.is_error else "completed"
                 content = tool_blocks(event.result)
-                return [acp.update_tool_call(event.call_id, status=status, content=content)]
+                return acp.update_tool_call(event.call_id, status=status, content=content)
 
     def _announce(
         self,
-        call_id: str,
-        name: str,
+        call: events.ToolStarted | PermissionRequest,
         label: str,
-        arguments: JsonObject,
-        status: Status,
-        *,
+        status: Literal["pending", "in_progress"],
         content: list[Any] | None = None,
-    ) -> list[Update]:
-        self._announced.add(call_id)
-        return [
-            acp.start_tool_call(
-                call_id,
-                label or name,
-                kind=kind_of(name),
-                status=status,
-                content=content,
-                locations=locations(name, arguments, self._cwd),
-                raw_input=dict(arguments),
-            )
-        ]
+    ) -> Update:
+        self._announced.add(call.call_id)
+        return acp.start_tool_call(
+            call.call_id,
+            label or call.name,
+            kind=kind_of(call.name),
+            status=status,
+            content=content,
+            locations=locations(call.name, call.arguments, self._cwd),
+            raw_input=dict(call.arguments),
+        )
 
 
 def plan_update(plan: Iterable[events.PlanStep], redact: Callable[[str], str] = str) -> Update:
