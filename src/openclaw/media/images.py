@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openclaw.media.kinds import MAX_IMAGES, MIB
+from openclaw.media.kinds import HEAD_BYTES, MAX_IMAGES, MIB, sniff
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 MAX_PIXELS = 100_000_000  # pixels of one frame
 MAX_ALL_PIXELS = 1_000_000_000  # pixels of all frames together
 MAX_SIDE = 65_535
-_PNG = b"\x89PNG\r\n\x1a\n"
-_GIF = (b"GIF87a", b"GIF89a")
-_JPEG = b"\xff\xd8\xff"
 # Every start-of-frame marker; the gaps are tables, not frames.
 _JPEG_FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _JPEG_ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
@@ -109,24 +106,15 @@ def _encodings(image: "Image") -> Iterator[bytes]:
 
 def measure(data: bytes) -> ImageSize:
     """The size of a PNG, JPEG, GIF or WebP, from its own bytes; raises `BadImage`."""
+    found = _READERS.get(sniff(data[:HEAD_BYTES]) or "")
+    if found is None:
+        raise BadImage("it is text" if is_markup(data) else "it is not a PNG, JPEG, GIF or WebP")
     try:
-        size = _measured(data)
+        size = found(data)
     except IndexError:
         raise BadImage("its header is cut off") from None
     _check(size)
     return size
-
-
-def _measured(data: bytes) -> ImageSize:
-    if data.startswith(_PNG):
-        return _png(data)
-    if data.startswith(_JPEG):
-        return _jpeg(data)
-    if data.startswith(_GIF):
-        return _gif(data)
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return _webp(data)
-    raise BadImage("it is text" if is_markup(data) else "it is not a PNG, JPEG, GIF or WebP")
 
 
 def _check(size: ImageSize) -> None:
@@ -160,20 +148,13 @@ def _png(data: bytes) -> ImageSize:
     if data[12:16] != b"IHDR":
         raise BadImage("its header is not where a PNG has it")
     width, height = _number(data, 16, 4, "big"), _number(data, 20, 4, "big")
-    return ImageSize("image/png", width, height, _png_frames(data))
-
-
-def _png_frames(data: bytes) -> int:
-    """What an animation claims; this comes before the first pixels."""
-    at = 8
-    while at + 8 <= len(data):
-        length, kind = _number(data, at, 4, "big"), data[at + 4 : at + 8]
-        if kind == b"acTL":
-            return max(1, _number(data, at + 8, 4, "big"))
-        if kind == b"IDAT":
+    frames, at = 1, 8
+    while at + 8 <= len(data) and data[at + 4 : at + 8] != b"IDAT":
+        if data[at + 4 : at + 8] == b"acTL":  # what an animation claims, before the first pixels
+            frames = max(1, _number(data, at + 8, 4, "big"))
             break
-        at += 12 + length
-    return 1
+        at += 12 + _number(data, at, 4, "big")
+    return ImageSize("image/png", width, height, frames)
 
 
 def _jpeg(data: bytes) -> ImageSize:
@@ -241,3 +222,6 @@ def _webp_frames(data: bytes) -> int:
         length = _number(data, at + 4, 4, "little")
         at += 8 + length + (length & 1)
     return max(1, frames)
+
+
+_READERS = {"image/png": _png, "image/jpeg": _jpeg, "image/gif": _gif, "image/webp": _webp}

@@ -59,9 +59,8 @@ class ServerConnection:
         self._redact = deps.redactor.redact
         self._clock = deps.clock
         self._rules = states.Rules(config.restart_on_crash, config.max_restarts)
-        self._life = states.Life(
-            ServerState.DISCONNECTED if config.enabled else ServerState.DISABLED
-        )
+        first = ServerState.DISCONNECTED if config.enabled else ServerState.DISABLED
+        self._life = states.Life(first)
         self._since = deps.clock.now_ms()
         self._changed = anyio.Event()
         self._listed = anyio.Event()
@@ -217,8 +216,7 @@ class ServerConnection:
         return served_skills([page.get("skill")])
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> RawResult:
-        params = {"name": name, "arguments": arguments}
-        result = await self._request("prompts/get", params)
+        result = await self._request("prompts/get", {"name": name, "arguments": arguments})
         if not are_objects(result.get("messages")):
             raise errors.InvalidResult("the prompt's messages are not a list of objects")
         return result
@@ -228,8 +226,7 @@ class ServerConnection:
         if link is None or "completions" not in _capabilities(link):
             return []
         timeout = min(self._tool_timeout, _COMPLETION_SECONDS)
-        result = await self._request("completion/complete", params, timeout)
-        match result:
+        match await self._request("completion/complete", params, timeout):
             case {"completion": {"values": [*values]}}:
                 return [one for one in values[:_MOST_VALUES] if isinstance(one, str)]
             case _:
@@ -287,7 +284,7 @@ class ServerConnection:
     def _feed(self, event: Event) -> None:
         before = self._life
         self._life = states.advance(before, event, self._clock.monotonic(), self._rules)
-        if self._life is before or self._life == before:
+        if self._life == before:
             return
         if self._life.state is not before.state:
             self._since = self._clock.now_ms()
@@ -305,12 +302,8 @@ class ServerConnection:
             self._attempt.cancel()
 
     async def _rest(self) -> None:
-        changed, retry_in = self._changed, self._retry_in()
-        if retry_in is None:
-            await changed.wait()
-            return
-        with anyio.move_on_after(retry_in):
-            await changed.wait()
+        with anyio.move_on_after(self._retry_in()):
+            await self._changed.wait()
             return
         self._feed(Event(Kind.RETRY_DUE))
 
