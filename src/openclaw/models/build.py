@@ -278,11 +278,33 @@ def _spare_chats() -> None:
     setattr(library, "_web_search_requests", searches_of)  # noqa: B010
 
 
+def _reads_pieces_fast(sdk: _Sdk) -> _Sdk:
+    """The client, which builds each piece of a streamed chat with pydantic's validator.
+
+    The SDK builds it field by field in Python, which took most of the time of a long answer. A piece
+    that doesn't fit the schema, which many servers send, is still built that way.
+    """
+    from openai.types.chat import ChatCompletionChunk
+    from pydantic import ValidationError
+
+    slowly: Callable[..., Any] = sdk._process_response_data  # noqa: SLF001
+
+    def read(*, data: object, cast_to: type, response: object) -> Any:
+        if cast_to is ChatCompletionChunk:
+            with suppress(ValidationError):
+                return ChatCompletionChunk.model_validate(data)
+        return slowly(data=data, cast_to=cast_to, response=response)
+
+    sdk._process_response_data = read  # noqa: SLF001
+    return sdk
+
+
 def _openai_chat(
     candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
 ) -> "Model":
     _spare_chats()
-    sdk, profile = _openai_sdk(candidate, key, headers, client), profile_of(candidate)
+    sdk = _reads_pieces_fast(_openai_sdk(candidate, key, headers, client))
+    profile = profile_of(candidate)
     if _is_openrouter(candidate):
         from pydantic_ai.models.openrouter import OpenRouterModel
         from pydantic_ai.providers.openrouter import OpenRouterProvider

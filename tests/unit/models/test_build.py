@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from openai._models import construct_type
 from openai._types import omit
 from openai._utils import async_maybe_transform
 from openai.resources.chat.completions import completions
@@ -100,6 +101,57 @@ async def test_a_chat_needs_nothing_that_the_sdk_would_rewrite() -> None:
     sent = await vars(completions)["async_maybe_transform"](body, CompletionCreateParamsStreaming)
     assert sent == await async_maybe_transform(body, CompletionCreateParamsStreaming)
     assert sent["messages"] is body["messages"]
+
+
+_PIECE: dict[str, Any] = {
+    "id": "1",
+    "object": "chat.completion.chunk",
+    "created": 1,
+    "model": "m",
+    "system_fingerprint": None,
+    "x_server": {"cached": True},
+    "choices": [
+        {
+            "index": 0,
+            "delta": {
+                "role": "assistant",
+                "content": "Hi",
+                "reasoning_content": "Hm",
+                "tool_calls": [
+                    {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{"}}
+                ],
+            },
+            "finish_reason": None,
+            "logprobs": None,
+        }
+    ],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, "cost": 0.5},
+}
+_ODD_CHOICE = {"index": None, "delta": {"role": "bot", "content": "Hi"}, "finish_reason": "eos"}
+
+
+_PIECES: list[Any] = [
+    _PIECE,
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},  # most of it is missing
+    {**_PIECE, "created": 1.5, "choices": [_ODD_CHOICE]},
+    {**_PIECE, "choices": None},
+    "no object",
+]
+
+
+@pytest.mark.parametrize("piece", _PIECES)
+async def test_a_piece_of_a_chat_is_what_the_sdk_makes_of_it(piece: Any) -> None:
+    model: Any = (await builder().build(CANDIDATE)).model
+    made = model.client._process_response_data(
+        data=piece, cast_to=ChatCompletionChunk, response=Response
+    )
+    expected: Any = construct_type(value=piece, type_=ChatCompletionChunk)
+    assert made == expected
+    if isinstance(made, ChatCompletionChunk):
+        made, expected = (
+            one.model_dump(exclude_unset=True, warnings=False) for one in (made, expected)
+        )
+        assert made == expected
 
 
 async def test_searches_are_counted_in_responses_and_not_in_chats() -> None:

@@ -51,3 +51,11 @@ async def test_certificates_of_ones_own_are_used(tmp_path: Path) -> None:
         pass
     with pytest.raises((ssl.SSLError, OSError)):
         open_client("https://x", {"SSL_CERT_FILE": str(tmp_path / "none")}, silence=1)
+
+
+async def test_without_encryption_no_authority_is_read(tmp_path: Path) -> None:
+    environ = {"SSL_CERT_FILE": str(tmp_path / "none")}
+    async with open_client("http://192.0.2.1", environ, silence=1):
+        pass
+    with pytest.raises((ssl.SSLError, OSError)):
+        open_client("http://192.0.2.1", {**environ, "HTTP_PROXY": "https://proxy"}, silence=1)
