@@ -46,12 +46,13 @@ async def until_ready(house: House) -> str:
     return url
 
 
-async def _asked(port: int, what: bytes, body: bytes = b"") -> bytes:
+async def _asked(port: int, what: bytes, body: bytes = b"", token: str = "") -> bytes:
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(
             b"%s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+            b"authorization: Bearer %s\r\n"
             b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
-            % (what, len(body), body)
+            % (what, token.encode(), len(body), body)
         )
         return b"".join([piece async for piece in stream])
 
@@ -149,7 +150,7 @@ async def load(args: argparse.Namespace) -> None:
                 assert reply.text == "Noted."
 
             async def through(number: int) -> None:
-                await _complete(port, f"g{rounds}.{number}")
+                await _complete(port, house.token, f"g{rounds}.{number}")
 
             gateway = psutil.Process(process.pid)
             rows: list[tuple[float, float, float, float]] = []
@@ -182,10 +183,10 @@ async def load(args: argparse.Namespace) -> None:
     )
 
 
-async def _complete(port: int, user: str) -> None:
+async def _complete(port: int, token: str, user: str) -> None:
     """One completion by a client that costs next to nothing itself."""
     order = {"model": "openclaw", "user": user, "messages": [{"role": "user", "content": "hi"}]}
-    answer = await _asked(port, b"POST /v1/chat/completions", orjson.dumps(order))
+    answer = await _asked(port, b"POST /v1/chat/completions", orjson.dumps(order), token)
     assert answer.startswith(b"HTTP/1.1 200"), answer
     assert b"Noted." in answer
 
