@@ -65,24 +65,18 @@ KEYS = (
 _TOOL_CHARS = 90
 _NEAR = 0.7  # so that /foo is not taken for /file
 _LIKE_A_COMMAND = re.compile(r"/[A-Za-z-]+")
-# At the beginning of a word, so that an address such as me@example.com is none.
+# At the beginning of a word, unlike in an address such as me@example.com.
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
-    """The command that this is, and what stands after it; None where it is a message.
-
-    Only words that are ours are commands: a message may begin with any other path.
-    """
+    """The command and its argument; None for a message, which may begin with any other path."""
     name, _, rest = text.strip().partition(" ")
     return (name, rest.strip()) if name in COMMANDS else None
 
 
 def mistyped(text: str) -> str | None:
-    """What to say where this was meant as a command and is none; None where it is a message.
-
-    A path such as /etc/hosts is none, and with a blank before it nothing is.
-    """
+    """What to say if this looks like a command but is not one; None for a message, such as a path."""
     name, _, rest = text.rstrip().partition(" ")
     if not _LIKE_A_COMMAND.fullmatch(name):
         return None
@@ -121,7 +115,7 @@ def named_path(text: str, home: Path | None = None) -> Path:
 def mentions(text: str, home: Path | None = None) -> tuple[list[Path], list[str]]:
     """The files that a message names with @, and those that are missing.
 
-    A name without a slash that is no file is just a word.
+    A name without a slash that isn't a file is just a word.
     """
     found: list[Path] = []
     missing: list[str] = []
@@ -144,13 +138,11 @@ _GIVEN = re.compile(r"(?<!\S)([^\s=]+)=")
 
 
 class ChatCompleter(Completer):
-    """Completes what stands before the cursor. `prompts` are asked for each time: servers change."""
+    """Completes commands, paths and prompts, which are asked for each time: servers change."""
 
-    def __init__(
-        self, prompts: Prompts, home: Path | None = None, complete: Complete | None = None
-    ) -> None:
+    def __init__(self, prompts: Prompts, complete: Complete | None = None) -> None:
         self._prompts, self._complete = prompts, complete
-        self._paths = PathCompleter(expanduser=home is not None)
+        self._paths = PathCompleter()
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
@@ -174,25 +166,23 @@ class ChatCompleter(Completer):
         """The same, and what servers suggest for the argument of a prompt."""
         for one in self.get_completions(document, complete_event):
             yield one
-        begun = self._begun(document.text_before_cursor)
-        if begun is None or self._complete is None:
-            return
-        with suppress(OpenClawError):
-            for value in await self._complete(begun):
-                yield Completion(shlex.quote(value), -len(begun.value))
-
-    def _begun(self, text: str) -> "BegunArgument | None":
-        """The argument of a prompt whose value stands before the cursor."""
-        head, _, rest = text.partition(" ")
-        prompt = next((one for one in self._prompts() if one.command == head), None)
+        head, _, rest = document.text_before_cursor.partition(" ")
         *before, last = rest.split(" ")
         name, equals, value = last.partition("=")
-        if prompt is None or not equals or name not in {one.name for one in prompt.arguments}:
-            return None
+        prompt = self._prompt(head)
+        known = {one.name for one in prompt.arguments} if prompt is not None else set[str]()
+        if prompt is None or self._complete is None or not equals or name not in known:
+            return
         from openclaw.mcp_client.bridge.prompts import BegunArgument
 
         given = dict(word.split("=", 1) for word in before if "=" in word)
-        return BegunArgument(prompt.server, name, value, prompt.name, given=given)
+        begun = BegunArgument(prompt.server, name, value, prompt.name, given=given)
+        with suppress(OpenClawError):
+            for suggested in await self._complete(begun):
+                yield Completion(shlex.quote(suggested), -len(value))
+
+    def _prompt(self, command: str) -> "PromptInfo | None":
+        return next((one for one in self._prompts() if one.command == command), None)
 
     def _names(self, head: str) -> Iterable[Completion]:
         told = {name.split()[0]: what for name, what in HELP.items()}
@@ -204,7 +194,7 @@ class ChatCompleter(Completer):
                 yield Completion(prompt.command, -len(head), display_meta=prompt.description)
 
     def _arguments(self, head: str, rest: str) -> Iterable[Completion]:
-        prompt = next((one for one in self._prompts() if one.command == head), None)
+        prompt = self._prompt(head)
         if prompt is None:
             return
         given = set(_GIVEN.findall(rest))
@@ -223,10 +213,7 @@ class ChatCompleter(Completer):
 
 
 class Talk:
-    """What a person says to the agent, and what comes back. `session` is the conversation's key.
-
-    `consent` says which calls may be made, and `elicit` puts servers' questions to the person.
-    """
+    """What a person says to the agent, and what comes back. `session` is the conversation's key."""
 
     def __init__(
         self,
@@ -265,15 +252,12 @@ class Talk:
         info = found[0]
         entries = await store.entries(info.ref, after=max(0, info.entries - _RECALLED))
         said = [e for e in entries if e.kind in MESSAGE_KINDS and e.text.strip()]
-        self._view.say(
-            f"Continuing “{visible(info.title or info.key)}” ({counted(info.messages, 'message')}); "
-            "/new starts a new conversation."
-        )
+        title, messages = visible(info.title or info.key), counted(info.messages, "message")
+        self._view.say(f"Continuing “{title}” ({messages}); /new starts a new conversation.")
         for entry in said[-2:]:
             who = "you" if entry.kind is EntryKind.USER_MESSAGE else "agent"
-            self._view.say(
-                f"  {who}: {visible(textwrap.shorten(entry.text, 160, placeholder='…'))}"
-            )
+            text = visible(textwrap.shorten(entry.text, 160, placeholder="…"))
+            self._view.say(f"  {who}: {text}")
 
     async def run(self, typed: "LineInput | TerminalInput") -> None:
         while not self._over:
@@ -284,7 +268,7 @@ class Talk:
             try:
                 await self._take(text)
             except Exception as error:
-                # Whatever one message leads to, the next may be typed.
+                # The next message may be typed whatever this one leads to.
                 cause = cause_of(error)
                 if not isinstance(cause, OpenClawError):
                     logger.exception("a turn failed")
@@ -348,11 +332,8 @@ class Talk:
                 return
             self._asked = name
         models = [self._asked] if self._asked else await self._agent.models(self._id)
-        self._view.say(
-            visible(", then ".join(models))
-            if models
-            else "No model is set: the first available one is used."
-        )
+        none = "No model is set: the first available one is used."
+        self._view.say(visible(", then ".join(models)) or none)
         if not name and self._choices:
             self._view.say(visible(f"Also configured: {', '.join(self._choices)}"))
 

@@ -3,14 +3,15 @@
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import anyio
 import anyio.to_thread
 
-from openclaw.cli.environment import text_of
+from openclaw.cli.environment import Environment, text_of
+from openclaw.cli.render.terminal import wants_colour
 from openclaw.core.clock import Clock
 
 if TYPE_CHECKING:
@@ -24,30 +25,27 @@ if TYPE_CHECKING:
     from openclaw.media.transcription import Transcriber
 
 MOMENT = 2.0  # seconds in which a second press belongs to the first
-
 HINT = "(press Ctrl-C again or Ctrl-D to quit)"
 
 
 class Interrupts:
-    """Counts the presses. `leave` ends the program at once, for whoever does not want to wait."""
+    """Counts presses of Ctrl-C. `leave` ends the program without waiting."""
 
     def __init__(self, clock: Clock, leave: Callable[[], None]) -> None:
-        self._clock = clock
+        self._clock, self.leave = clock, leave
         self._last: float | None = None
-        self.leave = leave
 
     @property
     def lately(self) -> bool:
         return self._last is not None and self._clock.monotonic() - self._last <= MOMENT
 
     def again(self) -> bool:
-        """Count a press; whether it is the second within a moment."""
+        """Count a press; returns whether it is the second within a moment."""
         second = self.lately
         self._last = self._clock.monotonic()
         return second
 
     def forget(self) -> None:
-        """Something else was done meanwhile: the next press is a first one."""
         self._last = None
 
 
@@ -88,7 +86,7 @@ class LineInput:
 
 
 def _waitable(stream: TextIO) -> int | None:
-    """The descriptor of a pipe, socket or terminal; None where reading never has to wait."""
+    """The descriptor of a pipe, socket or terminal; None if reading never has to wait."""
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):
@@ -105,11 +103,7 @@ class TerminalInput:
         self._session, self._interrupts, self._say = session, interrupts, say
 
     async def read(self) -> str | None:
-        """The next message.
-
-        Ctrl-C drops what was typed, and twice within a moment ends it all, as Ctrl-D does on an
-        empty line.
-        """
+        """The next message; None after Ctrl-D or two presses of Ctrl-C."""
         if self._interrupts.lately:
             self._say(HINT)
         while True:
@@ -124,22 +118,12 @@ class TerminalInput:
 
 
 def open_terminal_input(
-    stdin: TextIO,
-    stdout: TextIO,
-    *,
-    completer: "Completer",
-    history: Path,
-    redact: "Redact",
-    environ: Mapping[str, str],
-    interrupts: Interrupts,
-    say: Callable[[str], None],
+    env: Environment, completer: "Completer", interrupts: Interrupts, say: Callable[[str], None]
 ) -> TerminalInput:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.input.defaults import create_input
     from prompt_toolkit.output import ColorDepth
     from prompt_toolkit.output.defaults import create_output
-
-    from openclaw.cli.render.terminal import wants_colour
 
     session: PromptSession[str] = PromptSession(
         "> ",
@@ -148,10 +132,10 @@ def open_terminal_input(
         key_bindings=_keys(),
         completer=completer,
         complete_while_typing=False,
-        history=_history(history, redact),
-        color_depth=None if wants_colour(stdout, environ) else ColorDepth.DEPTH_1_BIT,
-        input=create_input(stdin),
-        output=create_output(stdout),
+        history=_history(env.paths.chat_history, env.redactor.redact),
+        color_depth=None if wants_colour(env.stdout, env.environ) else ColorDepth.DEPTH_1_BIT,
+        input=create_input(env.stdin),
+        output=create_output(env.stdout),
     )
     return TerminalInput(session, interrupts, say)
 
@@ -169,7 +153,7 @@ async def ask_line(stdin: TextIO, stdout: TextIO, question: str) -> str:
 
 
 def discard_typed(stdin: TextIO) -> None:
-    """Forget what was typed at this terminal so far; it was not an answer to what comes now."""
+
     if not stdin.isatty():
         return
     from prompt_toolkit.input.defaults import create_input
@@ -188,7 +172,7 @@ def discard_typed(stdin: TextIO) -> None:
 
 
 def write_exactly(stream: TextIO, text: str) -> None:
-    """Write it as it is: nothing is redacted, wrapped or made prettier."""
+    """Nothing is redacted, wrapped or made prettier."""
     encoding = stream.encoding or "utf-8"
     stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
@@ -226,16 +210,11 @@ def _history(path: Path, redact: "Redact") -> "History":
             super().store_string(redact(string))
 
     private_file(path)
-    _shorten(path)
+    if path.stat().st_size > _HISTORY_BYTES:
+        text = path.read_bytes()
+        start = text.find(b"\n# ", len(text) - _HISTORY_BYTES // 2)
+        path.write_bytes(text[start:] if start >= 0 else b"")
     return RedactedHistory(path)
-
-
-def _shorten(path: Path) -> None:
-    if path.stat().st_size <= _HISTORY_BYTES:
-        return
-    text = path.read_bytes()
-    start = text.find(b"\n# ", len(text) - _HISTORY_BYTES // 2)
-    path.write_bytes(text[start:] if start >= 0 else b"")
 
 
 async def read_attachments(
@@ -245,7 +224,7 @@ async def read_attachments(
     *,
     budget: int | None = None,
 ) -> "tuple[InboundMedia, ...]":
-    """The files as the agent takes them; InvalidRequest names the one that cannot be taken."""
+    """Raises `InvalidRequest` with the name of a file that cannot be sent."""
     from openclaw.media import kinds
     from openclaw.media.intake import TEXT_BUDGET, Intake
 

@@ -1,7 +1,7 @@
 """Questions to the person at the terminal: what MCP servers want to know, and which calls may be made.
 
-A server's words are shown as its words: made printable, cut, and under its name. A call is shown
-whole and as it is. What was typed before a question appeared is not an answer to it.
+A server's words are made printable, cut, and shown under its name. A call is shown whole and as it
+is. What was typed before a question appeared is not an answer to it.
 """
 
 import itertools
@@ -18,7 +18,7 @@ import anyio
 
 from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION, Answer, Choice, JsonObject
+from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION, Answer, JsonObject
 from openclaw.policy.decide import covers, rule_for
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ _REASON_HINT = ", or n and why: n too slow"
 DECLINE = "decline"
 CANCEL = "cancel"
 
-Ask = Callable[[str], Awaitable[str]]
-"""Asks for one line; KeyboardInterrupt or EOFError where the person wants out."""
+Ask = Callable[[str], Awaitable[str]]  # KeyboardInterrupt or EOFError if the person wants out
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class Field:
 
 
 def fields_of(schema: object) -> tuple[Field, ...]:
-    """What a requested schema asks for. Only the flat shapes that the protocol allows are known."""
+    """What a schema asks for, which may only have the flat shapes that the protocol allows."""
     found = _object(schema)
     required = _list(found.get("required"))
     properties = list(_object(found.get("properties")).items())[:_MOST_FIELDS]
@@ -102,20 +101,18 @@ def _options(schema: Mapping[str, Any]) -> tuple[Option, ...]:
 
 
 def value_of(field: Field, text: str) -> Any:
-    """What the person's line means for this field; raises `InvalidRequest` with what is expected."""
+    """Raises `InvalidRequest` with what is expected."""
     said = text.strip()
     if field.kind == "list":
         return [_chosen(field, part) for part in said.split(",") if part.strip()]
     if field.options:
         return _chosen(field, said)
-    match field.kind:
-        case "boolean":
-            return _yes_or_no(said)
-        case "integer" | "number":
-            return _number(field, said)
-        case _:
-            _check_bounds(field, len(text), "minLength", "maxLength", " characters")
-            return text
+    if field.kind == "boolean":
+        return _yes_or_no(said)
+    if field.kind in ("integer", "number"):
+        return _number(field, said)
+    _check_bounds(field, len(text), "minLength", "maxLength", " characters")
+    return text
 
 
 def _chosen(field: Field, said: str) -> str:
@@ -153,20 +150,10 @@ def _check_bounds(field: Field, size: float, low: str, high: str, unit: str = ""
         raise InvalidRequest(f"enter at most {most}{unit}")
 
 
-def keys_of(request: "PermissionRequest") -> dict[str, Choice]:
-    """What to type for each answer; those that only this question has are numbered."""
-    others = (str(number) for number in itertools.count(1))
-    return {_KEYS.get(one.id) or next(others): one for one in request.choices}
-
-
-def _listed(keys: Sequence[str]) -> str:
-    return f"{', '.join(keys[:-1])} or {keys[-1]}" if len(keys) > 1 else keys[0]
-
-
 def pages_of(text: str, columns: int, rows: int) -> list[str]:
-    """The text in pieces that fit on a screen each, with a mark before what continues a line.
+    """The text in pieces that each fit on a screen, with a mark before what continues a line.
 
-    Without it, whoever writes a long line decides what the screen shows as the next ones.
+    Without the mark, a long line could pass for several.
     """
     shown = [row for line in text.split("\n") for row in _rows_of(line, columns)] if text else []
     return ["\n".join(shown[at : at + rows]) for at in range(0, len(shown), rows)]
@@ -186,8 +173,7 @@ def _rows_of(line: str, columns: int) -> Iterator[str]:
 class Questions:
     """Asks the person, one question at a time.
 
-    `say` is for our own words and those of servers; `show` writes a call exactly as it is given.
-    `discard` forgets what was typed so far.
+    `show` writes a call exactly as it is; `discard` forgets what was typed so far.
     """
 
     def __init__(
@@ -233,7 +219,7 @@ class Questions:
                     raise
 
     async def permit(self, request: "PermissionRequest") -> Answer:
-        """What the person says to a tool call, all of which they have seen."""
+
         async with self._lock:
             with self._paused():
                 self._show_rows(f"The agent wants to use {request.title}")
@@ -245,7 +231,8 @@ class Questions:
                     return request.plain(yes=False)
 
     async def _chosen(self, request: "PermissionRequest") -> Answer:
-        keys = keys_of(request)
+        others = (str(number) for number in itertools.count(1))  # answers of this question alone
+        keys = {_KEYS.get(one.id) or next(others): one for one in request.choices}
         for key, choice in keys.items():
             self._show_rows(f"  {key}  {choice.label}{'' if choice.allows else _REASON_HINT}")
         while True:
@@ -255,7 +242,10 @@ class Questions:
             choice = keys.get(_WORDS.get(word.casefold(), word.casefold()))
             if choice is not None and (not rest or not choice.allows):
                 return Answer(choice.id, rest.strip())
-            self._say(f"Please answer {_listed(list(keys))}.")
+            *most, last = keys
+            self._say(
+                f"Please answer {', '.join(most)} or {last}." if most else f"Please answer {last}."
+            )
 
     def _show_rows(self, line: str) -> None:
         self._show("\n".join(_rows_of(line, max(self._size()[0], 20))))
@@ -269,27 +259,22 @@ class Questions:
             if number == len(pages):
                 break
             left = sum(map(len, pages[number:]))
-            if not await self._more(
-                f"{left:,} more characters. Press Enter to see them, or n to refuse:  "
-            ):
-                return False
-        return True
-
-    async def _more(self, question: str) -> bool:
-        while True:
+            question = f"{left:,} more characters. Press Enter to see them, or n to refuse:  "
             self._discard()
-            said = (await self._ask(question)).strip().casefold()
-            if said in ("n", "no"):
-                return False
-            if not said:
-                return True
-            self._say("Press Enter to see the rest, or answer n.")
+            while said := (await self._ask(question)).strip().casefold():
+                if said in ("n", "no"):
+                    return False
+                self._say("Press Enter to see the rest, or answer n.")
+                self._discard()
+        return True
 
     async def _asked(self, server: str, params: JsonObject) -> JsonObject:
         message = _words(params.get("message") or "", _MESSAGE_CHARS)
         self._say(f"MCP server '{server}' asks: {message}")
         if params.get("mode") == "url":
-            return await self._asked_to_visit(str(params.get("url") or ""))
+            self._say(f"It asks you to open {_words(params.get('url') or '', 2000)}")
+            visited = await self._agreed("Have you done that?")
+            return {"action": "accept" if visited else DECLINE}
         fields = fields_of(params.get("requestedSchema"))
         if not await self._agreed("Answer it?" if fields else "Agree?"):
             return {"action": DECLINE}
@@ -299,12 +284,6 @@ class Questions:
             if value is not None:
                 content[field.name] = value
         return {"action": "accept", "content": content}
-
-    async def _asked_to_visit(self, url: str) -> JsonObject:
-        self._say(f"It asks you to open {_words(url, 2000)}")
-        if not await self._agreed("Have you done that?"):
-            return {"action": DECLINE}
-        return {"action": "accept"}
 
     async def _agreed(self, question: str) -> bool:
         while True:
@@ -366,7 +345,7 @@ _NOBODY = "nobody could be asked, because this runs without a terminal or with -
 
 
 class Consent:
-    """Answers by the rules of the command line, then as the person says; without one, with no."""
+    """Answers by the rules of the command line, or else asks the person; without one, says no."""
 
     def __init__(self, rules: list[str], person: "AskPerson | None") -> None:
         self._rules, self._person = rules, person
@@ -383,7 +362,7 @@ class Consent:
         return Answer(NO, _NOBODY)
 
     def lacking(self) -> str | None:
-        """What to tell whoever ran this: what was refused, and how to allow it."""
+        """What was refused, and how to allow it."""
         if not self.refused:
             return None
         rules = list(dict.fromkeys(self.refused))

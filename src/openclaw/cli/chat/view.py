@@ -31,10 +31,7 @@ _FENCES = ("```", "~~~")
 
 
 def finished_blocks(text: str) -> int:
-    """How much of a Markdown text cannot change any more, whatever is written after it.
-
-    That is everything up to the last blank line outside of a code fence.
-    """
+    """The length of the text up to the last blank line outside of a code fence: that part is final."""
     fence = ""
     position = done = 0
     for line in text.splitlines(keepends=True):
@@ -50,7 +47,7 @@ def finished_blocks(text: str) -> int:
 
 
 def without_last_word(text: str) -> str:
-    """The text up to its last space: what follows may be the beginning of something secret."""
+    """The last word may be the beginning of something secret."""
     end = len(text)
     while end and not text[end - 1].isspace():
         end -= 1
@@ -62,14 +59,14 @@ def harmless(text: str) -> str:
 
 
 class PlainView(TurnView):
-    """For a program or a file that reads: the answers alone on `out`, everything else where notes go."""
+    """For a pipe or a file: only the answers on `out`, everything else on `notes`."""
 
     def __init__(self, out: TextIO, notes: TextIO, redact: Redact) -> None:
         super().__init__(notes, redact)
         self._out, self._tail, self._streamed = out, "", False
 
     def show(self, event: Event) -> None:
-        """Write whole lines of the answer as they come, before the note of a tool call that follows."""
+
         if isinstance(event, TextDelta):
             self._streamed = True
             self._tail += event.text
@@ -151,7 +148,6 @@ class TerminalView:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """While this lasts, nothing moves: the person is being asked something."""
         if self._live is not None:
             self._paused = True
             self._live.stop()
@@ -206,15 +202,11 @@ class TerminalView:
         if shown.strip():
             parts.append(self._last_lines(harmless(self._redact(shown))))
         if time.monotonic() - self._last_change >= SPINNER_AFTER_SECONDS:
-            parts.append(self._waiting())
+            words = visible(self._redact(self.doing.words))
+            if self._spinner is not None:
+                self._spinner.update(text=words)
+            parts.append(self._spinner or words)
         return Group(*parts)
-
-    def _waiting(self) -> "RenderableType":
-        words = visible(self._redact(self.doing.words))
-        if self._spinner is None:
-            return words
-        self._spinner.update(text=words)
-        return self._spinner
 
     def _last_lines(self, text: str) -> "RenderableType":
         from rich.segment import Segment, Segments
@@ -228,10 +220,7 @@ class TerminalView:
 
 
 class LinesAbove(io.TextIOBase):
-    """A stream whose lines appear above the prompt or the answer, whichever is on the screen.
-
-    Lines of other threads, and those that come while nothing is on the screen, are written directly.
-    """
+    """A stream whose lines appear above the prompt or the answer; other threads' are written directly."""
 
     def __init__(self, say: Callable[[str], None], stream: TextIO) -> None:
         super().__init__()
@@ -245,17 +234,13 @@ class LinesAbove(io.TextIOBase):
     def write(self, text: str, /) -> int:
         """Write whole lines; a line that is not finished waits for its end."""
         lines, newline, self._unfinished = (self._unfinished + text).rpartition("\n")
-        if newline:
-            self._print(lines)
-        return len(text)
-
-    def _print(self, lines: str) -> None:
         app = get_app_or_none()
-        if threading.get_ident() != self._home:
+        if newline and threading.get_ident() != self._home:
             self._stream.write(f"{lines}\n")
-        elif app is not None and app.is_running:
+        elif newline and app is not None and app.is_running:
             app.renderer.erase()
             self._say(lines)
             app.invalidate()
-        else:
+        elif newline:
             self._say(lines)
+        return len(text)

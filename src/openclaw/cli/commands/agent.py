@@ -48,13 +48,11 @@ def add_session(parser: argparse._ActionsContainer, what: str) -> None:  # pyrig
 
 
 def _rule(text: str) -> str:
-    """A type of argument."""
     from openclaw.policy.decide import is_rule
 
     if not is_rule(text):
-        raise argparse.ArgumentTypeError(
-            f"must be a tool, a glob, or a command such as 'exec(git status *)', not {text!r}"
-        )
+        kinds = "a tool, a glob, or a command such as 'exec(git status *)'"
+        raise argparse.ArgumentTypeError(f"must be {kinds}, not {text!r}")
     return text
 
 
@@ -84,9 +82,8 @@ def workspace_of(args: argparse.Namespace, env: Environment) -> Path | None:
 
 def session_key(text: str) -> str:
     if not 0 < len(text) <= _KEY_LENGTH:
-        raise argparse.ArgumentTypeError(
-            f"must be 1 to {_KEY_LENGTH} characters long, not {len(text)}"
-        )
+        wrong = f"must be 1 to {_KEY_LENGTH} characters long, not {len(text)}"
+        raise argparse.ArgumentTypeError(wrong)
     return text
 
 
@@ -113,14 +110,13 @@ def _message(args: argparse.Namespace, env: Environment) -> "tuple[str, str | No
     sends = _is_piped(env.stdin) and (said is None or _comes(env))
     piped = text_of(env.stdin.read) if sends else ""
     if said is None and not piped and not args.image and not args.file:
-        raise InvalidRequest(
-            "no message given", hint=f'try: {env.program} agent "What can you do?"'
-        )
+        hint = f'try: {env.program} agent "What can you do?"'
+        raise InvalidRequest("no message given", hint=hint)
     return (said, piped or None) if said is not None else (piped, None)
 
 
 def _is_piped(stdin: TextIO) -> bool:
-    """Whether somebody sends something: a service's stdin may be open, and nothing ever comes."""
+    """Whether there may be input: a service's stdin may be open, and nothing ever comes."""
     try:
         mode = os.fstat(stdin.fileno()).st_mode
     except (OSError, ValueError):
@@ -129,7 +125,7 @@ def _is_piped(stdin: TextIO) -> bool:
 
 
 def _comes(env: Environment) -> bool:
-    """Whether to wait for a pipe's end: a program that starts us may leave one open and send nothing."""
+    """Whether to wait for a pipe's end: our parent may leave one open and send nothing."""
     if sys.platform == "win32" or select.select([env.stdin], [], [], _SILENT_SECONDS)[0]:
         return True
     if _parent_writes(env.stdin.fileno()):
@@ -140,7 +136,7 @@ def _comes(env: Environment) -> bool:
 
 
 def _parent_writes(descriptor: int) -> bool:
-    """Whether it is the parent itself that holds the other end, not another command of a pipeline."""
+    """Whether the parent itself holds the other end, not another command of a pipeline."""
     parent = Path(f"/proc/{os.getppid()}")
     try:
         pipe = Path(f"/proc/self/fd/{descriptor}").readlink()
@@ -152,7 +148,7 @@ def _parent_writes(descriptor: int) -> bool:
 
 
 async def last_conversation(agent: "Agent", agent_id: str) -> "SessionInfo | None":
-    """The one that was used last, unless a program began it."""
+
     store = await agent.store()
     page = await store.list_sessions(agent_id, limit=1, conversations=True)
     return next(iter(page.sessions), None)
@@ -186,7 +182,7 @@ async def _turn(
                 text=message,
                 session_key=session,
                 agent_id=settings.id,
-                media=_told(env, await _attachments(args, settings, piped)),
+                media=await _attachments(args, env, settings, piped),
                 origin="cli",
                 prompt_calls=True,
                 workspace=workspace_of(args, env),
@@ -202,8 +198,9 @@ async def _turn(
 
 
 async def _attachments(
-    args: argparse.Namespace, settings: "AgentSettings", piped: str | None
+    args: argparse.Namespace, env: Environment, settings: "AgentSettings", piped: str | None
 ) -> "tuple[InboundMedia, ...]":
+    """What is sent with the message; warns of what the model sees only in part."""
     if not args.image and not args.file and piped is None:
         return ()
     from openclaw.cli.chat.input import read_attachments
@@ -211,32 +208,22 @@ async def _attachments(
     from openclaw.media.intake import TEXT_BUDGET
 
     text = (piped or "")[:TEXT_BUDGET]
-    files = await read_attachments(
+    found = await read_attachments(
         args.image, args.file, settings.transcriber, budget=TEXT_BUDGET - len(text)
     )
-    if piped is None:
-        return files
-    note = f"cut to {TEXT_BUDGET} characters" if len(piped) > TEXT_BUDGET else None
-    media = Media("text/plain", data=text.encode(), name="stdin")
-    return (*files, InboundMedia(media, text, note))
-
-
-def _told(env: Environment, media: "tuple[InboundMedia, ...]") -> "tuple[InboundMedia, ...]":
-    """The same; the person hears of what the model sees only in part."""
-    for one in media:
+    if piped is not None:
+        note = f"cut to {TEXT_BUDGET} characters" if len(piped) > TEXT_BUDGET else None
+        media = Media("text/plain", data=text.encode(), name="stdin")
+        found = (*found, InboundMedia(media, text, note))
+    for one in found:
         if one.note:
             env.warn(f"{env.program}: Warning: {one.media.name or 'an attachment'}: {one.note}")
-    return media
+    return found
 
 
 def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> "Questions | None":
-    """Puts questions to the person, where one sits at a terminal."""
-    if (
-        args.json
-        or args.no_questions
-        or "-" in (args.message, *args.words)
-        or not (env.stdin.isatty() and env.stderr.isatty())
-    ):
+    quiet = args.json or args.no_questions or "-" in (args.message, *args.words)
+    if quiet or not (env.stdin.isatty() and env.stderr.isatty()):
         return None
     from openclaw.cli.chat.questions import Questions
 

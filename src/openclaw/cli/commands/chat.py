@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import anyio
 
+from openclaw.cli.chat.input import Interrupts, LineInput, open_terminal_input
+from openclaw.cli.chat.questions import Consent, Questions
 from openclaw.cli.commands.agent import (
     add_session,
     add_turn_options,
@@ -19,13 +21,16 @@ from openclaw.cli.commands.agent import (
     new_conversation,
     workspace_of,
 )
+from openclaw.cli.dispatch import leave
 from openclaw.cli.environment import Environment
+from openclaw.cli.logs import configure_for, servers_logged
 from openclaw.cli.parser import option
+from openclaw.cli.render.terminal import console
+from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_OK
 from openclaw.core.events import discard
 
 if TYPE_CHECKING:
-    from openclaw.cli.chat.input import Interrupts
     from openclaw.cli.chat.view import TerminalView
 
 
@@ -42,11 +47,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 async def _chat(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.chat.conversation import ChatCompleter, Talk
-    from openclaw.cli.chat.input import LineInput, open_terminal_input
-    from openclaw.cli.chat.questions import Consent, Questions
     from openclaw.cli.chat.view import PlainView, TerminalView
-    from openclaw.cli.logs import servers_logged
-    from openclaw.cli.render.terminal import console
     from openclaw.runtime.access import open_agent
 
     workspace, redact = workspace_of(args, env), env.redactor.redact
@@ -60,7 +61,7 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
         terminal = None
         view, emit, logs = PlainView(env.stdout, env.stderr, redact), discard, nullcontext()
     consent = Consent(args.yes_to, person.permit if person is not None else None)
-    interrupts = _interrupts(env)
+    interrupts = Interrupts(SystemClock(), lambda: leave(env))
     with logs, servers_logged(env):
         here = open_agent(env, local=args.local, person=terminal is not None, emit=emit)
         async with here as agent:
@@ -86,18 +87,9 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
                 return talk.exit_code  # for a script, an answer that failed is a failure
             completer = ChatCompleter(
                 lambda: agent.prompts(settings.id, talk.session),
-                complete=lambda begun: agent.complete(settings.id, begun, talk.session),
+                lambda begun: agent.complete(settings.id, begun, talk.session),
             )
-            typed = open_terminal_input(
-                env.stdin,
-                env.stdout,
-                completer=completer,
-                history=env.paths.chat_history,
-                redact=redact,
-                environ=env.environ,
-                interrupts=interrupts,
-                say=view.say,
-            )
+            typed = open_terminal_input(env, completer, interrupts, view.say)
             place = workspace or settings.directories[0]
             view.say(f"Agent {settings.id} in {place}. /help lists the commands.")
             await talk.recap()
@@ -105,21 +97,12 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_OK
 
 
-def _interrupts(env: Environment) -> "Interrupts":
-    from openclaw.cli.chat.input import Interrupts
-    from openclaw.cli.dispatch import leave
-    from openclaw.core.clock import SystemClock
-
-    return Interrupts(SystemClock(), lambda: leave(env))
-
-
 @contextmanager
 def _logs_above(
     args: argparse.Namespace, env: Environment, view: "TerminalView"
 ) -> Generator[None]:
-    """Log lines go above what moves on the screen, not through it."""
+    """Log lines appear above what moves on the screen."""
     from openclaw.cli.chat.view import LinesAbove
-    from openclaw.cli.logs import configure_for
 
     stream = LinesAbove(view.say, env.stderr)
     configure_for(env, args, cast("TextIO", stream))  # as much of one as a log needs

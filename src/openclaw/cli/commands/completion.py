@@ -84,7 +84,7 @@ def run(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _offers(env: Environment, words: Sequence[str]) -> Mapping[str, str]:
-    """What may be the last of these words, each with what it is for."""
+    """What the last of these words may become, each with what it is for."""
     *before, current = words
     parser, option, given = _position(env, before)
     if parser is None or "--" in before:
@@ -143,37 +143,29 @@ def _values(
     """What may follow an option, or else be the next argument."""
     places = [one for one in actions(parser) if not one.option_strings]
     action = option or next(iter(places[len(given) :] or places[-1:]), None)
-    if action is None or (option is None and len(given) >= len(places) and not _many(action)):
+    full = option is None and len(given) >= len(places)
+    if action is None or (full and action.nargs not in ("*", "+")):
         return {}
     if action.choices:
         return dict.fromkeys(map(str, action.choices), "")
-    command = parser.prog.partition(" ")[2]
-    calls = command == "mcp call" and option is None
     if action.type is Path or action.metavar in ("FILE", "PATH", "DIR"):
         return {_FILES: ""}
+    command, _, action_name = parser.prog.partition(" ")[2].partition(" ")
+    names: Sequence[str] = ()
     if "--agent" in action.option_strings:
         names = _names(env, "agents")
-    elif "--session-key" in action.option_strings or (
-        command.startswith("sessions ") and action.metavar == "KEY"
-    ):
+    elif action.metavar == "KEY" and (command == "sessions" or option is not None):
         names = _names(env, "sessions")
-    elif calls and given:
-        names = _names(env, "tools", given[0]) if len(given) == 1 else ()
-    elif calls or (
-        command.startswith("mcp ") and command != "mcp add" and action.metavar in ("SERVER", "NAME")
-    ):
+    elif (command, action_name) == ("mcp", "call") and option is None:
+        if len(given) < 2:
+            names = _names(env, "tools", given[0]) if given else _names(env, "servers")
+    elif command == "mcp" and action_name != "add" and action.metavar in ("SERVER", "NAME"):
         names = _names(env, "servers")
-    else:
-        names = ()
     return dict.fromkeys(filter(_HARMLESS.fullmatch, names), "")
 
 
-def _many(action: argparse.Action) -> bool:
-    return action.nargs in ("*", "+")
-
-
 def _names(env: Environment, what: str, server: str = "") -> Sequence[str]:
-    """As they are stored; none where they cannot be read, since nobody wants to be told."""
+    """As they are stored; none if they cannot be read, since an error would be in the way."""
     from openclaw.config.load import load_config
     from openclaw.config.merge import effective_agents
 
@@ -192,7 +184,7 @@ def _names(env: Environment, what: str, server: str = "") -> Sequence[str]:
 
 
 def _tools(env: Environment, servers: Sequence[Any]) -> Sequence[str]:
-    """What the server declared when it last ran: it is not started for this."""
+    """What the server declared when it last ran; it is not started for this."""
     from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 
     known = PinStore(env.paths.pins).load()
@@ -202,7 +194,7 @@ def _tools(env: Environment, servers: Sequence[Any]) -> Sequence[str]:
 
 
 def _sessions(env: Environment, where: str) -> Sequence[str]:
-    """The ones used last. A database server is not asked: it may be slow, or away."""
+    """The ones used last. A database server is not asked: it may be slow or unreachable."""
     import anyio
 
     from openclaw.cli.commands.sessions import opened

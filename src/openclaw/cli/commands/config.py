@@ -1,12 +1,24 @@
 """Show, change, check and explain the configuration."""
 
+import difflib
+import json
+import shlex
+import shutil
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_action, option
+from openclaw.config.consistency import suggest
+from openclaw.config.edit import delete_value, set_value
+from openclaw.config.files import edit_config
+from openclaw.config.json5 import KeyPath, parse, parse_path
+from openclaw.config.load import load_config, read_text
+from openclaw.config.show import json_schema, redacted, show
 from openclaw.core.errors import (
     EXIT_OK,
     EXIT_USAGE,
@@ -18,9 +30,6 @@ from openclaw.core.errors import (
     Problem,
     describe,
 )
-
-if TYPE_CHECKING:
-    from openclaw.config.json5 import KeyPath
 
 
 def register(parser: ArgumentParser) -> None:
@@ -50,8 +59,6 @@ def run(args: Namespace, env: Environment) -> int:
 
 
 def _get(args: Namespace, env: Environment) -> None:
-    from openclaw.config.show import redacted
-
     loaded = env.load_config()
     tree = loaded.config.model_dump(mode="json", by_alias=True)
     value: Any = redacted(tree, credentials=loaded.credentials, redactor=env.redactor)
@@ -63,10 +70,18 @@ def _get(args: Namespace, env: Environment) -> None:
     _write_json(env, value)
 
 
-def _set(args: Namespace, env: Environment) -> None:
-    from openclaw.config.edit import set_value
+def _keys(value: Any) -> Sequence[str | int]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, Any]", value))
+    return range(len(cast("list[Any]", value))) if isinstance(value, list) else ()
 
-    value, path = _value(args.value), _path_of(args.key)
+
+def _set(args: Namespace, env: Environment) -> None:
+    path = _path_of(args.key)
+    try:
+        value = parse(f'{{ "value": {args.value}\n}}').root.plain()["value"]
+    except (InvalidConfig, KeyError):
+        value = args.value.strip()
     try:
         _edited(args, env, lambda text: set_value(text, path, value))
     except InvalidConfig as error:
@@ -74,7 +89,7 @@ def _set(args: Namespace, env: Environment) -> None:
     _warn_of_models(env, path, value)
 
 
-def _warn_of_models(env: Environment, path: "KeyPath", value: Any) -> None:
+def _warn_of_models(env: Environment, path: KeyPath, value: Any) -> None:
     import anyio
 
     from openclaw.models.listing import model_problem, models_named
@@ -91,8 +106,6 @@ def _warn_of_models(env: Environment, path: "KeyPath", value: Any) -> None:
 
 
 def _unset(args: Namespace, env: Environment) -> None:
-    from openclaw.config.edit import delete_value
-
     try:
         _edited(args, env, lambda text: delete_value(text, _path_of(args.key)))
     except InvalidConfig as error:
@@ -100,11 +113,7 @@ def _unset(args: Namespace, env: Environment) -> None:
 
 
 def _not_written(error: InvalidConfig, env: Environment, key: str, value: Any) -> OpenClawError:
-    """What is wrong with the change; the error itself where the file was broken before."""
-    import json
-
-    from openclaw.config.load import load_config
-
+    """What is wrong with the change; the error itself if the file was broken before."""
     try:
         load_config(env.config_option, env.environ)
     except InvalidConfig:
@@ -112,40 +121,40 @@ def _not_written(error: InvalidConfig, env: Environment, key: str, value: Any) -
     hint = None
     if isinstance(value, str) and any("must be a list" in one.message for one in error.problems):
         hint = f"write a list like this: {env.program} config set {key} '{json.dumps([value])}'"
-    if (
-        unknown := next((o for o in error.problems if o.message == "unknown key"), None)
-    ) is not None:
-        words = " ".join(filter(None, ("config explain", unknown.path.rpartition(".")[0])))
+    unknown = next((one.path for one in error.problems if one.message == "unknown key"), None)
+    if unknown is not None:
+        words = " ".join(filter(None, ("config explain", unknown.rpartition(".")[0])))
         hint = f"list the keys with: {env.program} {words}"
     told = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
     return InvalidRequest(f"nothing was written: {told}", hint=hint)
 
 
 def _edit(args: Namespace, env: Environment) -> int:
-    import shlex
     import subprocess
     import tempfile
-    from pathlib import Path
-
-    from openclaw.config.load import read_text
 
     editor, path = _editor(env), env.config_file
     before = read_text(path) or "{\n}\n"
     with tempfile.TemporaryDirectory() as directory:
         draft = Path(directory) / path.name
         draft.write_text(before)
+
+        def changed(now: str) -> str:
+            if now and now != before:
+                raise OperatorFacing("the file has changed in the meantime; nothing was saved")
+            return draft.read_text()
+
         while True:
             try:
                 done = subprocess.run([*shlex.split(editor), str(draft)], check=False)  # noqa: S603 - the person's own
             except (OSError, ValueError) as error:
-                raise OperatorFacing(
-                    f"the editor {editor!r} cannot be started: {error}",
-                    hint="set EDITOR (or VISUAL) to your editor's command, such as nano",
-                ) from error
+                hint = "set EDITOR (or VISUAL) to your editor's command, such as nano"
+                told = f"the editor {editor!r} cannot be started: {error}"
+                raise OperatorFacing(told, hint=hint) from error
             if done.returncode:
                 raise OperatorFacing(f"the editor {editor!r} failed (exit code {done.returncode})")
             try:
-                _edited(args, env, _instead_of(before, draft.read_text()))
+                _edited(args, env, changed)
             except InvalidConfig as error:
                 env.warn(describe(error))
                 env.warn("The file was not saved. Press Enter to edit again, Ctrl-C to give up.")
@@ -156,9 +165,6 @@ def _edit(args: Namespace, env: Environment) -> int:
 
 
 def _editor(env: Environment) -> str:
-    import shutil
-    import sys
-
     named = env.environ.get("VISUAL") or env.environ.get("EDITOR")
     if named is None and not env.stdin.isatty():
         raise InvalidRequest("an editor needs a terminal", hint=f"try: {env.program} config set")
@@ -169,21 +175,7 @@ def _editor(env: Environment) -> str:
     return found
 
 
-def _instead_of(before: str, after: str) -> Callable[[str], str]:
-    def change(now: str) -> str:
-        if now and now != before:
-            raise OperatorFacing("the file has changed in the meantime; nothing was saved")
-        return after
-
-    return change
-
-
 def _edited(args: Namespace, env: Environment, change: Callable[[str], str]) -> None:
-    import difflib
-
-    from openclaw.config.files import edit_config
-    from openclaw.config.load import read_text
-
     path = env.config_file
     before = read_text(path) or ""
     loaded = edit_config(path, env.environ, change)
@@ -199,42 +191,20 @@ def _edited(args: Namespace, env: Environment, change: Callable[[str], str]) -> 
             env.warn(f"Warning: {warning}")
 
 
-def _path_of(key: str) -> "KeyPath":
-    from openclaw.config.json5 import parse_path
-
+def _path_of(key: str) -> KeyPath:
     try:
         return parse_path(key)
     except ValueError:
-        raise InvalidRequest(
-            f"{key!r} is not a key", hint="write it as gateway.port or agents.list[0].id"
-        ) from None
-
-
-def _value(text: str) -> Any:
-    from openclaw.config.json5 import parse
-
-    try:
-        return parse(f'{{ "value": {text}\n}}').root.plain()["value"]
-    except (InvalidConfig, KeyError):
-        return text.strip()
-
-
-def _keys(value: Any) -> Sequence[str | int]:
-    if isinstance(value, dict):
-        return list(cast("dict[str, Any]", value))
-    return range(len(cast("list[Any]", value))) if isinstance(value, list) else ()
+        hint = "write it as gateway.port or agents.list[0].id"
+        raise InvalidRequest(f"{key!r} is not a key", hint=hint) from None
 
 
 def _no_such_key(key: str, part: str, known: Iterable[Any]) -> NotFound:
-    from openclaw.config.consistency import suggest
-
     close = suggest(part, [str(one) for one in known])
     return NotFound(f"there is no {key}", hint=f"did you mean {close}?" if close else None)
 
 
 def _explain(args: Namespace, env: Environment) -> None:
-    from openclaw.config.show import json_schema
-
     schema = json_schema()
     node: dict[str, Any] = schema
     described = ""
@@ -259,7 +229,7 @@ def _explain(args: Namespace, env: Environment) -> None:
 
 
 def _below(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The keys that may stand inside, `*` for any name or number, each with its description."""
+    """The keys below this one, `*` for any name or number."""
     found: dict[str, dict[str, Any]] = {}
     for one in (node, *node.get("anyOf", ()), *node.get("allOf", ())):
         if "$ref" in one:
@@ -272,8 +242,6 @@ def _below(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, dict[str, 
 
 
 def _facts(node: dict[str, Any]) -> str:
-    import json
-
     kinds = [str(one["type"]) for one in (node, *node.get("anyOf", ())) if "type" in one]
     allowed = [json.dumps(one) for one in node.get("enum", ())]
     parts = [" or ".join(kinds), f"one of {', '.join(allowed)}" if allowed else ""]
@@ -288,16 +256,12 @@ def _path(args: Namespace, env: Environment) -> None:
 
 
 def _show(args: Namespace, env: Environment) -> None:
-    from openclaw.config.show import show
-
     loaded = env.load_config()
     # Values are redacted one by one: a password that is also a key's name must not hide the key.
     _write_json(env, show(loaded, redactor=env.redactor))
 
 
 def _validate(args: Namespace, env: Environment) -> int:
-    from openclaw.config.load import load_config
-
     try:
         loaded = load_config(env.config_option, env.environ)
         if env.config_option is not None and not loaded.exists:
@@ -320,13 +284,9 @@ def _validate(args: Namespace, env: Environment) -> int:
 
 
 def _schema(args: Namespace, env: Environment) -> None:
-    from openclaw.config.show import json_schema
-
     # It is the same for everyone and holds nothing to hide; its prose must not be taken for a secret.
     _write_json(env, json_schema())
 
 
 def _write_json(env: Environment, value: Any) -> None:
-    import json
-
     env.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -6,17 +6,18 @@ words: 'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00'.
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
+import anyio
+
+from openclaw.agent.port import MessageContext, Reply
+from openclaw.agent.schedules import Job, JobFile, new_job, told
 from openclaw.cli.commands.agent import add_session
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, chosen_agent, option
 from openclaw.cli.render.reply import as_json
+from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK
-
-if TYPE_CHECKING:
-    from openclaw.agent.port import Reply
-    from openclaw.agent.schedules import Job
+from openclaw.gateway.lock import running_gateway
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -39,16 +40,19 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.agent.schedules import JobFile
-    from openclaw.core.clock import SystemClock
-
     jobs, now = JobFile(env.paths.cron), SystemClock().now_ms()
     if args.action == "add":
         _add(args, env, jobs, now)
     elif args.action == "list":
-        _list(args, env, [*jobs.read().values()], now)
+        found = jobs.read().values()
+        facts = {"jobs": [{**asdict(job), "next_ms": job.next(now)} for job in found]}
+        empty = f"No schedules yet. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'"
+        env.report(args, facts, *(told(job, now) for job in found), empty=empty)
     elif args.action == "run":
-        return _run(args, env, jobs.get(args.name))
+        job = jobs.get(args.name)
+        reply = anyio.run(_turn, env, job)
+        env.report(args, as_json(reply, job.session_key), reply.text or "(No response)")
+        return EXIT_OK if reply.outcome == "ok" else EXIT_FAILED
     elif args.action == "remove":
         jobs.remove(args.name)
         env.say(f"Removed {args.name}.")
@@ -58,9 +62,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_OK
 
 
-def _add(args: argparse.Namespace, env: Environment, jobs: Any, now: int) -> None:
-    from openclaw.agent.schedules import new_job, told
-    from openclaw.gateway.lock import running_gateway
+def _add(args: argparse.Namespace, env: Environment, jobs: JobFile, now: int) -> None:
     from openclaw.runtime.host import time_zone
 
     agent = chosen_agent(env.load_config().config, args.agent)
@@ -69,31 +71,12 @@ def _add(args: argparse.Namespace, env: Environment, jobs: Any, now: int) -> Non
     job = new_job(args.when, args.message, zone, now, **about)
     jobs.add(job)
     if running_gateway(env.paths.gateway_lock) is None:
-        env.warn(
-            f"{env.program}: no gateway is running, and schedules need one: {env.program} "
-            "gateway install"
-        )
+        needed = f"schedules need one: {env.program} gateway install"
+        env.warn(f"{env.program}: no gateway is running, and {needed}")
     env.say(f"Added {told(job, now)}")
 
 
-def _list(args: argparse.Namespace, env: Environment, jobs: "list[Job]", now: int) -> None:
-    from openclaw.agent.schedules import told
-
-    facts = {"jobs": [{**asdict(job), "next_ms": job.next(now)} for job in jobs]}
-    empty = f"No schedules yet. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'"
-    env.report(args, facts, *(told(job, now) for job in jobs), empty=empty)
-
-
-def _run(args: argparse.Namespace, env: Environment, job: "Job") -> int:
-    import anyio
-
-    reply: Reply = anyio.run(_turn, env, job)
-    env.report(args, as_json(reply, job.session_key), reply.text or "(No response)")
-    return EXIT_OK if reply.outcome == "ok" else EXIT_FAILED
-
-
-async def _turn(env: Environment, job: "Job") -> "Reply":
-    from openclaw.agent.port import MessageContext
+async def _turn(env: Environment, job: Job) -> Reply:
     from openclaw.runtime.access import open_agent
 
     async with open_agent(env) as agent:

@@ -7,22 +7,42 @@ applies configuration changes without a restart.
 import argparse
 import gc
 import os
+import shlex
 import signal
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from openclaw.cli.environment import Environment
+from openclaw.cli.logs import configure
 from openclaw.cli.parser import add_action, option, whole_number
+from openclaw.config.load import LoadedConfig, load_config
+from openclaw.config.paths import expand
+from openclaw.config.schema import Config
+from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, NotFound, OperatorFacing
+from openclaw.gateway.lock import (
+    GatewayInfo,
+    gateway_lock,
+    running_gateway,
+    wait_for,
+    wait_until_gone,
+)
+from openclaw.gateway.service_files import Notifier, unit_for
+from openclaw.gateway.tokens import TokenFile, owner_token
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from openclaw.config.load import LoadedConfig
     from openclaw.core.events import Emit
-    from openclaw.gateway.lock import GatewayInfo
     from openclaw.gateway.state import Backend, Gateway
-    from openclaw.gateway.tokens import TokenFile
 
 _STOP_MARGIN = 20.0  # seconds beyond the turns' grace until a stop counts as failed
 _SILENT_SECONDS = 1.5  # a stop that takes longer says why
@@ -45,7 +65,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     ):
         add_action(actions, name, summary, action)
     summary = "manage tokens for other programs and machines"
-    _register_tokens(add_action(actions, "token", summary, json=False))
+    token = add_action(actions, "token", summary, json=False)
     summary = "start the gateway now and at every login"
     install = add_action(actions, "install", summary, _install, json=False)
     option(install, "--print", "print the file, don't install it", dest="print_only")
@@ -54,10 +74,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     which = "which service manager (default: this system's)"
     for one in (install, uninstall):
         option(one, "--kind", which, choices=("systemd", "launchd", "windows"))
-
-
-def _register_tokens(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    actions = token.add_subparsers(metavar="ACTION", required=True)
     summary = "create a token and print its value once"
     add = add_action(actions, "add", summary, _add_token, json=False)
     option(add, "NAME", "a name for the token")
@@ -75,10 +92,6 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _run(args: argparse.Namespace, env: Environment) -> None:
-    import anyio
-
-    from openclaw.gateway.lock import gateway_lock
-
     gc.disable()  # what is loaded until it is ready stays: to look through it takes a tenth of the start
     loaded = env.load_config()
     env.paths.prepare()
@@ -86,20 +99,16 @@ def _run(args: argparse.Namespace, env: Environment) -> None:
         anyio.run(_serve, args, env, loaded, lock)
 
 
-async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: Any) -> None:
-    from openclaw.config.load import load_config
-    from openclaw.core.clock import SystemClock
+async def _serve(
+    args: argparse.Namespace, env: Environment, loaded: LoadedConfig, lock: Any
+) -> None:
     from openclaw.gateway.daemon import Daemon, serve
     from openclaw.gateway.page.routes import login_link
-    from openclaw.gateway.service_files import Notifier
     from openclaw.mcp_client.transport.child_process import child_environment
     from openclaw.runtime.host import open_secrets
     from openclaw.runtime.runtime import open_backend
 
     log_file = _log(args, env, loaded)
-
-    def load() -> "LoadedConfig":
-        return _with_port(load_config(env.config_option, env.environ), args.port)
 
     def opened(emit: "Emit") -> "AbstractAsyncContextManager[Backend]":
         return open_backend(loaded, env.environ, env.redactor, emit)
@@ -113,7 +122,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
     loaded = _with_port(loaded, args.port)
     daemon = Daemon(
         loaded=loaded,
-        load=load,
+        load=lambda: _with_port(load_config(env.config_option, env.environ), args.port),
         paths=env.paths,
         clock=SystemClock(),
         redact=env.redactor.redact,
@@ -128,12 +137,8 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
     await serve(daemon, lock)
 
 
-def _tokens(env: Environment) -> "TokenFile":
-    from openclaw.core.clock import SystemClock
-    from openclaw.gateway.tokens import TokenFile
-
-    env.paths.prepare()
-    return TokenFile(env.paths.root, SystemClock())
+def _tokens(env: Environment) -> TokenFile:
+    return TokenFile(env.paths.prepare().root, SystemClock())
 
 
 def _add_token(args: argparse.Namespace, env: Environment) -> None:
@@ -156,30 +161,21 @@ def _remove_token(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _print_token(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.gateway.tokens import owner_token
-
-    env.paths.prepare()
-    env.say(owner_token(env.paths.root).reveal())
+    env.say(owner_token(env.paths.prepare().root).reveal())
 
 
-def _with_port(loaded: "LoadedConfig", port: int | None) -> "LoadedConfig":
-    from dataclasses import replace
-
+def _with_port(loaded: LoadedConfig, port: int | None) -> LoadedConfig:
     if port is None:
         return loaded
     gateway = loaded.config.gateway.model_copy(update={"port": port})
     return replace(loaded, config=loaded.config.model_copy(update={"gateway": gateway}))
 
 
-def _log(args: argparse.Namespace, env: Environment, loaded: "LoadedConfig") -> Any:
-    from openclaw.cli.logs import configure
-    from openclaw.config.paths import expand
-
+def _log(args: argparse.Namespace, env: Environment, loaded: LoadedConfig) -> Path:
     settings = loaded.config.logging
     path = expand(settings.file, env.environ) if settings.file else env.paths.gateway_log
-    level = "debug" if args.verbose else _LEVELS.get(settings.level, settings.level)
     configure(
-        level=level,
+        level="debug" if args.verbose else _LEVELS.get(settings.level, settings.level),
         json=args.log_json or settings.json_,
         redactor=env.redactor,
         stream=env.stderr,
@@ -191,9 +187,7 @@ def _log(args: argparse.Namespace, env: Environment, loaded: "LoadedConfig") -> 
     return path
 
 
-def _running(env: Environment) -> "GatewayInfo":
-    from openclaw.gateway.lock import running_gateway
-
+def _running(env: Environment) -> GatewayInfo:
     info = running_gateway(env.paths.gateway_lock)
     if info is None:
         raise NotFound("no gateway is running", hint="start one with: openclaw gateway start")
@@ -201,16 +195,13 @@ def _running(env: Environment) -> "GatewayInfo":
 
 
 def _status(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.gateway.lock import running_gateway
-
     info = running_gateway(env.paths.gateway_lock)
     if info is None:
         env.report(args, {"running": False}, "No gateway is running.")
         return EXIT_FAILED
     facts = {"running": True, "pid": info.pid, "url": info.url, "startedAt": info.started}
     facts |= {"version": info.version, "config": info.config}
-    told = f"A gateway is running: pid {info.pid}, {info.url or 'starting'}"
-    env.report(args, facts, told)
+    env.report(args, facts, f"A gateway is running: pid {info.pid}, {info.url or 'starting'}")
     return EXIT_OK
 
 
@@ -223,10 +214,6 @@ def _stop(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _stopped(env: Environment) -> dict[str, Any]:
-    import time
-
-    from openclaw.config.schema import Config
-    from openclaw.gateway.lock import running_gateway, wait_for, wait_until_gone
     from openclaw.sessions.liveness import is_gone, mark_of
 
     info = _running(env)
@@ -260,8 +247,6 @@ def ask_gateway(
     env: Environment, method: str, path: str, body: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """One request to the gateway that runs; raises `NotFound` where none does."""
-    import anyio
-
     from openclaw.runtime.gateway_client import GatewayClient
 
     client = GatewayClient(_running(env).url, env.paths.root)
@@ -277,9 +262,6 @@ def _reload(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _start(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.gateway.lock import running_gateway
-    from openclaw.gateway.service_files import unit_for
-
     info = running_gateway(env.paths.gateway_lock)
     if info is None:
         env.load_config()  # what is wrong with it is said here, not in a log
@@ -297,12 +279,8 @@ def _start(args: argparse.Namespace, env: Environment) -> None:
     )
 
 
-def _in_background(env: Environment) -> "GatewayInfo":
-    """Start a gateway that outlives this command; what it says before it is ready is not lost."""
-    import subprocess
-    import sys
-    import tempfile
-
+def _in_background(env: Environment) -> GatewayInfo:
+    """Start a gateway that outlives this command; what it says if it fails is reported."""
     named = ["--config", str(env.config_option.absolute())] if env.config_option else []
     command = [sys.executable, "-m", "openclaw", "gateway", "run", *named]
     with tempfile.TemporaryFile() as said:
@@ -325,9 +303,8 @@ def _in_background(env: Environment) -> "GatewayInfo":
         return _awaited(env, ended)
 
 
-def _awaited(env: Environment, ended: Callable[[], str | None]) -> "GatewayInfo":
+def _awaited(env: Environment, ended: Callable[[], str | None]) -> GatewayInfo:
     """The gateway once it listens; `ended` is what it said if it has ended."""
-    from openclaw.gateway.lock import running_gateway, wait_for
 
     def listening() -> bool:
         info = running_gateway(env.paths.gateway_lock)
@@ -344,8 +321,6 @@ def _awaited(env: Environment, ended: Callable[[], str | None]) -> "GatewayInfo"
 
 
 def _restart(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.gateway.lock import running_gateway
-
     if running_gateway(env.paths.gateway_lock) is not None:
         env.load_config()  # or there would be none afterwards
         _stopped(env)
@@ -353,10 +328,7 @@ def _restart(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _manage(command: tuple[str, ...]) -> None:
-    """Have the system's service manager do this; raises `OperatorFacing` if it does not."""
-    import shlex
-    import subprocess
-
+    """Have the system's service manager do this; raises `OperatorFacing`."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
         problem = (done.stderr or done.stdout).strip() if done.returncode else None
@@ -368,8 +340,6 @@ def _manage(command: tuple[str, ...]) -> None:
 
 
 def _install(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.gateway.service_files import unit_for
-
     unit = unit_for(args.kind, env.environ, env.config_option)
     if args.print_only:
         env.say(unit.text)
@@ -382,8 +352,6 @@ def _install(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _uninstall(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.gateway.service_files import unit_for
-
     unit = unit_for(args.kind, env.environ, env.config_option)
     if not unit.path.exists():
         raise NotFound(f"the gateway is not installed: there is no {unit.path}")

@@ -10,6 +10,7 @@ from typing import Any
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible_lines
 from openclaw.cli.parser import option, whole_number
+from openclaw.config.paths import check_directory, expand
 from openclaw.core.errors import InvalidConfig, NotFound
 
 _LINES, _MOST = 50, 100_000
@@ -23,8 +24,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.config.paths import check_directory, expand
-
     try:
         named = env.load_config().config.logging.file
     except InvalidConfig as error:  # a gateway keeps running on what it read before, and logs why
@@ -35,24 +34,17 @@ def run(args: argparse.Namespace, env: Environment) -> None:
     path = expand(named, env.environ) if named else env.paths.gateway_log
     check_directory(path.parent)
     if not path.exists() and not args.follow:
-        raise NotFound(
-            f"nothing has been logged to {path} yet",
-            hint=f"the gateway writes this log; start one with: {env.program} gateway start",
-        )
-    at = _print_last(env, path, args.lines)
+        hint = f"the gateway writes this log; start one with: {env.program} gateway start"
+        raise NotFound(f"nothing has been logged to {path} yet", hint=hint)
+    at = 0
+    if path.exists():
+        with path.open("rb") as file:
+            for line in deque(file, args.lines):
+                _say(env, line)
+            at = file.tell()
     while args.follow:
         time.sleep(_POLL_SECONDS)
         at = _print_from(env, path, at)
-
-
-def _print_last(env: Environment, path: Path, lines: int) -> int:
-    """Print the last lines; returns where the file ends."""
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        for line in deque(file, lines):
-            _say(env, line)
-        return file.tell()
 
 
 def _print_from(env: Environment, path: Path, at: int) -> int:
@@ -69,7 +61,7 @@ def _print_from(env: Environment, path: Path, at: int) -> int:
 
 
 def _say(env: Environment, line: bytes) -> None:
-    """The file has a JSON object a line; a person gets its time, level and message."""
+    """A line of the file is a JSON object; its time, level and message are printed."""
     text = line.decode("utf-8", "replace").rstrip("\n")
     try:
         said: dict[str, Any] = json.loads(text)

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 def prepare_first(program: str, options: bootstrap.Options) -> Any:
-    """The same where nothing but the options has been read: the handshake came before all else."""
+    """The same if only the options have been read, because the handshake came first."""
     from openclaw.cli.logs import configure
 
     config = Path(options.config) if options.config else None
@@ -46,7 +46,7 @@ def prepare_first(program: str, options: bootstrap.Options) -> Any:
 
 
 def prepare(env: Environment, options: bootstrap.Options | argparse.Namespace) -> Any:
-    """Load the SDK's side; the agent itself is loaded behind it, where no gateway has one."""
+    """Load the SDK's side, and behind it the agent, unless a gateway has it."""
     from openclaw.mcp_server import sdk_handoff
     from openclaw.runtime.access import open_agent
 

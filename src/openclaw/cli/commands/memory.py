@@ -6,8 +6,10 @@ from elsewhere. Other .md files in that folder are searched too.
 
 import argparse
 
+from openclaw.agent.tools.memory import OTHERS, PERSON, Memory
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, chosen_agent, option
+from openclaw.config.paths import check_directory
 from openclaw.core.errors import EXIT_OK, InvalidRequest
 
 
@@ -29,16 +31,18 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.agent.tools.memory import OTHERS, PERSON, Memory
-    from openclaw.config.paths import check_directory
-
     agent = chosen_agent(env.load_config().config, args.agent).id
     memory = Memory(env.paths.memory / agent)
     check_directory(memory.directory)
     if args.action == "path":
         env.say(str(memory.directory))
     elif args.action == "clear":
-        if not args.yes and not _agreed(env, agent):
+        if not args.yes and not (env.stdin.isatty() and env.stdout.isatty()):
+            raise InvalidRequest(
+                "nobody can be asked here; add --yes to forget everything for good"
+            )
+        question = f"Forget everything that agent '{agent}' remembers, for good?"
+        if not args.yes and not env.confirms(question):
             env.say("Nothing was forgotten.")
             return EXIT_OK
         for name in (PERSON, OTHERS):
@@ -50,9 +54,3 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         lines = [f"{name}: {line}" for name, line in found]
         env.report(args, facts, *lines, empty="Nothing is remembered.")
     return EXIT_OK
-
-
-def _agreed(env: Environment, agent: str) -> bool:
-    if not (env.stdin.isatty() and env.stdout.isatty()):
-        raise InvalidRequest("nobody can be asked here; add --yes to forget everything for good")
-    return env.confirms(f"Forget everything that agent '{agent}' remembers, for good?")

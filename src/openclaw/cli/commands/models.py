@@ -4,16 +4,25 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option
 from openclaw.cli.render.terminal import console, is_dumb
+from openclaw.config.merge import effective_agents
+from openclaw.config.schema import Config
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
+from openclaw.embedded.weights import (
+    CATALOGUE,
+    DEFAULT_WEIGHTS,
+    Weights,
+    WeightStore,
+    own_weights,
+)
+from openclaw.models.choose import KNOWN_PROVIDERS, Candidate, Choice, choose, missing_extra
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import Config
     from openclaw.embedded.pull import Progress
-    from openclaw.embedded.weights import Weights, WeightStore
-    from openclaw.models.choose import Candidate, Choice
 
 _MEGA = 1_000_000
 _SHA256_LENGTH = 64
@@ -36,15 +45,11 @@ def run(args: Namespace, env: Environment) -> int:
     return args.action(args, env)
 
 
-def _store(env: Environment) -> "WeightStore":
-    from openclaw.embedded.weights import WeightStore
-
+def _store(env: Environment) -> WeightStore:
     return WeightStore(env.paths.models)
 
 
 def _local_facts(env: Environment) -> list[dict[str, Any]]:
-    from openclaw.embedded.weights import CATALOGUE
-
     store = _store(env)
     return [
         {
@@ -61,8 +66,6 @@ def _local_facts(env: Environment) -> list[dict[str, Any]]:
 
 
 def _provider_facts(env: Environment) -> list[dict[str, Any]]:
-    from openclaw.models.choose import KNOWN_PROVIDERS
-
     loaded = env.load_config()
     configured = [
         {"id": f"{name}/{model}", "from": f"models.providers.{name}"}
@@ -87,10 +90,8 @@ def _list(args: Namespace, env: Environment) -> int:
     for fact in providers:
         env.say(f"  {fact['id']}  ({fact['from']})")
         if fact["id"].endswith("/*"):
-            name = fact["id"].removesuffix("*")
-            env.say(
-                f"      no models are listed here; use any of the provider's with: --model {name}NAME"
-            )
+            use = f"use any of the provider's with: --model {fact['id'].removesuffix('*')}NAME"
+            env.say(f"      no models are listed here; {use}")
     if not providers:
         env.say("  none: no key in the environment and nothing under models.providers")
     env.say("\nEmbedded models (they run on this machine and need no account):")
@@ -104,15 +105,10 @@ def _list(args: Namespace, env: Environment) -> int:
     return EXIT_OK
 
 
-def choices(env: Environment, config: "Config | None" = None) -> "dict[str, Choice]":
-    import anyio
-
-    from openclaw.config.merge import effective_agents
-    from openclaw.models.choose import choose
-
+def choices(env: Environment, config: Config | None = None) -> dict[str, Choice]:
     chosen = config or env.load_config().config
 
-    async def all_choices() -> "dict[str, Choice]":
+    async def all_choices() -> dict[str, Choice]:
         return {
             agent.id: await choose(agent.model, chosen.models.providers, env.environ)
             for agent in effective_agents(chosen).values()
@@ -121,10 +117,8 @@ def choices(env: Environment, config: "Config | None" = None) -> "dict[str, Choi
     return anyio.run(all_choices)
 
 
-def trouble(candidate: "Candidate", env: Environment) -> str | None:
-    """Why a model cannot be used, as far as it can be seen without asking it."""
-    from openclaw.models.choose import missing_extra
-
+def trouble(candidate: Candidate, env: Environment) -> str | None:
+    """Why a model cannot be used, as far as that is known without asking it."""
     if (extra := missing_extra(candidate.api)) is not None:
         from openclaw.core.installed import install_command
 
@@ -143,48 +137,36 @@ def trouble(candidate: "Candidate", env: Environment) -> str | None:
     return None
 
 
-def _candidate_facts(candidate: "Candidate", env: Environment) -> dict[str, Any]:
-    problem = trouble(candidate, env)
-    facts: dict[str, Any] = {"model": candidate.ref, "api": candidate.api, "ready": problem is None}
-    if problem:
-        facts["problem"] = problem
-    weights = _store(env).find(candidate.model) if candidate.api == "local" else None
-    if weights is not None:
-        facts["goodFor"] = weights.good_for
-    return facts
+def model_facts(env: Environment, config: Config | None = None) -> list[dict[str, Any]]:
+    def facts(candidate: Candidate) -> dict[str, Any]:
+        problem = trouble(candidate, env)
+        weights = _store(env).find(candidate.model) if candidate.api == "local" else None
+        known = {"model": candidate.ref, "api": candidate.api, "ready": problem is None}
+        wrong = {"problem": problem} if problem else {}
+        return known | wrong | ({"goodFor": weights.good_for} if weights is not None else {})
 
-
-def model_facts(env: Environment, config: "Config | None" = None) -> list[dict[str, Any]]:
     return [
-        {
-            "agent": agent,
-            "reason": choice.reason,
-            "models": [_candidate_facts(candidate, env) for candidate in choice.candidates],
-        }
+        {"agent": agent, "reason": choice.reason, "models": [*map(facts, choice.candidates)]}
         for agent, choice in choices(env, config).items()
     ]
 
 
 def _status(args: Namespace, env: Environment) -> int:
     agents = model_facts(env)
-    usable = all(any(model["ready"] for model in entry["models"]) for entry in agents)
-    if args.json:
-        env.say_json({"agents": agents, "weights": str(env.paths.models)})
-        return EXIT_OK if usable else EXIT_FAILED
+    lines: list[str] = []
     for entry in agents:
-        env.say(f"{entry['agent']}: {entry['reason']}")
+        lines.append(f"{entry['agent']}: {entry['reason']}")
         for model in entry["models"]:
             # Only the embedded model can be seen to work without asking somebody.
             state = "ready" if model["api"] == "local" else "configured"
-            env.say(f"  {model['model']}  {model.get('problem', state)}")
-            if "goodFor" in model:
-                env.say(f"      good for: {model['goodFor']}")
+            lines.append(f"  {model['model']}  {model.get('problem', state)}")
+            lines += [f"      good for: {model['goodFor']}"] if "goodFor" in model else []
+    env.report(args, {"agents": agents, "weights": str(env.paths.models)}, *lines)
+    usable = all(any(model["ready"] for model in entry["models"]) for entry in agents)
     return EXIT_OK if usable else EXIT_FAILED
 
 
-def _wanted(args: Namespace, env: Environment) -> "Weights":
-    from openclaw.embedded.weights import DEFAULT_WEIGHTS, own_weights
-
+def _wanted(args: Namespace, env: Environment) -> Weights:
     what: str = (args.what or DEFAULT_WEIGHTS).removeprefix("local/")
     if "://" in what:
         sha256: str = (args.sha256 or "").lower()
@@ -197,17 +179,15 @@ def _wanted(args: Namespace, env: Environment) -> "Weights":
         return own_weights(name, what, sha256)
     weights = _store(env).find(what)
     if weights is None:
-        raise InvalidRequest(
-            f"there are no weights called {what!r}", hint="see: openclaw models list"
-        )
+        hint = "see: openclaw models list"
+        raise InvalidRequest(f"there are no weights called {what!r}", hint=hint)
     return weights
 
 
-def pull(env: Environment, weights: "Weights | None" = None, *, force: bool = False) -> Path:
-    """Fetch weights, with a progress bar on a terminal; the default ones unless others are named."""
+def pull(env: Environment, weights: Weights | None = None, *, force: bool = False) -> Path:
+    """Download weights, by default the smallest, with a progress bar on a terminal."""
     from openclaw.cli.render.turn import download_bar
     from openclaw.embedded.pull import Puller
-    from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS
 
     wanted = weights or next(one for one in CATALOGUE if one.name == DEFAULT_WEIGHTS)
     if not env.stderr.isatty() or is_dumb(env.environ):

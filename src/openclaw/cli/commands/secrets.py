@@ -5,25 +5,26 @@ configuration refers to them as secret://store/NAME.
 """
 
 import argparse
+import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import anyio
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option
+from openclaw.config.schema import Config
+from openclaw.config.secret_store import SecretStore
+from openclaw.config.sensitive import references
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, SecretUnavailable, describe
 from openclaw.secrets.refs import SecretRef, parse
-
-if TYPE_CHECKING:
-    from openclaw.config.schema import Config
 
 
 @dataclass(frozen=True, slots=True)
 class SecretFinding:
-    """A reference, where it is used, and why it does not resolve, where it does not."""
-
     reference: str
-    places: tuple[str, ...]
+    places: list[str]  # where it is used
     problem: SecretUnavailable | None
 
 
@@ -44,8 +45,6 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _set(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.config.secret_store import SecretStore
-
     value = hidden_line(env, f"Value of {args.name} (not shown): ")
     if not value:
         raise InvalidRequest("no value was given", hint="type it, or pipe it in")
@@ -57,41 +56,43 @@ def _set(args: argparse.Namespace, env: Environment) -> None:
 
 
 def hidden_line(env: Environment, prompt: str) -> str:
-    """One line that is not shown while it is typed; all of stdin on a pipe, without its last newline."""
+    """A line that is not shown while it is typed; on a pipe, all of stdin without its last newline."""
     if not env.stdin.isatty():
         return env.stdin.read().removesuffix("\n").removesuffix("\r")
-    import getpass
-
     return getpass.getpass(prompt, stream=env.stderr).strip()
 
 
 def _list(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.config.secret_store import SecretStore
-
     names = SecretStore(env.environ).names()
     empty = f"No secrets are stored yet. Store one with: {env.program} secrets set NAME"
     env.report(args, {"secrets": names}, *names, empty=empty)
 
 
 def _remove(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.config.secret_store import SecretStore
-
     SecretStore(env.environ).remove(args.name)
     env.report(args, {"removed": args.name}, f"Removed {args.name}.")
 
 
 def _check(args: argparse.Namespace, env: Environment) -> int:
     findings = check_all(env, env.load_config().config, only=args.reference)
-    facts = {"secrets": [_as_json(finding) for finding in findings]}
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for one in findings:
+        rows.append({"reference": one.reference, "ok": one.problem is None, "usedBy": one.places})
+        used = f"  ({', '.join(one.places)})" if one.places else ""
+        if one.problem is None:
+            lines.append(f"ok      {one.reference}{used}")
+            continue
+        lines.append(f"failed  {describe(one.problem)}{used}")
+        rows[-1]["reason"] = one.problem.reason
+        if one.problem.hint:
+            rows[-1]["hint"] = one.problem.hint
     empty = "The configuration has no secret references."
-    env.report(args, facts, *map(_line, findings), empty=empty)
+    env.report(args, {"secrets": rows}, *lines, empty=empty)
     return EXIT_FAILED if any(finding.problem for finding in findings) else EXIT_OK
 
 
-def check_all(env: Environment, config: "Config", only: str | None = None) -> list[SecretFinding]:
-    import anyio
-
-    from openclaw.config.sensitive import references
+def check_all(env: Environment, config: Config, only: str | None = None) -> list[SecretFinding]:
     from openclaw.runtime.host import open_secrets
 
     resolver = open_secrets(config, env.environ, env.redactor)
@@ -102,24 +103,4 @@ def check_all(env: Environment, config: "Config", only: str | None = None) -> li
         wanted = references(config.model_dump(mode="json", by_alias=True))
     found = anyio.run(resolver.try_all, wanted)
     wrong = {ref: one for ref, one in found.items() if isinstance(one, SecretUnavailable)}
-    return [SecretFinding(ref.text, tuple(wanted[ref]), wrong.get(ref)) for ref in wanted]
-
-
-def _as_json(finding: SecretFinding) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "reference": finding.reference,
-        "ok": finding.problem is None,
-        "usedBy": list(finding.places),
-    }
-    if finding.problem is not None:
-        body["reason"] = finding.problem.reason
-        if finding.problem.hint:
-            body["hint"] = finding.problem.hint
-    return body
-
-
-def _line(finding: SecretFinding) -> str:
-    used = f"  ({', '.join(finding.places)})" if finding.places else ""
-    if finding.problem is None:
-        return f"ok      {finding.reference}{used}"
-    return f"failed  {describe(finding.problem)}{used}"
+    return [SecretFinding(ref.text, list(wanted[ref]), wrong.get(ref)) for ref in wanted]

@@ -10,14 +10,12 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from openclaw.agent.tools.skills import Skill, plugin_skills, read_skill
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, not_there, option
-from openclaw.core.errors import EXIT_OK, InvalidRequest
-
-if TYPE_CHECKING:
-    from openclaw.agent.tools.skills import Skill
+from openclaw.config.paths import private_directory
+from openclaw.core.errors import EXIT_OK, InvalidRequest, ToolFailure
 
 _MAX_BYTES = 64 * 1024 * 1024
 _MOST_FILES = 2000
@@ -34,15 +32,11 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    does = {"list": _list, "add": _add, "remove": _remove}
-    does[args.action](args, env)
+    {"list": _list, "add": _add, "remove": _remove}[args.action](args, env)
     return EXIT_OK
 
 
 def _list(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.agent.tools.skills import plugin_skills, read_skill
-    from openclaw.core.errors import ToolFailure
-
     found: list[Skill] = []
     for place in (Path.cwd() / "skills", env.paths.skills, *plugin_skills()):
         for folder in sorted(place.iterdir()) if place.is_dir() else ():
@@ -59,10 +53,6 @@ def _list(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _add(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.agent.tools.skills import read_skill
-    from openclaw.config.paths import private_directory
-    from openclaw.core.errors import ToolFailure
-
     with tempfile.TemporaryDirectory() as temporary:
         folder = _unpacked(args.source, Path(temporary))
         try:
@@ -74,10 +64,8 @@ def _add(args: argparse.Namespace, env: Environment) -> None:
             raise InvalidRequest(f"the skill's digest is {digest}", field="--digest")
         target = env.paths.skills / skill.name
         if target.exists():
-            raise InvalidRequest(
-                f"a skill '{skill.name}' already exists",
-                hint=f"remove it first: {env.program} skills remove {skill.name}",
-            )
+            hint = f"remove it first: {env.program} skills remove {skill.name}"
+            raise InvalidRequest(f"a skill '{skill.name}' already exists", hint=hint)
         private_directory(env.paths.skills)
         shutil.copytree(folder, target, symlinks=False, ignore=_links)
     env.say(f"Added {skill.name}, digest {digest}.")
@@ -88,7 +76,7 @@ def _links(directory: str, names: list[str]) -> list[str]:
 
 
 def _unpacked(source: Path, into: Path) -> Path:
-    """The folder with the SKILL.md, whatever was given."""
+    """The folder with the SKILL.md."""
     if not source.exists():
         raise InvalidRequest(f"{source} does not exist", field="PATH")
     if not source.is_dir():

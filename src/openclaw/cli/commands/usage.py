@@ -4,14 +4,23 @@ Days are in the time zone of `userTimezone`, otherwise this machine's.
 """
 
 import argparse
-from typing import TYPE_CHECKING
 
+import anyio
+
+from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, chosen_agent, option, whole_number
 from openclaw.cli.render.terminal import counted
-
-if TYPE_CHECKING:
-    from openclaw.sessions.usage import UsageRow
+from openclaw.core.clock import SystemClock
+from openclaw.sessions.usage import (
+    UsageLedger,
+    UsageRow,
+    grouped,
+    money,
+    row_json,
+    spent_json,
+    total,
+)
 
 _DAYS = 30
 
@@ -26,10 +35,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> None:
-    import anyio
-
-    from openclaw.sessions.usage import grouped, money, row_json, spent_json, total
-
     rows = anyio.run(_rows, args, env)
     groups = {**grouped(rows, args.by), "total": total(rows)} if rows else {}
     width = max(map(len, groups), default=0)
@@ -40,16 +45,12 @@ def run(args: argparse.Namespace, env: Environment) -> None:
         for name, spent in groups.items()
     ]
     facts = {"rows": [row_json(row) for row in rows], "total": spent_json(total(rows))}
-    env.report(
-        args, facts, *lines, empty=f"No model requests in the last {counted(args.days, 'day')}."
-    )
+    empty = f"No model requests in the last {counted(args.days, 'day')}."
+    env.report(args, facts, *lines, empty=empty)
 
 
-async def _rows(args: argparse.Namespace, env: Environment) -> "list[UsageRow]":
-    from openclaw.cli.commands.sessions import opened
-    from openclaw.core.clock import SystemClock
+async def _rows(args: argparse.Namespace, env: Environment) -> list[UsageRow]:
     from openclaw.runtime.host import time_zone
-    from openclaw.sessions.usage import UsageLedger
 
     zone = time_zone(chosen_agent(env.load_config().config, None), env.environ)
     async with opened(None, env) as store:

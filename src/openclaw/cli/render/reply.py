@@ -22,19 +22,15 @@ def report(
     if json:
         env.say_json({**as_json(reply, session), "refused": refused})
     else:
-        _print(reply, env)
+        from openclaw.cli.render.turn import print_markdown
+
+        text = env.redactor.redact(reply.text) or "(No response)"
+        print_markdown(env.stdout, text, env.environ)
+        for media in reply.media:
+            env.say(f"[{media.mime_type}] {place_of(media)}")
         if lacking is not None:
             env.warn(lacking)
     return EXIT_OK if reply.outcome in ("ok", "duplicate") else EXIT_FAILED
-
-
-def _print(reply: "Reply", env: Environment) -> None:
-    from openclaw.cli.render.turn import print_markdown
-
-    text = env.redactor.redact(reply.text) or "(No response)"
-    print_markdown(env.stdout, text, env.environ)
-    for media in reply.media:
-        env.say(f"[{media.mime_type}] {place_of(media)}")
 
 
 def place_of(media: "Media") -> str:

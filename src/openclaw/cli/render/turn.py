@@ -89,7 +89,7 @@ def named(names: Sequence[str]) -> str:
 async def waiting(
     env: Environment, words: Callable[[], str], *, quiet: bool = False
 ) -> AsyncGenerator[None]:
-    """Shows these words while this lasts, if it lasts."""
+    """Shows these words if this takes a while."""
     view = TurnView(env.stderr, env.redactor.redact, env.environ, words)
     async with view.working(quiet=quiet):
         yield
@@ -102,10 +102,7 @@ _SCRIPT_LINES = 20
 
 
 class TurnView:
-    """Writes to `stream`, which is stderr: the answer itself is not its business.
-
-    `words` says what is happening, instead of the events.
-    """
+    """Shows a turn on stderr, without the answer. `words` says what is happening, instead of the events."""
 
     def __init__(
         self,
@@ -114,16 +111,12 @@ class TurnView:
         environ: Mapping[str, str] | None = None,
         words: Callable[[], str] | None = None,
     ) -> None:
-        self._stream = stream
-        self._redact = redact
-        self._environ = environ or {}
+        self._stream, self._redact, self._environ = stream, redact, environ or {}
         self._status: Status | None = None
         self._paused = False
         self._doing = Doing()
         self._said = words or (lambda: self._doing.words)
-
-    def note(self, event: Event) -> None:
-        self._doing.note(event)
+        self.note = self._doing.note
 
     def show(self, event: Event) -> None:
         self.note(event)
@@ -135,7 +128,7 @@ class TurnView:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """While this lasts, nothing moves: the person is being asked something."""
+        """Nothing moves meanwhile: the person is being asked something."""
         self._paused = True
         if self._status is not None:
             self._status.stop()
@@ -194,9 +187,8 @@ def event_lines(event: Event) -> list[str]:
         return []
     if isinstance(event, ToolStarted) and event.name == RUN_CODE:
         lines = str(event.arguments.get("code", "")).splitlines()
-        more = (
-            [f"  … {len(lines) - _SCRIPT_LINES} more lines"] if len(lines) > _SCRIPT_LINES else []
-        )
+        left = len(lines) - _SCRIPT_LINES
+        more = [f"  … {left} more lines"] if left > 0 else []
         return [f"→ {event.label}", *(f"  │ {line}" for line in lines[:_SCRIPT_LINES]), *more]
     line = describe_event(event)
     return [] if line is None else [line]
