@@ -52,7 +52,7 @@ Scalar = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class AlsoAs:
-    """Marks a field that takes short forms besides its own shape, for the JSON Schema."""
+    """Adds a field's short forms to the JSON Schema."""
 
     forms: tuple[dict[str, Any], ...]
 
@@ -64,7 +64,7 @@ class AlsoAs:
 
 
 def short_forms(expected: str, forms: Mapping[Any, Any], *shapes: type | None) -> BeforeValidator:
-    """Takes what a form stands for in place of the form; values of these shapes pass as they are."""
+    """Replaces a short form by what it means; values of these shapes pass as they are."""
 
     def validate(value: Any) -> Any:
         if isinstance(value, tuple(NoneType if one is None else one for one in shapes)):
@@ -84,8 +84,8 @@ def wrong_shape(expected: str) -> PydanticCustomError:
 class Section(BaseModel):
     """A part of the configuration: frozen, and refusing what it does not know.
 
-    The text below a field describes it. `describe` reads it when a schema is asked for: to read it
-    at import, as pydantic can, would cost every command half as much again.
+    The text below a field describes it. `show.describe` reads it only for a schema: pydantic would
+    at import, and every command would take half as long again.
     """
 
     model_config = ConfigDict(

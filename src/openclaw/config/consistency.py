@@ -1,4 +1,4 @@
-"""What must hold between fields, judged on what the configuration means after merging."""
+"""Rules between settings, checked on what the configuration means after merging."""
 
 import ipaddress
 import re
@@ -51,7 +51,7 @@ def suggest(name: str, known: Collection[str]) -> str | None:
 
 
 def findings(config: Config, providers: Collection[str]) -> Iterator[Finding]:
-    """Every rule that does not hold. `providers` are the names under `models.providers`."""
+    """Every violated rule. `providers` are the names under `models.providers`."""
     yield from _agents(config)
     yield from _servers(config)
     yield from _models(config, providers)
@@ -71,15 +71,12 @@ def _agents(config: Config) -> Iterator[Finding]:
             other = format_path(("agents", "list", first))
             yield Finding((*path, "id"), f"the id {quoted(entry.id)} is already used by {other}")
         elif not _AGENT_ID.fullmatch(entry.id):
-            yield Finding(
-                (*path, "id"),
-                f'must be letters, digits, "-" and "_" only, {MAX_NAME_LENGTH} at most',
-            )
+            message = f'must be letters, digits, "-" and "_" only, {MAX_NAME_LENGTH} at most'
+            yield Finding((*path, "id"), message)
         if entry.default and marked is not None:
             other = format_path(("agents", "list", marked))
-            yield Finding(
-                (*path, "default"), f"only one agent can be the default, and {other} already is"
-            )
+            message = f"only one agent can be the default, and {other} already is"
+            yield Finding((*path, "default"), message)
         elif entry.default:
             marked = index
 
@@ -110,7 +107,7 @@ def _servers(config: Config) -> Iterator[Finding]:
 
 
 def two_ways(config: Config) -> list[str]:
-    """A sentence for each server that names both a program and an address: which of them is used."""
+    """A sentence for each server that has both a program and an address."""
     entries = config.agents.list or (AgentEntry(id="main"),)
     found = {
         name: server
@@ -238,17 +235,14 @@ def _providers(config: Config) -> Iterator[Finding]:
 def _host(config: Config) -> Iterator[Finding]:
     if config.gateway.bind not in ("loopback", "lan") and not _is_address(config.gateway.bind):
         yield Finding(("gateway", "bind"), 'must be "loopback", "lan" or an IP address')
-    scheme, separator, _ = config.sessions.store.partition("://")
+    store, at = config.sessions.store, ("sessions", "store")
+    scheme, separator, _ = store.partition("://")
     if separator and scheme not in _STORE_SCHEMES:
-        yield Finding(
-            ("sessions", "store"), 'must be "file", a path or an address with "postgresql://"'
-        )
-    elif scheme in _STORE_SCHEMES[:2] and _BARE_REFERENCE.search(config.sessions.store):
-        yield Finding(
-            ("sessions", "store"),
-            "a reference inside an address needs angle brackets around it: "
-            "postgresql://USER:<secret://env/NAME>@HOST/DATABASE",
-        )
+        yield Finding(at, 'must be "file", a path or an address with "postgresql://"')
+    elif scheme in _STORE_SCHEMES[:2] and _BARE_REFERENCE.search(store):
+        example = "postgresql://USER:<secret://env/NAME>@HOST/DATABASE"
+        message = f"a reference inside an address needs angle brackets around it: {example}"
+        yield Finding(at, message)
     vault = config.secrets.vault.address
     if vault is not None:
         yield from _address(("secrets", "vault", "address"), vault)
@@ -264,7 +258,7 @@ def _is_address(text: str) -> bool:
 
 @cache
 def unsupported_keys() -> Mapping[KeyPath, frozenset[str]]:
-    """Names by path, of settings that are left where they are; "*" stands for any name or index."""
+    """Names of unsupported settings by path; "*" is any name or index."""
     text = Path(__file__).with_name("unsupported_keys.txt").read_text("utf-8")
     entries = re.findall(r"^([^#\s].*):\n((?: .*\n)+)", text, re.MULTILINE)
     return {
@@ -283,23 +277,22 @@ def foreign_names(path: KeyPath) -> frozenset[str]:
     return frozenset()
 
 
-def split_foreign(value: Any, path: KeyPath = ()) -> tuple[Any, list[KeyPath]]:
+def split_foreign(tree: Any) -> tuple[Any, list[KeyPath]]:
+    """The tree without settings that are not supported, and their paths."""
     found: list[KeyPath] = []
-    if isinstance(value, Mapping):
-        names = foreign_names(path)
-        kept: dict[str, Any] = {}
+
+    def kept(value: Any, path: KeyPath) -> Any:
+        if isinstance(value, list):
+            items = enumerate(cast("list[Any]", value))
+            return [kept(child, (*path, index)) for index, child in items]
+        if not isinstance(value, Mapping):
+            return value
+        names, own = foreign_names(path), dict[str, Any]()
         for key, child in cast("Mapping[str, Any]", value).items():
             if key in names:
                 found.append((*path, key))
-                continue
-            kept[key], inner = split_foreign(child, (*path, key))
-            found.extend(inner)
-        return kept, found
-    if isinstance(value, list):
-        items: list[Any] = []
-        for index, child in enumerate(cast("list[Any]", value)):
-            item, inner = split_foreign(child, (*path, index))
-            items.append(item)
-            found.extend(inner)
-        return items, found
-    return value, found
+            else:
+                own[key] = kept(child, (*path, key))
+        return own
+
+    return kept(tree, ()), found

@@ -1,10 +1,10 @@
-"""What in a configuration is a credential, judged by its name and its place."""
+"""What in a configuration is a credential, judged by its name, its place and its looks."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from openclaw.config.json5 import KeyPath, format_path
 from openclaw.secrets.credentials import (
@@ -31,7 +31,6 @@ _KEYWORD_DSN = re.compile(r"\b(?:password|pwd)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s;]+)
 
 
 def is_reference(text: str) -> bool:
-    """Whether a value says where a credential is, and is none itself."""
     return has_reference(text) or "${" in text
 
 
@@ -102,11 +101,16 @@ def credentials_in_address(text: str) -> list[str]:
         found.append(password)
     elif parts.scheme in ("http", "https"):  # https://TOKEN@host; ssh://git@host is a plain name
         found.append(name)
-    for pair in re.split("[&;]", f"{parts.query}&{parts.fragment}"):
-        key, _, value = pair.partition("=")
+    for key, value in _query_pairs(parts):
         if looks_like_credential(key) or key.lower() in _QUERY:
             found.append(value)
     return [value for value in found if value]
+
+
+def _query_pairs(parts: SplitResult) -> Iterator[tuple[str, str]]:
+    for pair in re.split("[&;]", f"{parts.query}&{parts.fragment}"):
+        key, _, value = pair.partition("=")
+        yield key, value
 
 
 def references(tree: Any) -> dict[SecretRef, list[str]]:
@@ -118,10 +122,7 @@ def references(tree: Any) -> dict[SecretRef, list[str]]:
     return found
 
 
-# What `doctor` reports, what a configuration is warned about and what `mcp import` takes out is all
-# judged here.
-
-# The keys under which a value is judged by its looks as well; elsewhere stand prompts and names.
+# The keys under which a value is also judged by its looks; elsewhere are prompts and names.
 _PLACES = frozenset(["env", "headers", "args", "url", "baseUrl"])
 _WITH_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+(\S+)", re.IGNORECASE)
 _OPTION = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)(?:=|: *)([^/].*)", re.DOTALL)
@@ -137,7 +138,7 @@ _DEEP_OR_NAMED = re.compile(r".[^\\/]*[\\/][^\\/]|.*\.[A-Za-z]\w{0,9}$", re.DOTA
 
 
 def plain_credentials(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Where credentials stand in plain text, and what they are, without `Bearer` and the like."""
+    """Where credentials are in plain text, and what they are, without `Bearer` and the like."""
     found: dict[KeyPath, list[str]] = {}
     for path, text in credential_values(tree):
         scheme = _WITH_SCHEME.fullmatch(text)
@@ -155,7 +156,7 @@ def plain_credentials(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
 
 
 def server_credentials(config: "McpServerConfig") -> list[str]:
-    """The credentials of a server that stands in no file of ours, for the redactor."""
+    """The credentials of a server that is in no file of ours, for the redactor."""
     places = config.model_dump(mode="json", include={"env", "headers", "args", "url"})
     named = {key: str(value) for key, value in {**config.env, **config.headers}.items()}
     found = [*plaintext_credentials(named), *(value for _, value in plain_credentials(places))]
@@ -167,7 +168,7 @@ def _is_harmless(value: str) -> bool:
 
 
 def _is_path(value: str) -> bool:
-    """Whether this says where a file is. A key in base64 may begin with a slash as well."""
+    """Whether this is a file's path; a key in base64 may start with a slash too."""
     if _PATH.fullmatch(value) is None or _DEEP_OR_NAMED.match(value) is None:
         return False
     return not looks_random(value.lstrip("~./"))
@@ -189,7 +190,7 @@ def _texts(value: object, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, s
 
 
 def _by_their_looks(path: KeyPath, text: str, name: str) -> Iterator[str]:
-    """Keys of known makers, what stands after `Bearer`, private keys, and words made by chance."""
+    """Keys of known makers, what follows `Bearer`, private keys, and random words."""
     from openclaw.secrets.shapes import PEM_BEGIN
 
     if PEM_BEGIN.search(text):
@@ -218,10 +219,9 @@ def _words(text: str) -> Iterator[str]:
         except ValueError:
             return
         yield from parts.path.split("/")
-        pairs = (
-            pair.partition("=") for pair in re.split("[&;]", f"{parts.query}&{parts.fragment}")
-        )
-        yield from (value or name for name, _, value in pairs if not names_no_secret(name))
+        for name, value in _query_pairs(parts):
+            if not names_no_secret(name):
+                yield value or name
 
 
 @cache

@@ -1,8 +1,7 @@
-"""Copying every session of one store to another, which may be stopped and begun again.
+"""Copying every session of one store to another, which may be stopped and started again.
 
-A session goes over in pieces, each in one transaction that also says how far it came: whoever
-begins again goes on from there. What the target has already is compared and left alone. The source
-is only read.
+A session is copied in pieces, each in one transaction that also says how far it got. What the target
+has already is compared and left alone. The source is only read.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -39,7 +38,7 @@ class CopyReport:
 async def copy_sessions(
     source: SessionStore, target: SessionStore, on_progress: Callable[[CopyReport], None]
 ) -> CopyReport:
-    """Copy every session; one that cannot be copied is told in the report and stops no other."""
+    """Copy every session; the report names those that cannot be copied."""
     report = CopyReport()
     async for info in _sessions(source):
         try:
@@ -67,7 +66,7 @@ async def _sessions(source: SessionStore) -> AsyncIterator[SessionInfo]:
 
 
 async def _copy_one(source: SessionStore, target: SessionStore, info: SessionInfo) -> int | None:
-    """How many entries went over; None where there was nothing to do."""
+    """How many entries were copied; None if there was nothing to do."""
     wanted = await source.dossier(info.ref)
     there = await _counterpart(target, wanted.info)
     reached = 0
@@ -92,10 +91,7 @@ async def _copy_entries(
     after: int,
     last: int,
 ) -> int:
-    """Copy the entries after one number up to another, with the attachments that they name.
-
-    A summary names only attachments that were copied before. Returns how many were messages.
-    """
+    """Copy entries with the attachments that they name; returns how many were messages."""
     messages = 0
     while after < last:
         piece = await source.entries(of, after=after, limit=min(_PIECE, last - after))
@@ -115,7 +111,7 @@ async def _copy_entries(
 async def fork(
     store: SessionStore, info: SessionInfo, key: str, before: int, now_ms: int
 ) -> SessionRef:
-    """A new session that is this one as it was before the turn of the entry `before`."""
+    """A copy of this session as it was before the turn of the entry `before`."""
     whole = await store.dossier(info.ref)
     until = max((one.first_seq for one in whole.turns if one.first_seq <= before), default=before)
     new = SessionInfo(random_id(), info.agent, key, info.title, now_ms, now_ms, 0, until - 1)
@@ -135,9 +131,8 @@ async def fork(
 
 
 async def _counterpart(target: SessionStore, info: SessionInfo) -> Dossier | None:
-    same = [
-        found for found in await target.find_sessions(info.key, info.agent) if found.key == info.key
-    ]
+    found = await target.find_sessions(info.key, info.agent)
+    same = [one for one in found if one.key == info.key]
     if same and same[0].id != info.id:
         raise CopyConflict("the target has another session with this agent and key")
     return await target.dossier(info.ref) if same else None
@@ -146,7 +141,6 @@ async def _counterpart(target: SessionStore, info: SessionInfo) -> Dossier | Non
 async def _require_same(
     source: SessionStore, target: SessionStore, wanted: Dossier, there: Dossier
 ) -> None:
-    """What is there must be the beginning of what is wanted: else it went on by itself."""
     reached = there.info.entries
     if reached > wanted.info.entries:
         raise CopyConflict("the target's session has continued on its own: it is longer")
@@ -158,7 +152,7 @@ async def _require_same(
 
 
 def _essence(entries: Sequence[Entry]) -> list[tuple[object, ...]]:
-    """What never changes in an entry; a compaction takes its details away."""
+    """What never changes in an entry; a compaction removes its details."""
     return [(e.seq, e.turn, e.kind, e.at_ms, e.call_id, e.data) for e in entries]
 
 

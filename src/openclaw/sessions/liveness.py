@@ -1,4 +1,4 @@
-"""Whether the process that left a mark is still alive, where this machine can tell."""
+"""Whether the process that left a mark is still alive, if this machine can tell."""
 
 import functools
 import os
@@ -22,7 +22,7 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When the process started, in ticks since boot; None where it is dead, "" where unknown."""
+    """When the process started, in ticks since boot; None if it is dead, "" if unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -41,26 +41,19 @@ def mark_of(pid: int) -> str:
 
 
 def is_gone(mark: str) -> bool:
-    """True where the process is certainly dead; False where it lives or cannot be judged.
+    """Whether the process is certainly dead.
 
-    A process of another PID namespace (a container that shares the directory) cannot be judged:
-    its lease has to run out.
+    Nobody can tell for another PID namespace (a container that shares the directory).
     """
     boot, namespace, pid, started = mark.split("/")
     if boot != _boot():
         return True
     if namespace != _namespace():
         return False
-    if not namespace:
-        return not _signalable(int(pid))
-    return _started(int(pid)) not in (started, "")
-
-
-def _signalable(pid: int) -> bool:
+    if namespace:
+        return _started(int(pid)) not in (started, "")
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+        os.kill(int(pid), 0)
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
+    return False

@@ -14,7 +14,7 @@ FILE = "file"
 
 
 def store_path(spec: str, paths: StatePaths) -> Path:
-    """The database file that `spec` means: `file` for the one of the state directory, or a path."""
+    """The database file: `file` means the one in the state directory."""
     if not spec.strip():
         raise InvalidRequest("the session store is empty", field="sessions.store")
     scheme, separator, _ = spec.partition("://")
@@ -34,11 +34,10 @@ def open_store(
     resolve: Resolve | None = None,
     create: bool = True,
 ) -> AbstractAsyncContextManager[SessionStore]:
-    """The store that `spec` names, for as long as the context lasts.
+    """The store that `spec` names.
 
-    `lease_seconds` is how long a process that froze keeps its sessions from others. `resolve` gives
-    the values of `secret://` references in an address. Without `create`, a database server that
-    holds no store yet is refused and left as it is.
+    `lease_seconds` is how long a frozen process keeps its sessions. Without `create`, a database
+    server that has no store yet is refused and left as it is.
     """
     if is_address(spec):
         return _open_server(spec, lease_seconds, resolve, create)
@@ -52,7 +51,6 @@ def open_store(
 async def _open_server(
     spec: str, lease: float, resolve: Resolve | None, create: bool
 ) -> AsyncGenerator[SessionStore]:
-    """Times there are the server's own, whatever the clocks of the machines that share it say."""
     from openclaw.sessions.postgres.pool import resolved
     from openclaw.sessions.postgres.store import open_postgres_store
 

@@ -1,7 +1,7 @@
-"""Orders that outlive the request that gave them, as every process on the store sees them.
+"""Orders that outlive their request, as every process on the store sees them.
 
-A task has one runner: the process that carries it out and alone writes its record. Others leave
-answers and requests to stop in its inbox, which the runner looks into.
+A task has one runner, the process that carries it out and is the only one to write its record.
+Others leave answers and requests to stop in its inbox.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,7 @@ _MOST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task's record. `reader` may read it; `runner` carries it out, in a gateway or not.
-
-    `requests` are the questions that wait for an answer; `result` is what the order gave, `error`
-    why it gave nothing.
-    """
+    """A task's record. `reader` may read it; `requests` are the questions that wait."""
 
     id: str
     reader: str
@@ -70,7 +66,6 @@ def _task(document: Document) -> Task:
 
 
 def task_json(task: Task, *, whole: bool = True) -> dict[str, Any]:
-    """What people may know of a task; what it asks and gave only if it is to be whole."""
     facts: dict[str, Any] = {
         "id": task.id,
         "title": task.title,
@@ -98,7 +93,7 @@ async def find_task(store: SessionStore, id: str) -> Task | None:
 async def current_tasks(
     store: SessionStore, now_ms: int, limit: int, ids: Sequence[str] | None = None
 ) -> list[Task]:
-    """Tasks, the last changed first; one whose process is gone has failed, written down or not."""
+    """Tasks, the last changed first; those whose process is gone have failed."""
     found = [_task(one) for one in await store.documents(_TASK, ids, limit=limit)]
     return [
         replace(task, status="failed", message="The program that carried it out is gone.")
@@ -110,7 +105,7 @@ async def current_tasks(
 
 
 async def write_task(store: SessionStore, task: Task, *, durable: bool = True) -> Task | None:
-    """Write the record; None if somebody else has written it since."""
+    """Write the record; None if it was changed by someone else."""
     task = replace(task, rev=task.rev + 1)
     document = Document(task.id, task.rev, {name: getattr(task, name) for name in _FIELDS})
     expires = task.expires_ms
@@ -124,7 +119,6 @@ async def keep_order(store: SessionStore, task: Task, arguments: JsonObject) -> 
 
 
 async def kept_order(store: SessionStore, id: str) -> JsonObject | None:
-    """What was ordered; None once the task has ended."""
     found = await store.documents(_ORDER, [id])
     return found[0].data if found else None
 
@@ -135,7 +129,7 @@ async def forget_order(store: SessionStore, id: str, now_ms: int) -> None:
 
 
 async def delete_session(store: SessionStore, session: SessionInfo, now_ms: int) -> None:
-    """Remove a session and the tasks that ran in it; `Busy` while a turn runs."""
+    """Remove a session and its tasks; `Busy` while a turn runs."""
     await store.delete(session.ref)
     found = [_task(one) for one in await store.documents(_TASK, limit=_MOST)]
     ids = [
@@ -192,7 +186,7 @@ async def find_turn(store: SessionStore, task: Task) -> Turn | None:
 
 
 async def what_happened(store: SessionStore, task: Task) -> str:
-    """Which calls of a turn that was broken off were made, and which may have been."""
+    """Which calls of an interrupted turn were made, and which may have been."""
     entries = [
         entry
         for session in await store.find_sessions(task.session, task.agent or None)

@@ -37,8 +37,6 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """What one model did in one session on one day."""
-
     day: str
     agent: str
     session: str
@@ -47,7 +45,7 @@ class UsageRow:
 
 
 class UsageLedger:
-    """Counts by the days of a time zone. Whatever a crash leaves unfinished stays counted."""
+    """Counts by the days of a time zone."""
 
     def __init__(self, store: SessionStore, clock: Clock, timezone: str) -> None:
         self._store, self._clock, self._zone = store, clock, ZoneInfo(timezone)
@@ -90,7 +88,7 @@ def total(rows: Iterable[UsageRow]) -> Spent:
 
 
 def grouped(rows: Iterable[UsageRow], by: str) -> dict[str, Spent]:
-    """Totals by day, session or model, in the order of the rows; a session has its agent before it."""
+    """Totals by day, session (with its agent) or model, in the order of the rows."""
     groups: dict[str, Spent] = {}
     for row in rows:
         name = f"{row.agent}/{row.session}" if by == "session" else str(getattr(row, by))
@@ -99,7 +97,7 @@ def grouped(rows: Iterable[UsageRow], by: str) -> dict[str, Spent]:
 
 
 def money(spent: Spent) -> str:
-    """The cost for people: cents exactly, fractions of one to two digits that count."""
+    """The cost for people: in cents, or with two significant digits if it is less."""
     if not spent.cost:
         return "price unknown" if spent.unpriced else "$0.00"
     shown = f"${spent.cost:.2f}" if spent.cost >= 0.1 else f"${spent.cost:.2g}"

@@ -107,9 +107,7 @@ def _hosts(parts: SplitResult) -> list[str]:
 def _tls(hosts: list[str], query: dict[str, str]) -> Literal["system", "verify-full"] | None:
     """Certificates are checked for hosts elsewhere, unless the address says otherwise."""
     mode, roots = query.get("sslmode"), query.get("sslrootcert", "system")
-    if mode is None and all(_is_local(host) for host in hosts):
-        return None
-    if mode not in (None, "verify-full"):
+    if mode not in (None, "verify-full") or (mode is None and all(map(_is_local, hosts))):
         return None
     return "system" if roots == "system" else "verify-full"
 
@@ -122,13 +120,6 @@ def _is_local(host: str) -> bool:
 # The connection is gone, the server stops or starts, or it hung up.
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03")
 _TRY_AGAIN = ("40P01", "40001", "53300")  # transactions in each other's way; too many connections
-
-
-def require_driver() -> None:
-    try:
-        import asyncpg as _  # noqa: F401 - only whether it is there
-    except ImportError as error:
-        raise MissingExtra("a session store on PostgreSQL", "postgres") from error
 
 
 def is_of_driver(error: BaseException) -> bool:
@@ -250,33 +241,29 @@ class Database:
     def place(self) -> str:
         return self._address.place
 
-    async def open(self) -> None:
-        """Make the pool and try a connection, so that a wrong address is noticed at once."""
+    @asynccontextmanager
+    async def pooled(self) -> AsyncGenerator[None]:
+        """Work is possible while this lasts; a wrong address is noticed at once."""
         import asyncpg
 
-        with translated(self.place):
-            pool = asyncpg.create_pool(
-                min_size=0,
-                max_size=MOST_CONNECTIONS,
-                max_inactive_connection_lifetime=300.0,
-                reset=_leave_as_it_is,
-                **self._arguments(),
-            )
-            self._pool = await pool
-            try:
-                await self._pool.release(await self._pool.acquire(timeout=CONNECT_SECONDS))
-            except BaseException:
-                await self.close()
-                raise
-
-    async def close(self) -> None:
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(STATEMENT_SECONDS) as scope:
-                await pool.close()
-            if scope.cancelled_caught:
+        pool: asyncpg.Pool[Any] | None = None
+        try:
+            with translated(self.place):
+                pool = self._pool = await asyncpg.create_pool(
+                    min_size=0,
+                    max_size=MOST_CONNECTIONS,
+                    max_inactive_connection_lifetime=300.0,
+                    reset=_leave_as_it_is,
+                    **self._arguments(),
+                )
+                await pool.release(await pool.acquire(timeout=CONNECT_SECONDS))
+            yield
+        finally:
+            self._pool = None
+            with anyio.CancelScope(shield=True), anyio.move_on_after(STATEMENT_SECONDS) as scope:
+                if pool is not None:
+                    await pool.close()
+            if pool is not None and scope.cancelled_caught:
                 pool.terminate()
 
     def hurry(self) -> None:
@@ -378,13 +365,13 @@ class Database:
 async def open_database(
     address: Address, *, patience: float = RECONNECT_SECONDS
 ) -> AsyncGenerator[Database]:
-    require_driver()
-    database = Database(address, patience=patience)
-    await database.open()
     try:
+        import asyncpg as _  # noqa: F401 - only whether it is there
+    except ImportError as error:
+        raise MissingExtra("a session store on PostgreSQL", "postgres") from error
+    database = Database(address, patience=patience)
+    async with database.pooled():
         yield database
-    finally:
-        await database.close()
 
 
 async def _leave_as_it_is(connection: "Connection") -> None:

@@ -42,21 +42,16 @@ if TYPE_CHECKING:
 
     from openclaw.sessions.postgres.pool import Connection
 
-# The schema: how it came to be what it is, and how two versions of the program share it.
+# Each file `sql/NNN_name.sql` is applied once, in the order of the numbers, in its own transaction,
+# under a lock. Numbers below 100 are the session store's, the others the queue's. A file that was
+# released never changes.
 #
-# Each file `sql/NNN_name.sql` is applied once, in the order of the numbers, in a transaction of its
-# own, under a lock that lets one process at a time migrate. Numbers below 100 are the session
-# store's; those from 100 on belong to the queue of turns. A file that was released never changes.
-#
-# A migration only adds (tables, columns with a default, indexes), so that a gateway of the version
-# before keeps working beside one that has migrated. One that cannot says `-- breaking` in its first
-# line: a program that does not know it then refuses the database.
+# A migration only adds (tables, columns with a default, indexes), so that a gateway of the previous
+# version keeps working. One that cannot says `-- breaking` in its first line: a program that does not
+# know it then refuses the database.
 
-# It comes with the package `pgmq`, which is pinned: the digest is that of PGMQ 1.13.0. Nothing else of
-# that package is used, and it is never imported.
-
+# Of PGMQ 1.13.0. Nothing else of the package `pgmq` is used, and it is never imported.
 SHA256 = "bf7e66c75ed771df0c5f7cb2b9f0123ca77992daacd56e3911d1894a3efa99de"
-
 _PGMQ_SQL = "pgmq/sql/pgmq.sql"
 _GUARDED = """
 DO $openclaw$ BEGIN
@@ -82,11 +77,8 @@ def install_script() -> str:
 
 
 _FILE = re.compile(r"(?P<number>\d{3})_(?P<name>\w+)\.sql")
-_LOCK = 0x4F43_4C57  # the advisory lock that whoever migrates holds
-
-_LOCK_WAIT = "60s"
-_QUEUE = 100  # the first number of those that belong to the queue of turns
-_PGMQ = 100  # the step whose SQL is PGMQ's own, which comes with its package
+_LOCK = 0x4F43_4C57  # the advisory lock for migrating
+_QUEUE = 100  # the first number that belongs to the queue; its SQL is PGMQ's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +87,9 @@ class Migration:
     name: str
     sql: str
 
-    @property
-    def breaking(self) -> bool:
-        """True where a program that does not know this step cannot use the database."""
-        return self.sql.startswith("-- breaking")
-
 
 def known() -> list[Migration]:
-    found = [Migration(_PGMQ, "pgmq", install_script())]
+    found = [Migration(_QUEUE, "pgmq", install_script())]
     for file in resources.files("openclaw.sessions.postgres").joinpath("sql").iterdir():
         match = _FILE.fullmatch(file.name)
         if match:
@@ -112,41 +99,36 @@ def known() -> list[Migration]:
 
 
 async def migrate(database: Database, *, create: bool = True) -> None:
-    """Bring the schema to what this version knows.
+    """Bring the schema up to date; `StoreTooNew` if a newer version changed it too much.
 
-    Without `create` nothing is changed: `StoreMissing` where there is no store yet, and
-    `StoreUnavailable` where one is too old to be read. `StoreTooNew` where a newer version has changed the schema beyond what this one can use.
+    Without `create` nothing is changed: `StoreMissing` if there is no store yet, and
+    `StoreUnavailable` if it is too old to be read.
     """
-    steps = known()
-    missing = await database.read(lambda db: _missing(db, steps, database.place))
+    steps, place = known(), database.place
+    missing = await database.read(lambda db: _missing(db, steps, place))
     if not missing:
         return
     if not create:
-        _require_readable(missing, steps, database.place)
+        if len(missing) == len(steps):
+            raise StoreMissing(f"there is no session store on PostgreSQL ({place})")
+        if any(step.number < _QUEUE for step in missing):  # the queue is not needed for reading
+            raise StoreUnavailable(
+                f"the session store on PostgreSQL ({place}) has an older schema",
+                hint="a gateway of this version, or a turn, brings it up to date",
+            )
         return
     connection = await database.connect()
     try:
-        with translated(database.place):
-            await _apply(connection, steps, database.place)
+        with translated(place):
+            await _apply(connection, steps, place)
     finally:
         await connection.close()
-
-
-def _require_readable(missing: list[Migration], steps: list[Migration], place: str) -> None:
-    """Sessions can be read without what belongs to the queue of turns."""
-    if len(missing) == len(steps):
-        raise StoreMissing(f"there is no session store on PostgreSQL ({place})")
-    if any(step.number < _QUEUE for step in missing):
-        raise StoreUnavailable(
-            f"the session store on PostgreSQL ({place}) has an older schema",
-            hint="a gateway of this version, or a turn, brings it up to date",
-        )
 
 
 async def _apply(connection: "asyncpg.Connection[Any]", steps: list[Migration], place: str) -> None:
     await connection.execute("SET statement_timeout = 0")
     await connection.execute("SET idle_in_transaction_session_timeout = 0")
-    await connection.execute(f"SET lock_timeout = '{_LOCK_WAIT}'")
+    await connection.execute("SET lock_timeout = '60s'")
     await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
     if not await _has_table(connection):
         await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
@@ -161,12 +143,12 @@ async def _apply(connection: "asyncpg.Connection[Any]", steps: list[Migration], 
                 "INSERT INTO migrations (number, name, breaking) VALUES ($1, $2, $3)",
                 step.number,
                 step.name,
-                step.breaking,
+                step.sql.startswith("-- breaking"),
             )
 
 
 async def _missing(connection: Any, steps: list[Migration], place: str) -> list[Migration]:
-    """The steps that were not applied yet, once those that were are found to be bearable."""
+    """The steps that were not applied yet."""
     if not await _has_table(connection):
         return steps
     rows = await connection.fetch("SELECT number, name, breaking FROM migrations")
@@ -198,11 +180,9 @@ DELETE FROM media USING (
 
 
 class PostgresStore(SessionStore):
-    """A `SessionStore` that many processes on many machines may share."""
-
     like = "ILIKE"
     among = "id = ANY ($2)"
-    # Written before a connection broke, it may be there already.
+    # It may be there already, from before a connection broke.
     repeated = "OR (d.rev = excluded.rev AND d.data = excluded.data)"
     row_lock = " FOR UPDATE"
     newest_entry = "e.at_ms DESC"
@@ -330,8 +310,7 @@ def _digest(key: str) -> bytes:
 
 
 def _name_digest(agent: str, key: str) -> bytes:
-    """What a session is looked up by; a key holds no NUL, so that two names never coincide."""
-    return _digest(f"{agent}\0{key}")
+    return _digest(f"{agent}\0{key}")  # no key contains NUL
 
 
 @asynccontextmanager
@@ -343,11 +322,10 @@ async def open_postgres_store(
     create: bool = True,
     patience: float = RECONNECT_SECONDS,
 ) -> AsyncGenerator[PostgresStore]:
-    """The store in the database at `address`, whose schema is made or brought up to date.
+    """The store in the database at `address`. Times are the database's unless there is a `clock`.
 
-    Times are the database's own unless there is a `clock`. Without `create`, a database that holds
-    no store is refused and nothing is changed. `patience` is how long to wait for a server that
-    went away.
+    Without `create`, nothing is changed in the database, and one without a store is refused.
+    `patience` is how long to wait for a server that is away.
     """
     async with open_database(address, patience=patience) as database:
         await migrate(database, create=create)

@@ -23,7 +23,6 @@ from openclaw.sessions.model import (
     EntryKind,
     SessionRef,
     Turn,
-    TurnState,
     encoded,
 )
 from openclaw.sessions.sqlite import connections
@@ -64,19 +63,16 @@ class _Transcript:
     row: int
     now_ms: int
 
-    def check(self, epoch: int) -> None:
-        found = _value(self.db, "SELECT epoch FROM sessions WHERE row = ?", self.row)
-        if found != epoch:
+    def write(self, write: Write, epoch: int) -> range:
+        found = self.db.execute(
+            "SELECT epoch, (SELECT state FROM turns WHERE session = ?1 AND id = ?2),"
+            " (SELECT id FROM turns WHERE session = ?1 AND state = 'running')"
+            " FROM sessions WHERE row = ?1",
+            (self.row, write.turn),
+        ).fetchone()
+        if found is None or found[0] != epoch:
             raise LaneLost("it was deleted" if found is None else "another process took it over")
-
-    def write(self, write: Write) -> range:
-        state = _value(
-            self.db, "SELECT state FROM turns WHERE session = ? AND id = ?", self.row, write.turn
-        )
-        running = _value(
-            self.db, "SELECT id FROM turns WHERE session = ? AND state = 'running'", self.row
-        )
-        refusal = write.refusal(state, running)
+        refusal = write.refusal(*found[1:])
         if refusal is not None:
             raise refusal
         if write.step == "compact":
@@ -88,16 +84,11 @@ class _Transcript:
                 " VALUES (?, ?, 'running', ?, ?)",
                 (self.row, write.turn, self.now_ms, numbers[0]),
             )
-        elif write.step == "resume":
-            self._move(write.turn, TurnState.RUNNING, None)
-        elif write.outcome is not None:
-            self._move(write.turn, write.outcome, self.now_ms)
+        elif write.step in ("resume", "finish"):
+            ended = write.outcome is not None
             self.db.execute(
-                "UPDATE sessions SET input_tokens = input_tokens + ?,"
-                " output_tokens = output_tokens + ?, cache_read_tokens = cache_read_tokens + ?,"
-                " cache_write_tokens = cache_write_tokens + ?, requests = requests + ?,"
-                " tool_calls = tool_calls + ? WHERE row = ?",
-                (*astuple(write.usage), self.row),
+                "UPDATE turns SET state = ?, finished_ms = ? WHERE session = ? AND id = ?",
+                (write.outcome or "running", self.now_ms if ended else None, self.row, write.turn),
             )
         return numbers
 
@@ -125,11 +116,11 @@ class _Transcript:
         last = _value(
             self.db,
             "UPDATE sessions SET seq = seq + ?, messages = messages + ?,"
-            " updated_ms = max(updated_ms, ?) WHERE row = ? RETURNING seq",
-            len(write.entries),
-            write.messages,
-            self.now_ms,
-            self.row,
+            " updated_ms = max(updated_ms, ?), input_tokens = input_tokens + ?,"
+            " output_tokens = output_tokens + ?, cache_read_tokens = cache_read_tokens + ?,"
+            " cache_write_tokens = cache_write_tokens + ?, requests = requests + ?,"
+            " tool_calls = tool_calls + ? WHERE row = ? RETURNING seq",
+            *(len(write.entries), write.messages, self.now_ms, *astuple(write.usage), self.row),
         )
         numbers = range(last - len(write.entries) + 1, last + 1)
         for number, entry in zip(numbers, write.entries, strict=True):
@@ -145,12 +136,6 @@ class _Transcript:
         if one.text:
             values = (added.lastrowid, one.text)
             self.db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", values)
-
-    def _move(self, turn: str | None, state: str, finished_ms: int | None) -> None:
-        self.db.execute(
-            "UPDATE turns SET state = ?, finished_ms = ? WHERE session = ? AND id = ?",
-            (state, finished_ms, self.row, turn),
-        )
 
 
 # ---- tickets
@@ -248,8 +233,7 @@ class FileLane(Lane):
     async def _write(self, write: Write) -> Sequence[int]:
         def commit(db: sqlite3.Connection) -> range:
             transcript = _Transcript(db, self.grant.row, self._now_ms())
-            transcript.check(self.epoch)
-            return transcript.write(write)
+            return transcript.write(write, self.epoch)
 
         # What was not acknowledged, and reaches nothing outside, need not be on disk yet.
         reaches_out = any(entry.kind is EntryKind.TOOL_CALL for entry in write.entries)
