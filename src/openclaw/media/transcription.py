@@ -4,6 +4,7 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -145,14 +146,12 @@ def _reason_in(answer: Any) -> str:
 
 
 def _text_at(answer: Any, *place: str | int) -> str:
-    for step in place:
-        try:
+    with suppress(LookupError, TypeError):
+        for step in place:
             answer = answer[step]
-        except (LookupError, TypeError):
-            raise TranscriptionFailed("its answer has no transcript") from None
-    if not isinstance(answer, str):
-        raise TranscriptionFailed("its answer has no transcript")
-    return answer
+        if isinstance(answer, str):
+            return answer
+    raise TranscriptionFailed("its answer has no transcript")
 
 
 # Nothing is ever downloaded: weights are used where they already lie.
@@ -285,35 +284,26 @@ class Speech:
         return Transcript(found.text or None, f"{note}; {found.note}" if found.note else note)
 
     async def _provider(self) -> "_Cloud | LocalProvider | None":
-        finders = {"local": self._local, "openai": self._open_ai, "deepgram": self._deepgram}
-        for name, find in finders.items():
-            if self._settings.provider in (name, "auto") and (found := await find()) is not None:
+        own, shared, wanted = self._settings, self._openai, self._settings.provider
+        if wanted in ("local", "auto"):
+            whisper = find_whisper(own.model, own.language, self._seconds, self._environ)
+            found = whisper or find_moonshine(own.language, self._seconds)
+            if found is not None:
                 return found
+        if wanted in ("openai", "auto"):
+            key = own.api_key or (shared and shared.api_key) or self._variable("OPENAI_API_KEY")
+            base_url = own.base_url or (shared and shared.base_url)
+            if key:
+                return await self._cloud(OpenAiProvider, key, base_url)
+        if wanted in ("deepgram", "auto"):
+            # With `auto`, key and address are OpenAI's, which comes first.
+            mine = wanted == "deepgram"
+            key = (own.api_key if mine else None) or self._variable("DEEPGRAM_API_KEY")
+            if key:
+                return await self._cloud(DeepgramProvider, key, own.base_url if mine else None)
         return None
 
-    async def _local(self) -> LocalProvider | None:
-        own = self._settings
-        return find_whisper(
-            own.model, own.language, self._seconds, self._environ
-        ) or find_moonshine(own.language, self._seconds)
-
-    async def _open_ai(self) -> _Cloud | None:
-        own, shared = self._settings, self._openai
-        key = own.api_key or (shared and shared.api_key) or self._variable("OPENAI_API_KEY")
-        return await self._cloud(OpenAiProvider, key, own.base_url or (shared and shared.base_url))
-
-    async def _deepgram(self) -> _Cloud | None:
-        own = self._settings
-        # With `auto`, key and address are OpenAI's, which comes first.
-        mine = own.provider == "deepgram"
-        key = (own.api_key if mine else None) or self._variable("DEEPGRAM_API_KEY")
-        return await self._cloud(DeepgramProvider, key, own.base_url if mine else None)
-
-    async def _cloud(
-        self, kind: type[_Cloud], key: str | None, base_url: str | None
-    ) -> _Cloud | None:
-        if not key:
-            return None
+    async def _cloud(self, kind: type[_Cloud], key: str, base_url: str | None) -> _Cloud:
         own = self._settings
         # With `auto`, the model's name is Whisper's.
         model = None if own.provider == "auto" else own.model

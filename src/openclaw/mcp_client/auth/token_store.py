@@ -176,14 +176,9 @@ class ServerLogin:
     async def _kept(self) -> Record:
         record: Record = await anyio.to_thread.run_sync(self._vault.load, self._key) or {}
         found: Record = record.get("issuers", {}).get(record.get("issuer"), {})
-        tokens: Record = found.get("tokens") or {}
-        client: Record = found.get("client") or {}
-        for secret in (
-            tokens.get("access_token"),
-            tokens.get("refresh_token"),
-            client.get("client_secret"),
-        ):
-            if isinstance(secret, str):
+        credentials: Record = {**(found.get("tokens") or {}), **(found.get("client") or {})}
+        for name in ("access_token", "refresh_token", "client_secret"):
+            if isinstance(secret := credentials.get(name), str):
                 self._register(secret)
         return found
 
