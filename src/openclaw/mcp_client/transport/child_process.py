@@ -26,7 +26,7 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.core.ids import random_id
 from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
 from openclaw.mcp_client.errors import ConnectionFailed
-from openclaw.mcp_client.transport import orphan_reaper, orphans
+from openclaw.mcp_client.transport import orphans
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.secrets.redactor import Redactor, StreamRedactor
 from openclaw.stdio.descriptors import READ_BYTES
@@ -303,7 +303,7 @@ class Child(RunningChild):
         self._keeper.release(self.pid)
 
     async def _end_group(self, number: int, grace: float) -> None:
-        if not orphan_reaper.send(self.pid, number):
+        if not orphans.signal_group(self.pid, number):
             return
         pause = _FIRST_POLL
         with anyio.move_on_after(grace):

@@ -32,9 +32,12 @@ KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 _PGRP_FIELD = 2  # the process group in /proc/PID/stat, counted after the name in parentheses
 
 
+signal_group = orphan_reaper.send
+
+
 def group_alive(group: int) -> bool:
     """Whether a process of this group still runs. Zombies don't count."""
-    if not orphan_reaper.send(group, 0):
+    if not signal_group(group, 0):
         return False
     if sys.platform != "linux":
         return True
