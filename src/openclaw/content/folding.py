@@ -256,10 +256,9 @@ def code_points(target: str) -> Iterator[int]:
 
 
 def character_class(targets: str) -> str:
-    """The inside of a regex set: these ASCII characters, both cases, and what looks like them.
+    """The inside of a regex set: these ASCII characters, both cases, and their lookalikes.
 
-    Only the basic plane: `flatten_astral` brings the rest down first, since the regex engine
-    tests characters beyond it one by one.
+    Only the basic plane, since the regex engine tests characters beyond it one by one.
     """
     lookalikes = sorted(c for t in targets for c in code_points(t) if c < 0x10000)
     plain = {case for t in targets for case in (t, t.upper())}
@@ -327,7 +326,6 @@ _ASTRAL_BYTES = re.compile(b"\xf0(?:[\x90-\x9e]|\x9f[\x84-\x87\xaf])")
 
 
 def flatten_astral(text: str) -> str:
-    """`text` with the lookalikes beyond the basic plane folded; of the same length."""
     if not _ASTRAL_BYTES.search(text.encode("utf-8", "surrogatepass")):
         return text
     pieces = _ASTRAL.split(text)
@@ -386,10 +384,7 @@ class Layer:
 
     @cached_property
     def _offsets(self) -> tuple[list[int], list[int]]:
-        """Where each piece begins here, and where in the source: literal, changed, and so on.
-
-        Most layers hold nothing of interest, so that nobody asks.
-        """
+        """Where each piece begins, here and in the source; rarely needed."""
         pieces = self._changed.split(self._source.text) if self._changed and self._source else []
         there = list(accumulate(map(len, pieces), initial=0))
         pieces[1::2] = map(self._plain, pieces[1::2])
@@ -417,7 +412,6 @@ _CHUNK = 1 << 16
 
 
 def may_be_encoded(text: str) -> bool:
-    """Whether there is anything in `text` that may be an entity, a percent sign's or an escape."""
     return any(_encodings(text))
 
 

@@ -67,10 +67,7 @@ def frame(
     mode: Mode = "frame",
     limit: int | None = None,
 ) -> str:
-    """`text` made harmless, between markers that it cannot imitate.
-
-    `limit` is in characters of `text`; what is over is cut off before framing, with a note.
-    """
+    """`text` made harmless between markers; what exceeds `limit` characters of it is cut off."""
     body = sanitise(text if limit is None else _cut(text, limit))
     origin, name = single_line(source, _NAME_LIMIT), single_line(sender, _NAME_LIMIT)
     explained = ""
@@ -105,10 +102,7 @@ def unframed(text: str) -> str:
 
 
 def frame_result(result: ToolResult) -> ToolResult:
-    """The result with the words that are not ours in one frame, before its media.
-
-    Media are named by whoever sent them, often by an address: the end of it is made a file's name.
-    """
+    """The result with all untrusted words in one frame, before its media, which get safe names."""
     whose = result.untrusted
     if whose is None:
         return result

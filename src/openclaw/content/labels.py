@@ -43,10 +43,7 @@ _IDLE_SELECTOR = re.compile("(?<![#*0-9])(?<=[!-~])[\ufe00-\ufe0f\U000e0100-\U00
 
 
 def sanitise_label(text: str, limit: int) -> str:
-    """`text` without hidden characters or control tokens, `limit` characters at most.
-
-    For what a server calls itself and its tools, which a model reads outside any frame.
-    """
+    """`text` without hidden characters or control tokens, for use outside of a frame."""
     clean = _HIDDEN.sub("", sanitise(text[: 4 * limit + 64]))
     kept = "".join(c for c in clean if c in _NEEDED or unicodedata.category(c)[0] != "C").strip()
     return kept if len(kept) <= limit else kept[: max(0, limit - 1)].rstrip() + "…"
@@ -61,10 +58,7 @@ class UnsafeSchema(ValueError):
 
 
 def has_hidden(text: str) -> bool:
-    """Whether `text` has characters that a person cannot see and no script needs.
-
-    Line breaks and tabs are none: a tool that splits lines may well have them as a choice.
-    """
+    """Whether `text` has characters, other than line breaks, that nobody sees or needs."""
     if text.isascii():
         return any(char < " " or char == "\x7f" for char in text if char not in _BREAKS)
     if _HIDDEN.search(text) or _IDLE_SELECTOR.search(text):

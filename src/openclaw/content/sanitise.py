@@ -393,11 +393,7 @@ _OPENER_SET = CharSet(_OPENERS)
 
 @cache
 def _disguise_patterns() -> dict[str, re.Pattern[str]]:
-    """Something bracketed that may be a token, with a lookalike or a hidden character in it.
-
-    By the bracket, since a character is found more quickly than a set of them; `""` is for the
-    lookalikes of both.
-    """
+    """By bracket: something that may be a token with a lookalike or hidden character in it."""
     never_inside = r"<>\[\](){}.,;!?"
     rest = rf"[^{never_inside}{_OPENERS}{_BRACKET_CLOSERS}]{{2,80}}+[>\]{_BRACKET_CLOSERS}]"
     # Most tags are plain ASCII, and told at once.

@@ -34,11 +34,7 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class InboundMedia:
-    """Something that came with a message, validated and stored by the front end.
-
-    `text` is what was extracted from it, where anything was, as it stands there: the agent frames
-    it. `note` says what the model should know of it (why it could not be read, that it was cut).
-    """
+    """An attachment, validated and stored. `text` was extracted from it; `note` is for the model."""
 
     media: Media
     text: str | None = None

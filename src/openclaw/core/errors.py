@@ -147,11 +147,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """The error that a group stands for.
-
-    A task group wraps whatever leaves it, also a single error that was raised on purpose. An error
-    that was not, however many of ours stand beside it, is a defect, and the group stays whole.
-    """
+    """The error that a group stands for; with one that nobody foresaw, the group stays whole."""
     found = list(leaves(error))
     stops = [leaf for leaf in found if isinstance(leaf, KeyboardInterrupt | SystemExit)]
     if stops:

@@ -52,7 +52,6 @@ class ToolSpec:
     contested: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As programs are told of it."""
         return {
             "name": self.name,
             "server": self.origin.server,
@@ -156,10 +155,7 @@ PENDING = "pending"
 
 @dataclass(frozen=True, slots=True)
 class EarlierCall:
-    """A call that was made before, by a program that died: its result is fetched by this `handle`.
-
-    Without `wait` it is only looked whether there is one; if not, the result's details say `PENDING`.
-    """
+    """A call made before a crash, whose result is fetched by its `handle`; `wait` until it is there."""
 
     handle: JsonObject
     wait: bool = True

@@ -184,7 +184,6 @@ class _Filler:
         return [span for span in found if not (others and fits[span])] or found
 
     def from_words(self, param: Param) -> bool:
-        """Values that stand in the message as words rather than as typed spans."""
         if param.want == "choice":
             return self.choose(param)
         if param.want == "place":

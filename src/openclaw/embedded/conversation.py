@@ -44,7 +44,6 @@ def unframe(text: str) -> str:
 
 
 def _body(match: re.Match[str]) -> str:
-    """What was framed, with the marks between its words, where there are any, as spaces again."""
     marked = _MARK.search(match["notice"] or "")
     if marked is None:
         return match["body"]
@@ -58,7 +57,6 @@ def without_frames(text: str) -> str:
 
 
 def _moment(text: str) -> str:
-    """A timestamp as people read it, and the text itself where it is none."""
     if not _MOMENT.fullmatch(text):
         return text
     try:
@@ -272,7 +270,6 @@ def chat_message(role: str, content: str) -> ChatMessage:
 
 
 def talk_prompt(message: str, history: Sequence[tuple[str, str]], max_tokens: int) -> Prompt:
-    """The prompt for a plain reply: a short system prompt, examples, the last turns, the message."""
     remembered = [
         (said[:_MAX_REMEMBERED], answered[:_MAX_REMEMBERED])
         for said, answered in history[-_REMEMBERED_TURNS:]

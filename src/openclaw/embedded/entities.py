@@ -36,7 +36,6 @@ def _table(name: str) -> list[list[str]]:
 
 
 def _rows(name: str) -> list[tuple[str, list[str]]]:
-    """Each line of a list of ours: what it is of, and its entries."""
     text = resources.files("openclaw.embedded").joinpath(name).read_text("utf-8")
     lines = [line.split(": ") for line in text.splitlines() if not line.startswith("#")]
     return [(head, entries.split(", ")) for head, entries in lines]
@@ -269,7 +268,6 @@ def _trimmed(match: re.Match[str]) -> str:
 def _named_things(
     reader: _Reader, kind: Kind, patterns: Sequence[re.Pattern[str]], never: frozenset[str]
 ) -> None:
-    """What the message calls a branch, a folder or just a name, unless it is one of these words."""
     for match in [match for pattern in patterns for match in pattern.finditer(reader.rest)]:
         name = match[1].rstrip(_TRAILING)
         if name.lower() not in never and "\0" not in name:
@@ -350,7 +348,6 @@ def _number(match: re.Match[str]) -> int | float:
 
 
 def without(message: str, spans: tuple[Span, ...]) -> str:
-    """The message with these spans blanked, so that only the words around them are left."""
     for span in spans:
         message = message[: span.start] + " " * (span.end - span.start) + message[span.end :]
     return message

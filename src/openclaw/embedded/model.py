@@ -63,11 +63,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Let the model write the answer.
-
-    Of the person's `total` characters, `planned` stand in the last message of the prompt, after
-    `before` characters, which are of an attached text that has `attached` of them.
-    """
+    """Let the model write the answer. `planned` of the person's `total` characters are in the prompt."""
 
     prompt: Prompt
     total: int = 0
@@ -89,11 +85,7 @@ Plan = CallTools | Say | Write
 
 
 class RouterPlanner:
-    """For models too small to choose: rules choose the tools and render what they give.
-
-    A turn has one step of tool calls, or two where the right tool had to be searched for, and then
-    an answer, so that it can never go round in circles.
-    """
+    """Rules choose the tools: one step of calls, or two with a search, and then an answer."""
 
     def __init__(self) -> None:
         self._tools: tuple[RoutableTool, ...] = ()
@@ -170,7 +162,6 @@ def _need(turn: Turn) -> Need | None:
 
 
 def _is_of_attached(turn: Turn) -> bool:
-    """Whether something is attached and the message names nothing else to look at."""
     spans = find_spans(turn.message[:MAX_MESSAGE])
     return bool(turn.attached) and not any(span.kind in _ELSEWHERE for span in spans)
 
@@ -359,10 +350,7 @@ _CONTEXT_WINDOW = 1_000_000
 
 
 class LocalModel(Model[None]):
-    """One more model: the agent's loop, policy, framing and transcripts do not know the difference.
-
-    `reads_every_tool` says that showing it all tools costs nothing, since rules look through them.
-    """
+    """A model like any other for the agent's loop, policy, framing and transcripts."""
 
     def __init__(self, source: WeightsSource, *, max_tokens: int | None = None) -> None:
         super().__init__(
@@ -513,7 +501,6 @@ class LocalStream(StreamedResponse):
 
     @property
     def provider_url(self) -> None:
-        """There is none."""
         return
 
     @property

@@ -152,10 +152,7 @@ class Router:
         return () if best is None else (best[1],)
 
     def _meant(self, doc: ToolDoc, score: float, message: str, ask: Ask, reading: Reading) -> float:
-        """How sure it is that the message means this tool.
-
-        The weights were fitted on calls and on requests that no tool fits, one half of a public set.
-        """
+        """How likely the message means this tool; fitted on one half of a public set of requests."""
         said = frozenset(terms(message))
         spoken = said | {other for term in said for other in synonyms(term)}
         described = set(terms(doc.tool.description))
@@ -348,11 +345,7 @@ def _names(doc: ToolDoc) -> frozenset[str]:
 
 
 def _may_run(doc: ToolDoc, ask: Ask) -> bool:
-    """Whether the kind of request fits the kind of tool.
-
-    One that changes something, or might, runs only where the message plainly asks for it; one that
-    only reads does not stand in for a change that was asked for.
-    """
+    """Whether the kind of request fits: a tool that may change something is never run by guess."""
     # A file that is to be made is neither read nor a directory.
     makes_file = bool(ask.verbs & _MAKING) and _FILE in ask.head[:2]
     if makes_file and not (doc.says(_FILE) and any(map(doc.says, _MAKING))):

@@ -32,7 +32,6 @@ _CLOSE_SECONDS = 10.0  # a generation ends between two tokens; reading a long pr
 
 
 def threads_for(wanted: int | Literal["most"], cores: int | None = None) -> int:
-    """How many threads compute: as many as asked for, or all cores but one."""
     if wanted != "most":
         return wanted
     return max(1, (cores or os.cpu_count() or 1) - 1)
@@ -194,7 +193,6 @@ def can_run() -> bool:
 
 
 def no_runner() -> ModelUnavailable:
-    """The error for a machine that cannot run the embedded model: how to get a model all the same."""
     return ModelUnavailable(
         "there is no key for a model, and the embedded model is not installed",
         hint="run openclaw init to set up a provider's key, Ollama or LM Studio; or install the "

@@ -132,7 +132,6 @@ def _choices(schema: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str]) -> Param:
-    """One parameter from its schema; whatever the schema is, there is an answer."""
     schema = plain_schema(json_object(raw))
     is_list = schema.get("type") == "array"
     description = str(schema.get("description") or "")

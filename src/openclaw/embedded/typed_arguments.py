@@ -109,7 +109,6 @@ class Reading:
 
 
 def read_arguments(schema: Mapping[str, Any], message: str) -> Reading:
-    """The arguments that the message gives a tool with this schema."""
     return _Reader(schema, message.translate(_STRAIGHT)).read()
 
 
@@ -139,7 +138,6 @@ class _Reader:
         return self.out
 
     def open(self, *kinds: str) -> list[_Slot]:
-        """Parameters of these kinds without a value, required ones first."""
         found = [s for s in self.slots if s.kind in kinds and s.name not in self.out.arguments]
         return sorted(found, key=lambda slot: not slot.required)
 
@@ -229,7 +227,6 @@ class _Reader:
                     self.put(at[place], _number(one, at[place]), one)
 
     def texts(self) -> None:
-        """Each parameter and each candidate by how well they fit, the best pair first."""
         slots = self.open("text")
         pairs = [
             (fit, -at, -one.start, slot, one)
@@ -479,7 +476,6 @@ def _listed(slot: _Slot, message: str) -> list[Span]:
 
 
 def _runs(message: str, found: Sequence[Span]) -> list[Span]:
-    """Neighbours with only commas and `and` between them, as lists."""
     runs: list[list[Span]] = []
     for one in sorted(found, key=lambda each: each.start):
         gap = message[runs[-1][-1].end : one.start] if runs else ""

@@ -157,10 +157,7 @@ class WeightStore:
         return find_weights(name) or next((w for w in self.own() if w.name == name), None)
 
     def verify(self, weights: Weights) -> Path:
-        """The path of weights whose hash is right.
-
-        The hash is computed once for each size and time of change, and remembered.
-        """
+        """The path of the weights, whose hash is computed once for each size and time of change."""
         path = self.path_of(weights)
         stamp = self.directory / f"{weights.name}.verified.json"
         now = _stamp(path, weights.sha256)
@@ -188,7 +185,6 @@ def _stamp(path: Path, sha256: str) -> dict[str, Any]:
 
 
 def own_weights(name: str, url: str, sha256: str) -> Weights:
-    """Weights by address and hash that the catalogue does not know."""
     return Weights(
         check_name(name), name, FromUrl(url), sha256.lower(), None, _OWN, licence="unknown"
     )

@@ -43,7 +43,6 @@ _IDENTIFIES: Final = re.compile(
 
 
 def looks_like_credential(key: str) -> bool:
-    """Whether the name of a variable, header or field says that its value is a credential."""
     if key in _OUR_FIELDS:
         return False
     words = " ".join(part.lower() for part in _WORD_BREAK.split(key) if part)
@@ -52,11 +51,7 @@ def looks_like_credential(key: str) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Whether this is a long word that nobody thought of: a key, most likely.
-
-    Such a word goes from small to capital letters and digits and back all the time, as words, names,
-    versions and paths do not. What is a UUID, a number or a date is none.
-    """
+    """Whether this is most likely a key: its letters and digits change kind as words do not."""
     if _WORD.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
         return False
     kinds = [_kind(char) for char in _HUMP.sub("a", value) if char.isalnum()]
@@ -75,7 +70,6 @@ def _kind(char: str) -> str:
 
 
 def plaintext_credentials(values: Mapping[str, str]) -> Iterator[str]:
-    """The values that are credentials, by their key, and were written out in full."""
     for key, value in values.items():
         plain = not has_reference(value) and not _PLACEHOLDER.fullmatch(value)
         if plain and looks_like_credential(key):

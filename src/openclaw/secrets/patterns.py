@@ -35,10 +35,7 @@ def joined(text: str) -> str:
 
 
 class Joined:
-    """A text without noise, and where each of its characters was.
-
-    It is joined piece by piece, so that other threads get their turn in between.
-    """
+    """A text without noise, and where each of its characters was; made piece by piece."""
 
     def __init__(self, text: str) -> None:
         self._pieces = [(start, text[start:end]) for start, end in _cuts(text)]
@@ -113,10 +110,7 @@ def _automaton(forms: Iterable[str]) -> AhoCorasick:
 
 
 def _found(automaton: AhoCorasick, text: str, longest: int) -> list[Hit]:
-    """Every occurrence of forms that have `longest` characters at the most.
-
-    A long text is searched piece by piece, so that other threads get their turn in between.
-    """
+    """Every occurrence, searched piece by piece so that other threads get their turn."""
     if len(text) <= PIECE:
         return _found_at_once(automaton, text)
     return [
@@ -135,10 +129,7 @@ def _found_at_once(automaton: AhoCorasick, text: str) -> list[Hit]:
 
 
 class Patterns:
-    """The forms of every registered value and the anchors of every shape, in one automaton.
-
-    `joined` spans are found in text without noise (see `joined`), where only longer forms count.
-    """
+    """The forms of every registered value and the anchors of every shape, in one automaton."""
 
     def __init__(
         self, anywhere: Iterable[str], standalone: Iterable[str], keyed: Iterable[str]

@@ -77,10 +77,7 @@ def forms_of(value: str) -> Forms:
 
 
 def in_bytes(value: str) -> Iterator[bytes]:
-    """How the value, its parts and its lines stand in a file that is not text.
-
-    Only what cannot be there by chance: a file of many megabytes holds most short words.
-    """
+    """How the value is written in binary files; only forms that aren't there by chance."""
     stripped = value[:_REGISTERED_UP_TO].strip()
     if stripped.lower() in COMMON_WORDS:
         return
@@ -140,7 +137,6 @@ def _url(value: str) -> Iterator[str]:
 
 
 def _both_cases(encoded: str) -> Iterator[str]:
-    """The same with hexadecimal digits in lower case."""
     yield encoded
     if "%" in encoded:
         head, *rest = encoded.split("%")
@@ -233,10 +229,7 @@ __all__ = ["Redactor", "StreamRedactor"]
 
 
 class Redactor:
-    """Knows every value that was ever resolved, and replaces each with `[REDACTED]`.
-
-    It may be used from any thread. A value counts from the moment when `register` returns.
-    """
+    """Replaces every registered value with `[REDACTED]`. It may be used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -248,7 +241,6 @@ class Redactor:
         self._bytes: BytePatterns | None = None
 
     def register(self, value: str) -> None:
-        """Keep this value, in all its forms, out of sight from now on."""
         with self._lock:
             if value in self._values:
                 return
@@ -273,19 +265,12 @@ class Redactor:
         return text
 
     def redact_known(self, text: str) -> str:
-        """For a person who approves a call: only registered values are hidden, each with its length.
-
-        Whatever merely looks like a credential stays, since it may be a command in disguise.
-        """
+        """For approvals: what only looks like a credential stays, as it may be a command in disguise."""
         spans = self.patterns().every_span(text, shapes=False)
         return replace_spans(text, spans, "[a known secret of {} characters]".format)
 
     def holds(self, data: bytes | str) -> bool:
-        """Whether a registered value stands in there.
-
-        In bytes, which are for what is no text, it is found as UTF-8 and UTF-16, but not where it is
-        encoded or compressed.
-        """
+        """Whether a registered value is in there: in bytes as UTF-8 or UTF-16, but not compressed."""
         if isinstance(data, str):
             return self.redact(data, shapes=False) != data
         with self._lock:
@@ -297,7 +282,6 @@ class Redactor:
         return known.occur_in(data)
 
     def patterns(self) -> Patterns:
-        """What to look for, compiled after the last registration."""
         patterns = self._patterns
         if patterns is not None:
             return patterns

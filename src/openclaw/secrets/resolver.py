@@ -30,10 +30,9 @@ class Backend(Protocol):
 
 
 class SecretResolver:
-    """Resolves references in parallel, each with a time limit of `timeout` seconds.
+    """Resolves references in parallel. The redactor knows a value before anyone else gets it.
 
-    Every value is known to the redactor before anyone else gets it. A failure names its
-    reference and a reason, never a value, and does not keep the others from being tried.
+    A failure names its reference and a reason, never a value, and doesn't stop the others.
     """
 
     def __init__(
@@ -50,9 +49,7 @@ class SecretResolver:
         return (await self.resolve_map({"": text}))[""]
 
     async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
-        """Every value with its references replaced; the same reference is read once.
-
-        A credential that was written out, as its key says, becomes known to the redactor.
+        """Every value with its references replaced; plain-text credentials become known as well.
 
         Raises `SecretUnavailable` for one failure and `SecretsUnavailable` for several.
         """

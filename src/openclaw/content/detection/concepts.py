@@ -17,7 +17,6 @@ from openclaw.core.data_file import sections
 
 
 def word_lists(kind: str) -> dict[str, list[str]]:
-    """The lists of a kind in `words.txt`, by name."""
     found = sections("openclaw.content.detection", "words.txt")[kind]
     return {name: " ".join(lines).split() for name, lines in found.items()}
 
@@ -141,7 +140,6 @@ class Region(NamedTuple):
 
 
 def words_about(text: str) -> int:
-    """Everything the words of `text`, in lower case, are about."""
     about = 0
     get = VOCABULARY.get
     for word in set(_WORD.findall(text)):
@@ -154,15 +152,11 @@ def asks(about: int) -> bool:
 
 
 def worth_reading(about: int) -> bool:
-    """Whether words such as these may speak to an agent and ask something of it."""
     return bool(about & AGENT or (about & _ADDRESS and about & _DEMAND))
 
 
 def regions(text: str) -> list[Region]:
-    """The parts of `text` that are worth reading: sentences with their neighbours.
-
-    Of very many, those that say most.
-    """
+    """Sentences worth reading, with their neighbours; of very many, those that say most."""
     sentences = list(_sentences(text))
     marks = [words_about(sentence) for sentence in sentences]
     found: dict[tuple[str, ...], Region] = {}  # what is repeated is read once
@@ -271,7 +265,6 @@ class Sentence(NamedTuple):
 
 
 def window(sentences: Sequence[Sentence], at: int) -> set[int]:
-    """The features of the sentence at `at` as it stands among its neighbours."""
     centre = sentences[at]
     found = set(centre.own)
     for other in sentences:

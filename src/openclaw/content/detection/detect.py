@@ -60,7 +60,6 @@ class Weights(NamedTuple):
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> "Weights":
-        """Raises an exception when `raw` is cut short."""
         bias, scale, digest = _HEADER.unpack_from(raw)
         of_feature = array("b", zlib.decompress(raw[_HEADER.size :]))
         return cls(bias, scale, digest.hex(), list(of_feature))
@@ -99,7 +98,6 @@ def folded(text: str) -> str:
 
 
 def disguises(text: str, plain: str, about: int) -> Iterator[str]:
-    """Other readings of `text`, where it has any; `plain` is the folded text."""
     if may_be_encoded(text):
         for layer in layers(text):
             yield folded(layer.text)
@@ -249,7 +247,6 @@ def _foreign(read: str) -> str:
 
 
 def judge(sample: str, plain: str) -> Iterator[Judged]:
-    """What is thought of the likeliest regions of each reading; `plain` is the text folded."""
     for view, is_foreign in readings(sample, plain):
         judged = [(logit(features_of(region)), region) for region in regions(view)]
         judged.sort(key=lambda pair: -pair[0])
@@ -264,7 +261,6 @@ def judge(sample: str, plain: str) -> Iterator[Judged]:
 
 
 def readings(sample: str, plain: str) -> Iterator[tuple[str, bool]]:
-    """What a text may be read as, and whether that may be in another language than English."""
     about = words_about(plain)
     foreign = bool(about & FOREIGN) or not sample.isascii()
     if foreign:

@@ -179,7 +179,6 @@ _PLURAL = re.compile(r"(?<=[^s])s$")
 
 
 def word_lists(kind: str) -> dict[str, list[str]]:
-    """The lines of a kind in `words.txt`, by name."""
     return sections("openclaw.policy.dataflow", "words.txt")[kind]
 
 

@@ -251,8 +251,6 @@ def _is_request(match: re.Match[str], request: str) -> bool:
 
 
 class EffectClass(StrEnum):
-    """What the configuration's table may say about a tool."""
-
     READ = "read"
     OPEN = "open"
     CHANGE = "change"
@@ -281,10 +279,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """`final` cannot be undone (delete, pay, book): what it acts on must be named by the person.
-
-    `local` stays in the workspace, where people ask for results and not for edits and commands.
-    """
+    """`final` cannot be undone, so the person must name its object; `local` stays in the workspace."""
 
     action: Action
     changes: bool = False

@@ -93,11 +93,7 @@ class Rules:
 
 
 def remember(rules: Rules, asked: Ask, answer: str) -> Rules:
-    """The rules after the person's answer. `once` and `no` leave nothing behind.
-
-    `always` widens to source and tool only where a source is known: that nobody asked for an
-    action is remembered for these values alone.
-    """
+    """The rules after the answer; `always` covers source and tool only if the source is known."""
     if answer in (ONCE, NO):
         return rules
     wide = answer == ALWAYS

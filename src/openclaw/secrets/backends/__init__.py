@@ -22,10 +22,7 @@ Options = Mapping[str, Any]
 def open_backends(
     options: Mapping[str, Any], environ: Mapping[str, str], redactor: Redactor, state: Path
 ) -> dict[str, Backend]:
-    """A backend for each scheme, from the `secrets` section in plain form and the environment; `state` is the state directory.
-
-    Opening one connects to nothing and imports no library: that happens when it is first read.
-    """
+    """A backend for each scheme. Opening one connects to nothing and imports no library."""
 
     def section(name: str) -> Options:
         return options.get(name) or {}

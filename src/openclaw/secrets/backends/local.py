@@ -38,11 +38,7 @@ _MOST_LEFT_BEHIND: Final = 16
 
 
 class BlockingCalls:
-    """Runs a library's blocking calls in daemon threads.
-
-    A call that is cancelled is left to itself: it holds up neither its caller nor the end of the
-    program. When too many hang, new ones are refused instead of piling up.
-    """
+    """Runs a library's blocking calls in daemon threads, so that one that hangs holds up nobody."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -75,11 +71,7 @@ class BlockingCalls:
 
 
 def field_of(document: Any, path: str, *, what: str) -> str:
-    """The field at `path` as text.
-
-    A key that itself contains dots is tried before the path is taken apart; a number in the path
-    is an index into a list. Strings come as they are, anything else as compact JSON.
-    """
+    """The field at `path` as text; a key that contains dots is tried before the path is split."""
     value = _walk(document, path)
     if value is None:
         raise BackendFailure(f"{what} has no field '{path}'")
@@ -115,8 +107,6 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class EnvBackend:
-    """Reads the environment it was given; an empty variable counts as a missing one."""
-
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
 

@@ -116,7 +116,6 @@ class AwsBackend:
         self._calls = BlockingCalls("AWS")
 
     async def read(self, ref: SecretRef) -> str:
-        """The secret's text; a binary one that is no text comes as base64."""
         answer = await self._calls.run(lambda: self._ask(ref))
         value = _text(answer)
         key = ref.option("key")
@@ -296,8 +295,6 @@ class _Access:
 
 
 class GcpBackend:
-    """Reads a version of a secret, the latest unless another was named."""
-
     def __init__(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         self._endpoint = str(options.get("endpoint") or _ENDPOINT).rstrip("/")
         self._project = options.get("project") or environ.get("GOOGLE_CLOUD_PROJECT")
