@@ -76,16 +76,13 @@ def _scalar(value: Any) -> str:
     return _moment(value) if isinstance(value, str) else str(value)
 
 
-def _label(key: object) -> str:
-    return str(key).replace("_", " ").strip()
-
-
 def _lines(value: Any, name: str, depth: int) -> Iterator[str]:
     if depth > _MAX_DEPTH:
         yield f"{name}: …"
     elif isinstance(value, dict):
         for key, inner in cast("dict[str, Any]", value).items():
-            yield from _lines(inner, f"{name} {_label(key)}".strip(), depth + 1)
+            label = str(key).replace("_", " ").strip()
+            yield from _lines(inner, f"{name} {label}".strip(), depth + 1)
     elif isinstance(value, list):
         yield from _list_lines(cast("list[Any]", value), name, depth)
     else:
@@ -112,15 +109,11 @@ def flatten(text: str) -> str:
     return "\n".join(_lines(value, "", 0))
 
 
-def _cut(text: str) -> str:
-    lines = text.splitlines()
-    shown = "\n".join(lines[:MAX_LINES])[:MAX_CHARS].rstrip()
-    left = len(text.rstrip()) - len(shown)
-    return f"{shown}\n… ({left} more characters)" if left > 0 else shown
-
-
 def render_result(text: str, label: str, *, failed: bool) -> str:
-    body = _cut(flatten(unframe(text)))
+    whole = flatten(unframe(text))
+    body = "\n".join(whole.splitlines()[:MAX_LINES])[:MAX_CHARS].rstrip()
+    if (left := len(whole.rstrip()) - len(body)) > 0:
+        body += f"\n… ({left} more characters)"
     if failed:
         return f"That did not work: {body or 'the tool gave no reason.'}\n\nSource: {label}"
     return f"{body or 'The tool gave an empty result.'}\n\nSource: {label}"
@@ -181,12 +174,6 @@ def _take_response(message: ModelResponse, turn: Turn) -> None:
             turn.answer = f"{turn.answer}\n{part.content}".strip()
 
 
-def _unavailable(instructions: Sequence[str]) -> tuple[str, ...]:
-    """What the agent says of servers that cannot be used; what a server says of itself is framed."""
-    found = (_UNAVAILABLE.findall(without_frames(text)) for text in instructions)
-    return tuple(line for lines in found for line in lines)
-
-
 def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()) -> Turn:
     turns: list[Turn] = []
     for message in messages:
@@ -201,7 +188,8 @@ def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()
     now.message = without_frames(now.message).strip()
     now.history = tuple((one.message, one.answer) for one in before if one.answer and not one.calls)
     now.previous = Previous(last.message, last.calls[-1].tool_name) if last.calls else None
-    now.unavailable = _unavailable(instructions)
+    ours = map(without_frames, instructions)  # what a server says of itself is framed
+    now.unavailable = tuple(line for text in ours for line in _UNAVAILABLE.findall(text))
     return now
 
 

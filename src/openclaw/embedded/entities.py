@@ -158,7 +158,8 @@ _CLOCK = re.compile(
     r"(?<![\w/.:-])(\d{1,2})(?::(\d\d))?\s*([ap]\.?m\b\.?|o'clock\b|uhr\b)?(?![\w/:])",
     re.IGNORECASE,
 )
-_NAMED_TIME = re.compile(r"\b(noon|midday|midnight)\b", re.IGNORECASE)
+_MIDNIGHT = re.compile(r"\bmidnight\b", re.IGNORECASE)
+_NOON = re.compile(r"\b(?:noon|midday)\b", re.IGNORECASE)
 _IANA = re.compile(r"\b[A-Z][A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _GLOB = re.compile(r"(?<!\S)(?:[\w./-]*\*[\w./*{},-]*)")
 # Stress as Markdown writes it, and stars that stand alone. Between single stars may stand a glob,
@@ -228,17 +229,14 @@ class _Reader:
                 self.take(kind, match.start(), match.start() + max(width, 1), taken)
 
 
-def _is_bold(value: str) -> bool:
-    found = _STRESSED.fullmatch(value)
-    return found is not None and found[1] is not None
-
-
 def _quoted(reader: _Reader) -> None:
     for match in list(_QUOTES.finditer(reader.rest)):
         # Not from the rest, in which an address in quotes is hidden.
         value = reader.message[slice(*match.span(match.lastindex or 0))]
         kind = "quoted"
-        if "\0" not in match[0] and _LOOKS_LIKE_GLOB.fullmatch(value) and not _is_bold(value):
+        stressed = _STRESSED.fullmatch(value)
+        bold = stressed is not None and stressed[1] is not None
+        if "\0" not in match[0] and _LOOKS_LIKE_GLOB.fullmatch(value) and not bold:
             kind = "glob"
         elif _LOOKS_LIKE_PATH.fullmatch(value):
             kind = "path"
@@ -255,10 +253,6 @@ def _clock(match: re.Match[str]) -> str | None:
     elif half == "am" and hour == 12:
         hour = 0
     return f"{hour:02d}:{minute:02d}"
-
-
-def _named_time(match: re.Match[str]) -> str:
-    return "00:00" if match[1].lower() == "midnight" else "12:00"
 
 
 def _trimmed(match: re.Match[str]) -> str:
@@ -288,17 +282,9 @@ def _places(reader: _Reader) -> None:
         for start, end in list(_runs(reader.rest, count)):
             text = reader.rest[start:end].rstrip(".")
             zone = zone_of(text)
-            if zone is None or not _is_said_as_place(reader.message, start, text):
-                continue
-            reader.take("zone", start, start + len(text), zone)
-
-
-def _is_said_as_place(message: str, start: int, text: str) -> bool:
-    """A name is capitalised, or in lower case comes after a word such as "in"."""
-    if text[0].isupper():
-        return True
-    before = re.findall(r"\w+", message[:start].lower())
-    return bool(before) and before[-1] in _PLACE_CUES
+            before = re.findall(r"\w+", reader.message[:start].lower())[-1:]
+            if zone is not None and (text[0].isupper() or _PLACE_CUES.intersection(before)):
+                reader.take("zone", start, start + len(text), zone)
 
 
 def _unstressed(reader: _Reader) -> None:
@@ -322,7 +308,8 @@ def find_spans(message: str) -> tuple[Span, ...]:
     reader.each("url", _HOST, lambda match: f"https://{match.group()}")
     reader.each("date", _DATE, lambda match: match.group())
     reader.each("time", _CLOCK, _clock)
-    reader.each("time", _NAMED_TIME, _named_time)
+    reader.each("time", _MIDNIGHT, lambda match: "00:00")
+    reader.each("time", _NOON, lambda match: "12:00")
     reader.each(
         "zone", _IANA, lambda match: match.group() if match.group() in zone_names() else None
     )
@@ -333,18 +320,17 @@ def find_spans(message: str) -> tuple[Span, ...]:
     _named_things(reader, "path", _DIRECTORY, _NOT_A_DIRECTORY)
     _places(reader)
     _named_things(reader, "named", (_NAMED,), _NOT_A_REF)
-    reader.each("number", _NUMBER, _number)
+    reader.each(
+        "number",
+        _NUMBER,
+        lambda match: float(match[0]) if "." in match[0] else int(match[0]),
+    )
     reader.each(
         "number",
         re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE),
         lambda match: _NUMBER_WORDS[match.group().lower()],
     )
     return tuple(sorted(reader.found, key=lambda span: span.start))
-
-
-def _number(match: re.Match[str]) -> int | float:
-    text = match.group()
-    return float(text) if "." in text else int(text)
 
 
 def without(message: str, spans: tuple[Span, ...]) -> str:

@@ -21,9 +21,9 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage
 
 from openclaw.core.ids import random_id
+from openclaw.core.tools import json_object
 from openclaw.embedded.conversation import (
     CANNOT_SEE,
-    Outcome,
     Turn,
     chat_message,
     fitted,
@@ -48,6 +48,7 @@ _ADVICE = (
 )
 _MAX_ATTACHED = 1500
 _ELSEWHERE = frozenset({"path", "url", "email", "glob"})
+# Tools that aren't shown are searched for only if the message names such a thing.
 _WORTH_SEARCHING = frozenset({"path", "url", "time", "quoted", "email"})
 
 
@@ -113,12 +114,15 @@ class RouterPlanner:
             ]
             return _say("\n\n".join(parts), turn)
         need = _need(turn)
-        if need in (None, Need.FILES) and not turn.has_unseen and _is_of_attached(turn):
+        kinds = {span.kind for span in find_spans(turn.message[:MAX_MESSAGE])}
+        of_attached = bool(turn.attached) and not kinds & _ELSEWHERE
+        if need in (None, Need.FILES) and not turn.has_unseen and of_attached:
             return _write(turn, max_tokens)
         calls = self._router_for(tools).route(turn.message, turn.previous)
         if calls:
             return CallTools(calls)
-        if not searched and _may_search(turn, tools):
+        can_search = any(tool.name == TOOL_SEARCH for tool in tools)
+        if can_search and not searched and kinds & _WORTH_SEARCHING:
             return CallTools((Call(TOOL_SEARCH, {"query": turn.message[:200]}),))
         if turn.has_unseen:
             return _say(CANNOT_SEE, turn)
@@ -161,18 +165,6 @@ def _need(turn: Turn) -> Need | None:
     return need_of(turn.history[-1][0][:MAX_MESSAGE]) if turn.history else None
 
 
-def _is_of_attached(turn: Turn) -> bool:
-    spans = find_spans(turn.message[:MAX_MESSAGE])
-    return bool(turn.attached) and not any(span.kind in _ELSEWHERE for span in spans)
-
-
-def _may_search(turn: Turn, tools: Sequence[RoutableTool]) -> bool:
-    """Tools beyond those that are shown are looked for only where the message names a thing."""
-    if all(tool.name != TOOL_SEARCH for tool in tools):
-        return False
-    return any(span.kind in _WORTH_SEARCHING for span in find_spans(turn.message[:MAX_MESSAGE]))
-
-
 # Small models break the formats of tool calls that large ones were trained on. Asked one question at
 # a time, with the answer held to a JSON schema, those of half a billion parameters and more answer
 # well.
@@ -211,17 +203,6 @@ _CHOICES = (
 _KEPT = ("type", "enum", "const", "items", "properties", "required", "description")
 
 
-def _line(tool: RoutableTool) -> str:
-    first = tool.description.split(". ")[0].split("\n")[0][:160]
-    properties: Any = tool.schema.get("properties")
-    names = ", ".join(cast("dict[str, Any]", properties)) if isinstance(properties, dict) else ""
-    return f"- {tool.name}: {first} ({names})"
-
-
-def _situation(tools: str, turn_text: str) -> str:
-    return f"Tools:\n{tools}\n\n{turn_text}"
-
-
 def _so_far(turn: Turn) -> str:
     results = "".join(f"\nAlready done, {o.tool} gave: {o.text[:400]}" for o in turn.outcomes)
     return f"Message: {turn.message[:_MAX_MESSAGE]}{results}"
@@ -230,10 +211,15 @@ def _so_far(turn: Turn) -> str:
 def choice_prompt(turn: Turn, tools: Sequence[RoutableTool]) -> Prompt:
     messages = [chat_message("system", _CHOOSE)]
     for said, action in _CHOICES:
-        messages.append(chat_message("user", _situation(_EXAMPLE_TOOLS, f"Message: {said}")))
+        messages.append(chat_message("user", f"Tools:\n{_EXAMPLE_TOOLS}\n\nMessage: {said}"))
         messages.append(chat_message("assistant", json.dumps({"action": action})))
-    listed = "\n".join(map(_line, tools))
-    messages.append(chat_message("user", _situation(listed, _so_far(turn))))
+    listed = "Tools:"
+    for tool in tools:
+        first = tool.description.split(". ")[0].split("\n")[0][:160]
+        listed += (
+            f"\n- {tool.name}: {first} ({', '.join(json_object(tool.schema.get('properties')))})"
+        )
+    messages.append(chat_message("user", f"{listed}\n\n{_so_far(turn)}"))
     schema = {
         "type": "object",
         "properties": {"action": {"enum": [REPLY, *(tool.name for tool in tools)]}},
@@ -272,19 +258,11 @@ def answer_prompt(turn: Turn, max_tokens: int) -> Prompt:
     for said, answered in turn.history[-4:]:
         messages += [chat_message("user", said[:1000]), chat_message("assistant", answered[:1000])]
     asked = f"{turn.attached[:_MAX_RESULT]}\n\n{turn.message[:_MAX_MESSAGE]}".strip()
-    messages.append(chat_message("user", f"{asked}{''.join(map(_shown, turn.outcomes))}"))
+    for outcome in turn.outcomes:
+        said = "failed and said" if outcome.failed else "gave"
+        asked += f"\n\nThe tool {outcome.tool} {said}:\n{outcome.text[:_MAX_RESULT]}"
+    messages.append(chat_message("user", asked))
     return Prompt(messages, max_tokens)
-
-
-def _write_plainly(turn: Turn, max_tokens: int) -> Write:
-    total, attached = len(turn.message), len(turn.attached)
-    prompt = answer_prompt(turn, max_tokens)
-    return Write(prompt, total, min(total, _MAX_MESSAGE), min(attached, _MAX_RESULT), attached)
-
-
-def _shown(outcome: Outcome) -> str:
-    said = "failed and said" if outcome.failed else "gave"
-    return f"\n\nThe tool {outcome.tool} {said}:\n{outcome.text[:_MAX_RESULT]}"
 
 
 class AdapterPlanner:
@@ -297,14 +275,19 @@ class AdapterPlanner:
         """What comes next. After `MAX_STEPS` calls, or one that repeats another, it is an answer."""
         if turn.message and tools and len(turn.calls) < MAX_STEPS:
             call = await self._choose(turn, tools)
-            if call is not None and not _repeats(call, turn):
+            made = [(one.tool_name, one.args_as_dict()) for one in turn.calls]
+            if call is not None and (call.tool, call.arguments) not in made:
                 return CallTools((call,))
         if turn.has_unseen and not turn.outcomes:
             return Say(CANNOT_SEE)
-        return _write_plainly(turn, max_tokens)
+        total, attached = len(turn.message), len(turn.attached)
+        prompt = answer_prompt(turn, max_tokens)
+        return Write(prompt, total, min(total, _MAX_MESSAGE), min(attached, _MAX_RESULT), attached)
 
     async def _choose(self, turn: Turn, tools: Sequence[RoutableTool]) -> Call | None:
-        near = await anyio.to_thread.run_sync(_shortlist, turn.message, tools)
+        near = await anyio.to_thread.run_sync(
+            lambda: Router(tools).shortlist(turn.message, SHORTLIST)
+        )
         if not near:
             return None
         action = _object(await self._ask(choice_prompt(turn, near))).get("action")
@@ -326,23 +309,12 @@ class AdapterPlanner:
         return None
 
 
-def _shortlist(message: str, tools: Sequence[RoutableTool]) -> list[RoutableTool]:
-    return Router(tools).shortlist(message, SHORTLIST)
-
-
-def _repeats(call: Call, turn: Turn) -> bool:
-    return any(c.tool_name == call.tool and c.args_as_dict() == call.arguments for c in turn.calls)
-
-
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        return dict(json_object(json.loads(text)))
     except ValueError:
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
-
-logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_TOKENS = 512
 # What the person says last is all that a turn needs, so that no length of history is too long.

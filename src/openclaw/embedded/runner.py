@@ -119,7 +119,10 @@ class Generation:
 
     def _take(self, chunk: Mapping[str, Any]) -> bool:
         if "error" in chunk:
-            self._pieces.put(_failure(chunk["error"]))
+            message = str(chunk["error"].get("message", "unknown error"))
+            too_long = chunk["error"].get("type") == "exceed_context_size_error"
+            failed = RunnerFailed(f"the embedded model failed: {message}")
+            self._pieces.put(PromptTooLong(message) if too_long else failed)
             return True
         usage = chunk.get("usage")
         if usage:
@@ -131,13 +134,6 @@ class Generation:
             if content:
                 self._pieces.put(content)
         return self._stop.is_set()
-
-
-def _failure(error: Mapping[str, Any]) -> RunnerFailed:
-    message = str(error.get("message", "unknown error"))
-    if error.get("type") == "exceed_context_size_error":
-        return PromptTooLong(message)
-    return RunnerFailed(f"the embedded model failed: {message}")
 
 
 class Runner:

@@ -75,8 +75,6 @@ _MAGIC = b"GGUF"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _OWN = "your own weights: not known"
 
-Tick = Callable[[int], None]
-
 
 def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
@@ -87,7 +85,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def file_sha256(path: Path, tick: Tick = lambda done: None) -> str:
+def file_sha256(path: Path, tick: Callable[[int], None] = lambda done: None) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(_CHUNK):
@@ -126,15 +124,12 @@ class WeightStore:
         return self.path_of(weights).is_file()
 
     def own(self) -> list[Weights]:
-        notes = sorted(self.directory.glob("*.source.json")) if self.directory.is_dir() else []
-        return [w for note in notes if (w := self._from_note(note)) is not None]
-
-    def _from_note(self, note: Path) -> Weights | None:
-        facts = _read_json(note)
-        name = note.name.removesuffix(".source.json")
-        if not _NAME.fullmatch(name) or not isinstance(facts.get("sha256"), str):
-            return None
-        return own_weights(name, str(facts.get("url", "")), facts["sha256"])
+        found: list[Weights] = []
+        for note in sorted(self.directory.glob("*.source.json")):
+            facts, name = _read_json(note), note.name.removesuffix(".source.json")
+            if _NAME.fullmatch(name) and isinstance(facts.get("sha256"), str):
+                found.append(own_weights(name, str(facts.get("url", "")), facts["sha256"]))
+        return found
 
     def remember(self, weights: Weights) -> None:
         if isinstance(weights.source, FromUrl) and find_weights(weights.name) is None:
@@ -199,13 +194,5 @@ def own_file(path: Path) -> Weights:
         raise ModelUnavailable(f"cannot read {path}: {error.strerror or error}") from error
     if magic != _MAGIC:
         raise ModelUnavailable(f"{path} is not a GGUF file")
-    return Weights(
-        path.stem,
-        path.name,
-        FromUrl(path.as_uri()),
-        "",
-        None,
-        _OWN,
-        "adapter",
-        licence="unknown",
-    )
+    source = FromUrl(path.as_uri())
+    return Weights(path.stem, path.name, source, "", None, _OWN, licence="unknown")

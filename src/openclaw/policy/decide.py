@@ -95,16 +95,11 @@ def decide(
         decision = _decide_layer(rules, names, allowing)
         if not decision.allowed:
             return decision
-        asking = asking or _asking(rules, names)
+        asked = _first_match(rules.ask, names)
+        if asking is None and asked is not None:
+            reason = f"{rules.layer}.ask has '{asked}', and nobody can be asked here"
+            asking = Decision(Outcome.ASK, reason, rules.layer, asked)
     return asking or decision
-
-
-def _asking(rules: Rules, names: Sequence[str]) -> Decision | None:
-    asked = _first_match(rules.ask, names)
-    if asked is None:
-        return None
-    reason = f"{rules.layer}.ask has '{asked}', and nobody can be asked here"
-    return Decision(Outcome.ASK, reason, rules.layer, asked)
 
 
 def _decide_layer(rules: Rules, names: Sequence[str], allowing: Sequence[str]) -> Decision:
@@ -132,13 +127,12 @@ def server_wholly_denied(policy: Policy, prefix: str) -> bool:
     such a name. A name that had to be cut ends in a hash but keeps its beginning.
     """
     start = f"mcp_{prefix}_".casefold()
-    return any(_denies_all_under(rules, start) for rules in policy.layers)
-
-
-def _denies_all_under(rules: Rules, start: str) -> bool:
-    if any(one.strip().endswith("*") and glob_matches(one, start) for one in rules.deny):
-        return True
-    return bool(rules.allow) and not any(_may_match(one, start) for one in rules.allow)
+    for rules in policy.layers:
+        if any(one.strip().endswith("*") and glob_matches(one, start) for one in rules.deny):
+            return True
+        if rules.allow and not any(_may_match(one, start) for one in rules.allow):
+            return True
+    return False
 
 
 def _may_match(pattern: str, start: str) -> bool:
@@ -164,16 +158,16 @@ _WITH_SUBCOMMANDS = re.compile(
     r"apt|brew|bundle|cargo|composer|docker|dotnet|gh|git|go|gradle|kubectl|make|mvn|npm|pip|pnpm|poetry"
     r"|systemctl|terraform|uv|yarn"
 )
+# Those left out run or install whatever their next words say.
 _SUBCOMMAND = re.compile(
     r"(?!(config|dlx|exec|filter-branch|install|rebase|remote|run|submodule|tool|x)$)[a-z][a-z0-9-]*"
 )
-"""What says by itself what is done; those left out run or install whatever their next words say."""
+# Options with which a program that only looks writes a file or runs another program.
 _DOES_MORE = re.compile(
     r"--?(config|delete|exec|execdir|ext-diff|no-index|ok|okdir|open-files-in-pager|output|receive-pack"
     r"|textconv|toolexec|upload-pack|fprint\w*|fls)(=.*)?|-[coO]|-[oO][./~].*",
     re.DOTALL,
 )
-"""Options with which a program that only looks writes a file or runs another program."""
 _MORE = " *"
 
 

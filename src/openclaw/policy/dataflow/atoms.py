@@ -116,7 +116,8 @@ def readings(text: str) -> Iterator[str]:
     """What a text says once common disguises are undone; the plain text itself is not repeated."""
     plain = html.unescape(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
     candidates = [plain, unquote(plain), _spoken(plain), plain.translate(_LOOKALIKES)]
-    candidates += [codecs.decode(plain, "rot13"), plain[::-1], _joined(plain)]
+    candidates += [codecs.decode(plain, "rot13"), plain[::-1]]
+    candidates.append(_SPACED.sub(lambda run: re.sub(r"[ .\-_*|]+(?=\w)", "", run[0]), plain))
     candidates += _decoded(plain)
     seen = {text}
     for candidate in candidates:
@@ -128,21 +129,16 @@ def readings(text: str) -> Iterator[str]:
 def _spoken(text: str) -> str:
     for pattern, sign in _SPOKEN:
         text = pattern.sub(sign, text)
-    return _BETWEEN_DIGITS.sub("", _DIGIT_WORDS.sub(_digits, text))
-
-
-def _digits(match: re.Match[str]) -> str:
-    return "".join(_DIGITS[word] for word in re.split(r"[\s,.-]+", match.group().casefold()))
-
-
-def _joined(text: str) -> str:
-    return _SPACED.sub(lambda match: re.sub(r"[ .\-_*|]+(?=\w)", "", match.group()), text)
+    text = _DIGIT_WORDS.sub(
+        lambda match: "".join(map(_DIGITS.__getitem__, re.split(r"[\s,.-]+", match[0].casefold()))),
+        text,
+    )
+    return _BETWEEN_DIGITS.sub("", text)
 
 
 def _decoded(text: str) -> list[str]:
-    found = [_from_base64(match.group()) for match in _BASE64.finditer(text)]
-    found += [_from_hex(match.group()) for match in _HEX.finditer(text)]
-    found += [_from_codes(match.group()) for match in _BYTES.finditer(text)]
+    undo = ((_BASE64, _from_base64), (_HEX, _from_hex), (_BYTES, _from_codes))
+    found = [decode(match[0]) for pattern, decode in undo for match in pattern.finditer(text)]
     return [one for one in found if one]
 
 

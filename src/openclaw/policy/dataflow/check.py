@@ -80,18 +80,13 @@ def standing_of(text: str, role: Role, index: Index, server: str) -> Standing:
         if _is_linked(text, source, leaf, index):
             return Standing(Level.LINKED, source, leaf.key)
     for source, leaf in found:
-        if _is_listed(source, leaf, index.person, server):
+        own = source.origin.name == server and not is_prose_field(leaf.key)
+        if own and not _has_chosen_sibling(source, leaf, index.person):
             return Standing(Level.LISTED, source, leaf.key)
     if role in _NEED_FOUNDATION:
         return Standing(Level.COMPOSED)
     source = found[0][0] if found else index.quoting(text)
     return Standing(Level.QUOTED, source) if source else Standing(Level.COMPOSED)
-
-
-def _is_listed(source: Source, leaf: Leaf, person: Person, server: str) -> bool:
-    if source.origin.name != server or is_prose_field(leaf.key):
-        return False
-    return not _has_chosen_sibling(source, leaf, person)
 
 
 def is_given(text: str, role: Role, person: Person) -> bool:
@@ -204,20 +199,14 @@ def command_doubts(tool: str, value: Value, standing: Standing, index: Index) ->
     for atom in find(value.text):
         if atom.kind in _RISKY and not index.person.gave_atom(atom):
             yield doubt_about(tool, Why.PLACE, value, atom.text, index.quoting(atom.text))
-    for script in _scripts(value.text):
-        if index.quoting(script) and not index.person.gave_exactly(script):
-            yield doubt_about(tool, Why.COMMAND, value, script, index.quoting(script))
-    for line in _lines(value.text):
-        if index.quoting(line) and not index.person.gave_exactly(line):
-            yield doubt_about(tool, Why.COMMAND, value, line, index.quoting(line))
+    scripts = [match.group(1) or match.group(2) for match in _SCRIPT.finditer(value.text)]
+    for part in (*scripts, *_lines(value.text)):
+        if index.quoting(part) and not index.person.gave_exactly(part):
+            yield doubt_about(tool, Why.COMMAND, value, part, index.quoting(part))
 
 
 def writes(value: Value) -> bool:
     return value.role is Role.COMMAND and _WRITES.search(value.text) is not None
-
-
-def _scripts(text: str) -> list[str]:
-    return [match.group(1) or match.group(2) for match in _SCRIPT.finditer(text)]
 
 
 def _lines(text: str) -> list[str]:
@@ -288,7 +277,8 @@ def quoted_atoms(tool: str, value: Value, effect: Effect, index: Index) -> Itera
             if effect.local and not index.outside:
                 continue
             if text is value.text or source or is_real_address(atom):
-                yield doubt_about(tool, _why(atom), value, atom.text, source)
+                why = Why.COMMAND if atom.kind is AtomKind.COMMAND else Why.QUOTED
+                yield doubt_about(tool, why, value, atom.text, source)
 
 
 def _matters(atom: Atom, effect: Effect, plain: bool) -> bool:
@@ -296,10 +286,6 @@ def _matters(atom: Atom, effect: Effect, plain: bool) -> bool:
     if atom.kind is AtomKind.COMMAND:
         return plain
     return effect.sends and atom.kind is not AtomKind.PATH
-
-
-def _why(atom: Atom) -> Why:
-    return Why.COMMAND if atom.kind is AtomKind.COMMAND else Why.QUOTED
 
 
 def _destination(one: Judged, effect: Effect, index: Index) -> Why | None:

@@ -72,7 +72,7 @@ def role_of(path: str, text: str, parts: list[Schema]) -> Role:
     if (
         address(text)
         and found not in (Role.CONTENT, Role.QUANTITY)
-        and not _is_plain_id(found, text)
+        and not (found is Role.TARGET and set("@./").isdisjoint(text))
     ):
         return Role.ADDRESS
     if found is Role.HANDLE and _PATH_LIKE.match(text):
@@ -81,19 +81,16 @@ def role_of(path: str, text: str, parts: list[Schema]) -> Role:
         return Role.CONTENT
     if found is Role.QUANTITY and not _NUMERIC.fullmatch(text) and not any(map(str.isdigit, text)):
         return Role.OTHER
-    if found is Role.OTHER and (_is_number(parts) or _NUMERIC.fullmatch(text)):
+    if found is Role.OTHER and (
+        any(part.get("type") in ("integer", "number") for part in parts) or _NUMERIC.fullmatch(text)
+    ):
         return Role.QUANTITY
     return found
 
 
-def _is_number(parts: list[Schema]) -> bool:
-    return any(part.get("type") in ("integer", "number") for part in parts)
-
-
 def is_exit_parameter(name: str, part: object) -> bool:
-    return schema_of(part).get("format") in ("uri", "url", "email", "hostname") or bool(
-        _EXIT_WORDS & _words(name)
-    )
+    formatted = schema_of(part).get("format") in ("uri", "url", "email", "hostname")
+    return formatted or not _EXIT_WORDS.isdisjoint(map(singular, split(name)))
 
 
 def properties(schema: Schema) -> Schema:
@@ -104,18 +101,10 @@ def _by_name(path: str) -> Role:
     words = [singular(word) for word in reversed(split(path.rsplit(".", 1)[-1]))]
     if "id" in words or "ids" in words:
         return Role.TARGET
-    secret = next((word for word in words if _ROLE_OF_WORD.get(word) is Role.SECRET), None)
-    if secret:
+    roles = [_ROLE_OF_WORD[word] for word in words if word in _ROLE_OF_WORD]
+    if Role.SECRET in roles:
         return Role.SECRET
-    return next((_ROLE_OF_WORD[word] for word in words if word in _ROLE_OF_WORD), Role.OTHER)
-
-
-def _words(name: str) -> set[str]:
-    return {singular(word) for word in split(name)}
-
-
-def _is_plain_id(role: Role, text: str) -> bool:
-    return role is Role.TARGET and not set("@./") & set(text)
+    return roles[0] if roles else Role.OTHER
 
 
 def _is_constant(value: object, parts: list[Schema]) -> bool:
@@ -295,6 +284,7 @@ class Effect:
 
 SENDING = frozenset({Action.SEND, Action.PAY, Action.POST, Action.SHARE, Action.INVITE})
 _FINAL = frozenset({Action.DELETE, Action.PAY, Action.RESERVE})
+_OPENED = ("url", "uri", "link", "href", "endpoint", "webhook", "host", "proxy")
 _SEEN_BY_OTHERS = word_set("seen_by_others")
 _BY_CLASS = {
     EffectClass.READ: Effect(Action.READ, why="classified as a read"),
@@ -337,17 +327,11 @@ def _of_changing(tool: Tool, action: Action) -> Effect:
 
 def _has_exit(tool: Tool) -> bool:
     parts = properties(tool.schema)
+    exits = [name.lower() for name, part in parts.items() if is_exit_parameter(name, part)]
     if action_of(tool.name) is Action.READ:
         # A reader that looks something up by address (`search(sender=…)`) opens nothing.
-        return any(is_exit_parameter(name, part) and _opens(name) for name, part in parts.items())
-    return any(is_exit_parameter(name, part) for name, part in parts.items())
-
-
-def _opens(name: str) -> bool:
-    return any(
-        word in name.lower()
-        for word in ("url", "uri", "link", "href", "endpoint", "webhook", "host", "proxy")
-    )
+        return any(word in name for name in exits for word in _OPENED)
+    return bool(exits)
 
 
 def _keep_action(effect: Effect, action: Action) -> Effect:

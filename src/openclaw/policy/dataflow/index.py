@@ -135,7 +135,9 @@ def leaves(structured: object) -> Iterator[Leaf]:
             own = records
             for name, child in reversed(cast("dict[object, object]", value).items()):
                 home = own
-                if _is_data(str(name)):
+                if not str(
+                    name
+                ).isidentifier():  # it is data, as in `{"bob@example.com": "editor"}`
                     found, records, home = found + 1, records + 1, records + 1
                     yield Leaf("", str(name), home)
                 stack.append((child, str(name), home, False))
@@ -145,11 +147,6 @@ def leaves(structured: object) -> Iterator[Leaf]:
         elif value is not None and not isinstance(value, bool):
             found += 1
             yield Leaf(key, str(value), record, in_list)
-
-
-def _is_data(name: str) -> bool:
-    """A key that is itself a value, as in `{"bob@example.com": "editor"}`: a record of its own."""
-    return not name.isidentifier()
 
 
 _LONGEST_LEAF = 200
@@ -202,18 +199,11 @@ def prepare(text: Text) -> Source:
     asked_with = [leaf.value for leaf in leaves(dict(text.asked_with))]
     source = Source(text.origin, body, fold(body), squeeze(body), words, asked_with)
     if text.origin.kind not in FREE_FORM:
-        _file_leaves(source, structured)
+        for leaf in leaves(structured):
+            if len(leaf.value) <= _LONGEST_LEAF:
+                source.leaves.setdefault(squeeze(leaf.value), []).append(leaf)
+                source.records.setdefault(leaf.record, []).append(leaf)
     return source
-
-
-def _file_leaves(source: Source, structured: object) -> None:
-    by_value: defaultdict[bytes, list[Leaf]] = defaultdict(list)
-    by_record: defaultdict[int, list[Leaf]] = defaultdict(list)
-    for leaf in leaves(structured):
-        if len(leaf.value) <= _LONGEST_LEAF:
-            by_value[squeeze(leaf.value)].append(leaf)
-            by_record[leaf.record].append(leaf)
-    source.leaves, source.records = dict(by_value), dict(by_record)
 
 
 def _number_forms(value: str) -> list[str]:
@@ -333,7 +323,8 @@ class Person:
         return comparable(atom) in self._addresses or self.gave_exactly(atom.text)
 
     def gave_exactly(self, value: str) -> bool:
-        return any(_stands_alone(value, message) for message in self._messages)
+        alone = re.compile(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])")
+        return any(alone.search(message) for message in self._messages)
 
     def gave_number(self, value: str) -> bool:
         return bool(numbers(value) & self._numbers)
@@ -372,16 +363,10 @@ def _spans(said: list[str]) -> set[bytes]:
     return {run.encode() for run in runs if len(run) > 2 and number(run) is None}
 
 
-def _stands_alone(value: str, text: str) -> bool:
-    return re.search(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])", text) is not None
-
-
 def _before(value: str, message: str) -> list[str]:
     folded = fold(message)
-    starts = [
-        match.start() for match in re.finditer(rf"(?<!\w){re.escape(fold(value))}(?!\w)", folded)
-    ]
-    return [folded[max(0, start - 40) : start] for start in starts]
+    found = re.finditer(rf"(?<!\w){re.escape(fold(value))}(?!\w)", folded)
+    return [folded[max(0, match.start() - 40) : match.start()] for match in found]
 
 
 def _forms(match: re.Match[str]) -> list[str]:

@@ -112,7 +112,9 @@ def question(asked: Ask, suspicious: Callable[[str], bool]) -> str:
 
 
 def not_done(refused: Ask | Refuse) -> str:
-    reasons = "; ".join(f"{_brief(doubt)}: {doubt.why.value}" for doubt in refused.doubts)
+    reasons = "; ".join(
+        f"{_short(doubt.value)}{_from(doubt)}: {doubt.why.value}" for doubt in refused.doubts
+    )
     return f"{refused.doubts[0].tool} was not called. {reasons}."
 
 
@@ -126,9 +128,8 @@ def refusal(refused: Ask | Refuse) -> str:
 _BRIEF = 120
 
 
-def _brief(doubt: Doubt) -> str:
-    value = _short(doubt.value)
-    return f"{value} (from {doubt.source})" if doubt.source else value
+def _from(doubt: Doubt) -> str:
+    return f" (from {doubt.source})" if doubt.source else ""
 
 
 def _short(value: str) -> str:
@@ -138,9 +139,8 @@ def _short(value: str) -> str:
 
 
 def _line(doubt: Doubt, suspicious: Callable[[str], bool]) -> str:
-    where = f" (from {doubt.source})" if doubt.source else ""
     name = f"{doubt.parameter}: " if doubt.parameter else ""
-    line = f"- {name}{_short(doubt.value)}{where}: {doubt.why.value}"
+    line = f"- {name}{_short(doubt.value)}{_from(doubt)}: {doubt.why.value}"
     if not doubt.sentence:
         return line
     mark = "  [looks like an injected instruction]" if suspicious(doubt.sentence) else ""

@@ -30,7 +30,7 @@ def open_backends(
     # A store's own credential may itself be a reference, to a place that needs no credential.
     simple: dict[str, Backend] = {
         "env": EnvBackend(environ),
-        "file": FileBackend.open(section("file"), environ),
+        "file": FileBackend(section("file"), environ),
         "keyring": KeyringBackend(section("keyring")),
         "store": StoreBackend(state),
     }

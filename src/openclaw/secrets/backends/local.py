@@ -70,9 +70,18 @@ class BlockingCalls:
         return outcome["value"]
 
 
-def field_of(document: Any, path: str, *, what: str) -> str:
+def not_empty(value: str, what: str = "the secret") -> str:
+    if not value:
+        raise BackendFailure(f"{what} is empty")
+    return value
+
+
+def field_of(text: str, path: str, *, what: str) -> str:
     """The field at `path` as text; a key that contains dots is tried before the path is split."""
-    value = _walk(document, path)
+    try:
+        value = _walk(json.loads(text), path)
+    except ValueError:
+        raise BackendFailure(f"{what} is not JSON, so it has no fields") from None
     if value is None:
         raise BackendFailure(f"{what} has no field '{path}'")
     if isinstance(value, str):
@@ -99,8 +108,7 @@ def _walk(document: Any, path: str) -> Any:
     return None
 
 
-Lookup = Callable[[str], Awaitable[str]]
-"""Takes a configured value and gives it with its own references replaced."""
+Lookup = Callable[[str], Awaitable[str]]  # replaces the references in a configured value
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -134,27 +142,17 @@ MAX_BYTES: Final = 1024 * 1024
 class FileBackend:
     """Reads files of up to 1 MiB, and trims the newline that editors add at the end."""
 
-    def __init__(self, home: Path, directory: Path) -> None:
-        self._home = home
-        self._directory = directory
-
-    @classmethod
-    def open(cls, options: Mapping[str, Any], environ: Mapping[str, str]) -> "FileBackend":
-        """Relative paths start at the option `directory`, else at the state directory."""
-        home = Path(environ.get("HOME") or "/")
+    def __init__(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+        self._home = Path(environ.get("HOME") or "/")
         directory = options.get("directory") or environ.get("OPENCLAW_STATE_DIR") or "~/.openclaw"
-        return cls(home, home / str(directory).removeprefix("~/"))
+        self._directory = self._home / str(directory).removeprefix("~/")
 
     async def read(self, ref: SecretRef) -> str:
         path = self._path(ref.name)
         text = await anyio.to_thread.run_sync(_read_file, path, abandon_on_cancel=True)
         if ref.fragment is None:
-            value = text.removesuffix("\n").removesuffix("\r")
-        else:
-            value = field_of(_json(text, path), ref.fragment, what=str(path))
-        if not value:
-            raise BackendFailure(f"{path} is empty")
-        return value
+            return not_empty(text.removesuffix("\n").removesuffix("\r"), str(path))
+        return not_empty(field_of(text, ref.fragment, what=str(path)), str(path))
 
     def _path(self, name: str) -> Path:
         if name == "~" or name.startswith("~/"):
@@ -185,13 +183,6 @@ def _read_file(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BackendFailure(f"{path} is not UTF-8 text") from None
-
-
-def _json(text: str, path: Path) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise BackendFailure(f"{path} is not JSON, so it has no fields") from None
 
 
 class KeyringBackend:
@@ -327,17 +318,15 @@ class ExecBackend:
         limit = command.get("timeout_ms")
         with anyio.move_on_after(limit / 1000 if limit else None):
             finished = await run_program([program, *command.get("args", ())], environ)
-            return _value(ref.name, finished.code, finished.output)
+            if finished.code != 0:
+                raise BackendFailure(
+                    f"the command '{ref.name}' failed with exit code {finished.code}"
+                )
+            value = finished.output.removesuffix("\n").removesuffix("\r")
+            if not value:
+                raise BackendFailure(f"the command '{ref.name}' printed nothing")
+            return value
         raise BackendFailure(f"the command took longer than {limit} ms")
-
-
-def _value(name: str, code: int, output: str) -> str:
-    if code != 0:
-        raise BackendFailure(f"the command '{name}' failed with exit code {code}")
-    value = output.removesuffix("\n").removesuffix("\r")
-    if not value:
-        raise BackendFailure(f"the command '{name}' printed nothing")
-    return value
 
 
 # What the program says, and what we say of it; its own words might carry more than the reason.
@@ -372,9 +361,7 @@ class OpBackend:
             said = finished.errors.lower()
             known = next((reason for words, reason in _REASONS if words in said), None)
             raise BackendFailure(known or f"op failed with exit code {finished.code}")
-        if not finished.output:
-            raise BackendFailure("the field is empty")
-        return finished.output
+        return not_empty(finished.output, "the field")
 
     def _path(self, name: str) -> str:
         parts = name.strip("/").split("/")

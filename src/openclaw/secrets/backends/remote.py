@@ -22,11 +22,13 @@ import anyio
 import anyio.to_thread
 
 from openclaw.core.errors import MissingExtra
+from openclaw.core.tools import json_object
 from openclaw.secrets.backends.local import (
     BlockingCalls,
     Lookup,
     field_of,
     find_program,
+    not_empty,
     run_program,
 )
 from openclaw.secrets.refs import SecretRef
@@ -41,10 +43,10 @@ class Answer:
     body: Mapping[str, Any]
 
     def part(self, *keys: str) -> Mapping[str, Any]:
-        found: Any = self.body
+        found = self.body
         for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - anyone's JSON
-        return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
+            found = json_object(found.get(key))
+        return found
 
 
 async def ask(
@@ -62,32 +64,26 @@ async def ask(
     try:
         async with httpx2.AsyncClient(verify=verify, timeout=None, trust_env=False) as client:
             response = await client.request(method, url, headers=headers, json=body, params=params)
-            content = response.content
     except httpx2.InvalidURL:
         raise BackendFailure("the configured address is not a URL") from None
     except httpx2.HTTPError as error:
         raise BackendFailure(f"{_host(url)} cannot be reached: {type(error).__name__}") from None
-    return Answer(response.status_code, _object(content))
+    try:
+        document = json.loads(response.content)
+    except (ValueError, RecursionError):
+        document = None
+    return Answer(response.status_code, json_object(document))
 
 
 def failure(answer: Answer, url: str, reasons: Mapping[int, str]) -> BackendFailure:
-    reason = reasons.get(answer.status)
-    if reason is None and answer.status >= 500:
-        reason = "the server has a problem"
-    return BackendFailure(f"{reason or 'unexpected answer'} (HTTP {answer.status} of {_host(url)})")
+    usual = "the server has a problem" if answer.status >= 500 else "unexpected answer"
+    reason = reasons.get(answer.status, usual)
+    return BackendFailure(f"{reason} (HTTP {answer.status} of {_host(url)})")
 
 
 def _host(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def _object(content: bytes) -> Mapping[str, Any]:
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return cast("Mapping[str, Any]", document) if isinstance(document, dict) else {}
 
 
 # ---- AWS
@@ -116,18 +112,9 @@ class AwsBackend:
         self._calls = BlockingCalls("AWS")
 
     async def read(self, ref: SecretRef) -> str:
-        answer = await self._calls.run(lambda: self._ask(ref))
-        value = _text(answer)
+        value = _text(await self._calls.run(lambda: self._ask(ref)))
         key = ref.option("key")
-        if key is not None:
-            try:
-                document = json.loads(value)
-            except ValueError:
-                raise BackendFailure("the secret is not JSON, so it has no fields") from None
-            value = field_of(document, key, what="the secret")
-        if not value:
-            raise BackendFailure("the secret is empty")
-        return value
+        return not_empty(value if key is None else field_of(value, key, what="the secret"))
 
     def _ask(self, ref: SecretRef) -> Mapping[str, Any]:
         try:
@@ -233,9 +220,7 @@ class AzureBackend:
         value = answer.body.get("value")
         if answer.status != 200:
             raise failure(answer, base, _AZURE_REASONS)
-        if not isinstance(value, str) or not value:
-            raise BackendFailure("the secret is empty")
-        return value
+        return not_empty(value if isinstance(value, str) else "")
 
 
 def _default_token() -> str:
@@ -369,7 +354,12 @@ class GcpBackend:
         home = Path(self._environ.get("HOME") or "/")
         folder = Path(config) if config else home / ".config" / "gcloud"
         file = Path(explicit) if explicit else folder / "application_default_credentials.json"
-        info = _credential_file(file, required=bool(explicit))
+        try:
+            info = json_object(json.loads(file.read_text()))
+        except (OSError, ValueError):
+            info = json_object(None)
+        if explicit and not info:
+            raise BackendFailure(f"{file} has no Google credentials")
         if info.get("type") == "service_account":
             from google.oauth2 import service_account
 
@@ -406,23 +396,9 @@ class GcpBackend:
         return _gcp_text(finished.output.encode())
 
 
-def _credential_file(file: Path, *, required: bool) -> dict[str, Any]:
-    try:
-        document: Any = json.loads(file.read_text())
-    except (OSError, ValueError):
-        document = None
-    if isinstance(document, dict):
-        return cast("dict[str, Any]", document)
-    if required:
-        raise BackendFailure(f"{file} has no Google credentials")
-    return {}
-
-
 def _gcp_text(data: bytes) -> str:
-    if not data:
-        raise BackendFailure("the secret is empty")
     try:
-        return data.decode("utf-8")
+        return not_empty(data.decode("utf-8"))
     except UnicodeDecodeError:
         raise BackendFailure("the secret is not UTF-8 text") from None
 
@@ -461,7 +437,9 @@ class VaultBackend:
         if answer.status == 403 and self._role_token == token:
             self._role_token = None  # its lease may have ended: log in once more
             answer = await self._read(ref, await self._token())
-        return _field(self._fields(answer), ref)
+        if answer.status != 200:
+            raise failure(answer, self._base, _VAULT_REASONS)
+        return _field(answer.part("data"), ref)
 
     async def _read(self, ref: SecretRef, token: str) -> Answer:
         mount, path, kind = await self._place(ref.name.strip("/"), token)
@@ -477,11 +455,6 @@ class VaultBackend:
         if answer.part("data", "metadata") and not inner:
             raise BackendFailure("this version of the secret was deleted")
         return Answer(answer.status, {"data": inner})
-
-    def _fields(self, answer: Answer) -> Mapping[str, Any]:
-        if answer.status != 200:
-            raise failure(answer, self._base, _VAULT_REASONS)
-        return answer.part("data")
 
     async def _place(self, path: str, token: str) -> tuple[str, str, int]:
         """The mount, the path inside of it, and the version of its engine."""
@@ -500,12 +473,10 @@ class VaultBackend:
                 return found, candidate.removeprefix(found + "/"), int(kind)
             if answer.status >= 500:
                 raise failure(answer, self._base, _VAULT_REASONS)
-        return mount, inside, await self._guessed(f"{mount}/data/{inside}", token)
-
-    async def _guessed(self, path: str, token: str) -> int:
         # Neither told nor allowed to ask: a version 2 answer, even one of 404, has its marks.
-        answer = await self._get(path, token)
-        return 2 if answer.status == 200 or answer.part("data", "metadata") else 1
+        answer = await self._get(f"{mount}/data/{inside}", token)
+        kind = 2 if answer.status == 200 or answer.part("data", "metadata") else 1
+        return mount, inside, kind
 
     async def _get(self, path: str, token: str, params: Mapping[str, str] | None = None) -> Answer:
         return await ask(
@@ -589,6 +560,4 @@ def _field(fields: Mapping[str, Any], ref: SecretRef) -> str:
             f"the secret has {len(fields)} fields", hint=f"name one: {ref.text}#FIELD"
         )
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-    if not text:
-        raise BackendFailure("the field is empty")
-    return text
+    return not_empty(text, "the field")
