@@ -176,11 +176,9 @@ def _strip_controls(text: str) -> str:
     return text if text.isascii() else _CONTROL_RUN.sub("", text)
 
 
+# Put the third in place of the characters from the first to the second. A mere tuple: there may be a
+# hundred thousand of them, and the garbage collector passes it over.
 Edit = tuple[int, int, str]
-"""Put the third in place of the characters from the first to the second.
-
-A mere tuple: there may be a hundred thousand of them, and the garbage collector passes it over.
-"""
 
 
 def apply(text: str, edits: Iterable[Edit]) -> str:
@@ -230,8 +228,8 @@ def _write(node: _Node, spell: Callable[[str], str]) -> str:
 
 HIDDEN = "\x00"  # what `shape` puts where a reader sees nothing
 
+# Characters that Unicode counts as letters or symbols, but that nobody can see.
 FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800"
-"""Characters that Unicode counts as letters or symbols, but that nobody can see."""
 
 # Private-use stand-ins, because `shape` may not change the length.
 LIGATURES = {"st": "\ue001", "fi": "\ue002", "fl": "\ue003", "ff": "\ue004"}
@@ -240,13 +238,12 @@ LIGATURES = {"st": "\ue001", "fi": "\ue002", "fl": "\ue003", "ff": "\ue004"}
 _MOST_LAYERS = 6
 
 
-def _lookalikes() -> dict[str, str]:
-    lines = read_data("openclaw.content", "confusables.txt").decode().splitlines()
-    return dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
-
-
-LOOKALIKES = _lookalikes()
-"""For each ASCII character (or ligature) the code points that fold to it, as hex ranges."""
+# For each ASCII character (or ligature) the code points that fold to it, as hex ranges.
+LOOKALIKES = dict(
+    line.split(" ", 1)
+    for line in read_data("openclaw.content", "confusables.txt").decode().splitlines()
+    if not line.startswith("#")
+)
 
 
 def code_points(target: str) -> Iterator[int]:
@@ -266,8 +263,8 @@ def character_class(targets: str) -> str:
 
 
 @cache
-def _shape_table() -> dict[int, int | str]:
-    table: dict[int, int | str] = {c: ord(chr(c).lower()) for c in range(128)}
+def _shape_table() -> "_Shape":
+    table = _Shape({c: ord(chr(c).lower()) for c in range(128)})
     for target in LOOKALIKES:
         stand_in = LIGATURES.get(target, target)
         table.update(dict.fromkeys(code_points(target), stand_in))
@@ -308,12 +305,7 @@ def shape(text: str) -> str:
     """`text` as it looks, in lower-case ASCII where it can; of the same length."""
     if text.isascii():
         return text.lower()
-    return text.translate(_shape())
-
-
-@cache
-def _shape() -> _Shape:
-    return _Shape(_shape_table())
+    return text.translate(_shape_table())
 
 
 # The blocks beyond the basic plane that have letters and digits; emoji have none.
@@ -444,11 +436,7 @@ def _without_unseen(layer: Layer) -> Iterator[Layer]:
     ):
         seen = _UNSEEN.sub("", text)
         if len(seen) != len(text):
-            yield Layer(seen, layer, _UNSEEN, _nothing)
-
-
-def _nothing(_unseen: str) -> str:
-    return ""
+            yield Layer(seen, layer, _UNSEEN, lambda _: "")
 
 
 def _decoded(layer: Layer) -> Iterator[Layer]:
@@ -482,27 +470,15 @@ def _decode(text: str) -> str:
 
 def _decode_piece(encoded: str) -> str:
     if encoded[0] == "%":
-        return _percent(encoded)
+        once = _PERCENT_OF_PERCENT.sub("%", encoded) if "%25" in encoded else encoded
+        return bytes.fromhex(once.replace("%", "")).decode(errors="replace")
     if encoded[0] == "&":
-        return _entity("&" + encoded[1:].replace("amp;", "") if "amp;" in encoded else encoded)
-    return _escape(encoded.lstrip("\\"))
-
-
-_PLAIN = _Kept(_decode_piece)
+        entity = "&" + encoded[1:].replace("amp;", "")
+        return html.unescape(entity if entity != "&" else "&amp;")
+    escape = encoded.lstrip("\\")
+    code = int(escape[1:].strip("{}"), 16)
+    return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else escape
 
 
 _PERCENT_OF_PERCENT = re.compile("%(?:25)++")
-
-
-def _percent(run: str) -> str:
-    once = _PERCENT_OF_PERCENT.sub("%", run) if "%25" in run else run
-    return bytes.fromhex(once.replace("%", "")).decode(errors="replace")
-
-
-def _entity(entity: str) -> str:
-    return html.unescape(entity if entity != "&" else "&amp;")
-
-
-def _escape(escape: str) -> str:
-    code = int(escape[1:].strip("{}"), 16)
-    return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else escape
+_PLAIN = _Kept(_decode_piece)

@@ -166,7 +166,9 @@ _UNSEEN = "has characters that cannot be seen"
 
 
 def _problem(text: str) -> str | None:
-    if _unsafe(text):
+    # Most are short plain words, which hold nothing even when they are decoded.
+    plain = len(text) < _SHORTEST and text.isascii() and text.replace("_", "").isalnum()
+    if not plain and holds_orders(text):
         return _MARKER
     return _UNSEEN if has_hidden(text) else None
 
@@ -187,10 +189,3 @@ def _strings(value: object) -> Iterator[str]:
             pending.extend(found.values())
         elif isinstance(part, list):
             pending.extend(cast(list[object], part))
-
-
-def _unsafe(text: str) -> bool:
-    # Most are short plain words, which hold nothing even when they are decoded.
-    if len(text) < _SHORTEST and text.isascii() and text.replace("_", "").isalnum():
-        return False
-    return holds_orders(text)

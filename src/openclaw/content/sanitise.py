@@ -1,7 +1,7 @@
 """Untrusted text without anything that only a machine would read as an order."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
 from openclaw.content.detection.detect import detect
@@ -318,7 +318,8 @@ def find_tokens(text: str) -> Iterator[Edit]:
 
 def _find_plain(text: str) -> Iterator[Edit]:
     if "<" in text:
-        for match in _angled(loose=False, pipes=_has_pipes(text)).finditer(text):
+        pipes = "|" in text and bool(_PIPE_CLOSES.search(text) or _PIPE_OPENS.search(text))
+        for match in _angled(loose=False, pipes=pipes).finditer(text):
             yield _edit(match)
         if "s>" in text or "S>" in text:
             yield from _find_sentence_ends(text)
@@ -326,10 +327,6 @@ def _find_plain(text: str) -> Iterator[Edit]:
         for match in _squared(loose=False).finditer(text):
             yield _edit(match)
     yield from _find_turns(text)
-
-
-def _has_pipes(text: str) -> bool:
-    return "|" in text and bool(_PIPE_CLOSES.search(text) or _PIPE_OPENS.search(text))
 
 
 def _find_turns(text: str) -> Iterator[Edit]:
@@ -353,11 +350,9 @@ def _is_after_blank_line(text: str, at: int) -> bool:
 
 
 def _edit(match: re.Match[str]) -> Edit:
-    return match.start(), match.end(), _control(match[match.lastgroup or 0])
-
-
-def _control(name: str) -> str:
-    return _controlled(name) if len(name) <= _LONGEST_KEPT else _controlled.__wrapped__(name)
+    name = match[match.lastgroup or 0]
+    control = _controlled if len(name) <= _LONGEST_KEPT else _controlled.__wrapped__
+    return match.start(), match.end(), control(name)
 
 
 _LONGEST_KEPT = 64
@@ -472,13 +467,8 @@ def _find_orders(text: str, under: Sequence[Layer]) -> Iterator[Edit]:
     yield from find_markers(text)
     yield from find_tokens(text)
     for layer in under:
-        for find in (find_markers, find_tokens):
-            yield from _in_source(layer, find(layer.text))
-
-
-def _in_source(layer: Layer, edits: Iterable[Edit]) -> Iterator[Edit]:
-    for start, end, replacement in edits:
-        yield (*layer.span_in_source(start, end), replacement)
+        for start, end, replacement in (*find_markers(layer.text), *find_tokens(layer.text)):
+            yield (*layer.span_in_source(start, end), replacement)
 
 
 _SAMPLES = (

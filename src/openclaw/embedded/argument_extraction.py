@@ -269,19 +269,14 @@ class _Filler:
         ):
             self.from_words(param)
 
-    def near(self, span: Span) -> set[str]:
+    def number_fits(self, param: Param, span: Span) -> bool:
+        """Whether a word near the number sets this parameter apart from its siblings."""
         before = self.message[max(0, span.start - _NEAR) : span.start]
         after = self.message[span.end : span.end + _NEAR]
-        said = words(f"{before} {after}")
-        return {stem(_SAME_END.get(word, word)) for word in said}
-
-    def number_fits(self, param: Param, span: Span) -> bool:
-        return bool(self.near(span) & self.telling(param))
-
-    def telling(self, param: Param) -> set[str]:
-        """Stems that set this numeric parameter apart from its siblings."""
+        near = {stem(_SAME_END.get(word, word)) for word in words(f"{before} {after}")}
         others = [p.stems for p in self.doc.params if p.want == "number" and p is not param]
-        return set(param.stems).difference(*others) - {stem("number"), stem("max")}
+        telling = param.stems.difference(*others) - {stem("number"), stem("max")}
+        return not near.isdisjoint(telling)
 
     def optional_number(self, param: Param) -> None:
         found = self.free("number")

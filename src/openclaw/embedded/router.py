@@ -107,7 +107,7 @@ class Router:
 
     def route(self, message: str, previous: Previous | None = None) -> tuple[Call, ...]:
         if self._remember is not None and (fact := fact_to_remember(message)) is not None:
-            [text] = _required(self._remember)
+            text = next(param for param in self._remember.params if param.required)
             return (Call(self._remember.tool.name, {text.name: fact}),)
         if len(message) <= MAX_MESSAGE and (written := text_to_write(message)) is not None:
             text, path = written
@@ -154,7 +154,7 @@ class Router:
     def _meant(self, doc: ToolDoc, score: float, message: str, ask: Ask, reading: Reading) -> float:
         """How likely the message means this tool; fitted on one half of a public set of requests."""
         said = frozenset(terms(message))
-        spoken = said | {other for term in said for other in synonyms(term)}
+        spoken = said.union(*map(synonyms, said))
         described = set(terms(doc.tool.description))
         copied = set(terms(json.dumps(list(reading.arguments.values()))))
         known = sum(1.0 if term in copied else self._knows(doc, term) for term in said)
@@ -180,22 +180,26 @@ class Router:
         return [doc.tool for score, doc in ranked[:count] if score > 0]
 
     def _best(self, message: str, spans: tuple[Span, ...], ask: Ask) -> _Scored | None:
-        scored = self._rank(message, spans, ask)
-        return scored[0] if scored and self._convinces(scored[0], ask) else None
-
-    def _rank(self, message: str, spans: tuple[Span, ...], ask: Ask) -> list[_Scored]:
         said = _said(message, spans)
-        results = [
-            self._score(doc, words_score, message, spans, said, ask)
+        scored = [
+            found
             for words_score, doc in self._by_words(message, spans)[:_CANDIDATES]
+            if (found := self._score(doc, words_score, message, spans, said, ask)) is not None
         ]
-        callable_ones = [result for result in results if result is not None]
-        return sorted(callable_ones, key=lambda r: (-r.score, r.doc.tool.name))
+        best = min(scored, key=lambda one: (-one.score, one.doc.tool.name), default=None)
+        return best if best is not None and _convinces(best, ask) else None
 
     def _by_words(self, message: str, spans: tuple[Span, ...]) -> list[tuple[float, ToolDoc]]:
         said = _said(message, spans)
         hints = _hints(message, spans, said)
-        scored = [(self._lexical(doc, said, hints), doc) for doc in self._docs]
+        scored = [
+            (
+                sum(self._term_score(doc, term) for term in said)
+                + sum(weight * self._match(doc, term) for term, weight in hints.items()),
+                doc,
+            )
+            for doc in self._docs
+        ]
         return sorted(scored, key=lambda item: -item[0])
 
     def _match(self, doc: ToolDoc, term: str) -> float:
@@ -208,10 +212,6 @@ class Router:
         direct = self._match(doc, term)
         related = max((self._match(doc, other) for other in synonyms(term)), default=0.0)
         return max(direct, _SYNONYM_WEIGHT * related)
-
-    def _lexical(self, doc: ToolDoc, said: list[str], hints: dict[str, float]) -> float:
-        spoken = sum(self._term_score(doc, term) for term in said)
-        return spoken + sum(weight * self._match(doc, term) for term, weight in hints.items())
 
     def _score(
         self,
@@ -233,7 +233,7 @@ class Router:
         left = [span.kind for span in spans if span not in filled.used]
         score -= sum(_LEFT[kind] for kind in left if again is None or kind != again.want)
         score += _role_score(doc, filled, message, said)
-        spoken = set(said) | {other for term in said for other in synonyms(term)}
+        spoken = set(said).union(*map(synonyms, said))
         score -= _UNSPOKEN_NAME_WORD * len(doc.name_terms - spoken)
         score -= _DEFAULTED * filled.defaulted + _DEPRECATED * doc.deprecated
         return _Scored(score, lexical, self._coverage(doc, said, spans, filled), doc, filled)
@@ -250,17 +250,6 @@ class Router:
         if term in doc.weights:
             return 1.0
         return _SYNONYM_WEIGHT if self._term_score(doc, term) > 0 else 0.0
-
-    def _convinces(self, best: _Scored, ask: Ask) -> bool:
-        used = best.filled.used
-        strong = _is_strong(used) and not (ask.explains and all(map(is_bare_name, used)))
-        asked_by_name = bool(ask.verbs & _names(best.doc)) and not ask.explains
-        enough = _MIN_COVERAGE
-        if strong or (asked_by_name and any(span.kind != "number" for span in used)):
-            enough = _MIN_COVERAGE_WHEN_STRONG
-        elif ask.explains or best.lexical <= 0:
-            return False
-        return best.score >= (0 if strong else _MIN_SCORE) and best.coverage > enough
 
     def _follow_up(
         self, message: str, spans: tuple[Span, ...], previous: Previous | None
@@ -283,12 +272,24 @@ class Router:
         return calls if taken == len(spans) else ()
 
 
-def _required(doc: ToolDoc) -> list[Param]:
-    return [param for param in doc.params if param.required]
-
-
 def _remembers(doc: ToolDoc) -> bool:
-    return _REMEMBER in doc.name_terms and [one.want for one in _required(doc)] == ["text"]
+    required = [param.want for param in doc.params if param.required]
+    return _REMEMBER in doc.name_terms and required == ["text"]
+
+
+def _convinces(best: _Scored, ask: Ask) -> bool:
+    used = best.filled.used
+    kinds = {span.kind for span in used}
+    strong = bool(kinds & {"url", "path", "glob"}) or {"time", "zone"} <= kinds
+    strong = strong and not (ask.explains and all(map(is_bare_name, used)))
+    names = best.doc.name_terms.union(*map(synonyms, best.doc.name_terms))
+    asked_by_name = bool(ask.verbs & names) and not ask.explains
+    enough = _MIN_COVERAGE
+    if strong or (asked_by_name and kinds - {"number"}):
+        enough = _MIN_COVERAGE_WHEN_STRONG
+    elif ask.explains or best.lexical <= 0:
+        return False
+    return best.score >= (0 if strong else _MIN_SCORE) and best.coverage > enough
 
 
 def _plain(best: _Scored) -> bool:
@@ -340,10 +341,6 @@ def _suggested(span: Span, message: str, said: list[str]) -> list[str]:
     return [stem(word) for word in ("list", "directory")]
 
 
-def _names(doc: ToolDoc) -> frozenset[str]:
-    return doc.name_terms | {other for term in doc.name_terms for other in synonyms(term)}
-
-
 def _may_run(doc: ToolDoc, ask: Ask) -> bool:
     """Whether the kind of request fits: a tool that may change something is never run by guess."""
     # A file that is to be made is neither read nor a directory.
@@ -359,18 +356,10 @@ def _may_run(doc: ToolDoc, ask: Ask) -> bool:
     return bool(ask.verbs & wanted)
 
 
-def _is_strong(used: set[Span]) -> bool:
-    kinds = {span.kind for span in used}
-    return bool(kinds & {"url", "path", "glob"}) or {"time", "zone"} <= kinds
-
-
 def _role_score(doc: ToolDoc, filled: Filled, message: str, said: list[str]) -> float:
-    score = 0.0
-    for param in doc.params:
-        if param.want != "path" or param.name not in filled.arguments:
-            continue
-        score += _path_fit(param, filled, message, bool(_GIT_WORDS & set(said)))
-    return score
+    of_git = not _GIT_WORDS.isdisjoint(said)
+    paths = [one for one in doc.params if one.want == "path" and one.name in filled.arguments]
+    return sum(_path_fit(param, filled, message, of_git) for param in paths)
 
 
 def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -> float:
@@ -380,7 +369,10 @@ def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -
         if span.kind != "path" or not (span.value == value or isinstance(value, list)):
             continue
         role = path_role(span.text, message, span.start)
-        score += _reach(param, span.text)
+        # A tool whose paths are relative to a workspace is for relative paths, the others are not.
+        absolute = span.text.startswith(("/", "~")) or span.text[1:2] == ":"
+        if param.relative:
+            score += -_ROLE_CLASHES if absolute else _ROLE_FITS
         if param.role == "repository":
             score += _ROLE_FITS if role == "repository" or speaks_of_git else -_ROLE_CLASHES
             score -= _ROLE_CLASHES * (role == "file")
@@ -389,13 +381,6 @@ def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -
         else:
             score += _ROLE_FITS if role == param.role else -_ROLE_CLASHES
     return score
-
-
-def _reach(param: Param, path: str) -> float:
-    """A tool whose paths are relative to a workspace is for relative paths, the others are not."""
-    if path.startswith(("/", "~")) or path[1:2] == ":":
-        return -_ROLE_CLASHES if param.relative else 0.0
-    return _ROLE_FITS if param.relative else 0.0
 
 
 def _single_typed(doc: ToolDoc, filled: Filled) -> Param | None:

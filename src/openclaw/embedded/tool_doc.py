@@ -125,12 +125,6 @@ def _role(name_words: frozenset[str], tool_words: frozenset[str]) -> Role:
     return "file" if tool_words & {"file"} else "any"
 
 
-def _choices(schema: Mapping[str, Any]) -> tuple[Any, ...]:
-    if isinstance(schema.get("enum"), list):
-        return tuple(json_list(schema["enum"]))
-    return _described_choices(str(schema.get("description") or ""))
-
-
 def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str]) -> Param:
     schema = plain_schema(json_object(raw))
     is_list = schema.get("type") == "array"
@@ -147,7 +141,9 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
         required=required,
         is_list=is_list,
         role=_role(name_words, tool_words) if want == "path" else "any",
-        choices=_choices(schema) if want == "choice" else (),
+        choices=tuple(json_list(schema.get("enum"))) or _described_choices(description)
+        if want == "choice"
+        else (),
         integer=schema.get("type") == "integer",
         relative=bool(_RELATIVE.search(f"{description} {' '.join(tool_words)}".lower())),
         default=described[1] if default is None and described else default,

@@ -47,40 +47,24 @@ class Ask:
     explains: bool
     negated: bool
     verbs: frozenset[str]
-    head: tuple[str, ...] = ()
-    """The first terms behind the verb: what is asked for."""
-
-
-def _is_statement(message: str) -> bool:
-    if "?" in message or _WISH.search(message):
-        return False
-    first = (words(message.replace("'", "")) or [""])[0]
-    return first in _SUBJECTS
-
-
-def _leading_verbs(message: str) -> frozenset[str]:
-    """The first word of each clause once politeness is gone, which in a request is its verb."""
-    found: set[str] = set()
-    for clause in _CLAUSE.split(message):
-        said = words(_POLITE.sub("", clause.strip()))
-        if said:
-            found.add(stem(said[0]))
-    return frozenset(found)
-
-
-def _head(message: str, verbs: frozenset[str]) -> tuple[str, ...]:
-    said = terms(re.split(r"[.?!\n]\s", _POLITE.sub("", message.strip()), maxsplit=1)[0])
-    return tuple(said[1:] if said[1:] and said[0] in verbs else said)[:_HEAD_TERMS]
+    head: tuple[str, ...] = ()  # the first terms after the verb: what is asked for
 
 
 def read_ask(message: str) -> Ask:
-    verbs = _leading_verbs(message)
+    # Without politeness, the first word of each clause of a request is its verb.
+    clauses = [words(_POLITE.sub("", clause.strip())) for clause in _CLAUSE.split(message)]
+    verbs = frozenset(stem(said[0]) for said in clauses if said)
+    head = terms(re.split(r"[.?!\n]\s", _POLITE.sub("", message.strip()), maxsplit=1)[0])
+    if head[1:] and head[0] in verbs:
+        head = head[1:]
+    first = words(message.replace("'", ""))[:1]
+    states = not ("?" in message or _WISH.search(message)) and _SUBJECTS.issuperset(first)
     return Ask(
-        wants_something=bool(words(message)) and not _is_statement(message),
+        wants_something=bool(words(message)) and not states,
         explains=_EXPLAINS.match(message) is not None,
         negated=_NEGATED.search(message) is not None,
         verbs=verbs,
-        head=_head(message, verbs),
+        head=tuple(head[:_HEAD_TERMS]),
     )
 
 
@@ -257,7 +241,8 @@ def need_of(message: str) -> Need | None:
     spans = find_spans(message)
     if _ADDRESS.search(said):
         return Need.WEB
-    if any(_names_a_file(span, said) for span in spans):
+    paths = [span for span in spans if span.kind == "path"]
+    if any(_NAMED_FILE.search(said[: span.start]) for span in paths):
         return Need.FILES
     return None if ask.explains else _plainly_asked(said, ask, spans)
 
@@ -288,10 +273,6 @@ def _is_file(span: Span) -> bool:
     if not is_bare_name(span) or ending.lower() not in _ENDINGS:
         return False
     return not (ending == "js" and name.lower().rstrip("0123456789") in _PRODUCTS)
-
-
-def _names_a_file(span: Span, said: str) -> bool:
-    return span.kind == "path" and _NAMED_FILE.search(said[: span.start]) is not None
 
 
 def goes_on(message: str) -> bool:

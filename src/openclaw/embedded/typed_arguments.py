@@ -298,36 +298,27 @@ def _slot(name: str, raw: Any, required: bool) -> _Slot:
     described = str(schema.get("description") or "")
     said = frozenset(words(name))
     stems = frozenset(terms(f"{name} {described}"))
-    return _Slot(name, schema, required, _kind(said, schema), said, stems, _wants(said, described))
-
-
-def _wants(said: frozenset[str], described: str) -> str:
+    wants = "id" if said & _IDS else "text"
     if said & _PLACES or _WITH_STATE.search(described) or _WITH_COUNTRY.search(described):
-        return "place"
-    if said & _PATHS:
-        return "path"
-    if "time" in said and _CLOCK_SHAPE.search(described):
-        return "time"
-    return "id" if said & _IDS else "text"
+        wants = "place"
+    elif said & _PATHS:
+        wants = "path"
+    elif "time" in said and _CLOCK_SHAPE.search(described):
+        wants = "time"
+    return _Slot(name, schema, required, _kind(said, schema), said, stems, wants)
 
 
+_KINDS = {"integer": "integer", "number": "number", "boolean": "flag", "string": "text"}
 _LISTS = {"integer": "numbers", "number": "numbers", "string": "texts"}
 
 
 def _kind(said: frozenset[str], schema: Mapping[str, Any]) -> str:
-    kind = schema.get("type")
     if _options(schema):
         return "choice"
-    if kind in ("integer", "number"):
-        return str(kind)
-    if kind == "boolean":
-        return "flag"
-    if kind == "array":
-        inner = json_object(schema.get("items")).get("type")
-        return _LISTS.get(str(inner), "other")
-    if kind != "string":
-        return "other"
-    return "date" if said & _DATES else "text"
+    if schema.get("type") == "array":
+        return _LISTS.get(str(json_object(schema.get("items")).get("type")), "other")
+    kind = _KINDS.get(str(schema.get("type")), "other")
+    return "date" if kind == "text" and said & _DATES else kind
 
 
 def _options(schema: Mapping[str, Any]) -> list[Any]:
@@ -510,19 +501,17 @@ def _cues(slot: _Slot) -> tuple[str, ...]:
 
 def _cue(slot: _Slot, message: str, found: Sequence[Span]) -> Span | None:
     """The one that a preposition marks as this parameter's, else the first."""
-    if not found:
-        return None
     for cue in _cues(slot):
         for one in found:
-            if (words(message[: one.start]) or [""])[-1] == cue:
+            if words(message[: one.start])[-1:] == [cue]:
                 return one
-    return _nearest(slot, message, found) or found[0]
+    return _nearest(slot, message, found) or next(iter(found), None)
 
 
 def _nearest(slot: _Slot, message: str, found: Sequence[Span]) -> Span | None:
-    scored = [(_nearness(slot, (), message, one), -one.start, one) for one in found]
-    best = max(scored, key=lambda each: each[:2], default=None)
-    return best[2] if best is not None and best[0] > 0 else None
+    near = [(_nearness(slot, (), message, one), -one.start, one) for one in found]
+    best = max((each for each in near if each[0] > 0), key=lambda each: each[:2], default=None)
+    return None if best is None else best[2]
 
 
 def _nearness(

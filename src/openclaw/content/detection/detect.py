@@ -20,6 +20,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 from openclaw.content.detection.concepts import (
@@ -125,18 +126,12 @@ def _drawn_together(text: str) -> Iterator[str]:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    for number, match in enumerate(_BASE64.finditer(text)):
-        if number == _MOST_DECODED:
-            return
-        inner = _from_hex(match[0]) or _from_base64(match[0])
-        if inner:
-            yield inner
-    for number, match in enumerate(_HEX.finditer(text)):
-        if number == _MOST_DECODED:
-            return
-        inner = _from_hex(match[0])
-        if inner:
-            yield inner
+    # More than so many runs are data, and then those in hexadecimal are not read either.
+    runs = list(islice(_BASE64.finditer(text), _MOST_DECODED + 1))
+    found = [_from_hex(run[0]) or _from_base64(run[0]) for run in runs[:_MOST_DECODED]]
+    if len(runs) <= _MOST_DECODED:
+        found += [_from_hex(run[0]) for run in islice(_HEX.finditer(text), _MOST_DECODED)]
+    yield from filter(None, found)
 
 
 def _from_base64(run: str) -> str:
@@ -204,11 +199,12 @@ WORDING = "wording"  # the signal of the linear model
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """A score from 0 up, the names of what was seen, and whether that is enough to say so."""
+    """A score from 0 up, what was seen, and whether that is suspicious; in a declaration, where."""
 
     score: float
     signals: tuple[str, ...]
     suspicious: bool
+    sentence: str = ""
 
 
 class Judged(NamedTuple):
@@ -230,9 +226,10 @@ def detect(text: str) -> Detection:
     odds, names = best.odds, set(best.found)
     if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
         names.add(WORDING)
-    if odds < THRESHOLD and (told := _telltales(plain, _foreign(read))):
+    normal = read if read.isascii() else unicodedata.normalize("NFKC", read)
+    if odds < THRESHOLD and (told := _telltales(plain, normal.lower())):
         odds, names = THRESHOLD, names | told
-    if odds >= THRESHOLD and _discussion(plain) >= 2:
+    if odds >= THRESHOLD and len(set(_compiled("discussion")[""].findall(plain))) >= 2:
         odds -= _DISCUSSED
     if not read.isascii() and _TAGS.search(read):
         odds, names = max(odds, THRESHOLD), names | {"hidden-characters"}
@@ -240,10 +237,6 @@ def detect(text: str) -> Detection:
         return _NOTHING
     score = max(0.0, 1 + (odds - THRESHOLD) / _POINT)
     return Detection(round(score, 2), tuple(sorted(names)), odds >= THRESHOLD)
-
-
-def _foreign(read: str) -> str:
-    return read.lower() if read.isascii() else unicodedata.normalize("NFKC", read).lower()
 
 
 def judge(sample: str, plain: str) -> Iterator[Judged]:
@@ -307,22 +300,11 @@ def _compiled(kind: str) -> dict[str, re.Pattern[str]]:
     return {name: re.compile(pattern) for name, pattern in patterns(kind).items()}
 
 
-def _discussion(text: str) -> int:
-    return len(set(_compiled("discussion")[""].findall(text)))
-
-
-class _Phrase(NamedTuple):
-    """A phrase, by letters one of which is in every text that has it, for each of these."""
-
-    letters: str
-    name: str
-    search: Callable[[str], re.Match[str] | None]
-
-
 @cache
-def _phrases(kind: str) -> list[_Phrase]:
+def _phrases(kind: str) -> list[tuple[str, str, Callable[[str], re.Match[str] | None]]]:
+    """Each phrase with letters one of which is in every text that has it."""
     heads = ((*head.split(" ", 1), pattern.search) for head, pattern in _compiled(kind).items())
-    return [_Phrase(one, name, search) for name, keys, search in heads for one in keys.split("|")]
+    return [(one, name, search) for name, keys, search in heads for one in keys.split("|")]
 
 
 def _telltales(plain: str, foreign: str) -> set[str]:
@@ -364,25 +346,15 @@ _MOST = 12_000
 _CERTAIN_IN_DECLARATION = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class DeclarationFinding:
-    """A score from 0 up, the names of what was seen, and the sentence that it was seen in."""
-
-    score: float
-    signals: tuple[str, ...]
-    sentence: str
-    suspicious: bool
-
-
-def detect_declaration(text: str) -> DeclarationFinding:
+def detect_declaration(text: str) -> Detection:
     """Judge what a server declares; the time is bounded as that of `detect` is."""
     found = detect(text)
     broken = _broken(text)
     unusual = not set(found.signals) <= _ORDINARY or found.score >= _CERTAIN_IN_DECLARATION
     if not broken and not (found.suspicious and unusual):
-        return DeclarationFinding(found.score, found.signals, "", suspicious=False)
+        return Detection(found.score, found.signals, suspicious=False)
     signals = tuple(sorted({*found.signals, *broken}))
-    return DeclarationFinding(max(1.0, found.score), signals, _worst(text), suspicious=True)
+    return Detection(max(1.0, found.score), signals, suspicious=True, sentence=_worst(text))
 
 
 def _broken(text: str) -> set[str]:
@@ -395,10 +367,8 @@ def _worst(text: str) -> str:
     sentences = [one for one in sentences if one]
     for sentence in sentences:
         if _broken(sentence) - {"hidden-block"}:
-            return _cut(sentence)
-    rated = max(sentences, key=lambda one: detect(one).score, default="")
-    return _cut(rated)
-
-
-def _cut(sentence: str) -> str:
-    return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1].rstrip() + "…"
+            worst = sentence
+            break
+    else:
+        worst = max(sentences, key=lambda one: detect(one).score, default="")
+    return worst if len(worst) <= _LONGEST else worst[: _LONGEST - 1].rstrip() + "…"
