@@ -19,8 +19,9 @@ from tests.support.gateway_kit import House
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OperatorFacing
 from openclaw.gateway.auth import MOST_STRANGERS
-from openclaw.gateway.daemon import listen, serve
+from openclaw.gateway.daemon import serve
 from openclaw.gateway.http_server import MOST_SILENT
+from openclaw.gateway.listening import listen
 from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway
 from openclaw.gateway.page.routes import account_of
 from openclaw.gateway.tokens import TokenFile, owner_token

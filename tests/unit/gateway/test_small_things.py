@@ -13,8 +13,9 @@ from openclaw.core.content import Media, Text
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import BlockReply, TextDelta
 from openclaw.gateway.auth import Names, RateLimit
-from openclaw.gateway.daemon import bind_addresses, listen, shown_url, stamp, waiting_changes
+from openclaw.gateway.daemon import stamp, waiting_changes
 from openclaw.gateway.feeds import Feed
+from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.openai.order import Written
 from openclaw.gateway.service_files import Notifier, unit_for

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from openclaw.cli.commands.mcp_live import probed
 from openclaw.cli.commands.models import choices, trouble
 from openclaw.cli.commands.secrets import check_all
 from openclaw.cli.commands.sessions import opened
@@ -33,18 +32,12 @@ from openclaw.config.paths import (
 )
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import InvalidConfig, OpenClawError, describe
+from openclaw.gateway.listening import bind_addresses, listen
 from openclaw.gateway.lock import owner_token_path, running_gateway
 from openclaw.mcp_client.bounds import printable
-from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
-from openclaw.mcp_client.catalog.pins import (
-    INSTRUCTIONS,
-    Pinned,
-    crossings,
-    mentions,
-    shown_name,
-)
 
 if TYPE_CHECKING:
+    from openclaw.mcp_client.catalog.pins import Pinned
     from openclaw.models.choose import Candidate
 
 OK, WARNING, ERROR = "ok", "warning", "error"
@@ -219,6 +212,8 @@ def _servers(env: Environment, loaded: LoadedConfig, *, start: bool) -> Iterator
 
 
 def _started(env: Environment, agent: str, names: list[str]) -> Iterator[Finding]:
+    from openclaw.cli.commands.mcp_live import probed
+
     try:
         rows = anyio.run(probed, env, agent, names, START_SECONDS)
     except OpenClawError as error:
@@ -282,8 +277,6 @@ def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
     if (running := running_gateway(env.paths.gateway_lock)) is not None:
         place = running.url or "an address that is not known yet"
         return Finding("gateway", OK, f"a gateway is running at {place}")
-    from openclaw.gateway.daemon import bind_addresses, listen
-
     try:
         places = bind_addresses(gateway.bind, gateway.port, has_token=bool(gateway.auth.token))
         for one in listen(places):
@@ -387,9 +380,10 @@ def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
         names = sorted(name for name, config in servers.items() if is_so(config))
         if names:
             yield Finding(check, WARNING, f"{told}: {', '.join(names)}", hint)
-    yield from _pins(env, servers)
-    yield from _sandboxes(env, servers)
-    yield from _logins(env, servers)
+    if servers or env.paths.pins.exists():  # what looks at them takes long to import
+        yield from _pins(env, servers)
+        yield from _sandboxes(env, servers)
+        yield from _logins(env, servers)
 
 
 def _is_open(config: McpServerConfig) -> bool:
@@ -421,6 +415,9 @@ _CARELESS: tuple[tuple[str, str, str, Callable[[McpServerConfig], bool]], ...] =
 
 
 def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
+    from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+    from openclaw.mcp_client.catalog.pins import shown_name
+
     try:
         known = PinStore(env.paths.pins).load()
     except OpenClawError as error:
@@ -438,12 +435,13 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
     if found and not changed:
         matching = "1 server matches" if len(found) == 1 else f"{len(found)} servers match"
         yield Finding("pins", OK, f"{matching} what you accepted")
-    if found:  # what looks through their words takes long to import
+    if found:
         yield from _declarations(env, found)
 
 
-def _declarations(env: Environment, found: Mapping[str, Pinned]) -> Iterator[Finding]:
+def _declarations(env: Environment, found: Mapping[str, "Pinned"]) -> Iterator[Finding]:
     """What servers declare that was written for the model to obey, or about other servers' tools."""
+    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, crossings, mentions
     from openclaw.mcp_client.catalog.tools import suspicion
 
     words: dict[str, dict[str, Any]] = {}
