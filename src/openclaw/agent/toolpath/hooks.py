@@ -30,7 +30,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.content import text_of
 from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
-from openclaw.mcp_client.transport import orphans
+from openclaw.mcp_client.transport import orphan_reaper, orphans
 from openclaw.mcp_client.transport.child_process import child_environment
 
 logger = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ def _listen(source: int, output: bytearray) -> None:
 async def _end(process: anyio.abc.Process, marker: str) -> None:
     """End the process and everything it started, in whatever session that is."""
     with anyio.CancelScope(shield=True):
-        if not orphans.signal_group(process.pid, orphans.KILL):
+        if not orphan_reaper.send(process.pid, orphans.KILL):
             with suppress(ProcessLookupError):
                 process.kill()
         await anyio.to_thread.run_sync(orphans.kill_marked, marker)

@@ -25,13 +25,8 @@ from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 from openclaw.mcp_client.sandbox.confinement import own_files
 from openclaw.mcp_client.transport.child_process import Program, child_environment, handed
-from openclaw.mcp_client.transport.orphans import (
-    KILL,
-    MARKER,
-    OrphanReaper,
-    kill_marked,
-    signal_group,
-)
+from openclaw.mcp_client.transport.orphan_reaper import send as send_signal
+from openclaw.mcp_client.transport.orphans import KILL, MARKER, OrphanReaper, kill_marked
 
 NAME, JOBS = "exec", "jobs"
 MAX_SECONDS = 3600
@@ -249,10 +244,10 @@ class _Job:
 
 
 async def _end(process: anyio.abc.Process, marker: str) -> None:
-    if process.returncode is None and signal_group(process.pid, signal.SIGTERM):
+    if process.returncode is None and send_signal(process.pid, signal.SIGTERM):
         with anyio.move_on_after(_POLITE_SECONDS):
             await process.wait()
-    signal_group(process.pid, KILL)
+    send_signal(process.pid, KILL)
     await anyio.to_thread.run_sync(kill_marked, marker)
     await process.wait()
     await process.aclose()
