@@ -98,6 +98,7 @@ def opened(peer: Peer, servers: int, *arguments: str) -> Contender:
     def run() -> float:
         worker = Worker(peer)
         try:
+            worker.open()  # so that everything is imported
             return worker.open(servers, *arguments)
         finally:
             worker.close()

@@ -108,6 +108,11 @@ class Worker:
             self.process.stdout.close()
 
 
+def _install(*command: str | Path, cwd: Path | None = None, check: bool = True) -> None:
+    """Run it with what it says on stderr: npm counts packages aloud, and stdout is for figures."""
+    subprocess.run(command, cwd=cwd, check=check, stdout=sys.stderr)
+
+
 @functools.cache
 def environment(requirement: str) -> str:
     """The interpreter of an environment that holds just this."""
@@ -117,8 +122,8 @@ def environment(requirement: str) -> str:
     if not note.exists() or note.read_text() != requirement:
         print(f"installing {requirement} into {home.name}", file=sys.stderr)
         venv.create(home, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "-qq", requirement], check=True)
-        subprocess.run([python, "-m", "compileall", "-q", home / "lib"], check=False)
+        _install(python, "-m", "pip", "install", "-qq", requirement)
+        _install(python, "-m", "compileall", "-q", home / "lib", check=False)
         note.write_text(requirement)
     return str(python)
 
@@ -136,5 +141,5 @@ def node_packages(name: str) -> Path:
         note.write_text(text)
         npm = NODE_HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock"]
-        subprocess.run([NODE, npm, "install", "--loglevel=error", *flags], cwd=home, check=True)
+        _install(NODE, npm, "install", "--loglevel=error", *flags, cwd=home)
     return home

@@ -91,6 +91,9 @@ class Worker:
 
 
 async def main() -> None:
+    # Whatever a client prints must not end up among the outcomes.
+    outcomes = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     adapter = importlib.import_module(f"adapter_{sys.argv[1]}")
     worker = Worker(cast(Adapter, adapter))
     loop = asyncio.get_running_loop()
@@ -101,7 +104,7 @@ async def main() -> None:
             outcome: dict[str, Any] = {"seconds": await job(**asked)}
         except Exception as error:  # noqa: BLE001 - whatever a client raises is its outcome
             outcome = {"failed": f"{type(error).__name__}: {error}"[:300]}
-        print(json.dumps(outcome), flush=True)
+        print(json.dumps(outcome), file=outcomes, flush=True)
     # A client whose server was killed may not close well, which is not what is measured.
     with contextlib.suppress(BaseException):
         await asyncio.wait_for(worker.stack.aclose(), 5)

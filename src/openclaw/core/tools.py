@@ -165,6 +165,10 @@ async def _nothing() -> None:
     return None
 
 
+def unheard(message: str) -> None:
+    """Takes progress that nobody asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """On whose behalf a tool is called. `progress` takes a message and never blocks.
@@ -181,7 +185,7 @@ class CallContext:
     agent: str
     session: str
     call_id: str
-    progress: Callable[[str], None] = lambda message: None
+    progress: Callable[[str], None] = unheard
     approved: bool = False
     elicit: Elicit | None = None
     ask: Ask | None = None

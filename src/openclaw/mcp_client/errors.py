@@ -79,6 +79,6 @@ def worded(error: BaseException) -> str:
     text = str(error).strip()
     if isinstance(error, TimeoutError):
         return text or "no answer in time"
-    if isinstance(error, ConnectionFailed | NeedsLogin | OSError):
+    if isinstance(error, ConnectionFailed | NeedsLogin | CallFailed | OSError):
         return text or type(error).__name__
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -22,6 +22,7 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.events import SuspiciousContent
 from openclaw.core.tools import CallContext
 from openclaw.mcp_client.bridge.prompts import BegunArgument, parse_prompt_call
+from openclaw.mcp_client.lifecycle import managed_server
 from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
 from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.policy.decide import Policy, Rules, server_wholly_denied
@@ -54,10 +55,13 @@ async def test_starting_returns_at_once_and_servers_start_side_by_side(tmp_path:
         assert time.monotonic() - began < 6  # one after the other they would take over 8 s
 
 
-async def test_framing_is_got_ready_before_the_first_result_comes(tmp_path: Path) -> None:
+async def test_framing_is_got_ready_once_the_tools_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(managed_server, "PREPARE_AFTER", 0.0)
     prepare.cache_clear()
     async with open_gateway_runtime(tmp_path, {"s": fake_config()}, environ=ENVIRON):
-        assert prepare.cache_info().currsize == 1
+        await until(lambda: prepare.cache_info().currsize == 1)
 
 
 @pytest.mark.requirement("E-1")

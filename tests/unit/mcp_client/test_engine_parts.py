@@ -271,7 +271,7 @@ async def test_one_page_may_not_hold_more_than_we_take():
 
 @pytest.mark.parametrize("http", [True, False])
 def test_tools_whose_headers_are_not_possible_are_left_out_where_headers_are_sent(http: bool):
-    from mcp_types import Tool
+    from openclaw.mcp_client.session.declared import Tool
 
     bad = {"type": "object", "properties": {"x": {"type": "string", "x-mcp-header": "a b"}}}
     tools = (Tool(name="good", input_schema={"type": "object"}), Tool(name="bad", input_schema=bad))

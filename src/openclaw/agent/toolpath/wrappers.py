@@ -23,6 +23,7 @@ from openclaw.core.tools import (
     ToolSpec,
     Untrusted,
     failed,
+    unheard,
 )
 from openclaw.mcp_client.bridge.results import Kept, keep
 from openclaw.policy.decide import Decision, Outcome, Policy, covers, decide
@@ -91,10 +92,14 @@ class Redaction(Wrapper):
     redactor: Redactor
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        def progress(message: str) -> None:
-            context.progress(self.redactor.redact(message))
+        told = context.progress
 
-        result = await self.source.call(name, arguments, replace(context, progress=progress))
+        def progress(message: str) -> None:
+            told(self.redactor.redact(message))
+
+        if told is not unheard:
+            context = replace(context, progress=progress)
+        result = await self.source.call(name, arguments, context)
         result = await without_secrets(result, self.redactor)
         if is_large(result):
             return await anyio.to_thread.run_sync(clean_result, result, self.redactor)

@@ -16,7 +16,7 @@ from openclaw.core.tools import json_list, json_object
 from openclaw.mcp_client.bridge.results import binary_placeholder, mime_type
 
 if TYPE_CHECKING:
-    from mcp_types import Resource
+    from openclaw.mcp_client.session.declared import Resource
 
 DEFAULT_BUDGET = 40_000
 MAX_ONE = 10_000  # characters of one resource in the context

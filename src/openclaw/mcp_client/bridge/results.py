@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
@@ -30,7 +31,7 @@ _UNKNOWN_MIME = "application/octet-stream"
 _NOTHING = "(the tool gave no content)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rendering:
     """Whose results these are, and how the model is to be shown them (see `Untrusted`)."""
 
@@ -40,8 +41,8 @@ class Rendering:
     mode: Mode = "frame"
     guarded: bool = False
 
-    @property
-    def details(self) -> dict[str, Any]:
+    @cached_property
+    def details(self) -> Mapping[str, Any]:
         """What front ends and logs may know; it never enters a prompt."""
         return {
             "untrusted": True,
@@ -50,6 +51,12 @@ class Rendering:
             "tool": self.tool,
             "wrapped": True,
         }
+
+    @cached_property
+    def untrusted(self) -> Untrusted:
+        return Untrusted(
+            MCP_SERVER, self.server, mode=self.mode, guarded=self.guarded, limit=self.limit
+        )
 
 
 @dataclass(slots=True)
@@ -64,8 +71,8 @@ def render_result(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
     for item in _objects(raw.get("content")):
         _take(item, parts)
     _take_structured(raw.get("structuredContent"), parts)
-    result = _finish(parts, how, is_error=raw.get("isError") is True)
-    return replace(result, structured=raw.get("structuredContent"))
+    structured = raw.get("structuredContent")
+    return _finish(parts, how, is_error=raw.get("isError") is True, structured=structured)
 
 
 def render_resource(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
@@ -83,7 +90,9 @@ def render_failure(error: CallFailed, how: Rendering) -> ToolResult:
     return _finish(_Parts(words=[message]), how, is_error=True)
 
 
-def _finish(parts: _Parts, how: Rendering, *, is_error: bool) -> ToolResult:
+def _finish(
+    parts: _Parts, how: Rendering, *, is_error: bool, structured: object = None
+) -> ToolResult:
     words = "\n".join(parts.words)
     if is_error:
         words = f"MCP tool error ({how.server}/{how.tool}): {words or 'no message'}"
@@ -92,9 +101,8 @@ def _finish(parts: _Parts, how: Rendering, *, is_error: bool) -> ToolResult:
         outputs=tuple(parts.outputs),
         is_error=is_error,
         details=how.details,
-        untrusted=Untrusted(
-            MCP_SERVER, how.server, mode=how.mode, guarded=how.guarded, limit=how.limit
-        ),
+        untrusted=how.untrusted,
+        structured=structured,
     )
 
 

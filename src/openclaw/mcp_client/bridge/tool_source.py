@@ -5,7 +5,7 @@ Nothing is policed, redacted or framed here: that is the tool path's (`agent.too
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
@@ -22,7 +22,6 @@ from openclaw.mcp_client.errors import CallFailed, InvalidResult, StillWorking, 
 from openclaw.mcp_client.session.jsonrpc import RawResult
 
 if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.lifecycle.managed_server import ManagedServer
 
 _LARGE = 100_000  # characters from which a result is rendered in a thread
@@ -31,11 +30,11 @@ _MANY = 5_000  # values from which it is
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A tool that can be called now: its entry, its server, and how the agent uses that server."""
+    """A tool that can be called now: its entry, its server, and how its results are shown."""
 
     entry: CatalogEntry
     unit: "ManagedServer"
-    config: "McpServerConfig"
+    how: Rendering
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +56,7 @@ class McpToolSource:
         bound = self._view().bound.get(name)
         if bound is None:
             return failed(f"There is no tool {name}.")
-        how = Rendering(
-            server=bound.entry.server,
-            tool=bound.entry.tool,
-            limit=bound.config.max_result_chars,
-            mode=bound.config.framing,
-            guarded=bound.config.on_suspicious == "block",
-        )
+        how = bound.how
         try:
             trace = self._traceparent(context.session, context.call_id)
             raw = await _answer(bound, arguments, context, trace)
@@ -102,7 +95,8 @@ async def _answer(
             earlier=context.earlier,
             meta={"traceparent": trace} if trace is not None else None,
         )
-    return await hold(bound.entry.output_schema, raw)
+    schema = bound.entry.output_schema
+    return raw if schema is None else await hold(schema, raw)
 
 
 def _description(unit: "ManagedServer", uri: object) -> str | None:
@@ -113,16 +107,16 @@ def _description(unit: "ManagedServer", uri: object) -> str | None:
 def _is_large(raw: RawResult) -> bool:
     """Whether rendering takes long enough to hold up others; stops looking once it is sure."""
     characters = nodes = 0
-    pending: list[object] = [raw]
+    pending: list[Any] = [raw]
     while pending:
         value = pending.pop()
         nodes += 1
-        if isinstance(value, str):
+        if type(value) is str:
             characters += len(value)
-        elif isinstance(value, dict):
-            pending.extend(cast(dict[str, object], value).values())
-        elif isinstance(value, list):
-            pending.extend(cast(list[object], value))
+        elif type(value) is dict:
+            pending.extend(value.values())  # pyright: ignore[reportUnknownArgumentType]
+        elif type(value) is list:
+            pending.extend(value)  # pyright: ignore[reportUnknownArgumentType]
         if characters > _LARGE or nodes + len(pending) > _MANY:
             return True
     return False

@@ -23,7 +23,7 @@ from openclaw.core.tools import Origin, ToolSpec
 from openclaw.mcp_client.catalog.schema_check import BadSchema, SchemaBudget, check_schema
 
 if TYPE_CHECKING:
-    from mcp_types import Tool
+    from openclaw.mcp_client.session.declared import Tool
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 32_000

@@ -83,17 +83,16 @@ class ServerConnection:
     @property
     def snapshot(self) -> ServerSnapshot:
         life, link = self._life, self._link
-        session = None if link is None else link.session
-        info = None if session is None else session.server_info
+        told = None if link is None else link.greeting
         return ServerSnapshot(
             name=self.name,
             state=life.state,
             since=self._since,
             transport=self.config.kind if link is None else link.transport,
             pid=None if link is None else link.pid,
-            protocol=None if session is None else session.protocol_version,
-            server_name=None if info is None else self._shown(info.name),
-            server_version=None if info is None else self._shown(info.version),
+            protocol=None if told is None else told.protocol,
+            server_name=None if told is None else self._shown(told.name),
+            server_version=None if told is None else self._shown(told.version),
             restarts=life.restarts,
             # Once more: what it says may have become a secret since.
             last_error=None if life.last_error is None else self._redact(life.last_error),
@@ -102,7 +101,9 @@ class ServerConnection:
             capabilities=_capabilities(link),
         )
 
-    def _shown(self, text: str) -> str:
+    def _shown(self, text: str | None) -> str | None:
+        if text is None:
+            return None
         return bounds.printable(self._redact(text[:_SOFTWARE_READ]), _SOFTWARE)
 
     async def run(
@@ -199,7 +200,7 @@ class ServerConnection:
 
     async def list_skills(self) -> list[ServedSkill]:
         link, found = self._link, list[ServedSkill]()
-        if link is None or EXTENSION not in (_offered(link).get("extensions") or {}):
+        if link is None or EXTENSION not in link.greeting.capabilities.get("extensions", {}):
             return found
         params: dict[str, Any] = {}
         for _ in range(bounds.MAX_PAGES):
@@ -367,7 +368,7 @@ class ServerConnection:
     async def _list_all(self, link: ServerSession, following: ChangeSubscription) -> None:
         """List what the server offers. Only tools delay readiness; what is late is listed later."""
         # Twice as much is redacted as is kept, so that no secret is cut in two and missed.
-        said = self._redact((link.session.instructions or "")[: 2 * bounds.MAX_INSTRUCTIONS])
+        said = self._redact((link.greeting.instructions or "")[: 2 * bounds.MAX_INSTRUCTIONS])
         fresh = Listing(instructions=said[: bounds.MAX_INSTRUCTIONS] or None)
         offered = [k for k in listings.KINDS if k in _capabilities(link) and self._wants(k)]
         fetched: dict[str, dict[str, listings.Listed]] = {}
@@ -442,7 +443,7 @@ class ServerConnection:
             if tool.execution is not None
             and tool.execution.task_support in ("optional", "required")
             and link.stamp.era is Era.LEGACY
-            and takes_tasks(_offered(link))
+            and takes_tasks(link.greeting.capabilities)
         )
         link.stamp.learn({tool.name: tool.input_schema for tool in listing.tools})
         self._deps.emit(ServerChanged(self.name, self._life.state, "listing"))
@@ -450,9 +451,4 @@ class ServerConnection:
 
 
 def _capabilities(link: ServerSession | None) -> frozenset[str]:
-    return frozenset(() if link is None else _offered(link))
-
-
-def _offered(link: ServerSession) -> dict[str, Any]:
-    offered = link.session.server_capabilities
-    return {} if offered is None else offered.model_dump(exclude_none=True)
+    return frozenset(() if link is None else link.greeting.capabilities)

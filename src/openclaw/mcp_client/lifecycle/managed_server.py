@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,9 +30,8 @@ from openclaw.mcp_client.session.jsonrpc import Listing, RawResult, ServerSnapsh
 from openclaw.mcp_client.session.listing import CatalogCache
 
 if TYPE_CHECKING:
-    from mcp_types import Resource
-
     from openclaw.config.agent_schema import McpServerConfig
+    from openclaw.mcp_client.session.declared import Resource
 
 # What a running server offers, in the shapes that agents and operators look at.
 
@@ -164,6 +164,9 @@ def instructions_block(servers: "Iterable[tuple[str, ManagedServer, McpServerCon
 
 logger = logging.getLogger(__name__)
 
+PREPARE_AFTER = 1.0  # seconds after a server's tools are known
+_preparing = threading.Lock()
+
 # how an agent uses a server; agents that differ only in these share it
 _NOT_OF_THE_CONNECTION = frozenset(
     {"enabled", "tool_prefix", "roots", "framing", "on_suspicious", "max_result_chars"}
@@ -193,6 +196,11 @@ class _Signal:
     async def wait(self) -> None:
         await self._event.wait()
         self._event = anyio.Event()
+
+
+def _prepare_once() -> None:
+    with _preparing:
+        prepare()
 
 
 class ManagedServer:
@@ -247,8 +255,15 @@ class ManagedServer:
         async with anyio.create_task_group() as group:
             group.start_soon(self._keep_tools, name=f"mcp {self.name}: tools")
             group.start_soon(self._keep_resources, name=f"mcp {self.name}: resources")
+            group.start_soon(self._prepare_framing, name=f"mcp {self.name}: framing")
             await self.connection.run()
             group.cancel_scope.cancel()
+
+    async def _prepare_framing(self) -> None:
+        """Compile what unusual results need, but not while somebody waits for the start."""
+        await self.tools_known.wait()
+        await anyio.sleep(PREPARE_AFTER)
+        await anyio.to_thread.run_sync(_prepare_once, abandon_on_cancel=True)
 
     async def wait_tools(self, newcomer: float | None) -> None:
         """Wait until its tools are known; at most `newcomer` seconds if it never answered."""
@@ -315,7 +330,6 @@ class ManagedServer:
     async def _take(self, listing: Listing) -> None:
         """Check what was listed; in a thread, since a hostile listing takes a while."""
         self.listing = listing
-        await anyio.to_thread.run_sync(prepare)  # before the first result is framed, on the loop
         self.prepared = await anyio.to_thread.run_sync(
             catalog_tools.prepare_tools, self.name, listing.tools, self._redact
         )

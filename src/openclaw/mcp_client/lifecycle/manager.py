@@ -19,7 +19,7 @@ from openclaw.mcp_client.bridge.results import Rendering
 from openclaw.mcp_client.bridge.tool_source import Bound, McpToolSource, ToolView
 from openclaw.mcp_client.catalog.pin_store import CrossingWatch
 from openclaw.mcp_client.catalog.pins import Crossing
-from openclaw.mcp_client.catalog.tools import ServerTools, build_catalog
+from openclaw.mcp_client.catalog.tools import CatalogEntry, ServerTools, build_catalog
 from openclaw.mcp_client.errors import CallFailed
 from openclaw.mcp_client.lifecycle import managed_server
 from openclaw.mcp_client.lifecycle.managed_server import ManagedServer, ServerStatus
@@ -279,7 +279,10 @@ class McpManager:
             del self._views[user]
 
     def _view(self, agent: str, session: str | None) -> ToolView:
-        views = self._views.setdefault((agent, session or EVERYWHERE), _Views())
+        user = (agent, session or EVERYWHERE)
+        views = self._views.get(user)
+        if views is None:
+            views = self._views[user] = _Views()
         if views.version != self._places.version:
             views.version = self._places.version
             places = self._places.of(agent, session)
@@ -297,10 +300,20 @@ class McpManager:
             for name, place in places.items()
         )
         bound = {
-            name: Bound(entry, places[entry.server].unit, places[entry.server].config)
+            name: Bound(entry, places[entry.server].unit, _rendering(entry, places[entry.server]))
             for name, entry in catalog.items()
         }
         return ToolView(bound, tuple(one.entry.spec for one in bound.values()))
+
+
+def _rendering(entry: CatalogEntry, place: Place) -> Rendering:
+    return Rendering(
+        server=entry.server,
+        tool=entry.tool,
+        limit=place.config.max_result_chars,
+        mode=place.config.framing,
+        guarded=place.config.on_suspicious == "block",
+    )
 
 
 def _needs_reader(name: str, place: Place, budget: int) -> bool:

@@ -19,8 +19,10 @@ from openclaw.core.events import Emit, discard
 from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.session.dispatcher import InterceptingDispatcher, PipeDispatcher
 from openclaw.mcp_client.session.elicitation import decline
+from openclaw.mcp_client.session.greeting import Greeter, Greeting
 from openclaw.mcp_client.session.negotiation import EraMemory, greet
 from openclaw.mcp_client.session.notifications import Answers, AskHost, Incoming
+from openclaw.mcp_client.session.pipe_session import PipeSession
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
 from openclaw.mcp_client.transport.child_process import (
     EXIT_AFTER_EOF,
@@ -38,8 +40,6 @@ from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
-    from mcp.client.session import ClientSession
-
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.auth.oauth import Auth
     from openclaw.secrets.refs import Secret
@@ -124,14 +124,16 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
 
     dispatcher = PipeDispatcher(pipe_for, opening.name, opening.deps.redactor.redact)
     try:
-        await load("mcp.client.session")
         over = anyio.Event()
         hooked = InterceptingDispatcher(dispatcher, opening.incoming, over)
-        async with opening.answers.session(hooked) as session:
+        pipe_session = PipeSession(dispatcher, hooked, opening.answers, load)
+        async with pipe_session.running() as session:
+            stamp, greeting = await _greet(opening, session.greeter, dispatcher, over)
             yield ServerSession(
                 call=dispatcher.call,
-                session=session,
-                stamp=await _greet(opening, session, dispatcher, over),
+                sdk=session.sdk,
+                greeting=greeting,
+                stamp=stamp,
                 ended=over,
                 is_gone=lambda: dispatcher.end_reason is not None,
                 why_ended=lambda: dispatcher.end_reason or "it ended",
@@ -157,26 +159,26 @@ async def _start(program: Program, opening: ConnectParams) -> RunningChild:
 
 async def shake_hands(
     opening: ConnectParams,
-    session: "ClientSession",
+    greeter: Greeter,
     turned_away: Callable[[], bool] | None = None,
-) -> RequestMetadata:
+) -> tuple[RequestMetadata, Greeting]:
     """Greet the server within the configured time; how to talk to it from then on."""
     seconds = opening.config.timeout / 1000
     try:
         with anyio.fail_after(seconds):
-            era = await greet(session, opening.memory, turned_away)
+            era, greeting = await greet(greeter, opening.memory, turned_away)
     except TimeoutError:
         raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
     offered, http = opening.answers.capabilities(), turned_away is not None
-    return RequestMetadata(session.protocol_version or "", era, offered, http=http)
+    return RequestMetadata(greeting.protocol, era, offered, http=http), greeting
 
 
 async def _greet(
-    opening: ConnectParams, session: "ClientSession", dispatcher: PipeDispatcher, over: anyio.Event
-) -> RequestMetadata:
+    opening: ConnectParams, greeter: Greeter, dispatcher: PipeDispatcher, over: anyio.Event
+) -> tuple[RequestMetadata, Greeting]:
     opening.on_asked()
     try:
-        return await shake_hands(opening, session)
+        return await shake_hands(opening, greeter)
     except Exception:
         if dispatcher.input_closed:  # it is leaving: why, its exit says
             with anyio.move_on_after(2 * EXIT_AFTER_EOF):

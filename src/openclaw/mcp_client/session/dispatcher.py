@@ -404,16 +404,20 @@ class PipeDispatcher:
     async def _reply(
         self, on_request: "OnRequest", key: int | str, message: dict[str, Any]
     ) -> None:
-        from mcp.shared.exceptions import MCPError
-
+        if message["method"] == "ping":
+            self._answer(id=key, result={})
+            return
         params = message.get("params")
         params = cast("dict[str, Any]", params) if type(params) is dict else None
         try:
             result = await on_request(PipeContext(self, key), message["method"], params)
             self._answer(id=key, result=result)
-        except MCPError as error:
-            self._reply_error(key, error.code, error.message)
-        except Exception:  # one bad request must not end the connection
+        except Exception as error:
+            from mcp.shared.exceptions import MCPError  # by now it is loaded
+
+            if isinstance(error, MCPError):
+                self._reply_error(key, error.code, error.message)
+                return
             logger.debug("MCP server '%s': its request failed", self._server, exc_info=True)
             self._reply_error(key, jsonrpc.INTERNAL, "the request could not be handled")
 
@@ -440,12 +444,15 @@ class PipeContext:
     message_metadata = None
 
     def __init__(self, dispatcher: "PipeDispatcher", request_id: int | str) -> None:
-        from mcp.shared.transport_context import TransportContext
-
-        self.transport = TransportContext(kind="stdio", can_send_request=True)
         self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
         self.request_id = request_id
         self.cancel_requested = anyio.Event()
+
+    @property
+    def transport(self) -> "TransportContext":
+        from mcp.shared.transport_context import TransportContext
+
+        return TransportContext(kind="stdio", can_send_request=True)
 
     async def progress(
         self, progress: float, total: float | None = None, message: str | None = None

@@ -10,6 +10,7 @@ import anyio.abc
 import httpx2
 from anyio.abc import ObjectSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
@@ -32,6 +33,7 @@ from openclaw.mcp_client.errors import (
 )
 from openclaw.mcp_client.session.connect import ConnectParams, shake_hands
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION, InterceptingDispatcher
+from openclaw.mcp_client.session.greeting import SdkGreeter
 from openclaw.mcp_client.session.http_client import (
     PARSE_ERROR,
     SESSION_HEADER,
@@ -349,10 +351,17 @@ async def _open(
         caller = StreamCaller(dispatcher, client.watch)
         hooked = InterceptingDispatcher(dispatcher, opening.incoming, caller.lost, caller.serving)
         session = await stack.enter_async_context(opening.answers.session(hooked))
+        greeter = SdkGreeter(session)
+        stamp, greeting = await shake_hands(opening, greeter, caller.turned_away)
+
+        async def sdk() -> ClientSession:
+            return session
+
         yield ServerSession(
             call=caller.call,
-            session=session,
-            stamp=await shake_hands(opening, session, caller.turned_away),
+            sdk=sdk,
+            greeting=greeting,
+            stamp=stamp,
             ended=caller.lost,
             is_gone=caller.lost.is_set,
             why_ended=caller.why_lost,
@@ -378,8 +387,8 @@ def _explained(error: Exception, watch: Watch) -> Exception:
         return NeedsLogin(watch.refused(watch.status))
     if isinstance(cause, httpx2.HTTPError):
         return ConnectionFailed(f"cannot be reached ({worded(cause)})")
-    if isinstance(cause, MCPError) and watch.problem is not None:
+    if isinstance(cause, RemoteError) and watch.problem is not None:
         return ConnectionFailed(getattr(watch.problem, "reason", watch.problem.message))
-    if isinstance(cause, MCPError) and watch.status is not None:
+    if isinstance(cause, RemoteError) and watch.status is not None:
         return ConnectionFailed(f"the server answered {watch.status}")
     return cause if isinstance(cause, Exception) else error

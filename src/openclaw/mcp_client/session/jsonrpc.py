@@ -19,7 +19,7 @@ from openclaw.mcp_client.errors import (
 from openclaw.mcp_client.lifecycle.state import ServerState
 
 if TYPE_CHECKING:
-    from mcp_types import Prompt, Resource, ResourceTemplate, Tool
+    from openclaw.mcp_client.session.declared import Prompt, Resource, ResourceTemplate, Tool
 
 logger = logging.getLogger(__name__)
 

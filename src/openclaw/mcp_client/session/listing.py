@@ -5,11 +5,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import anyio.to_thread
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from openclaw.config.files import write_atomically
 from openclaw.config.paths import private_directory
@@ -17,11 +17,9 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.tools import json_list, json_object
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import InvalidResult, RemoteError
+from openclaw.mcp_client.session import declared
 from openclaw.mcp_client.session.jsonrpc import Listing, RawResult
 from openclaw.secrets.redactor import redacted_tree
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 logger = logging.getLogger(__name__)
 
@@ -37,26 +35,22 @@ class _Catalogue:
     key: str
     limit: int
     asked_by: str  # the field by which one is asked for
-    type: str
-
-    @property
-    def model(self) -> "type[BaseModel]":
-        import mcp_types
-
-        return getattr(mcp_types, self.type)
+    model: type[BaseModel]
 
 
 _CATALOGUES = {
-    "tools": _Catalogue("tools/list", "tools", bounds.MAX_TOOLS, "name", "Tool"),
-    "resources": _Catalogue("resources/list", "resources", bounds.MAX_RESOURCES, "uri", "Resource"),
+    "tools": _Catalogue("tools/list", "tools", bounds.MAX_TOOLS, "name", declared.Tool),
+    "resources": _Catalogue(
+        "resources/list", "resources", bounds.MAX_RESOURCES, "uri", declared.Resource
+    ),
     "resource_templates": _Catalogue(
         "resources/templates/list",
         "resourceTemplates",
         bounds.MAX_RESOURCES,
         "uriTemplate",
-        "ResourceTemplate",
+        declared.ResourceTemplate,
     ),
-    "prompts": _Catalogue("prompts/list", "prompts", bounds.MAX_PROMPTS, "name", "Prompt"),
+    "prompts": _Catalogue("prompts/list", "prompts", bounds.MAX_PROMPTS, "name", declared.Prompt),
 }
 
 

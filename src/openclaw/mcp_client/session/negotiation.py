@@ -12,14 +12,16 @@ import os
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
-if TYPE_CHECKING:
-    from mcp.client.session import ClientSession
-    from mcp_types import DiscoverResult
+from openclaw.core.tools import json_list, json_object
+from openclaw.mcp_client.errors import CallFailed, RemoteError
+from openclaw.mcp_client.session.greeting import MODERN_VERSIONS, Greeter, Greeting, discovered
+from openclaw.mcp_client.session.jsonrpc import RawResult
 
+if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
 
 logger = logging.getLogger(__name__)
@@ -72,20 +74,20 @@ class EraMemory:
 
 
 async def greet(
-    session: "ClientSession", memory: EraMemory, turned_away: Callable[[], bool] | None = None
-) -> Era:
+    greeter: Greeter, memory: EraMemory, turned_away: Callable[[], bool] | None = None
+) -> tuple[Era, Greeting]:
     """Do the handshake that fits the server, and remember which one that was.
 
     `turned_away` says whether the last answer came from something in front of the server (a login,
     a maintenance page): that says nothing about its era. Without it, the server is a child process.
     """
     remembered = await anyio.to_thread.run_sync(memory.recall)
-    probe = _Probe(session, turned_away or (lambda: False))
+    probe = _Probe(greeter, turned_away or (lambda: False))
     try:
         if remembered is Era.LEGACY:
-            era = await _initialize_first(session)
+            era, greeting = await _initialize_first(greeter)
         else:
-            era = await _discover_first(session, probe)
+            era, greeting = await _discover_first(greeter, probe)
     except Exception:
         if remembered is None and turned_away is None:
             # A child that dies of the question is not asked again.
@@ -93,101 +95,88 @@ async def greet(
         raise
     if not probe.turned_away:
         await anyio.to_thread.run_sync(memory.remember, era)
-    return era
+    return era, greeting
 
 
-async def _initialize_first(session: "ClientSession") -> Era:
-    from mcp.shared.exceptions import MCPError
-
+async def _initialize_first(greeter: Greeter) -> tuple[Era, Greeting]:
     try:
-        await session.initialize()
-    except MCPError as refusal:
+        return Era.LEGACY, await greeter.initialize()
+    except RemoteError as refusal:
         if refusal.code not in (_UNSUPPORTED_VERSION, _METHOD_NOT_FOUND):
             raise
-        await session.discover()
-        return Era.MODERN
-    return Era.LEGACY
+    return Era.MODERN, greeter.adopt(await _discovered(greeter))
 
 
 class _Probe:
     """`server/discover`, asked in a task of its own so that its answer may come late."""
 
-    def __init__(self, session: "ClientSession", was_turned_away: Callable[[], bool]) -> None:
-        self._session = session
+    def __init__(self, greeter: Greeter, was_turned_away: Callable[[], bool]) -> None:
+        self._greeter = greeter
         self._was_turned_away = was_turned_away
         self.turned_away = False
         self.done = anyio.Event()
-        self.result: DiscoverResult | None = None
+        self.result: RawResult | None = None
         self.on_late_answer: Callable[[], None] = lambda: None
 
     async def ask(self) -> None:
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import DiscoverResult
-        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
         try:
-            result = DiscoverResult.model_validate(await _discovered(self._session))
-            if any(version in MODERN_PROTOCOL_VERSIONS for version in result.supported_versions):
-                self.result = result
-                self.on_late_answer()
-        except (MCPError, ValueError) as refusal:
+            self.result = await _discovered(self._greeter)
+            self.on_late_answer()
+        except CallFailed as refusal:
             self.turned_away = self._was_turned_away()
             logger.debug("server/discover was refused: %s", refusal)
         finally:
             self.done.set()
 
 
-async def _discovered(session: "ClientSession") -> dict[str, Any]:
-    """What the server says of itself; asked again in its own revision where it knows not our newest."""
-    from mcp.shared.exceptions import MCPError
-    from mcp_types import UnsupportedProtocolVersionErrorData
-    from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
-
+async def _discovered(greeter: Greeter) -> RawResult:
+    """What the server says of itself; asked again in its own revision if it doesn't know our newest."""
     try:
-        return await session.send_discover(LATEST_MODERN_VERSION)
-    except MCPError as refusal:
+        result = await greeter.discover(MODERN_VERSIONS[-1])
+    except RemoteError as refusal:
         if refusal.code != _UNSUPPORTED_VERSION:
             raise
-        known = UnsupportedProtocolVersionErrorData.model_validate(refusal.data).supported
-        both = [version for version in MODERN_PROTOCOL_VERSIONS if version in known]
+        known = json_list(json_object(refusal.data).get("supported"))
+        both = [version for version in MODERN_VERSIONS if version in known]
         if not both:
             raise
-    return await session.send_discover(both[-1])
+        result = await greeter.discover(both[-1])
+    discovered(result)
+    return result
 
 
-async def _discover_first(session: "ClientSession", probe: _Probe) -> Era:
+async def _discover_first(greeter: Greeter, probe: _Probe) -> tuple[Era, Greeting]:
     """Ask; greet in the old way when the answer is no, or does not come.
 
     `initialize` may then stand behind a question that the server has not read yet, because it is
     still starting. A server that answers both answers the question first, and refuses the other.
     """
+    greeting: Greeting | None = None
     era = Era.LEGACY
     async with anyio.create_task_group() as group:
         group.start_soon(probe.ask, name="server/discover")
         with anyio.move_on_after(STALL):
             await probe.done.wait()
-        if probe.result is not None or not await _initialized(session, probe):
+        if probe.result is None:
+            greeting = await _initialized(greeter, probe)
+        if greeting is None:
             assert probe.result is not None
-            session.adopt(probe.result)
-            era = Era.MODERN
+            era, greeting = Era.MODERN, greeter.adopt(probe.result)
         group.cancel_scope.cancel()
-    return era
+    assert greeting is not None
+    return era, greeting
 
 
-async def _initialized(session: "ClientSession", probe: _Probe) -> bool:
-    from mcp.shared.exceptions import MCPError
-
+async def _initialized(greeter: Greeter, probe: _Probe) -> Greeting | None:
+    """The greeting of a legacy server; None if it turned out to be a modern one."""
     with anyio.CancelScope() as scope:
         probe.on_late_answer = lambda: setattr(scope, "deadline", anyio.current_time() + LATE)
         try:
-            await session.initialize()
-        except MCPError as refusal:
+            return await greeter.initialize()
+        except RemoteError as refusal:
             if refusal.code != _UNSUPPORTED_VERSION:
                 raise
             await probe.done.wait()
             if probe.result is None:
-                await session.discover()
-                probe.result = session.discover_result
-        else:
-            return True
-    return False
+                probe.result = await _discovered(greeter)
+    return None

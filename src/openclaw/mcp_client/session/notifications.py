@@ -223,9 +223,7 @@ class ChangeSubscription:
 
     async def _subscribe(self, link: ServerSession) -> bool:
         """Ask for updates of what is wanted, and for no more of what is not."""
-        capabilities = link.session.server_capabilities
-        resources = None if capabilities is None else capabilities.resources
-        if resources is None or not resources.subscribe:
+        if link.greeting.capabilities.get("resources", {}).get("subscribe") is not True:
             return True
         wanted = set(self._wanted)
         for uri in sorted(self._subscribed - wanted):
@@ -238,6 +236,7 @@ class ChangeSubscription:
 
     async def _listen(self, link: ServerSession) -> None:
         """Hold the modern era's one stream of changes open; the events come as notifications."""
+        await link.sdk()  # imported beside the event loop
         from mcp.client.subscriptions import SubscriptionLost
         from mcp.shared.exceptions import MCPError
 
@@ -260,13 +259,14 @@ class ChangeSubscription:
     async def _listen_once(self, link: ServerSession) -> None:
         from mcp.client.subscriptions import listen
 
-        offered = link.session.server_capabilities
-        parts = (offered.tools, offered.resources, offered.prompts) if offered else (None,) * 3
-        tools, resources, prompts = (bool(part and part.list_changed) for part in parts)
+        offered = link.greeting.capabilities
+        tools, resources, prompts = (
+            offered.get(kind, {}).get("listChanged") is True for kind in KINDS
+        )
         if not (tools or resources or prompts or self._wanted):
             await anyio.sleep_forever()  # until there is something to ask for
         async with listen(
-            link.session,
+            await link.sdk(),
             tools_list_changed=tools,
             resources_list_changed=resources,
             prompts_list_changed=prompts,

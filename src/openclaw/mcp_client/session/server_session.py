@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, RemoteError, Unavailable
+from openclaw.mcp_client.session.greeting import (
+    CAPABILITIES_KEY,
+    CLIENT_INFO,
+    CLIENT_INFO_KEY,
+    VERSION_KEY,
+    Greeting,
+)
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
 from openclaw.mcp_client.session.negotiation import Era
 
@@ -70,20 +77,11 @@ class RequestMetadata:
 
 
 def _meta(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    from mcp_types import (
-        CLIENT_CAPABILITIES_META_KEY,
-        CLIENT_INFO_META_KEY,
-        LOG_LEVEL_META_KEY,
-        PROTOCOL_VERSION_META_KEY,
-    )
-
-    from openclaw.version import __version__
-
     return {
-        PROTOCOL_VERSION_META_KEY: version,
-        CLIENT_INFO_META_KEY: {"name": "openclaw", "version": __version__},
-        CLIENT_CAPABILITIES_META_KEY: dict(capabilities),
-        LOG_LEVEL_META_KEY: _log_level(),
+        VERSION_KEY: version,
+        CLIENT_INFO_KEY: CLIENT_INFO,
+        CAPABILITIES_KEY: dict(capabilities),
+        _LOG_LEVEL_KEY: _log_level(),
     }
 
 
@@ -98,15 +96,20 @@ def _log_level() -> str:
 MAX_ROUNDS = 10  # how often a server may ask for more input before it gives the result of one call
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.05, 0.25
+_LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 _TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 
 
 @dataclass(slots=True)
 class ServerSession:
-    """`call` sends one request and waits for its result; it raises `CallFailed`."""
+    """`call` sends one request and waits for its result; it raises `CallFailed`.
+
+    `sdk` is the SDK's session with the same server, which some servers never need.
+    """
 
     call: Callable[..., Awaitable[RawResult]]
-    session: "ClientSession"
+    sdk: "Callable[[], Awaitable[ClientSession]]"
+    greeting: Greeting
     stamp: RequestMetadata
     ended: anyio.Event
     is_gone: Callable[[], bool]
@@ -151,6 +154,7 @@ class ServerSession:
 
     async def answers(self, result: RawResult) -> dict[str, Any]:
         """What the person says to the questions in a result."""
+        session = await self.sdk()
         from mcp.client.session import ClientRequestContext
         from mcp_types import ErrorData, InputRequiredResult
 
@@ -162,8 +166,8 @@ class ServerSession:
             ) from None
         answers: dict[str, Any] = {}
         for key, request in wanted.items():
-            context = ClientRequestContext(session=self.session, request_id=key)
-            answer = await self.session.dispatch_input_request(context, request)
+            context = ClientRequestContext(session=session, request_id=key)
+            answer = await session.dispatch_input_request(context, request)
             if isinstance(answer, ErrorData):
                 raise RemoteError(answer.code, f"the server needs input: {answer.message}")
             answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)

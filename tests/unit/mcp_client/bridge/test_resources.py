@@ -1,7 +1,6 @@
 from typing import Any
 
 import pytest
-from mcp_types import Resource
 
 from openclaw.mcp_client.bridge.resources import (
     HEADING,
@@ -14,6 +13,7 @@ from openclaw.mcp_client.bridge.resources import (
     resolve,
     wanted,
 )
+from openclaw.mcp_client.session.declared import Resource
 
 
 def resource(uri: str, **settings: Any) -> Resource:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from mcp_types import Tool
 
 from openclaw.mcp_client.catalog.pins import (
     INSTRUCTIONS,
@@ -19,6 +18,7 @@ from openclaw.mcp_client.catalog.pins import (
     observed,
     shown_name,
 )
+from openclaw.mcp_client.session.declared import Tool
 from openclaw.mcp_client.session.jsonrpc import Listing
 
 ECHO: dict[str, Any] = {

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_types import Tool, ToolAnnotations
 
 from openclaw.content.labels import sanitise_schema
 from openclaw.mcp_client.catalog.schema_check import MAX_SERVER_NODES
@@ -17,6 +16,7 @@ from openclaw.mcp_client.catalog.tools import (
     prepare_tools,
     safe_name,
 )
+from openclaw.mcp_client.session.declared import Tool, ToolAnnotations
 
 EMPTY: dict[str, Any] = {"type": "object"}
 VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")

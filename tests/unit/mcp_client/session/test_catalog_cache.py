@@ -2,8 +2,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
+from openclaw.mcp_client.session.declared import Prompt, Resource, ResourceTemplate, Tool
 from openclaw.mcp_client.session.jsonrpc import Listing
 from openclaw.mcp_client.session.listing import CatalogCache
 

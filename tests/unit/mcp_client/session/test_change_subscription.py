@@ -9,6 +9,7 @@ import pytest
 
 from openclaw.mcp_client.errors import RemoteError, TimedOut
 from openclaw.mcp_client.session import notifications
+from openclaw.mcp_client.session.greeting import Greeting
 from openclaw.mcp_client.session.negotiation import Era
 from openclaw.mcp_client.session.notifications import ChangeSubscription
 
@@ -17,9 +18,7 @@ class _Link:
     """A server with resources; `refuses` names the one that it never tells of."""
 
     stamp = SimpleNamespace(era=Era.LEGACY)
-    session = SimpleNamespace(
-        server_capabilities=SimpleNamespace(resources=SimpleNamespace(subscribe=True))
-    )
+    greeting = Greeting("2025-11-25", {"resources": {"subscribe": True}})
 
     def __init__(self, refuses: str = "") -> None:
         self.refuses = refuses

@@ -1,13 +1,14 @@
 """One request over several rounds."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, Unavailable
 from openclaw.mcp_client.session import server_session
+from openclaw.mcp_client.session.greeting import Greeting
 from openclaw.mcp_client.session.negotiation import Era
 from openclaw.mcp_client.session.server_session import (
     MAX_ROUNDS,
@@ -37,10 +38,15 @@ class _AsksAgain:
         return {"content": []} if self.left < 0 else asks
 
 
+async def _no_sdk() -> Any:
+    return None
+
+
 def _session(caller: "_DiesBetweenRounds | _AsksAgain") -> ServerSession:
     return ServerSession(
         call=caller.call,
-        session=cast("Any", None),
+        sdk=_no_sdk,
+        greeting=Greeting("2025-11-25"),
         stamp=RequestMetadata("2025-11-25", Era.LEGACY, {}, http=False),
         ended=anyio.Event(),
         is_gone=lambda: False,
