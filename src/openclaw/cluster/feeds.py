@@ -297,19 +297,19 @@ class Feeds:
         if not remote:
             return False
         batch: list[_Piece] = []
-        size = large = 0
+        size, large = _ENVELOPE_BYTES, False
         for piece in pieces:
-            if len(piece.encoded) + _ENVELOPE_BYTES > MOST_PAYLOAD_BYTES:
+            length = len(piece.encoded) + 1
+            if size + length > MOST_PAYLOAD_BYTES:
                 self._send(remote, feed, batch)
-                batch, size, large = [], 0, large + 1
-                continue
-            if size + len(piece.encoded) + _ENVELOPE_BYTES > MOST_PAYLOAD_BYTES:
-                self._send(remote, feed, batch)
-                batch, size = [], 0
-            batch.append(piece)
-            size += len(piece.encoded) + 1
+                batch, size = [], _ENVELOPE_BYTES
+            if size + length > MOST_PAYLOAD_BYTES:
+                large = True
+            else:
+                batch.append(piece)
+                size += length
         self._send(remote, feed, batch)
-        return bool(large)
+        return large
 
     def _send(self, gateways: list[str], feed: Feed, batch: list[_Piece]) -> None:
         if not batch:

@@ -101,7 +101,7 @@ class Grant:
     row: int
     epoch: int
     lost_turns: tuple[Turn, ...]
-    seq: int = 0
+    seq: int = 0  # the number of the last entry, where a lane needs to know it
 
 
 class Lane(ABC):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from openclaw.sessions.postgres.store import (
     migrate,
     open_postgres_store,
 )
-from openclaw.sessions.postgres.transcript import Position
 from openclaw.sessions.store import (
     LaneLost,
     StoreError,
@@ -151,7 +150,7 @@ async def test_a_write_that_is_sent_twice_is_written_once(postgres_url: str) -> 
         session = await store.open_session("main", "k")
         async with store.acquire_lane(session) as lane:
             for seq, write in enumerate(writes):
-                at = Position(lane.grant.row, lane.epoch, seq)
+                at = replace(lane.grant, seq=seq)
                 work = partial(transcript.commit, at=at, write=write, now_ms=None)
                 assert [await store.database.write(work) for _ in range(2)] == [True, False]
         whole = await store.history(session, since_compaction=False)

@@ -216,7 +216,14 @@ class Wire:
                 ready = True
             if connection is not None:
                 pause = _PAUSE_SECONDS[0]
-                await self._use(connection)
+                self.connected = True
+                self._on_connected()
+                try:
+                    await self._send_until_broken(connection)
+                finally:
+                    self.connected = False
+                    self._posts.clear()
+                    connection.terminate()
             await anyio.sleep(pause)
             pause = min(2 * pause, longest)
 
@@ -231,16 +238,6 @@ class Wire:
             connection.terminate()
             raise
         return connection
-
-    async def _use(self, connection: "asyncpg.Connection[Any]") -> None:
-        self.connected = True
-        self._on_connected()
-        try:
-            await self._send_until_broken(connection)
-        finally:
-            self.connected = False
-            self._posts.clear()
-            connection.terminate()
 
     async def _send_until_broken(self, connection: "asyncpg.Connection[Any]") -> None:
         connection.add_termination_listener(lambda _: self._news.set())

@@ -26,7 +26,7 @@ from openclaw.sessions.postgres.pool import (
     is_lost,
     is_of_driver,
 )
-from openclaw.sessions.postgres.transcript import NOW_MS, Position
+from openclaw.sessions.postgres.transcript import NOW_MS
 from openclaw.sessions.queries import Statements, found_row
 from openclaw.sessions.store import (
     BEATS_PER_LEASE,
@@ -222,7 +222,7 @@ class PostgresLane(Lane):
         super().__init__(session, grant)
         self.on_finish: OnFinish | None = None
         self.tidy = True  # false while a turn may be unfinished
-        self._at = Position(grant.row, grant.epoch, grant.seq)
+        self._at = grant
         self._sure = True
         self._database = database
         self._clock = clock

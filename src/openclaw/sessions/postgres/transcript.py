@@ -6,12 +6,12 @@ number that the lane saw last. So a write can be sent again if the connection br
 
 import re
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from openclaw.sessions.model import Encoded, storable
 from openclaw.sessions.queries import bare
-from openclaw.sessions.store import LaneLost, StoreUnavailable, Write
+from openclaw.sessions.store import Grant, LaneLost, StoreUnavailable, Write
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection
@@ -108,13 +108,6 @@ def as_query(text: str) -> str | None:
     return " & ".join(f"{word}:*" for word in words_of(text)) or None
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    row: int
-    epoch: int
-    seq: int
-
-
 def _values(write: Write, now_ms: int | None) -> list[Any]:
     entries = write.entries
     values: list[Any] = [
@@ -143,7 +136,7 @@ def columns(entries: Sequence[Encoded]) -> list[list[Any]]:
     ]
 
 
-async def commit(connection: "Connection", at: Position, write: Write, now_ms: int | None) -> bool:
+async def commit(connection: "Connection", at: Grant, write: Write, now_ms: int | None) -> bool:
     """Write it; false if an earlier try, whose connection broke, has done so already.
 
     Without `now_ms`, the time is the database's.
@@ -163,7 +156,7 @@ async def commit(connection: "Connection", at: Position, write: Write, now_ms: i
     raise write.refusal(states.get(write.turn or ""), running) or write.not_summarised()
 
 
-async def was_written(connection: "Connection", at: Position, count: int) -> bool:
+async def was_written(connection: "Connection", at: Grant, count: int) -> bool:
     """Whether so many entries after this position are there already. Raises `LaneLost`."""
     found = await connection.fetchrow("SELECT epoch, seq FROM sessions WHERE row = $1", at.row)
     if found is None:
