@@ -1,7 +1,7 @@
 """Untrusted text without anything that only a machine would read as an order."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache, lru_cache
 
 from openclaw.content.detection.detect import detect
@@ -12,7 +12,6 @@ from openclaw.content.folding import (
     LOOKALIKES,
     CharSet,
     Edit,
-    Layer,
     Projection,
     alternation,
     apply,
@@ -104,7 +103,7 @@ def find_markers(text: str) -> Iterator[Edit]:
         pattern, shadow = _ascii_pattern(), text
     else:
         shadow = flatten_astral(text)
-        if not _may_have_name(shadow):
+        if not _RARER_OF_NAME.search(_rarer_letters().of(shadow)):
             return
         pattern = _any_pattern()
     for match in pattern.finditer(shadow):
@@ -138,11 +137,7 @@ def _ascii_may_have_name(text: str) -> bool:
     return False
 
 
-def _may_have_name(text: str) -> bool:
-    """The same for any script: the rarer letters of the name in a row, however they are written."""
-    return _RARER_OF_NAME.search(_rarer_letters().of(text)) is not None
-
-
+# The same for any script: the rarer letters of the name in a row, however they are written.
 # Between the `a` and a pipe for an `l`, whatever looks like a letter may stand.
 _RARER_OF_NAME = re.compile(rb"xt[xtdc]{0,17}ttdctt")
 
@@ -150,15 +145,13 @@ _RARER_OF_NAME = re.compile(rb"xt[xtdc]{0,17}ttdctt")
 @cache
 def _rarer_letters() -> Projection:
     """Of the name, the letters with the fewest lookalikes; a ligature of `s` and `t` is a `t`."""
-    looks = {letter: _written_for(letter) for letter in "xtdc"}
+    looks: dict[str, set[str]] = {}
+    for letter in "xtdc":
+        plain = letter + _LEET.get(letter, "")
+        codes = (code for target in plain for code in code_points(target) if code < 0x10000)
+        looks[letter] = {*plain, *plain.upper(), *map(chr, codes)}
     looks["t"] |= {*map(chr, code_points("st")), LIGATURES["st"]}
     return Projection(looks)
-
-
-def _written_for(letter: str) -> set[str]:
-    plain = letter + _LEET.get(letter, "")
-    lookalikes = (chr(code) for target in plain for code in code_points(target))
-    return {*plain, *plain.upper(), *(char for char in lookalikes if char < "\U00010000")}
 
 
 def _name_start(text: str, x: int) -> int:
@@ -405,12 +398,13 @@ def _find_disguised(text: str) -> Iterator[Edit]:
     for opener, pattern in _disguise_patterns().items():
         if opener in text if opener else _OPENER_SET.may_be_in(text):
             for piece in pattern.finditer(text):
-                found = _PIECES[piece[0]]
+                found = _find_in_piece(piece[0])
                 if found:
                     start, (length, replacement) = piece.start(), found
                     yield start, start + length, replacement
 
 
+@lru_cache(maxsize=4096)  # a text that is full of them has the same ones again and again
 def _find_in_piece(piece: str) -> tuple[int, str] | None:
     seen = shape(piece)
     hidden = HIDDEN in seen
@@ -422,19 +416,6 @@ def _find_in_piece(piece: str) -> tuple[int, str] | None:
     _, end, replacement = _edit(match)
     return len(piece) if hidden else end, replacement
 
-
-class _Pieces(dict[str, tuple[int, str] | None]):
-    """What was found in pieces. A text that is full of them has the same ones again and again."""
-
-    def __missing__(self, piece: str) -> tuple[int, str] | None:
-        found = _find_in_piece(piece)
-        if len(self) < _MOST_KEPT:
-            self[piece] = found
-        return found
-
-
-_MOST_KEPT = 4096
-_PIECES = _Pieces()
 
 # In this order: what only a machine would see is removed; then markers and control tokens are found
 # in the text and in every layer under its encodings, and replaced together. A text with none of
@@ -449,7 +430,7 @@ def sanitise(text: str) -> str:
     """`text` with nothing in it that could be taken for a marker or a control token."""
     visible = replace_usual_tokens(replace_usual_markers(strip_invisible(text)))
     for _ in range(_MOST_ROUNDS):
-        hidden = list(_find_orders(visible, list(layers(visible))))
+        hidden = list(_find_orders(visible))
         if not hidden:
             break
         visible = apply(visible, hidden)
@@ -460,13 +441,13 @@ def holds_orders(text: str) -> bool:
     visible = strip_invisible(text)
     if replace_usual_tokens(replace_usual_markers(visible)) != visible:
         return True
-    return any(True for _ in _find_orders(visible, list(layers(visible))))
+    return any(True for _ in _find_orders(visible))
 
 
-def _find_orders(text: str, under: Sequence[Layer]) -> Iterator[Edit]:
+def _find_orders(text: str) -> Iterator[Edit]:
     yield from find_markers(text)
     yield from find_tokens(text)
-    for layer in under:
+    for layer in layers(text):
         for start, end, replacement in (*find_markers(layer.text), *find_tokens(layer.text)):
             yield (*layer.span_in_source(start, end), replacement)
 

@@ -18,7 +18,10 @@ def install_command(extra: str) -> str:
     prefix = Path(sys.prefix)
     extras = [extra]
     if (receipt := prefix / "uv-receipt.toml").is_file():
-        extras = sorted({extra, *_extras_in(receipt)})  # what is not named again would go
+        tool: dict[str, Any] = tomllib.loads(receipt.read_text()).get("tool", {})
+        wanted = [one for one in tool.get("requirements", ()) if one.get("name") == DISTRIBUTION]
+        before = {one for each in wanted for one in each.get("extras", ())}
+        extras = sorted({extra, *before})  # what is not named again would go
         words = ["uv", "tool", "install", "--force"]
     elif (prefix / "pipx_metadata.json").is_file():
         words = ["pipx", "install", "--force"]
@@ -26,15 +29,15 @@ def install_command(extra: str) -> str:
         words = [sys.executable, "-m", "pip", "install"]
     else:
         words = ["uv", "pip", "install", "--python", sys.executable]
-    wanted = f"[{','.join(extras)}]"
+    named = f"[{','.join(extras)}]"
     url, editable = _origin()
     if editable:
         checkout = url2pathname(urlsplit(url).path)
         own = Path(checkout, "scripts", "uv")
         words[:1] = [str(own)] if words[0] == "uv" and own.is_file() else words[:1]
-        words += ["-e", f"{checkout}{wanted}"]
+        words += ["-e", f"{checkout}{named}"]
     else:
-        words.append(f"{DISTRIBUTION}{wanted}" + (f" @ {url}" if url else ""))
+        words.append(f"{DISTRIBUTION}{named}" + (f" @ {url}" if url else ""))
     return " ".join(f'"{word}"' if set(word) & set(" []") else word for word in words)
 
 
@@ -46,9 +49,3 @@ def _origin() -> tuple[str, bool]:
         return "", False
     facts: dict[str, Any] = json.loads(text) if text else {}
     return facts.get("url", ""), bool(facts.get("dir_info", {}).get("editable"))
-
-
-def _extras_in(receipt: Path) -> set[str]:
-    tool: dict[str, Any] = tomllib.loads(receipt.read_text()).get("tool", {})
-    wanted = [one for one in tool.get("requirements", ()) if one.get("name") == DISTRIBUTION]
-    return {extra for one in wanted for extra in one.get("extras", ())}

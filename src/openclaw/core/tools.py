@@ -21,8 +21,8 @@ def json_list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
+# Asks the person what an MCP server wants to know: its name and the request, MCP's result back.
 Elicit = Callable[[str, JsonObject], Awaitable[JsonObject]]
-"""Asks the person what an MCP server wants to know: its name and the request, MCP's result back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,14 @@ _IDENTIFIES: Final = re.compile(
 )
 
 
+def _words(key: str) -> str:
+    return " ".join(part.lower() for part in _WORD_BREAK.split(key) if part)
+
+
 def looks_like_credential(key: str) -> bool:
     if key in _OUR_FIELDS:
         return False
-    words = " ".join(part.lower() for part in _WORD_BREAK.split(key) if part)
-    words = _JOINED.sub(r"\1 \2", words)
+    words = _JOINED.sub(r"\1 \2", _words(key))
     return _CREDENTIAL.search(words) is not None and _HARMLESS.search(words) is None
 
 
@@ -54,19 +57,18 @@ def looks_random(value: str) -> bool:
     """Whether this is most likely a key: its letters and digits change kind as words do not."""
     if _WORD.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
         return False
-    kinds = [_kind(char) for char in _HUMP.sub("a", value) if char.isalnum()]
+    kinds = [
+        "9" if char.isdigit() else "A" if char.isupper() else "a"
+        for char in _HUMP.sub("a", value)
+        if char.isalnum()
+    ]
     changes = sum(one != other for one, other in pairwise(kinds))
     return "9" in kinds and len(set(kinds)) > 1 and changes >= _RESTLESS * len(kinds)
 
 
 def names_no_secret(key: str) -> bool:
     """Whether what stands under this name may look random and be no credential."""
-    words = " ".join(part.lower() for part in _WORD_BREAK.split(key) if part)
-    return _IDENTIFIES.search(words) is not None
-
-
-def _kind(char: str) -> str:
-    return "9" if char.isdigit() else "A" if char.isupper() else "a"
+    return _IDENTIFIES.search(_words(key)) is not None
 
 
 def plaintext_credentials(values: Mapping[str, str]) -> Iterator[str]:

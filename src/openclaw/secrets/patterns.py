@@ -22,8 +22,8 @@ NOISE: Final = re.compile(
     r"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\))?+)++"
 )
 
+# Characters that are looked at without a break. Nobody else in the process gets a turn meanwhile.
 PIECE: Final = 128 * 1024
-"""Characters that are looked at without a break. Nobody else in the process gets a turn meanwhile."""
 
 # Noise ends before such a character or with it, unless a backslash or an escape comes before.
 _SOLID: Final = re.compile(r"(?<!\\)[^\W_]")
@@ -176,17 +176,12 @@ class Patterns:
     def every_span(self, text: str, *, shapes: bool) -> list[Span]:
         """Also where a longer form stands that line breaks, colours or invisible characters break."""
         spans = self.spans(text, shapes=shapes)
-        if "\\" in text or not text.isprintable():
-            spans += self._broken_spans(text)
+        automaton = self._joined_automaton if "\\" in text or not text.isprintable() else None
+        if automaton is not None:
+            plain = Joined(text)
+            found = _found(automaton, plain.text, self.longest_joined)
+            spans += [plain.span(start, end) for _, start, end in found]
         return spans
-
-    def _broken_spans(self, text: str) -> list[Span]:
-        automaton = self._joined_automaton
-        if automaton is None:
-            return []
-        plain = Joined(text)
-        found = _found(automaton, plain.text, self.longest_joined)
-        return [plain.span(start, end) for _, start, end in found]
 
     @cached_property
     def _joined_forms(self) -> list[str]:

@@ -94,7 +94,7 @@ def in_bytes(value: str) -> Iterator[bytes]:
 def _all_forms(value: str) -> Iterator[str]:
     data = value.encode("utf-8", "surrogatepass")
     yield from _plain(value)
-    yield from _url(value)
+    yield from _url(data)
     yield from (form for form in _encoded(data) if len(form) >= _MIN_ENCODED)
     for encoding in ("utf-16-le", "utf-16-be"):  # as PowerShell encodes what it is to run
         wide = value.encode(encoding, "surrogatepass")
@@ -126,8 +126,7 @@ def _html_safe_json(escaped: str, unsafe: str) -> str:
     return escaped
 
 
-def _url(value: str) -> Iterator[str]:
-    data = value.encode("utf-8", "surrogatepass")
+def _url(data: bytes) -> Iterator[str]:
     # As Python, encodeURIComponent, encodeURI and forms do it.
     for safe in ("", "/", "!~*'()", ";/?:@&=+$,#!~*'()"):
         yield from _both_cases(quote(data, safe=safe))
@@ -234,9 +233,7 @@ class Redactor:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: set[str] = set()
-        self._anywhere: set[str] = set()
-        self._standalone: set[str] = set()
-        self._keyed: set[str] = set()
+        self._forms: list[Forms] = []
         self._patterns: Patterns | None = None
         self._bytes: BytePatterns | None = None
 
@@ -244,11 +241,8 @@ class Redactor:
         with self._lock:
             if value in self._values:
                 return
-            forms = forms_of(value)
+            self._forms.append(forms_of(value))
             self._values.add(value)
-            self._anywhere |= forms.anywhere
-            self._standalone |= forms.standalone
-            self._keyed |= forms.keyed
             self._patterns = None
             self._bytes = None
 
@@ -287,7 +281,11 @@ class Redactor:
             return patterns
         with self._lock:
             if self._patterns is None:
-                self._patterns = Patterns(self._anywhere, self._standalone, self._keyed)
+                self._patterns = Patterns(
+                    {form for one in self._forms for form in one.anywhere},
+                    {form for one in self._forms for form in one.standalone},
+                    {form for one in self._forms for form in one.keyed},
+                )
             return self._patterns
 
 

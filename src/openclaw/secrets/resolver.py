@@ -55,7 +55,10 @@ class SecretResolver:
         """
         found = {key: find(text) for key, text in values.items()}
         for value in plaintext_credentials(values):
-            self._register_plaintext(value)
+            self._redactor.register(value)
+            _, space, token = value.strip().partition(" ")
+            if space and " " not in token:  # without `Bearer` before it too
+                self._redactor.register(token)
         outcomes = await self.try_all(hit.ref for hits in found.values() for hit in hits)
         failures = [out for out in outcomes.values() if isinstance(out, SecretUnavailable)]
         if failures:
@@ -84,13 +87,6 @@ class SecretResolver:
             for ref in dict.fromkeys(refs):
                 group.start_soon(one, ref, name=f"resolve {ref.text}")
         return outcomes
-
-    def _register_plaintext(self, value: str) -> None:
-        """Keep a credential out of sight that was written out; without `Bearer` before it too."""
-        self._redactor.register(value)
-        _, space, token = value.strip().partition(" ")
-        if space and " " not in token:
-            self._redactor.register(token)
 
     async def _try(self, ref: SecretRef) -> Secret | SecretUnavailable:
         backend = self._backends.get(ref.scheme)

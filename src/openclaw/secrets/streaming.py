@@ -133,7 +133,8 @@ class _View:
             whole = patterns.longest_at(self._text, place)
             if whole > 0:
                 self._mark(place, whole)
-            if self._could_go_on(place, patterns):
+            rest = len(self._text) - place
+            if rest < patterns.longest_joined and patterns.is_prefix(self._text[place:]):
                 alive.append(place)
         self._forget(alive, patterns)
 
@@ -141,10 +142,6 @@ class _View:
         """Replace the beginnings too: their lines are about to be released."""
         for place in self._begun:
             self._mark(place, len(self._text))
-
-    def _could_go_on(self, place: int, patterns: Patterns) -> bool:
-        rest = len(self._text) - place
-        return rest < patterns.longest_joined and patterns.is_prefix(self._text[place:])
 
     def _forget(self, alive: list[int], patterns: Patterns) -> None:
         """Drop the text before the first place where a secret may have begun."""
@@ -256,13 +253,10 @@ class StreamRedactor:
 # written, as soon as possible, whatever the pieces are in which a model gives it. So only the end is
 # held back: the last word with the space before it, and whatever else could be the beginning of a secret.
 
-_CONTEXT: Final = 4096
-"""Characters before that are looked at again: a key's name may stand well before its value."""
-
+_CONTEXT: Final = 4096  # characters looked at again: a key's name may be well before its value
 _LONGEST_WORD: Final = 4096
 _LOOKED_AT: Final = 1024  # characters at the end in which a known value may have begun
-_WORD: Final = "".join(map(chr, range(0x21, 0x7F)))
-"""What words are made of. Scripts without spaces have none, and wait for none to end."""
+_WORD: Final = "".join(map(chr, range(0x21, 0x7F)))  # scripts without spaces have no such words
 
 
 class DeltaRedactor:

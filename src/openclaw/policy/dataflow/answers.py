@@ -81,7 +81,10 @@ class AnswerStream:
 
     def _next(self) -> str | None:
         if self._fence is not None:
-            return self._line_of_code(self._fence)
+            end = self._held.find("\n") + 1
+            if end and self._fence.match(self._held[: end - 1]):
+                self._fence = None
+            return self._plain(end)
         begins = _BEGINS.search(self._held)
         if begins is None:
             return self._plain(self._without_line_head(_word_start(self._held)))
@@ -111,14 +114,6 @@ class AnswerStream:
         mark = fence["ticks"] or fence["tildes"]
         self._fence = re.compile(rf" {{0,3}}{mark[0]}{{{len(mark)},}}[ \t]*$")
         return True
-
-    def _line_of_code(self, closing: re.Pattern[str]) -> str | None:
-        end = self._held.find("\n") + 1
-        if not end:
-            return None
-        if closing.match(self._held[: end - 1]):
-            self._fence = None
-        return self._plain(end)
 
     @staticmethod
     def _is_closed(text: str) -> bool:
@@ -157,7 +152,9 @@ class _Neutraliser:
         if match["code"]:
             return match.group()
         if match["definition"]:
-            return self._definition(match)
+            address = _clean(match["defined"])
+            known = self._may_follow(address, image=True)
+            return match.group() if known else f"{match['label']} {_as_code(address)}"
         if match["link"]:
             return self._link(match)
         if match["tag"]:
@@ -165,12 +162,6 @@ class _Neutraliser:
         if match["broken"]:
             return f"] ({self.run(match['rest'])}"
         return self._bare(match.group(), match["automatic"] or match.group())
-
-    def _definition(self, match: re.Match[str]) -> str:
-        address = _clean(match["defined"])
-        if self._may_follow(address, image=True):
-            return match.group()
-        return f"{match['label']} {_as_code(address)}"
 
     def _link(self, match: re.Match[str]) -> str:
         address = _clean(match["target"])

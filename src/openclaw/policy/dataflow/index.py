@@ -428,14 +428,10 @@ class Index:
             return True
         if source.origin.kind in FREE_FORM:
             return any(" " in value.strip() for value in given)
-        return bool(given) and self._points_to(nouns_of(source.origin.tool))
-
-    def _points_to(self, nouns: list[str]) -> bool:
-        request = self.person.request
-        kinds = _DOCUMENT_NOUNS.intersection(nouns)
+        nouns = _DOCUMENT_NOUNS.intersection(nouns_of(source.origin.tool)) if given else ()
         return any(
-            re.search(_POINTING.format(noun=noun.replace("email", "e?-?mail")), request)
-            for noun in kinds
+            re.search(_POINTING.format(noun=noun.replace("email", "e?-?mail")), self.person.request)
+            for noun in nouns
         )
 
     def _add_source(self, source: Source) -> None:
