@@ -122,10 +122,8 @@ class _Filler:
 
     def pair(self, source: Param, target: Param, found: list[Span]) -> None:
         if len(found) == 1:
-            if self.word_before(found[0]) in ("to", "into"):
-                self.put(target, found[0])
-            else:
-                self.put(source, found[0])
+            towards = self.word_before(found[0]) in ("to", "into")
+            self.put(target if towards else source, found[0])
             return
         first = self.pick_source(found)
         second = next(span for span in found if span is not first)
@@ -186,11 +184,9 @@ class _Filler:
     def from_words(self, param: Param) -> bool:
         if param.want == "choice":
             return self.choose(param)
-        if param.want == "place":
-            zones = self.free("zone")
-            if zones:
-                self.put(param, zones[0], self.message[zones[0].start : zones[0].end])
-                return True
+        if param.want == "place" and (zones := self.free("zone")):
+            self.put(param, zones[0], self.message[zones[0].start : zones[0].end])
+            return True
         if param.want == "command":
             return self.command(param)
         if param.want in ("query", "glob", "place"):
@@ -236,20 +232,16 @@ class _Filler:
             if _SEARCH_FIRST.match(self.message):
                 self.out.copied.update(terms(self.message[sought.start(1) :]))
             return True
-        said = self.doc.name_terms | {o for term in self.doc.name_terms for o in synonyms(term)}
+        said = self.doc.name_terms.union(*map(synonyms, self.doc.name_terms))
         text = without(self.message, tuple(self.spans))
         runs: list[list[str]] = [[]]
         for word in re.findall(r"[^\s,;?!\"]+|[,;?!]", text):
             plain = word.strip(".:")
-            if (
-                not plain
-                or plain.lower() in STOP_WORDS
-                or set(terms(plain)) & said
-                or not terms(plain)
-            ):
-                runs.append([])
-            else:
+            own = terms(plain)  # none of a stop word
+            if own and said.isdisjoint(own) and plain.lower() not in STOP_WORDS:
                 runs[-1].append(plain)
+            else:
+                runs.append([])
         best = max(runs, key=lambda run: sum(map(len, run)))
         if not best:
             return False
@@ -290,5 +282,5 @@ class _Filler:
 
 
 def fill(doc: ToolDoc, message: str, spans: Sequence[Span]) -> Filled:
-    """Copy what the message offers into the tool's parameters; what is left out is said."""
+    """Copy what the message offers into the tool's parameters."""
     return _Filler(doc, message, spans).run()

@@ -9,8 +9,6 @@ from typing import Any, cast
 
 from pydantic_ai.messages import (
     ModelMessage,
-    ModelRequest,
-    ModelResponse,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
@@ -84,18 +82,15 @@ def _lines(value: Any, name: str, depth: int) -> Iterator[str]:
             label = str(key).replace("_", " ").strip()
             yield from _lines(inner, f"{name} {label}".strip(), depth + 1)
     elif isinstance(value, list):
-        yield from _list_lines(cast("list[Any]", value), name, depth)
+        items = cast("list[Any]", value)
+        if all(not isinstance(item, dict | list) for item in items):
+            yield f"{name}: {', '.join(map(_scalar, items)) or 'none'}".removeprefix(": ")
+            return
+        for number, item in enumerate(items, start=1):
+            yield from _lines(item, f"{name} {number}".strip(), depth + 1)
     else:
         text = _scalar(value)
         yield f"{name}: {text}" if name else text
-
-
-def _list_lines(items: list[Any], name: str, depth: int) -> Iterator[str]:
-    if all(not isinstance(item, dict | list) for item in items):
-        yield f"{name}: {', '.join(map(_scalar, items)) or 'none'}".removeprefix(": ")
-        return
-    for number, item in enumerate(items, start=1):
-        yield from _lines(item, f"{name} {number}".strip(), depth + 1)
 
 
 def flatten(text: str) -> str:
@@ -155,32 +150,22 @@ def _prompt(part: UserPromptPart) -> tuple[str, str, bool]:
     return said, "\n".join(attached), unseen
 
 
-def _take_request(message: ModelRequest, turns: list[Turn]) -> None:
-    for part in message.parts:
+def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()) -> Turn:
+    turns: list[Turn] = []
+    for part in (part for message in messages for part in message.parts):
         if isinstance(part, UserPromptPart):
             # The agent may put more than one prompt into a request: the last one is the person's.
             turns.append(Turn(*_prompt(part)))
-        elif turns and isinstance(part, ToolReturnPart):
+        elif not turns:
+            continue
+        elif isinstance(part, ToolReturnPart):
             text = part.model_response_str(wrap_if_error=False)
             outcome = Outcome(part.tool_name, text, part.outcome != "success")
             turns[-1].outcomes = (*turns[-1].outcomes, outcome)
-
-
-def _take_response(message: ModelResponse, turn: Turn) -> None:
-    for part in message.parts:
-        if isinstance(part, ToolCallPart):
-            turn.calls = (*turn.calls, part)
+        elif isinstance(part, ToolCallPart):
+            turns[-1].calls = (*turns[-1].calls, part)
         elif isinstance(part, TextPart):
-            turn.answer = f"{turn.answer}\n{part.content}".strip()
-
-
-def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()) -> Turn:
-    turns: list[Turn] = []
-    for message in messages:
-        if isinstance(message, ModelRequest):
-            _take_request(message, turns)
-        elif turns:
-            _take_response(message, turns[-1])
+            turns[-1].answer = f"{turns[-1].answer}\n{part.content}".strip()
     if not turns:
         return Turn()
     *before, now = turns

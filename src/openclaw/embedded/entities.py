@@ -321,9 +321,7 @@ def find_spans(message: str) -> tuple[Span, ...]:
     _places(reader)
     _named_things(reader, "named", (_NAMED,), _NOT_A_REF)
     reader.each(
-        "number",
-        _NUMBER,
-        lambda match: float(match[0]) if "." in match[0] else int(match[0]),
+        "number", _NUMBER, lambda match: float(match[0]) if "." in match[0] else int(match[0])
     )
     reader.each(
         "number",

@@ -10,11 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import anyio.to_thread
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelResponse,
-    ModelResponseStreamEvent,
-)
+from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponseStreamEvent
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
@@ -233,14 +229,13 @@ def reduced(schema: Any, depth: int = 0) -> Any:
     """A schema with nothing in it but the shape, for grammars that cannot express the rest."""
     if not isinstance(schema, Mapping) or depth > 4:
         return {"type": "string"}
-    given = cast("Mapping[str, Any]", schema)
+    given = json_object(cast("object", schema))
     kept: dict[str, Any] = {key: given[key] for key in _KEPT if key in given}
     if kept.get("type") not in ("object", "array", "string", "integer", "number", "boolean"):
         kept = {"enum": kept["enum"]} if kept.get("enum") else {"type": "string"}
-    properties = kept.get("properties")
-    if isinstance(properties, Mapping):
-        named = cast("Mapping[str, Any]", properties)
-        kept["properties"] = {name: reduced(one, depth + 1) for name, one in named.items()}
+    if isinstance(kept.get("properties"), Mapping):
+        named = json_object(kept["properties"]).items()
+        kept["properties"] = {name: reduced(one, depth + 1) for name, one in named}
     if kept.get("type") == "array":
         kept["items"] = reduced(kept.get("items"), depth + 1)
     return kept

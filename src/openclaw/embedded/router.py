@@ -9,16 +9,10 @@ from typing import Any
 
 from openclaw.embedded.argument_extraction import Filled, fill, path_role
 from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
-from openclaw.embedded.tool_doc import (
-    CHANGING_STEMS,
-    Param,
-    RoutableTool,
-    ToolDoc,
-    describe_tool,
-)
-from openclaw.embedded.tool_intent import Ask, fact_to_remember, read_ask, text_to_write
+from openclaw.embedded.tool_doc import CHANGING_STEMS, Param, RoutableTool, ToolDoc, describe_tool
+from openclaw.embedded.tool_intent import Ask, fact_to_remember, goes_on, read_ask, text_to_write
 from openclaw.embedded.typed_arguments import Reading, read_arguments
-from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set, words
+from openclaw.embedded.words import stem, synonyms, terms, word_set
 
 _REMEMBER = stem("remember")
 _SYNONYM_WEIGHT = 0.5
@@ -61,6 +55,7 @@ _HINT = 0.3
 _WHICH_FILES = re.compile(
     r"\b(?:what|which|how many) (?:\w+ )?(?:files|folders|directories|documents)\b", re.IGNORECASE
 )
+
 _MEDIA_ENDING = re.compile(
     r"\.(?:png|jpe?g|gif|webp|bmp|svg|mp3|wav|ogg|flac|m4a|mp4)$", re.IGNORECASE
 )
@@ -255,10 +250,7 @@ class Router:
         self, message: str, spans: tuple[Span, ...], previous: Previous | None
     ) -> tuple[Call, ...]:
         doc = self._by_name.get(previous.tool) if previous else None
-        if previous is None or doc is None or doc.effect != "reads" or not spans:
-            return ()
-        left = [word for word in words(without(message, spans)) if word not in STOP_WORDS]
-        if left:
+        if previous is None or doc is None or doc.effect != "reads" or not goes_on(message):
             return ()
         kinds = {span.kind for span in spans}
         kept = tuple(span for span in find_spans(previous.message) if span.kind not in kinds)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from openclaw.config.files import write_atomically
 from openclaw.config.paths import PRIVATE_FILE, private_directory
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, OperatorFacing
 
@@ -102,14 +103,6 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a small file of ours, whole or not at all."""
-    temporary = path.with_name(f"{path.name}.new")
-    temporary.touch(mode=PRIVATE_FILE)
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
-
-
 class WeightStore:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -134,7 +127,7 @@ class WeightStore:
     def remember(self, weights: Weights) -> None:
         if isinstance(weights.source, FromUrl) and find_weights(weights.name) is None:
             facts = {"url": weights.source.url, "sha256": weights.sha256}
-            write_private(self.directory / f"{weights.name}.source.json", json.dumps(facts))
+            write_atomically(self.directory / f"{weights.name}.source.json", json.dumps(facts))
 
     def note_first_answer(self, weights: Weights) -> bool:
         """Whether these weights never answered before; from now on they have."""
@@ -164,7 +157,7 @@ class WeightStore:
                 f"the weights {path} are damaged: their SHA-256 is {found}, not {weights.sha256}",
                 hint=f"download them again: openclaw models pull {weights.name} --force",
             )
-        write_private(stamp, json.dumps(now))
+        write_atomically(stamp, json.dumps(now))
         return path
 
 

@@ -10,7 +10,7 @@ from openclaw.secrets.refs import has_reference
 _CREDENTIAL: Final = re.compile(
     r"passw(?:or)?d|passwd|passphrase|\bpwd\b|\bpass\b|secret|tokens?\b|credential|\bauth\b"
     r"|authorization|\bkeys?\b|\bcookies?\b|\bdsn\b|\bpat\b|\bjwt\b|\bbearer\b|signature|\bsig\b"
-    r"|private|webhook|connection string",
+    r"|private|webhook|connection string"
 )
 # Names that contain such a word and hold nothing secret.
 _HARMLESS: Final = re.compile(
@@ -19,7 +19,7 @@ _HARMLESS: Final = re.compile(
     r"|\b(?:secret|token|password|credentials?) (?:file|path|dir|name)\b"
     # Vault's secret id is half of a login, and so not among these.
     r"|\b(?:token|password|credentials?) id\b"
-    r"|\bsort key\b|\bprivate (?:registry|network|ip)\b|\bkeyboard\b",
+    r"|\bsort key\b|\bprivate (?:registry|network|ip)\b|\bkeyboard\b"
 )
 # Fields of our own configuration; SESSION_KEY, spelt like that, may well be a secret.
 _OUR_FIELDS: Final = frozenset(["sessionKey", "allowedKeys"])

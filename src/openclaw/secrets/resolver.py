@@ -36,10 +36,7 @@ class SecretResolver:
     """
 
     def __init__(
-        self,
-        backends: Mapping[str, Backend],
-        redactor: Redactor,
-        timeout: float = DEFAULT_TIMEOUT,
+        self, backends: Mapping[str, Backend], redactor: Redactor, timeout: float = DEFAULT_TIMEOUT
     ) -> None:
         self._backends = backends
         self._redactor = redactor
