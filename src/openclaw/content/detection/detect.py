@@ -83,6 +83,7 @@ _LEET_SIGN = re.compile(r"[013457](?:(?<=[a-z].)[a-z]|(?<=\b.)[a-z]{2})")
 _LEET = tuple(str.maketrans("013457@$!", letters) for letters in ("oieastasi", "oleastasi"))
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,4000}={0,2}")
 _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:]?){16,2000}")
+_HEX_RUN = re.compile(r"[0-9A-Fa-f ,:]{32,}+")  # what every `_HEX` is in, found more quickly
 _NOT_HEX = bytes(code for code in range(256) if chr(code) not in "0123456789ABCDEFabcdef")
 _TELLING = ("ignore", "previous", "instructions", "disregard", "system", "prompt", "forget", "your", "rules", "send", "reveal",
             "the", "all", "password", "key", "api", "secret")  # fmt: skip
@@ -129,7 +130,7 @@ def _decoded(text: str) -> Iterator[str]:
     # More than so many runs are data, and then those in hexadecimal are not read either.
     runs = list(islice(_BASE64.finditer(text), _MOST_DECODED + 1))
     found = [_from_hex(run[0]) or _from_base64(run[0]) for run in runs[:_MOST_DECODED]]
-    if len(runs) <= _MOST_DECODED:
+    if len(runs) <= _MOST_DECODED and _HEX_RUN.search(_without_prefixes(text)):
         found += [_from_hex(run[0]) for run in islice(_HEX.finditer(text), _MOST_DECODED)]
     yield from filter(None, found)
 
@@ -145,9 +146,12 @@ def _from_base64(run: str) -> str:
     return _readable(raw)
 
 
+def _without_prefixes(text: str) -> str:
+    return text.replace("0x", "").replace("\\x", "")
+
+
 def _from_hex(run: str) -> str:
-    bare = run.replace("0x", "").replace("\\x", "")
-    digits = bare.encode("ascii").translate(None, _NOT_HEX)
+    digits = _without_prefixes(run).encode("ascii").translate(None, _NOT_HEX)
     if len(digits) < 2 * len(run) // 5:
         return ""
     return _readable(binascii.unhexlify(digits[: len(digits) & ~1]))
