@@ -1,4 +1,4 @@
-"""Media of one session: stored when they come, and read again when the model is to see them."""
+"""Media of one session: stored when they come, and read again to show them to the model."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

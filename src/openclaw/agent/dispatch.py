@@ -1,7 +1,7 @@
 """Tool calls of one step: prepared, recorded, then run side by side, with results in order."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -9,38 +9,21 @@ from typing import Any, cast
 
 import anyio
 
+from openclaw.agent import transcript
+from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, cut_to
 from openclaw.agent.event_codec import event_json
-from openclaw.agent.port import OnToolResult
+from openclaw.agent.port import TurnListener
 from openclaw.agent.redaction import clean_json, clean_result
 from openclaw.agent.toolpath.toolbox import Toolbox
-from openclaw.agent.transcript import (
-    NOT_MADE,
-    CallItem,
-    ResultItem,
-    call_entry,
-    result_entry,
-    result_item,
-    task_entry,
-)
+from openclaw.agent.transcript import CallItem, ResultItem
 from openclaw.content.labels import single_line
+from openclaw.core import tools
 from openclaw.core.clock import Clock
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ModelFacing, ToolFailure
 from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress, ToolQuestion
-from openclaw.core.tools import (
-    PENDING,
-    Ask,
-    CallContext,
-    EarlierCall,
-    Elicit,
-    JsonObject,
-    ToolResult,
-    ToolSpec,
-    failed,
-    json_list,
-    json_object,
-)
+from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, ToolSpec
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import NewEntry
 from openclaw.sessions.store import Lane
@@ -54,9 +37,14 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def read_arguments(spec: ToolSpec, raw: str) -> dict[str, Any]:
-    """The arguments as an object; raises `ToolFailure` in words that let the model mend them."""
+    """The arguments as an object; raises `ToolFailure` in words that let the model correct them."""
     arguments = _parse(spec.name, raw)
-    complaints = _missing(spec.input_schema, arguments)
+    # The names are a server's words, and nothing frames what we say ourselves.
+    complaints = [
+        f"'{single_line(name, _NAME_CHARS)}' is required"
+        for name in tools.json_list(spec.input_schema.get("required"))
+        if isinstance(name, str) and name not in arguments
+    ]
     if spec.origin.server is None:
         # A server checks types itself, and may well take "5" for 5; our own tools rely on them.
         complaints += _wrong_types(spec.input_schema, arguments)
@@ -86,32 +74,19 @@ def _parse(name: str, raw: str) -> dict[str, Any]:
     return cast("dict[str, Any]", parsed)
 
 
-def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    # The names are a server's words, and nothing frames what we say ourselves.
-    return [
-        f"'{single_line(name, _NAME_CHARS)}' is required"
-        for name in json_list(schema.get("required"))
-        if isinstance(name, str) and name not in arguments
-    ]
-
-
 def _wrong_types(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    known = json_object(schema.get("properties"))
+    known = tools.json_object(schema.get("properties"))
     complaints: list[str] = []
     for name, value in arguments.items():
         if name not in known:
             complaints.append(f"there is no argument '{name}'")
             continue
-        expected = _types(known[name])
+        declared = tools.json_object(known[name]).get("type")
+        listed = tools.json_list(declared) or [declared]
+        expected = [kind for kind in listed if isinstance(kind, str) and kind in _TYPES]
         if expected and not any(_fits(value, kind) for kind in expected):
             complaints.append(f"'{name}' must be {' or '.join(expected)}, not {_kind(value)}")
     return complaints
-
-
-def _types(schema: Any) -> list[str]:
-    declared = json_object(schema).get("type")
-    listed = json_list(declared) or [declared]
-    return [kind for kind in listed if isinstance(kind, str) and kind in _TYPES]
 
 
 def _kind(value: Any) -> str:
@@ -125,21 +100,19 @@ def _fits(value: Any, kind: str) -> bool:
     return whole or isinstance(value, _TYPES[kind])
 
 
-MOST_AT_ONCE = 16
-"""Calls that run side by side; a model that asks for a hundred must not get a hundred processes."""
+MOST_AT_ONCE = 16  # a model that makes a hundred calls must not get a hundred processes
 
 _CUT_CALL = (
     "The call to {name} was not made: your answer reached the limit on its length before its arguments "
     "were complete. Write less at once: make several smaller calls."
 )
 _TOO_MANY_CALLS = "This call was not made: the turn's limit on tool calls is reached."
-_KEPT_OF_A_SCRIPT_S_CALL = 1_000
-"""Tokens of its result, for the record: the script read the whole, and no model will."""
+_SCRIPT_RESULT_TOKENS = 1_000  # of a script's call, for the record: no model reads the result
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A call that can go down the tool path. Without a `spec` there is no such tool: the path says so."""
+    """A call that can go down the tool path. Without a `spec`, the path says that no such tool exists."""
 
     call: CallItem
     spec: ToolSpec | None
@@ -151,8 +124,6 @@ Prepared = Ready | ToolResult
 
 @dataclass(slots=True)
 class Dispatcher:
-    agent: str
-    session: str
     turn: str
     lane: Lane
     toolbox: Toolbox
@@ -160,10 +131,8 @@ class Dispatcher:
     clock: Clock
     emit: Emit
     redactor: Redactor
-    on_tool_result: OnToolResult | None = None
-    ask: Ask | None = None
-    elicit: Elicit | None = None
-    keep: Callable[[ResultItem], Awaitable[ResultItem]] | None = None
+    listener: TurnListener
+    attachments: SessionMedia
     media: list[Media] = field(default_factory=list[Media])
     _open: dict[str, CallItem] = field(default_factory=dict[str, CallItem])
     _sent: set[str] = field(default_factory=set[str])
@@ -173,30 +142,27 @@ class Dispatcher:
         return self.redactor.redact(text)
 
     def prepare(self, call: CallItem) -> Prepared:
-        prepared = self._prepared(call)
-        return prepared if isinstance(prepared, Ready) else clean_result(prepared, self.redactor)
-
-    def _prepared(self, call: CallItem) -> Prepared:
         spec = self.toolbox.find(call.name)
         if spec is None:
             return Ready(call, None, {})
         if call.cut:
-            return failed(_CUT_CALL.format(name=call.name))
-        try:
-            arguments = read_arguments(spec, call.arguments)
-        except ModelFacing as error:
-            return failed(error.message)
-        if not self.budget.take_call():
-            return failed(_TOO_MANY_CALLS)
-        return Ready(call, spec, arguments)
+            problem = _CUT_CALL.format(name=call.name)
+        else:
+            try:
+                arguments = read_arguments(spec, call.arguments)
+                if self.budget.take_call():
+                    return Ready(call, spec, arguments)
+                problem = _TOO_MANY_CALLS
+            except ModelFacing as error:
+                problem = error.message
+        return clean_result(tools.failed(problem), self.redactor)
 
     async def run(
         self, answer: NewEntry, calls: Sequence[CallItem]
     ) -> tuple[int, list[ResultItem]]:
-        """Record the answer and its calls, run them, and return its number and their results.
+        """Record the answer, run its calls, and return its number and their results in order.
 
-        The results are in the order of the calls. Each is recorded as soon as it is there, so that
-        a crash leaves none in doubt that had come.
+        Each result is recorded as soon as it is there, so that a crash loses none.
         """
         prepared = [self.prepare(call) for call in calls]
         self._open = {call.id: call for call in calls}
@@ -220,11 +186,11 @@ class Dispatcher:
 
         # A call is recorded when it is made, which may be after a person has agreed to it.
         answered = [(at, one) for at, one in enumerate(prepared) if not isinstance(one, Ready)]
-        known = [(at, result_item(calls[at], one), one) for at, one in answered]
-        entries = [answer, *(result_entry(item) for _, item, _ in known)]
+        known = [(at, transcript.result_item(calls[at], one), one) for at, one in answered]
+        entries = [answer, *(transcript.result_entry(item) for _, item, _ in known)]
         first, *numbers = await self.lane.append(self.turn, entries)
         for (at, item, result), number in zip(known, numbers, strict=True):
-            self.settled(calls[at])
+            self._open.pop(item.call_id, None)
             finish(at, replace(item, seq=number), result)
         running = [(at, one) for at, one in enumerate(prepared) if isinstance(one, Ready)]
         if len(running) == 1:
@@ -236,43 +202,37 @@ class Dispatcher:
         return first, [item for item in items if item is not None]
 
     def close_open(self, text: str) -> list[NewEntry]:
-        """Results for the calls that have none because the turn was stopped; `text` if it was sent."""
-        missing, self._open = self._open, {}
+        """Results for the calls that a stopped turn leaves without; `text` for those that were sent."""
+        missing, self._open = self._open.values(), {}
+        texts = [text if call.id in self._sent else transcript.NOT_MADE for call in missing]
         return [
-            result_entry(
-                ResultItem(
-                    call.id, call.name, text if call.id in self._sent else NOT_MADE, is_error=True
-                )
-            )
-            for call in missing.values()
+            transcript.result_entry(ResultItem(call.id, call.name, told, is_error=True))
+            for call, told in zip(missing, texts, strict=True)
         ]
 
     async def fetch(self, tasks: Sequence[tuple[CallItem, JsonObject]], *, wait: bool) -> bool:
-        """Fetch the results of calls that an earlier program made; whether any was there."""
+        """Fetch the results of calls that an earlier program made; False if there were none."""
         offered = {spec.name for spec in self.toolbox.specs()}
         found = False
         for call, handle in tasks:
             if call.name not in offered:
                 continue
-            context = replace(self._context(call), earlier=EarlierCall(handle, wait))
+            context = replace(self._context(call), earlier=tools.EarlierCall(handle, wait))
             result = await self.toolbox.call(call.name, json.loads(call.arguments), context)
-            if not result.details.get(PENDING):
+            if not result.details.get(tools.PENDING):
                 await self.record(call, result)
                 self.deliver(call.name, result)
                 found = True
         return found
 
     async def record(self, call: CallItem, result: ToolResult) -> ResultItem:
-        item = result_item(call, result)
-        if self.keep is not None:
-            item = await self.keep(item)
+        item = await self.attachments.kept(transcript.result_item(call, result))
         facts = {**self._facts.pop(call.id, {}), **_handed(result, item)}
-        (seq,) = await self.lane.append(self.turn, [result_entry(item, result.details, facts)])
-        self.settled(call)
-        return replace(item, seq=seq)
-
-    def settled(self, call: CallItem) -> None:
+        (seq,) = await self.lane.append(
+            self.turn, [transcript.result_entry(item, result.details, facts)]
+        )
         self._open.pop(call.id, None)
+        return replace(item, seq=seq)
 
     async def _call(self, ready: Ready, within: str) -> ToolResult:
         name = ready.call.name
@@ -289,11 +249,11 @@ class Dispatcher:
             on_task=None if within else partial(self._on_task, ready.call),
         )
         result = await self.toolbox.call(name, ready.arguments, context)
-        # The name of a tool that there is not is the model's own word.
+        # The name of a tool that does not exist is the model's own word.
         return result if ready.spec is not None else clean_result(result, self.redactor)
 
     def _noted(self, call_id: str, event: Event) -> None:
-        """Remember for the record what those who watched saw of a call."""
+        """Remember for the record what was shown of a call."""
         if isinstance(event, ToolFinished):
             self._facts.setdefault(call_id, {})["durationMs"] = round(event.duration_ms)
         elif isinstance(event, ToolApproval):
@@ -316,37 +276,35 @@ class Dispatcher:
         return answer
 
     def _context(self, call: CallItem) -> CallContext:
+        elicit = self.listener.elicit
         return CallContext(
-            agent=self.agent,
-            session=self.session,
+            agent=self.lane.session.agent,
+            session=self.lane.session.key,
             call_id=call.id,
             progress=lambda message: self.emit(ToolProgress(call.id, call.name, message)),
-            elicit=partial(self._elicit, call.id, self.elicit) if self.elicit else None,
-            ask=self.ask,
+            elicit=partial(self._elicit, call.id, elicit) if elicit else None,
+            ask=self.listener.ask,
             emit=partial(self._noted, call.id),
             turn=self.turn,
         )
 
     async def _on_task(self, call: CallItem, handle: JsonObject) -> None:
-        await self.lane.append(self.turn, [task_entry(call, handle)])
+        await self.lane.append(self.turn, [transcript.task_entry(call, handle)])
 
     def deliver(self, name: str, result: ToolResult) -> None:
         self.media.extend(block for block in result.outputs if isinstance(block, Media))
-        if self.on_tool_result is not None:
-            self.on_tool_result(name, self._harmless(result))
-
-    def _harmless(self, result: ToolResult) -> ToolResult:
-        """What is addressed to the person becomes part of the answer."""
+        if self.listener.on_tool_result is None:
+            return
         stream = self.toolbox.flow.answers() if self.toolbox.flow is not None else None
-        if stream is None:
-            return result
-        outputs = tuple(
-            replace(block, text=stream.whole(block.text))
-            if isinstance(block, Text) and block.addressed
-            else block
-            for block in result.outputs
-        )
-        return replace(result, outputs=outputs)
+        if stream is not None:  # what is addressed to the person becomes part of the answer
+            outputs = (
+                replace(block, text=stream.whole(block.text))
+                if isinstance(block, Text) and block.addressed
+                else block
+                for block in result.outputs
+            )
+            result = replace(result, outputs=tuple(outputs))
+        self.listener.on_tool_result(name, result)
 
     async def _call_within(
         self, script: CallItem, number: int, name: str, arguments: JsonObject
@@ -358,24 +316,26 @@ class Dispatcher:
             return prepared
         result = await self._call(prepared, within=script.id)
         if prepared.call.id in self._sent:
-            item = result_item(prepared.call, result)
-            kept = replace(item, text=cut_to(item.text, _KEPT_OF_A_SCRIPT_S_CALL), attachments=())
+            item = transcript.result_item(prepared.call, result)
+            kept = replace(item, text=cut_to(item.text, _SCRIPT_RESULT_TOKENS), attachments=())
             facts = self._facts.pop(prepared.call.id, {})
-            await self.lane.append(self.turn, [result_entry(kept, facts=facts)])
-            self.settled(prepared.call)
+            await self.lane.append(self.turn, [transcript.result_entry(kept, facts=facts)])
+            self._open.pop(prepared.call.id, None)
         return result
 
     async def _begin(self, ready: Ready, within: str) -> None:
         """Record that a call is made now: from here on it may have happened."""
         label = ready.spec.label if ready.spec is not None else ""
-        entry = call_entry(ready.call, clean_json(ready.arguments, self.redact), within, label)
+        entry = transcript.call_entry(
+            ready.call, clean_json(ready.arguments, self.redact), within, label
+        )
         await self.lane.append(self.turn, [entry])
         self._open[ready.call.id] = ready.call
         self._sent.add(ready.call.id)
 
 
 def _handed(result: ToolResult, item: ResultItem) -> dict[str, Any]:
-    """What a tool handed to the person: files by their paths, other media as the session keeps them."""
+    """What a tool handed to the person: files by their paths, other media by their digests."""
     given = [one for one in result.outputs if isinstance(one, Media)]
     files = [one for one in given if one.path is not None]
     rows = [{"path": str(o.path), "mimeType": o.mime_type, "name": o.name} for o in files]

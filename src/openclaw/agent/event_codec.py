@@ -19,28 +19,20 @@ Json = dict[str, Any]
 _EVENTS: tuple[type[Any], ...] = get_args(Event)
 
 
-def _snake(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-_BY_NAME = {_snake(kind.__name__): kind for kind in _EVENTS}
+_BY_NAME = {re.sub(r"(?<!^)(?=[A-Z])", "_", one.__name__).lower(): one for one in _EVENTS}
 _NAMES = {kind: name for name, kind in _BY_NAME.items()}
 _FIELDS = {kind: [(f.name, _camel(f.name)) for f in fields(kind)] for kind in _EVENTS}
 
 _ERRORS: dict[str, type[errors.OpenClawError]] = {
-    kind.__name__: kind
-    for kind in (
-        errors.NotFound,
-        errors.Cancelled,
-        errors.ModelUnavailable,
-        errors.UserFacing,
-        errors.OperatorFacing,
-    )
+    "NotFound": errors.NotFound,
+    "Cancelled": errors.Cancelled,
+    "ModelUnavailable": errors.ModelUnavailable,
+    "UserFacing": errors.UserFacing,
 }
 
 
@@ -49,10 +41,7 @@ def event_name(event: Event) -> str:
 
 
 def event_json(event: Event) -> Json:
-    body: Json = {}
-    for name, key in _FIELDS[type(event)]:
-        body[key] = _encoded(getattr(event, name))
-    return body
+    return {key: _encoded(getattr(event, name)) for name, key in _FIELDS[type(event)]}
 
 
 def _encoded(value: Any) -> Any:
@@ -66,7 +55,7 @@ def _encoded(value: Any) -> Any:
 
 
 def event_from(name: str, body: Mapping[str, Any]) -> Event | None:
-    """The event back; None where it is none that we know."""
+    """The event back; None if we do not know it."""
     kind = _BY_NAME.get(name)
     if kind is None:
         return None
@@ -97,17 +86,17 @@ def block_json(block: Block) -> Json:
 
 
 def blocks_from(items: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]:
-    return tuple(_block_from(item) for item in items)
-
-
-def _block_from(item: Mapping[str, Any]) -> Block:
-    match item["type"]:
-        case "text":
-            return Text(item["text"], bool(item["addressed"]))
-        case "media":
-            return media_from(item)
-        case _:
-            return ResourceLink(item["uri"], item["name"], item["mimeType"], item["description"])
+    blocks: list[Block] = []
+    for item in items:
+        match item["type"]:
+            case "text":
+                blocks.append(Text(item["text"], bool(item["addressed"])))
+            case "media":
+                blocks.append(media_from(item))
+            case _:
+                about = item["mimeType"], item["description"]
+                blocks.append(ResourceLink(item["uri"], item["name"], *about))
+    return tuple(blocks)
 
 
 def media_json(media: Media) -> Json:
@@ -214,7 +203,7 @@ def settings_json(settings: AgentSettings) -> Json:
 
 
 def error_json(error: BaseException) -> Json:
-    """An error for our own front ends and the dashboard; what we did not foresee says no more."""
+    """An error for our own front ends; an unexpected one gives no details."""
     if not isinstance(error, errors.OpenClawError):
         return {"type": "Unexpected", "message": f"unexpected {type(error).__name__}; see the log"}
     body: Json = {"type": type(error).__name__, "message": error.message}
@@ -231,7 +220,7 @@ def error_json(error: BaseException) -> Json:
 
 
 def error_from(body: Mapping[str, Any]) -> errors.OpenClawError:
-    """The error back, as the same kind where its kind matters to who catches it."""
+    """The error back, as the same kind if callers tell that kind apart."""
     message, hint, kind = str(body.get("message")), body.get("hint"), body.get("type")
     if kind == "InvalidRequest":
         found = errors.InvalidRequest(message, hint=hint)

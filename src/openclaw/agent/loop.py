@@ -7,54 +7,27 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import anyio
-from pydantic_ai.messages import (
-    InstructionPart,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    NativeToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai import messages as library
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.native_tools import AbstractNativeTool, WebSearchTool
 from pydantic_ai.tools import ToolDefinition
 
-from openclaw.agent import compaction
-from openclaw.agent.attachments import SessionMedia, digests
-from openclaw.agent.budget import Budget, LimitReached, check_day, spent_on
+from openclaw.agent import compaction, transcript
+from openclaw.agent.attachments import digests
+from openclaw.agent.budget import LimitReached, check_day, spent_on
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.messages import answer_from, definitions, messages_from
-from openclaw.agent.port import ClientCall, OnBlockReply
+from openclaw.agent.port import ClientCall
 from openclaw.agent.prompt import Preamble
 from openclaw.agent.redaction import clean_answer
-from openclaw.agent.transcript import (
-    AssistantItem,
-    Item,
-    ResultItem,
-    SummaryItem,
-    UserItem,
-    assistant_entry,
-    refused_entry,
-    summary_entry,
-    with_refusals,
-)
+from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
+from openclaw.core import events
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.events import (
-    STARTS_OVER,
-    WEB_SEARCH,
-    BlockReply,
-    Emit,
-    ModelCalled,
-    Notice,
-    TextDelta,
-    ThinkingDelta,
-)
 from openclaw.core.tools import ToolSpec
 from openclaw.models.build import TOOL_SEARCH, Built
 from openclaw.models.options import ModelOptions
 from openclaw.models.stack import Answered, ContextOverflow, ImageRefused, ModelStack, Watcher
-from openclaw.sessions.store import Lane
 from openclaw.sessions.usage import UsageLedger
 
 if TYPE_CHECKING:
@@ -63,15 +36,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-Messages = Callable[[Built], list[ModelMessage]]
+Messages = Callable[[Built], list[library.ModelMessage]]
 
 _ATTEMPTS_PER_STEP = 5
 _OVERFLOW_SHARE = 0.6  # of a conversation that did not fit, what is tried next
 _EMPTY_ANSWERS = 1  # a model that says nothing at all is asked once more
 _CUT_ANSWERS = 2  # so many answers in a row may be cut off in the middle of a call
-
-CLOSING_SECONDS = 60.0
-"""How long a model may take to say what was done, once a limit has ended the turn."""
+CLOSING_SECONDS = 60.0  # for the model to say what was done, once a limit has ended the turn
 
 _CLOSING = (
     "[Not from the person: {why} No more tools can be called. Tell the person briefly what was done, "
@@ -87,22 +58,15 @@ class Loop:
     """One turn in progress. `items` is the conversation, the person's new message last."""
 
     items: list[Item]
-    turn: str
-    lane: Lane
     stack: ModelStack
     preamble: Preamble
-    media: SessionMedia
     dispatcher: Dispatcher
-    budget: Budget
     compact_at: float
-    emit: Emit
-    streaming: bool
-    on_block_reply: OnBlockReply | None = None
-    options: ModelOptions | None = None
-    ledger: UsageLedger | None = None
-    finish_reason: str = "stop"  # why the last answer ended, in the library's word
-    thinking: str = ""  # that went before the last answer
-    client_calls: tuple[ClientCall, ...] = ()  # with these, for the sender to run, the turn ended
+    options: ModelOptions | None
+    ledger: UsageLedger
+    finish_reason: str = "stop"  # why the last answer ended, in the library's words
+    thinking: str = ""  # before the last answer
+    client_calls: tuple[ClientCall, ...] = ()  # the turn ended with these, for the sender to run
     _factor: float = 1.0
     _fixed: int = 0
     _images: dict[str, bytes | str] = field(default_factory=dict[str, bytes | str])
@@ -120,6 +84,10 @@ class Loop:
         }
         self._order = next((i.seq for i in reversed(self.items) if isinstance(i, UserItem)), 0)
         self._accepted = set(digests(item for item in self.items if item.seq < self._order))
+
+    @property
+    def _streaming(self) -> bool:
+        return self.dispatcher.listener.on_event is not None
 
     async def run(self) -> tuple[str, str]:
         empty = 0
@@ -140,7 +108,7 @@ class Loop:
             empty += 1
 
     async def compact(self, focus: str) -> str:
-        """Summarise everything before the person's last message; the answer says what came of it."""
+        """Summarise everything before the person's last message; returns the answer."""
         built = await self.stack.primary()
         before = compaction.total_tokens(self.items)
         cut = next(
@@ -178,15 +146,16 @@ class Loop:
         return "\n".join(line for line in lines if line)
 
     def _tell_not_done(self) -> list[str]:
-        """The answer says what was not done, streamed or not."""
         flow = self.dispatcher.toolbox.flow
         told = [f"Not done: {one}" for one in flow.refused] if flow is not None else []
-        if told and self.streaming:
-            self.emit(TextDelta(self.harmless("".join(f"\n\n{one}" for one in told))))
+        if told and self._streaming:
+            self.dispatcher.emit(
+                events.TextDelta(self.harmless("".join(f"\n\n{one}" for one in told)))
+            )
         return told
 
     def harmless(self, text: str) -> str:
-        """An answer without anything that only untrusted content named and that loads or leads away."""
+        """An answer without images and links that only untrusted content named."""
         stream = self._answer_stream()
         return text if stream is None else stream.whole(text)
 
@@ -202,10 +171,12 @@ class Loop:
         kept = clean_answer(answer, self.dispatcher.redact)
         if kept.text.strip():
             blocks = (Text(self.harmless(kept.text), addressed=True),)
-            self.emit(BlockReply(blocks))
-            if self.on_block_reply is not None:
-                self.on_block_reply(blocks)
-        entry = assistant_entry(replace(kept, thinking=self.harmless(kept.thinking)), model)
+            self.dispatcher.emit(events.BlockReply(blocks))
+            if self.dispatcher.listener.on_block_reply is not None:
+                self.dispatcher.listener.on_block_reply(blocks)
+        entry = transcript.assistant_entry(
+            replace(kept, thinking=self.harmless(kept.thinking)), model
+        )
         own = [call for call in answer.calls if call.name not in self._client_tools]
         self.client_calls = tuple(
             ClientCall(call.id, call.name, call.arguments)
@@ -224,9 +195,9 @@ class Loop:
             )
 
     async def _ask(self) -> Answered:
-        """One answer of a model, with room made for it if the conversation has grown too long."""
+        """A model's answer, after making room if the conversation has grown too long."""
         for _ in range(_ATTEMPTS_PER_STEP):
-            self.budget.before_request()
+            self.dispatcher.budget.before_request()
             built = await self.stack.primary()
             specs = await self._specs(built)
             await self._make_room(built)
@@ -264,7 +235,9 @@ class Loop:
         native += [TOOL_SEARCH] if box.deferred else []
         parameters = ModelRequestParameters(
             function_tools=[*definitions(specs, box.deferred), *self._client_definitions()],
-            instruction_parts=[InstructionPart(content=part) for part in self.preamble.parts],
+            instruction_parts=[
+                library.InstructionPart(content=part) for part in self.preamble.parts
+            ],
             native_tools=native,
         )
         guess = self._guess()
@@ -298,10 +271,9 @@ class Loop:
         watcher: Watcher,
         options: ModelOptions | None = None,
     ) -> Answered:
-        clock = self.dispatcher.clock
-        if self.ledger is not None:
-            most = self.budget.limits.max_cost_per_day
-            await check_day(self.ledger, self.lane.session.agent, most)
+        clock, budget = self.dispatcher.clock, self.dispatcher.budget
+        session = self.dispatcher.lane.session
+        await check_day(self.ledger, session.agent, budget.limits.max_cost_per_day)
         started = clock.monotonic()
         self.asking = True
         try:
@@ -310,58 +282,54 @@ class Loop:
             self.asking = False
             asked = self.stack.choice.candidates[0].ref
             elapsed = (clock.monotonic() - started) * 1000
-            self.emit(ModelCalled(asked, elapsed, error=type(error).__name__))
+            self.dispatcher.emit(events.ModelCalled(asked, elapsed, error=type(error).__name__))
             raise
         self.asking = False
         for shown in self._shown:
             shown.finish()
         self._shown = ()
-        response = answered.response
+        response, usage = answered.response, answered.response.usage
+        model, spent = answered.built.candidate.ref, spent_on(answered.built, response)
         self._note_searches(response)
-        await self._count(answered)
-        self.emit(
-            ModelCalled(
-                answered.built.candidate.ref,
-                (clock.monotonic() - started) * 1000,
-                response.usage.input_tokens,
-                response.usage.output_tokens,
-                response.finish_reason,
-                response.model_name,
-            )
+        budget.spent += spent
+        budget.reasoning_tokens += usage.output_reasoning_tokens
+        await self.ledger.add(session, model, spent)
+        elapsed = (clock.monotonic() - started) * 1000
+        tokens, named = (usage.input_tokens, usage.output_tokens), response.model_name
+        self.dispatcher.emit(
+            events.ModelCalled(model, elapsed, *tokens, response.finish_reason, named)
         )
         return answered
 
-    def _note_searches(self, response: ModelResponse) -> None:
-        """What a provider's own search found is a stranger's word, like any result."""
+    def _note_searches(self, response: library.ModelResponse) -> None:
+        """What a provider's own search found is untrusted, like any result."""
         flow = self.dispatcher.toolbox.flow
         for part in response.parts:
-            if isinstance(part, NativeToolReturnPart) and part.tool_name == WEB_SEARCH:
-                self.emit(Notice("info", "the model's provider searched the web"))
+            if (
+                isinstance(part, library.NativeToolReturnPart)
+                and part.tool_name == events.WEB_SEARCH
+            ):
+                self.dispatcher.emit(events.Notice("info", "the model's provider searched the web"))
                 if flow is not None:
                     flow.searched(part.model_response_str())
 
-    async def _count(self, answered: Answered) -> None:
-        spent = spent_on(answered.built, answered.response)
-        self.budget.spent += spent
-        self.budget.reasoning_tokens += answered.response.usage.output_reasoning_tokens
-        if self.ledger is not None:
-            await self.ledger.add(self.lane.session, answered.built.candidate.ref, spent)
-
-    def _messages(self, built: Built) -> list[ModelMessage]:
+    def _messages(self, built: Built) -> list[library.ModelMessage]:
         return messages_from(self.items, self._images if built.accepts_images else {})
 
     def _watcher(self) -> Watcher:
         text, thinking = (
-            _Shown(self._answer_stream(), lambda piece, kind=kind: self.emit(kind(piece)))
-            for kind in (TextDelta, ThinkingDelta)
+            _Shown(
+                self._answer_stream(), lambda piece, kind=kind: self.dispatcher.emit(kind(piece))
+            )
+            for kind in (events.TextDelta, events.ThinkingDelta)
         )
 
         def notice(message: str) -> None:
-            if message == STARTS_OVER.message:
+            if message == events.STARTS_OVER.message:
                 text.drop()
-            self.emit(Notice("warning", self.dispatcher.redact(message)))
+            self.dispatcher.emit(events.Notice("warning", self.dispatcher.redact(message)))
 
-        if not self.streaming:
+        if not self._streaming:
             return Watcher(notice=notice)
         self._shown = (thinking, text)
         return Watcher(text=text.feed, thinking=thinking.feed, notice=notice)
@@ -392,14 +360,14 @@ class Loop:
         self.items = compaction.trimmed(self.items, room)
 
     async def _summarise(self, built: Built, cut: int, focus: str = "") -> bool:
-        """Have a summary stand for the items before `cut`; False if it would stand for nothing."""
+        """Replace the items before `cut` by a summary; False if there is nothing to summarise."""
         old = [item for item in self.items[:cut] if not compaction.is_order(item, self._order)]
         if not any(isinstance(item, UserItem | AssistantItem) for item in old):
             return False
         most = max(60, int(built.context_window * compaction.SUMMARY_SHARE / self._factor))
         summary = compaction.summary_of(old, await self._notes_on(old, built, most, focus), most)
         kept, redact = self.items[cut:], self.dispatcher.redact
-        earlier = (item.through for item in old if isinstance(item, SummaryItem))
+        earlier = (item.through for item in old if isinstance(item, transcript.SummaryItem))
         through = max(kept[0].seq - 1, *earlier, 0)
         summary = replace(
             summary,
@@ -412,10 +380,12 @@ class Loop:
         orders = [item for item in self.items[:cut] if compaction.is_order(item, self._order)]
         early = [item for item in kept if isinstance(item, UserItem) and item.seq <= through]
         messages = [item for item in (*orders, *early) if isinstance(item, UserItem)]
-        entry = summary_entry(summary, messages)
-        seq = await self.lane.compact(self.turn, entry, through=through)
+        entry = transcript.summary_entry(summary, messages)
+        seq = await self.dispatcher.lane.compact(self.dispatcher.turn, entry, through=through)
         self.items = [replace(summary, seq=seq), *orders, *kept]
-        self.emit(Notice("info", "earlier parts of the conversation were summarised"))
+        self.dispatcher.emit(
+            events.Notice("info", "earlier parts of the conversation were summarised")
+        )
         return True
 
     async def _notes_on(self, old: list[Item], built: Built, most: int, focus: str) -> str:
@@ -424,10 +394,14 @@ class Loop:
         asked = f"{compaction.INSTRUCTIONS}Write at most {most * 2 // 3} words.\n"
         if focus:
             asked += f"The person wants these notes to keep above all: {focus}\n"
-        parameters = ModelRequestParameters(instruction_parts=[InstructionPart(content=asked)])
+        parameters = ModelRequestParameters(
+            instruction_parts=[library.InstructionPart(content=asked)]
+        )
         try:
             answered = await self._respond(
-                lambda _: [ModelRequest(parts=[UserPromptPart(text)])], parameters, Watcher()
+                lambda _: [library.ModelRequest(parts=[library.UserPromptPart(text)])],
+                parameters,
+                Watcher(),
             )
         except (OpenClawError, ContextOverflow):
             logger.warning("no model made a summary; the oldest part is cut short instead")
@@ -440,28 +414,32 @@ class Loop:
         if not built.accepts_images:
             return
         before = sum(image == compaction.LEFT_OUT for image in self._images.values())
-        self._images = await self.media.images(self.items, built.image_limits)
+        self._images = await self.dispatcher.attachments.images(self.items, built.image_limits)
         left_out = sum(image == compaction.LEFT_OUT for image in self._images.values())
         if left_out > before:
-            self.emit(
-                Notice("warning", f"the {left_out} oldest images are no longer shown to the model")
+            self.dispatcher.emit(
+                events.Notice(
+                    "warning", f"the {left_out} oldest images are no longer shown to the model"
+                )
             )
 
     async def _drop_images(self, reason: str) -> None:
-        """Never send the images again that made a provider refuse a request: the new ones, else all."""
+        """Do not send the images again for which a provider refused a request: the new ones, else all."""
         sent = [digest for digest, image in self._images.items() if isinstance(image, bytes)]
         fresh = [digest for digest in sent if digest not in self._accepted] or sent
         reason = self.dispatcher.redact(reason)
-        await self.lane.append(self.turn, [refused_entry(fresh, reason)])
-        self.items = with_refusals(self.items, dict.fromkeys(fresh, reason))
+        await self.dispatcher.lane.append(
+            self.dispatcher.turn, [transcript.refused_entry(fresh, reason)]
+        )
+        self.items = transcript.with_refusals(self.items, dict.fromkeys(fresh, reason))
         what = "an image was" if len(fresh) == 1 else f"{len(fresh)} images were"
         note = f"[{what} not shown to the model: {reason}]"
         self._notes.append(note)
-        self.emit(Notice("warning", note[1:-1]))
+        self.dispatcher.emit(events.Notice("warning", note[1:-1]))
 
 
 class _Shown:
-    """Pieces of an answer on their way to whoever watches, made harmless if there is a `stream`."""
+    """Shows pieces of an answer, made harmless if there is a `stream`."""
 
     def __init__(self, stream: "AnswerStream | None", show: Callable[[str], None]) -> None:
         self._stream, self._show = stream, show

@@ -5,20 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic_ai.messages import (
-    BinaryImage,
-    ModelMessage,
-    ModelRequest,
-    ModelRequestPart,
-    ModelResponse,
-    ModelResponsePart,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserContent,
-    UserPromptPart,
-)
+from pydantic_ai import messages as library
 from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent.toolpath.search import SEARCH_TOOL
@@ -68,13 +55,13 @@ def _definition(spec: ToolSpec) -> ToolDefinition:
     )
 
 
-def messages_from(items: Sequence[Item], images: Shown) -> list[ModelMessage]:
-    messages: list[ModelMessage] = []
-    pending: list[ModelRequestPart] = []
+def messages_from(items: Sequence[Item], images: Shown) -> list[library.ModelMessage]:
+    messages: list[library.ModelMessage] = []
+    pending: list[library.ModelRequestPart] = []
 
     def flush() -> None:
         if pending:
-            messages.append(ModelRequest(parts=list(pending)))
+            messages.append(library.ModelRequest(parts=list(pending)))
             pending.clear()
 
     for item in items:
@@ -87,15 +74,17 @@ def messages_from(items: Sequence[Item], images: Shown) -> list[ModelMessage]:
             case UserItem():
                 pending.append(_user_part(item, images))
             case SummaryItem():
-                pending.append(UserPromptPart(SUMMARY_HEAD + item.text))
+                pending.append(library.UserPromptPart(SUMMARY_HEAD + item.text))
     flush()
     return messages
 
 
-def _response(item: AssistantItem) -> ModelResponse:
-    parts: list[ModelResponsePart] = [TextPart(item.text)] if item.text.strip() else []
-    parts.extend(ToolCallPart(c.name, _sendable(c.arguments), c.id) for c in item.calls)
-    return ModelResponse(parts=parts or [TextPart("[no answer]")])
+def _response(item: AssistantItem) -> library.ModelResponse:
+    parts: list[library.ModelResponsePart] = (
+        [library.TextPart(item.text)] if item.text.strip() else []
+    )
+    parts.extend(library.ToolCallPart(c.name, _sendable(c.arguments), c.id) for c in item.calls)
+    return library.ModelResponse(parts=parts or [library.TextPart("[no answer]")])
 
 
 def _sendable(arguments: str) -> str:
@@ -108,22 +97,22 @@ def _sendable(arguments: str) -> str:
     return json.dumps({"unparsed": arguments})
 
 
-def _user_part(item: UserItem, images: Shown) -> UserPromptPart:
+def _user_part(item: UserItem, images: Shown) -> library.UserPromptPart:
     if not item.attachments:
-        return UserPromptPart(item.text)
-    content: list[UserContent] = [item.text] if item.text else []
+        return library.UserPromptPart(item.text)
+    content: list[library.UserContent] = [item.text] if item.text else []
     content.extend(_piece(attachment, images) for attachment in item.attachments)
-    return UserPromptPart(content)
+    return library.UserPromptPart(content)
 
 
-def _tool_return(item: ResultItem, images: Shown) -> ToolReturnPart:
+def _tool_return(item: ResultItem, images: Shown) -> library.ToolReturnPart:
     content: Any = item.text
     if item.attachments:
         pieces = [_piece(attachment, images) for attachment in item.attachments]
         words = "\n".join([item.text, *(p for p in pieces if isinstance(p, str))]).strip()
         seen = [piece for piece in pieces if not isinstance(piece, str)]
         content = [words, *seen] if seen else words
-    return ToolReturnPart(
+    return library.ToolReturnPart(
         tool_name=item.name,
         content=content,
         tool_call_id=item.call_id,
@@ -131,23 +120,23 @@ def _tool_return(item: ResultItem, images: Shown) -> ToolReturnPart:
     )
 
 
-def _piece(attachment: Attachment, images: Shown) -> "str | BinaryImage":
+def _piece(attachment: Attachment, images: Shown) -> str | library.BinaryImage:
     image = images.get(attachment.digest or "") if attachment.is_image else None
     if isinstance(image, bytes):
-        return BinaryImage(image, media_type=measure(image).mime_type)
+        return library.BinaryImage(image, media_type=measure(image).mime_type)
     if attachment.text is not None:
         return f"[{attachment.label}]\n{attachment.text}"
     return f"[{attachment.label}: not shown{f': {image}' if image else ''}]"
 
 
-def answer_from(response: ModelResponse, taken: set[str]) -> AssistantItem:
+def answer_from(response: library.ModelResponse, taken: set[str]) -> AssistantItem:
     """What the model said. A call whose id was seen before gets one of its own; `taken` grows."""
-    parts: list[ModelResponsePart] = []
+    parts: list[library.ModelResponsePart] = []
     calls: list[CallItem] = []
     for part in response.parts:
-        if isinstance(part, TextPart) and not part.content.strip():
+        if isinstance(part, library.TextPart) and not part.content.strip():
             continue  # Anthropic refuses to take such a text back
-        if isinstance(part, ToolCallPart):
+        if isinstance(part, library.ToolCallPart):
             part.tool_call_id = _own_id(part.tool_call_id, taken)
             raw = part.args if isinstance(part.args, str) else json.dumps(part.args or {})
             part.args = _sendable(raw)
@@ -155,8 +144,8 @@ def answer_from(response: ModelResponse, taken: set[str]) -> AssistantItem:
         parts.append(part)
     if calls and response.finish_reason == "length" and not _is_whole(calls[-1].arguments):
         calls[-1] = replace(calls[-1], cut=True)
-    text = "".join(part.content for part in parts if isinstance(part, TextPart))
-    thinking = "".join(part.content for part in parts if isinstance(part, ThinkingPart))
+    text = "".join(part.content for part in parts if isinstance(part, library.TextPart))
+    thinking = "".join(part.content for part in parts if isinstance(part, library.ThinkingPart))
     native = replace(response, parts=parts)
     return AssistantItem(text, tuple(calls), native=native, thinking=thinking)
 

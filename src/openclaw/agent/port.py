@@ -39,18 +39,14 @@ class ClientResult:
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """A message exactly as it was given, and where it belongs.
+    """A message exactly as it was given.
 
-    Two messages with the same `idempotency_key` in one session are one order, carried out once.
-    With `prompt_calls`, a message that is exactly `/server:prompt key=value` stands for that prompt
-    of an MCP server; without it, every message is taken as it is. `workspace`, `model` and
-    `thinking` stand in for the agent's own where the front end lets the person choose them. `scope` names the MCP
-    servers that the front end brought along, where it is not the session's key that names them.
-    `claim` is how a message is held that came out of a queue. `options` is what the sender asks of
-    the model; a sender that gives any reads `Reply.finish_reason` as well. `results` answer the calls
-    with which the session's last turn ended; the text may be empty then. `typed` is what the person
-    wrote themselves, if `text` is somebody else's. `delegated_by` is the agent that gave this as a
-    task: its rules hold as well, and the turn gets a part of its limits.
+    Messages with the same `idempotency_key` in one session are one order, carried out once. With
+    `prompt_calls`, the message `/server:prompt key=value` means that prompt of an MCP server.
+    `workspace`, `model` and `thinking` replace the agent's own. `options` is what the sender asks of
+    the model; such a sender reads `Reply.finish_reason` too. `results` answer the calls with which
+    the session's last turn ended; the text may be empty then. `delegated_by` is the agent that gave
+    this as a task: its rules apply as well, and the turn gets a part of its limits.
     """
 
     text: str
@@ -63,16 +59,15 @@ class MessageContext:
     workspace: Path | None = None
     model: str | None = None
     thinking: str | None = None
-    scope: str | None = None
-    claim: "Claim | None" = None
+    scope: str | None = None  # of the front end's own MCP servers, if it is not the session's key
+    claim: "Claim | None" = None  # of a message that came out of a queue
     options: ModelOptions | None = None
     results: tuple[ClientResult, ...] = ()
-    typed: str | None = None
+    typed: str | None = None  # what the person wrote themselves, if `text` is somebody else's
     delegated_by: str | None = None
 
     @property
     def server_scope(self) -> str:
-        """Under which name servers stand beside the agent's own for this message."""
         return self.scope or self.session_key
 
 
@@ -92,40 +87,33 @@ class Usage:
 class Reply:
     """The answer.
 
-    `outcome` is ok; limit, where a bound on the turn ended it and the text says which; or
-    duplicate, where the order had been carried out before and this is its answer again. A turn that
-    was cancelled or failed raises instead. `media` is what tools handed to the person.
-    `finish_reason` is stop, length (the model's answer was cut) or content_filter. `calls` are for the
-    sender to run: its next message has their results.
+    `outcome` is ok, limit (a bound ended the turn, and the text says which) or duplicate (the order
+    had been carried out before). A turn that was cancelled or failed raises instead.
     """
 
     text: str
     session_id: str
     turn_id: str
-    media: tuple[Media, ...] = ()
+    media: tuple[Media, ...] = ()  # what tools handed to the person
     usage: Usage = field(default_factory=Usage)
     outcome: str = "ok"
-    finish_reason: str = "stop"
-    calls: tuple[ClientCall, ...] = ()
+    finish_reason: str = "stop"  # or length (the model's answer was cut) or content_filter
+    calls: tuple[ClientCall, ...] = ()  # for the sender to run: its next message has the results
 
 
 class Claim(Protocol):
-    """How a message that came out of a queue is held, so that its turn and its place there end as one."""
+    """Holds a message that came out of a queue, so that its turn and its place there end together."""
 
     @property
-    def refusal(self) -> OpenClawError | None:
-        """Why the turn must not go on, where it must not; it then ends with this error."""
-        ...
+    def refusal(self) -> OpenClawError | None: ...  # the turn ends with this error
 
     @property
-    def yielding(self) -> bool:
-        """True where another process is to go on with the turn, so that it must not be ended."""
-        ...
+    def yielding(self) -> bool: ...  # another process continues the turn: do not end it
 
     def lane(
         self, store: "SessionStore", session: "SessionRef"
     ) -> "AbstractAsyncContextManager[Lane]":
-        """The session's lane, ahead of those who do not come from the queue."""
+        """The session's lane, ahead of messages that do not come from the queue."""
         ...
 
     async def settle(self, lane: "Lane", outcome: str, result: "Reply | BaseException") -> None:
@@ -139,11 +127,11 @@ OnToolResult = Callable[[str, ToolResult], None]
 
 @dataclass(frozen=True, slots=True)
 class TurnListener:
-    """Who hears of an answer while it is written, and who is asked.
+    """Who watches an answer while it is written, and who is asked.
 
     The callbacks must not block. Blocks, tool results and events come in order, before the reply.
-    With `on_event` the answer is streamed. Without `ask`, tools that a person must agree to are
-    denied; without `elicit`, what MCP servers ask is declined.
+    With `on_event` the answer is streamed. Without `ask`, tools that need approval are denied;
+    without `elicit`, questions of MCP servers are declined.
     """
 
     on_block_reply: OnBlockReply | None = None
@@ -164,28 +152,20 @@ class AgentInfo:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What a front end must know to take messages for one agent.
-
-    Attachments are put below `temp_root`; files that the agent hands over come from `directories`.
-    `model_choices` are the models that a person may choose besides the agent's own. `config_digest`
-    says from which content of the configuration file all of this is.
-    `order_workspace` is where orders of MCP clients work: roots, cwd or agent. `private` are places
-    that no client may have the agent work in or above. After `task_after` seconds an order becomes a
-    task, for clients that can have one.
-    """
+    """What a front end must know to take messages for one agent."""
 
     id: str
-    temp_root: Path
-    directories: tuple[Path, ...]
+    temp_root: Path  # for attachments
+    directories: tuple[Path, ...]  # of files that the agent may hand over
     audio: str  # auto, audio or resource
     all_tool_text: bool
     redactor: "Redactor"
     transcriber: "Transcriber"
-    model_choices: tuple[str, ...] = ()
+    model_choices: tuple[str, ...] = ()  # besides the agent's own
     config_digest: str = ""
-    order_workspace: str = "agent"
-    private: tuple[Path, ...] = ()
-    task_after: float = 2.0
+    order_workspace: str = "agent"  # where orders of MCP clients work: roots, cwd or agent
+    private: tuple[Path, ...] = ()  # no client may have the agent work in or above these
+    task_after: float = 2.0  # seconds until an order becomes a task, for clients that support it
     timezone: str = "UTC"
 
 
@@ -198,16 +178,14 @@ class Agent(Protocol):
 
     async def agents(self) -> Sequence[AgentInfo]: ...
 
-    async def settings(self, agent_id: str | None = None) -> AgentSettings:
-        """What a front end must know to take messages for this agent."""
-        ...
+    async def settings(self, agent_id: str | None = None) -> AgentSettings: ...
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
-        """Answer one message. To cancel the call is to stop the turn, wherever it runs."""
+        """Answer one message. Cancelling the call stops the turn, wherever it runs."""
         ...
 
     async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
-        """The tools that the agent may use, once its servers had some time to start."""
+        """The tools that the agent may use, once its servers have had some time to start."""
         ...
 
     def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]": ...
@@ -215,19 +193,19 @@ class Agent(Protocol):
     async def complete(
         self, agent_id: str, begun: "BegunArgument", session: str | None = None
     ) -> Sequence[str]:
-        """What a server suggests for an argument that somebody has begun to type."""
+        """A server's suggestions for an argument that somebody has begun to type."""
         ...
 
     async def refresh(
         self, agent_id: str, session: str | None = None, *, wait: bool = False
     ) -> None:
-        """Learn which prompts there are; with `wait`, servers that start get some time first."""
+        """Update the list of prompts; with `wait`, servers get some time to start first."""
         ...
 
     async def models(self, agent_id: str) -> Sequence[str]: ...
 
     async def model_problem(self, ref: str) -> str | None:
-        """Why there is no such model; None if there is, or if its provider cannot be asked."""
+        """Why there is no such model; None if it exists, or if its provider cannot be asked."""
         ...
 
     async def store(self) -> "SessionStore": ...
@@ -237,7 +215,7 @@ class Agent(Protocol):
     ) -> None:
         """Run a front end's own MCP servers beside the agent's in a session, until `end_session`.
 
-        To call it again for the session is to run the same servers for another agent.
+        Calling it again for the session runs the same servers for another agent.
         """
         ...
 
@@ -246,12 +224,9 @@ class Agent(Protocol):
     async def forward(
         self, agent_id: str | None, request: "dict[str, Any]", notify: "Notify"
     ) -> "dict[str, Any] | None":
-        """Have a running gateway answer an MCP request for this agent; None if none runs."""
+        """Have a running gateway answer an MCP request for this agent; None if no gateway runs."""
         ...
 
 
-Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
-"""Passes on a notification: its method and its parameters."""
-
-OpenAgent = Callable[[], "AbstractAsyncContextManager[Agent]"]
-"""Opens the way to the agent; the agent itself is loaded when it is first used."""
+Notify = Callable[[str, dict[str, Any]], Awaitable[None]]  # a notification's method and parameters
+OpenAgent = Callable[[], "AbstractAsyncContextManager[Agent]"]  # loaded when it is first used

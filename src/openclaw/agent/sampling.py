@@ -1,7 +1,6 @@
-"""Completions that an MCP server asks of our model: only where configured, bounded, without tools.
+"""Completions that an MCP server asks of our model: only if configured, and bounded.
 
-The server gets what the model says to the server's own words: no history, no tools and no secrets of
-ours are in the request.
+The request has only the server's own words: none of our history, tools or secrets.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,12 +25,10 @@ _LONGEST_TEXT = 400_000  # characters of one request; the budget bounds all of t
 
 @dataclass(slots=True)
 class Sampler:
-    """Answers sampling requests. `rules_of` gives a server's own bounds; None where it has none."""
-
     model: Callable[[], Awaitable["ModelStack"]]
     rules_of: Callable[[str], "SamplingConfig | None"]
+    # Who pays: the ledger, the agent, and that agent's limit in dollars a day.
     account: "Callable[[], tuple[UsageLedger, str, float]] | None" = None
-    """Who pays: where it is counted, for which agent, and that agent's most dollars a day."""
     _used: dict[str, int] = field(default_factory=dict[str, int])
 
     async def __call__(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -115,11 +112,9 @@ def _messages(params: Mapping[str, Any]) -> "list[ModelMessage]":
 
 def _text(content: Any) -> str:
     blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
-    return "\n".join(map(_block_text, blocks))
-
-
-def _block_text(block: Any) -> str:
-    given = json_object(block)
-    if given.get("type") == "text":
-        return str(given.get("text", ""))
-    return f"[{given.get('type', 'content')} left out]"
+    return "\n".join(
+        str(block.get("text", ""))
+        if block.get("type") == "text"
+        else f"[{block.get('type', 'content')} left out]"
+        for block in map(json_object, blocks)
+    )

@@ -12,58 +12,21 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from openclaw.agent import transcript
 from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.dispatch import Dispatcher
-from openclaw.agent.port import (
-    NOBODY,
-    Claim,
-    ClientCall,
-    MessageContext,
-    Reply,
-    TurnListener,
-)
+from openclaw.agent.port import NOBODY, Claim, ClientCall, MessageContext, Reply, TurnListener
 from openclaw.agent.prompt import Surroundings, assemble, read_context_files
 from openclaw.agent.redaction import clean_message
 from openclaw.agent.toolpath.toolbox import Toolbox
-from openclaw.agent.transcript import (
-    CANCELLED_CALL,
-    UNKNOWN_OUTCOME,
-    AssistantItem,
-    Attachment,
-    Item,
-    ResultItem,
-    SummaryItem,
-    UserItem,
-    assistant_entry,
-    items_from,
-    media_label,
-    open_tasks,
-    result_entry,
-    resumed_entry,
-    user_entry,
-    waiting_calls,
-)
+from openclaw.agent.transcript import AssistantItem, Attachment, Item, ResultItem, UserItem
 from openclaw.config.merge import EffectiveAgent
 from openclaw.content.frame import frame
+from openclaw.core import events
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
-from openclaw.core.events import (
-    STARTS_OVER,
-    WEB_SEARCH,
-    Emit,
-    Event,
-    ModelCalled,
-    Notice,
-    TextDelta,
-    ThinkingDelta,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-    both,
-    discard,
-)
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import (
     EntryKind,
@@ -84,8 +47,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CLOSING_SECONDS = 10.0  # how long a stopped turn may take to write down that it was stopped
-
+CLOSING_SECONDS = 10.0  # for a stopped turn to record that it was stopped
 DEFAULT_COMPACT_AT = 0.8
 _LARGE = 100_000  # characters of a conversation from which it is recalled in a thread
 
@@ -94,17 +56,15 @@ _TITLE_CHARS = 80
 _TAKEN_OVER = "The program that ran this turn stopped; another one continues it."
 _STOPPED_HERE = "[The answer was stopped here.]"
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
-_COMPACT = "/compact"  # with `prompt_calls`, a message that summarises the conversation so far
-_UNDO = "/undo"
-"""With `prompt_calls`, a message that puts back the files that the last turn changed."""
+# Messages that are commands, with `prompt_calls`:
+_COMPACT = "/compact"  # summarises the conversation so far
+_UNDO = "/undo"  # puts back the files that the last turn changed
 
 
 @dataclass(frozen=True, slots=True)
 class TurnSetup:
-    """What one turn works with. `tools` is told whether a person can be asked, and the session's id."""
-
     agent: EffectiveAgent
-    tools: Callable[[bool, str], Toolbox]
+    tools: Callable[[bool, str], Toolbox]  # whether a person can be asked, and the session's id
     workspace: Path | None = None
     timezone: str = "UTC"
     undo: Callable[[str], str] = lambda session: "There is nothing to undo."
@@ -113,16 +73,21 @@ class TurnSetup:
 
 
 class _Watch:
-    """Who watches a turn; what it has said and used so far; and what the log says of it.
+    """Collects what a turn has said and used so far.
 
     The log gets a line when a turn starts and one when it ends, and nothing that was said.
     """
 
     def __init__(
-        self, agent: str, context: MessageContext, listener: TurnListener, clock: Clock, heard: Emit
+        self,
+        agent: str,
+        context: MessageContext,
+        listener: TurnListener,
+        clock: Clock,
+        heard: events.Emit,
     ) -> None:
         self.listener = listener
-        self.emit = both(self._on, heard)
+        self.emit = events.both(self._on, heard)
         self.text = self.thinking = ""
         self._agent, self._context, self._clock = agent, context, clock
         self._began = clock.monotonic()
@@ -130,22 +95,22 @@ class _Watch:
         self._tools: Counter[str] = Counter()
         self._tokens = [0, 0]
 
-    def _on(self, event: Event) -> None:
+    def _on(self, event: events.Event) -> None:
         match event:
-            case TextDelta():
+            case events.TextDelta():
                 self.text += event.text
-            case ThinkingDelta():
+            case events.ThinkingDelta():
                 self.thinking += event.text
-            case TurnStarted():
+            case events.TurnStarted():
                 self._turn = event.turn
-            case ToolStarted():
+            case events.ToolStarted():
                 self._tools[event.name] += 1
-            case ModelCalled():
+            case events.ModelCalled():
                 self._tokens[0] += event.input_tokens
                 self._tokens[1] += event.output_tokens
                 if event.error is None:
                     self.text = self.thinking = ""
-            case Notice() if event == STARTS_OVER:
+            case events.Notice() if event == events.STARTS_OVER:
                 self.text = self.thinking = ""
             case _:
                 pass
@@ -156,14 +121,13 @@ class _Watch:
 
     def ended(self, outcome: str, problem: str = "", cost: float = 0.0) -> None:
         named = {"ok": "finished", "limit": "reached a limit", "error": "failed"}
-        counted = (name if n == 1 else f"{name} ({n} times)" for name, n in self._tools.items())
         logger.info(
             "turn %s of session %s %s after %.1f s; tools: %s; tokens: %s in, %s out%s%s",
             self._turn or "(not started)",
             self._context.session_key,
             named.get(outcome, outcome),
             self._clock.monotonic() - self._began,
-            ", ".join(counted) or "none",
+            transcript.counted(self._tools) or "none",
             *(f"{count:,}" for count in self._tokens),
             f"; cost: ${cost:.2g}" if cost else "",
             f"; reason: {problem}" if problem else "",
@@ -173,9 +137,8 @@ class _Watch:
 class AgentService:
     """Answers messages. Turns of one session run one at a time, in order; sessions run side by side.
 
-    `models` builds what an agent thinks with, for the model and effort that a message names, if any.
-    `server_context` is what the MCP servers of an agent, in a scope, have to say to the model; it is
-    told which tools the model may use.
+    `models` takes the model and effort that a message names, if any. `server_context` gives what the
+    MCP servers of an agent, in a scope, say to a model that may use these tools.
     """
 
     def __init__(
@@ -187,7 +150,7 @@ class AgentService:
         redactor: Redactor,
         clock: Clock | None = None,
         compact_at: float = DEFAULT_COMPACT_AT,
-        observe: Callable[[], Emit] | None = None,
+        observe: Callable[[], events.Emit] | None = None,
     ) -> None:
         self._store = store
         self._models = models
@@ -206,8 +169,8 @@ class AgentService:
             raise InvalidRequest(
                 "contains characters that cannot be sent to a model", field="message"
             )
-        heard = listener.on_event or discard
-        heard = both(heard, self._observe()) if self._observe else heard
+        heard = listener.on_event or events.discard
+        heard = events.both(heard, self._observe()) if self._observe else heard
         watch = _Watch(agent.id, context, listener, self._clock, heard)
         session = await self._store.open_session(agent.id, context.session_key)
         claim = context.claim
@@ -216,11 +179,9 @@ class AgentService:
             async with held as lane:
                 reply = await self._turn(lane, setup, context, watch)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
-            if not _goes_on_elsewhere(claim, error):
-                stopped = isinstance(error, anyio.get_cancelled_exc_class())
-                told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
-                outcome = "cancelled" if stopped else "error"
-                watch.ended(outcome, "" if stopped else told)
+            if not _continues_elsewhere(claim, error):
+                outcome, told = _ended_by(error)
+                watch.ended(outcome, "" if outcome is Outcome.CANCELLED else told)
                 with anyio.CancelScope(shield=True):
                     await _turn_end(setup, context, outcome, told)
             raise
@@ -232,14 +193,16 @@ class AgentService:
     async def _turn(
         self, lane: Lane, setup: TurnSetup, context: MessageContext, watch: _Watch
     ) -> Reply:
-        # Not before it is this turn's: while it waits, more secrets may become known.
+        # Only now that it is this turn's: while it waited, more secrets may have become known.
         context = clean_message(context, self._redactor)
         media = SessionMedia(self._store, lane.session, self._redactor)
         said = UserItem(context.text, tuple(map(_attachment, context.media)), typed=context.typed)
         message = await media.kept(said)
-        opening = [result_entry(item) for item in await self._client_results(lane, context)]
+        opening = [
+            transcript.result_entry(item) for item in await self._client_results(lane, context)
+        ]
         if context.text or context.media or not opening:
-            opening.append(user_entry(message, context.origin, context.workspace))
+            opening.append(transcript.user_entry(message, context.origin, context.workspace))
         wanted = context.idempotency_key
         resumed = False
         try:
@@ -253,93 +216,87 @@ class AgentService:
             if not resumed:
                 return await self._earlier(lane.session, wanted, context.text)
             turn = wanted
-        watch.emit(TurnStarted(lane.session.key, setup.agent.id, turn))
-        budget = Budget(setup.agent.limits)
-        listener = watch.listener
-        listener = replace(
-            listener,
-            ask=listener.ask and budget.pausing(listener.ask),
-            elicit=listener.elicit and budget.pausing(listener.elicit),
-        )
+        watch.emit(events.TurnStarted(lane.session.key, setup.agent.id, turn))
+        budget, listener = Budget(setup.agent.limits), watch.listener
+        ask, elicit = listener.ask, listener.elicit
         dispatcher = Dispatcher(
-            agent=setup.agent.id,
-            session=lane.session.key,
             turn=turn,
             lane=lane,
-            toolbox=setup.tools(listener.ask is not None, lane.session.id),
+            toolbox=setup.tools(ask is not None, lane.session.id),
             budget=budget,
             clock=self._clock,
             emit=watch.emit,
             redactor=self._redactor,
-            on_tool_result=listener.on_tool_result,
-            ask=listener.ask,
-            elicit=listener.elicit,
-            keep=media.kept,
+            listener=replace(
+                listener,
+                ask=ask and budget.pausing(ask),
+                elicit=elicit and budget.pausing(elicit),
+            ),
+            attachments=media,
         )
         async with _ending(lane, turn, dispatcher, watch, context.claim):
             if context.claim is not None and context.claim.refusal is not None:
                 raise context.claim.refusal
             new = message if opening[-1].kind is EntryKind.USER_MESSAGE else None
             items = await self._items(lane.session, new, dispatcher, resumed=resumed)
-            whole = await self._whole(lane.session, items)
-            if sum(len(item.text) for item in whole) > _LARGE:
-                await anyio.to_thread.run_sync(dispatcher.toolbox.recall, whole)
-            else:
-                dispatcher.toolbox.recall(whole)
+            await self._recall(lane.session, items, dispatcher.toolbox)
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
                 if setup.hooks is not None:
                     facts = {"agent": setup.agent.id, "session": lane.session.key}
                     await setup.hooks.fire("session_start", **facts, origin=context.origin)
-            loop = await self._loop(setup, dispatcher, items, watch, context, media)
-            undo = setup.undo if context.prompt_calls and context.text.strip() == _UNDO else None
-            return await self._answer(loop, _focus(context), context.claim, watch, undo)
+            loop = await self._loop(setup, dispatcher, items, watch, context)
+            return await self._answer(loop, setup, context, watch)
 
-    async def _resumed(self, lane: Lane, turn: str, emit: Emit) -> bool:
-        """Go on with a turn whose program died; false where the turn ended otherwise.
+    async def _resumed(self, lane: Lane, turn: str, emit: events.Emit) -> bool:
+        """Continue a turn whose program died; False if the turn ended otherwise.
 
-        A call whose outcome nobody knows is marked so and never made again; the result of one that
-        its server carries out as a task is fetched.
+        A call of unknown outcome is marked so and never made again; the result of one that its server
+        carries out as a task is fetched.
         """
         found = await self._store.find_turn(lane.session, turn)
         if found is None or found.state is not TurnState.LOST:
             return False
-        fetchable = {call.id for call, _ in open_tasks(await self._store.history(lane.session))}
+        fetchable = {
+            call.id for call, _ in transcript.open_tasks(await self._store.history(lane.session))
+        }
         unknown = [
             ResultItem(
-                call.call_id or "", str(call.data.get("name", "")), UNKNOWN_OUTCOME, is_error=True
+                call.call_id or "",
+                str(call.data.get("name", "")),
+                transcript.UNKNOWN_OUTCOME,
+                is_error=True,
             )
             for call in found.open_calls
             if call.call_id not in fetchable
         ]
-        await lane.resume_turn(turn, [resumed_entry(_TAKEN_OVER), *map(result_entry, unknown)])
-        emit(Notice("warning", _TAKEN_OVER))
+        await lane.resume_turn(
+            turn, [transcript.resumed_entry(_TAKEN_OVER), *map(transcript.result_entry, unknown)]
+        )
+        emit(events.Notice("warning", _TAKEN_OVER))
         return True
 
     async def _answer(
-        self,
-        loop: "Loop",
-        focus: str | None,
-        claim: Claim | None,
-        watch: _Watch,
-        undo: Callable[[str], str] | None = None,
+        self, loop: "Loop", setup: TurnSetup, context: MessageContext, watch: _Watch
     ) -> Reply:
-        dispatcher, budget, lane = loop.dispatcher, loop.budget, loop.lane
+        dispatcher = loop.dispatcher
+        budget, lane, turn = dispatcher.budget, dispatcher.lane, dispatcher.turn
         outcome, text, model, finish_reason = "ok", "", "", "stop"
         calls: tuple[ClientCall, ...] = ()
         closing: list[NewEntry] = []
+        command, _, rest = context.text.strip().partition(" ")
         try:
             with budget.time_limit() as scope:
-                if undo is not None:
-                    text = await anyio.to_thread.run_sync(undo, lane.session.key)
-                elif focus is not None:
-                    text = await loop.compact(focus)
+                if context.prompt_calls and command == _UNDO and not rest:
+                    text = await anyio.to_thread.run_sync(setup.undo, lane.session.key)
+                elif context.prompt_calls and command == _COMPACT:
+                    text = await loop.compact(rest.strip())
                 else:
                     text, model = await loop.run()
                     finish_reason, calls = loop.finish_reason, loop.client_calls
             if scope.cancelled_caught:
                 closing = dispatcher.close_open(_OUT_OF_TIME)
-                # A model that did not answer until now will not say what was done either.
+                # A model that has not answered yet will not say what was done either.
                 outcome = "limit"
                 text = await loop.closing(budget.out_of_time(), ask=not loop.asking)
         except LimitReached as reached:
@@ -347,27 +304,27 @@ class AgentService:
         if outcome == "limit" and watch.text:
             text = f"{watch.text}\n\n{text}"
         text = loop.harmless(self._redactor.redact(text))
-        final = assistant_entry(AssistantItem(text, thinking=loop.thinking), model)
+        final = transcript.assistant_entry(AssistantItem(text, thinking=loop.thinking), model)
         reply = Reply(
             text=text,
             session_id=lane.session.id,
-            turn_id=loop.turn,
+            turn_id=turn,
             media=tuple(dispatcher.media),
             usage=budget.usage,
             outcome=outcome,
             finish_reason=finish_reason,
             calls=calls,
         )
-        if claim is not None:
-            await claim.settle(lane, outcome, reply)
+        if context.claim is not None:
+            await context.claim.settle(lane, outcome, reply)
         await lane.finish_turn(
-            loop.turn,
+            turn,
             Outcome.OK,
             closing if calls else [*closing, final],
             usage=_stored_usage(budget),
             detail="" if outcome == "ok" else text,
         )
-        loop.emit(TurnFinished(lane.session.key, loop.turn, "ok"))
+        watch.emit(events.TurnFinished(lane.session.key, turn, "ok"))
         return reply
 
     async def _loop(
@@ -377,57 +334,44 @@ class AgentService:
         items: list[Item],
         watch: _Watch,
         context: MessageContext,
-        media: SessionMedia,
     ) -> "Loop":
         from openclaw.agent.loop import Loop
 
-        agent, workspace = setup.agent, setup.workspace
+        agent, workspace, toolbox = setup.agent, setup.workspace, dispatcher.toolbox
         stack = await self._models(agent, context.model, context.thinking)
         built = await stack.primary()
-        watch.started(built.candidate.ref)
+        ref = built.candidate.ref
+        watch.started(ref)
         if context.thinking is not None and not built.thinks:
-            ref = built.candidate.ref
-            watch.emit(Notice("warning", f"{ref} has no adjustable thinking"))
-        usable = {spec.name for spec in dispatcher.toolbox.specs()}
+            watch.emit(events.Notice("warning", f"{ref} has no adjustable thinking"))
+        usable = {spec.name for spec in toolbox.specs()}
         files: list[tuple[str, str]] = []
         if workspace is not None and agent.context_files:
             files = await anyio.to_thread.run_sync(
                 read_context_files, workspace, agent.context_files
             )
-        if dispatcher.toolbox.flow is not None:
-            dispatcher.toolbox.flow.trust(files)
+        if toolbox.flow is not None:
+            toolbox.flow.trust(files)
+        # Without `elicit`, the command line answers by the rules it was given: nobody is there.
+        ask, elicit = watch.listener.ask, watch.listener.elicit
+        surroundings = Surroundings(
+            self._clock.now_ms(),
+            setup.timezone,
+            _SYSTEM,
+            can_ask=ask is not None and (context.origin != "cli" or elicit is not None),
+            searches=events.WEB_SEARCH in usable or (built.native_search and toolbox.may_search),
+        )
         preamble = assemble(
             agent,
             workspace=workspace,
-            surroundings=Surroundings(
-                self._clock.now_ms(),
-                setup.timezone,
-                _SYSTEM,
-                can_ask=_attended(watch.listener, context),
-                searches=WEB_SEARCH in usable
-                or (built.native_search and dispatcher.toolbox.may_search),
-            ),
+            surroundings=surroundings,
             notes=await anyio.to_thread.run_sync(setup.notes),
             resources=self._server_context(agent.id, context.server_scope, usable),
             files=files,
             window=built.context_window,
         )
-        return Loop(
-            items=items,
-            turn=dispatcher.turn,
-            lane=dispatcher.lane,
-            stack=stack,
-            preamble=preamble,
-            media=media,
-            dispatcher=dispatcher,
-            budget=dispatcher.budget,
-            compact_at=self._compact_at,
-            emit=watch.emit,
-            streaming=watch.listener.on_event is not None,
-            on_block_reply=watch.listener.on_block_reply,
-            options=context.options,
-            ledger=UsageLedger(self._store, self._clock, setup.timezone),
-        )
+        ledger = UsageLedger(self._store, self._clock, setup.timezone)
+        return Loop(items, stack, preamble, dispatcher, self._compact_at, context.options, ledger)
 
     async def _items(
         self,
@@ -437,41 +381,44 @@ class AgentService:
         *,
         resumed: bool = False,
     ) -> list[Item]:
-        """The conversation, the attachments of the new message as they came.
+        """The conversation, with the new message's attachments as they came.
 
-        That message comes last, except in a turn that goes on: there may have been steps after it,
-        and even a summary that stands for it.
+        That message is the last one, except in a resumed turn: steps may have followed it, and even a
+        summary that replaced it.
         """
         entries = await self._store.history(session)
-        tasks = open_tasks(entries)
+        tasks = transcript.open_tasks(entries)
         if tasks and await dispatcher.fetch(tasks, wait=resumed):
             entries = await self._store.history(session)
-        items = items_from(entries)
+        items = transcript.items_from(entries)
         if message is None:
             return items
-        at = next(
-            (at for at in reversed(range(len(items))) if isinstance(items[at], UserItem)), None
-        )
+        messages = [at for at, item in enumerate(items) if isinstance(item, UserItem)]
+        at = messages[-1] if messages else None
         if at is not None and (not resumed or items[at].text == message.text):
             items[at] = replace(message, seq=items[at].seq)
         assert resumed or at == len(items) - 1
         return items
 
-    async def _whole(self, session: SessionRef, items: list[Item]) -> list[Item]:
-        """The conversation from its first message on, even if a summary replaced that."""
-        if not items or not isinstance(items[0], SummaryItem):
-            return items
-        return items_from(await self._store.history(session, since_compaction=False))
+    async def _recall(self, session: SessionRef, items: list[Item], toolbox: Toolbox) -> None:
+        if items and isinstance(items[0], transcript.SummaryItem):  # what it replaced counts, too
+            items = transcript.items_from(
+                await self._store.history(session, since_compaction=False)
+            )
+        if sum(len(item.text) for item in items) > _LARGE:
+            await anyio.to_thread.run_sync(toolbox.recall, items)
+        else:
+            toolbox.recall(items)
 
     async def _client_results(self, lane: Lane, context: MessageContext) -> list[ResultItem]:
-        """What the sender's own tools gave: one result for each call that waits for one."""
+        """The results of the sender's own tools: one for each call that waits."""
         wanted = context.idempotency_key
         if not context.results or (
             wanted is not None and await self._store.find_turn(lane.session, wanted) is not None
         ):
-            return []  # none, or given before: then they are in the transcript
+            return []  # none, or given before and therefore in the transcript
         entries = await self._store.history(lane.session)
-        calls = waiting_calls(entries)
+        calls = transcript.waiting_calls(entries)
         given = {result.call_id: result.text for result in context.results}
         if given.keys() - calls.keys():
             raise InvalidRequest("no call is waiting for this result", field="tool_call_id")
@@ -479,10 +426,8 @@ class AgentService:
             raise InvalidRequest("the result of a call is missing", field="tool_call_id")
         clean = {call: self._redactor.redact(storable(text)) for call, text in given.items()}
         return [
-            ResultItem(
-                call.id, call.name, frame(clean[call.id], source="Client tool", sender=call.name)
-            )
-            for call in calls.values()
+            ResultItem(id, call.name, frame(clean[id], source="Client tool", sender=call.name))
+            for id, call in calls.items()
         ]
 
     async def _earlier(self, session: SessionRef, turn: str, text: str) -> Reply:
@@ -531,42 +476,38 @@ async def _turn_end(
         )
 
 
-def _focus(context: MessageContext) -> str | None:
-    """What a summary is to keep above all, if the message asks for one; else None."""
-    command, _, rest = context.text.strip().partition(" ")
-    return rest.strip() if context.prompt_calls and command == _COMPACT else None
-
-
 def _title(text: str) -> str | None:
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return (line if len(line) <= _TITLE_CHARS else f"{line[: _TITLE_CHARS - 1]}…") or None
 
 
-def _goes_on_elsewhere(claim: Claim | None, error: BaseException) -> bool:
+def _continues_elsewhere(claim: Claim | None, error: BaseException) -> bool:
     return claim is not None and (claim.yielding or isinstance(error, StoreError))
+
+
+def _ended_by(error: BaseException) -> tuple[Outcome, str]:
+    if isinstance(error, anyio.get_cancelled_exc_class()):
+        return Outcome.CANCELLED, "stopped before it was finished"
+    told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
+    return Outcome.ERROR, told
 
 
 @asynccontextmanager
 async def _ending(
     lane: Lane, turn: str, dispatcher: Dispatcher, watch: _Watch, claim: Claim | None
 ) -> AsyncGenerator[None]:
-    """Write down how a turn ended that did not end well, whatever ended it."""
-    cancelled = anyio.get_cancelled_exc_class()
+    """Record how a turn ended that was stopped or failed."""
     try:
         yield
     except BaseException as error:
-        if _goes_on_elsewhere(claim, error):
-            raise  # whoever goes on with the turn finds it unfinished
-        outcome = Outcome.CANCELLED if isinstance(error, cancelled) else Outcome.ERROR
-        if outcome is Outcome.CANCELLED:
-            told = "stopped before it was finished"
-        else:
-            told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
+        if _continues_elsewhere(claim, error):
+            raise  # the process that continues it must find it unfinished
+        outcome, told = _ended_by(error)
         partial: list[NewEntry] = []
         said, thinking = watch.text, dispatcher.redact(watch.thinking)
         if said.strip() or thinking.strip():
             shown = dispatcher.redact(f"{said}\n\n{_STOPPED_HERE}") if said.strip() else ""
-            partial.append(assistant_entry(AssistantItem(shown, thinking=thinking), ""))
+            partial.append(transcript.assistant_entry(AssistantItem(shown, thinking=thinking), ""))
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
             try:
                 if claim is not None:
@@ -574,7 +515,7 @@ async def _ending(
                 await lane.finish_turn(
                     turn,
                     outcome,
-                    [*dispatcher.close_open(CANCELLED_CALL), *partial],
+                    [*dispatcher.close_open(transcript.CANCELLED_CALL), *partial],
                     usage=_stored_usage(dispatcher.budget),
                     detail=dispatcher.redact(told),
                 )
@@ -582,24 +523,19 @@ async def _ending(
                 logger.info("a turn ended that is no longer ours: %s", lost.message)
             except OpenClawError:
                 logger.warning("the end of a turn could not be written", exc_info=True)
-        watch.emit(TurnFinished(lane.session.key, turn, str(outcome)))
+        watch.emit(events.TurnFinished(lane.session.key, turn, str(outcome)))
         raise
 
 
 def _stored_usage(budget: Budget) -> Usage:
-    counted = asdict(budget.spent)
-    del counted["cost"], counted["unpriced"]  # the ledger has them
-    return Usage(**counted, tool_calls=budget.tool_calls)
-
-
-def _attended(listener: TurnListener, context: MessageContext) -> bool:
-    """Whether a person answers; without one, the command line answers by the rules it was given."""
-    return listener.ask is not None and (context.origin != "cli" or listener.elicit is not None)
+    spent = asdict(budget.spent)
+    del spent["cost"], spent["unpriced"]  # the ledger has them
+    return Usage(**spent, tool_calls=budget.tool_calls)
 
 
 def _attachment(inbound: InboundMedia) -> Attachment:
-    """An attachment for the conversation; what it says is framed, for others may have written it."""
-    label = media_label(inbound.media)
+    """An attachment for the conversation; its text is framed, because others may have written it."""
+    label = transcript.media_label(inbound.media)
     text = inbound.text
     if text is not None:
         text = frame(text, source="Attachment", sender=inbound.media.name or label)

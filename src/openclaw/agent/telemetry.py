@@ -14,17 +14,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from openclaw.core import events
 from openclaw.core.clock import Clock
 from openclaw.core.errors import MissingExtra
-from openclaw.core.events import (
-    Emit,
-    Event,
-    ModelCalled,
-    ToolFinished,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-)
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -64,7 +56,7 @@ class Telemetry:
         self.tokens = histogram("gen_ai.client.token.usage", counted, _TOKENS)
         self.running: dict[tuple[str, str], Span] = {}
 
-    def observer(self) -> Emit:
+    def observer(self) -> events.Emit:
         return _TurnObserver(self).on
 
     def on_call(self, call: "CallRecord") -> None:
@@ -145,22 +137,22 @@ class _TurnObserver:
         self._agent = ""
         self._started = 0.0
 
-    def on(self, event: Event) -> None:
+    def on(self, event: events.Event) -> None:
         match event:
-            case TurnStarted():
+            case events.TurnStarted():
                 self._begin(event)
-            case ModelCalled():
+            case events.ModelCalled():
                 self._model(event)
-            case ToolStarted():
+            case events.ToolStarted():
                 about = {"gen_ai.tool.name": event.name, "gen_ai.tool.call.id": event.call_id}
                 about["gen_ai.tool.type"] = "function"
                 span = self._span("execute_tool", event.name, about, self._turn)
                 self._telemetry.running[self._session, event.call_id] = span
-            case ToolFinished():
+            case events.ToolFinished():
                 span = self._telemetry.running.pop((self._session, event.call_id), None)
                 if span is not None:
                     self._telemetry.end(span, "tool_error" if event.result.is_error else None)
-            case TurnFinished():
+            case events.TurnFinished():
                 self._finish(event)
             case _:
                 return
@@ -171,14 +163,14 @@ class _TurnObserver:
         attributes = {"gen_ai.operation.name": operation, **about}
         return self._telemetry.begin(f"{operation} {of}", attributes, parent=parent)
 
-    def _begin(self, event: TurnStarted) -> None:
+    def _begin(self, event: events.TurnStarted) -> None:
         self._session, self._agent = event.session, event.agent
         self._started = self._telemetry.clock.monotonic()
         about = {"gen_ai.agent.id": event.agent, "gen_ai.agent.name": event.agent}
         about["gen_ai.conversation.id"] = event.session
         self._turn = self._span("invoke_agent", event.agent, about)
 
-    def _model(self, event: ModelCalled) -> None:
+    def _model(self, event: events.ModelCalled) -> None:
         telemetry = self._telemetry
         provider, _, model = event.model.partition("/")
         shared: dict[str, str] = {
@@ -200,7 +192,7 @@ class _TurnObserver:
             span["gen_ai.response.finish_reasons"] = [event.finish_reason]
         telemetry.finished(f"chat {model}", event.duration_ms, span, parent=self._turn, client=True)
 
-    def _finish(self, event: TurnFinished) -> None:
+    def _finish(self, event: events.TurnFinished) -> None:
         telemetry = self._telemetry
         for key in [key for key in telemetry.running if key[0] == self._session]:
             telemetry.end(telemetry.running.pop(key), "cancelled")

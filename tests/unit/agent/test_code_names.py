@@ -29,31 +29,9 @@ def stub(tool: ToolSpec) -> str:
     return one.stub()
 
 
-def line(**properties: Any) -> str:
-    return stub(spec("f", *properties, **properties))
-
-
-@pytest.mark.parametrize(
-    ("schema", "annotation"),
-    [
-        ({"type": "string"}, "str"),
-        ({"type": ["integer", "null"]}, "int | None"),
-        ({"enum": ["a", 1, None]}, 'Literal["a", 1, None]'),
-        ({"const": True}, "Literal[True]"),
-        ({"type": "array", "items": {"type": "number"}}, "list[float]"),
-        ({"type": "object", "additionalProperties": {"type": "integer"}}, "dict[str, int]"),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "str | None"),
-        ({"type": "object", "properties": {"a": {"type": "boolean"}}}, '{"a?": bool}'),
-        ({}, "Any"),
-    ],
-)
-def test_a_schema_becomes_a_type(schema: Any, annotation: str) -> None:
-    assert line(x=schema) == f"async def f(*, x: {annotation}) -> Any  # Does f"
-
-
-def test_required_parameters_come_first_and_optional_ones_show_their_default() -> None:
-    tool = spec("f", "b", a={"type": "integer", "default": 3}, b={"type": "string"}, c={})
-    assert stub(tool).startswith("async def f(*, b: str, a: int = 3, c: Any = ...)")
+def test_required_parameters_come_first() -> None:
+    tool = spec("f", "b", a={"type": "integer"}, b={"type": "string"}, c={})
+    assert stub(tool) == "f(b, a=..., c=...)"
 
 
 def test_names_become_identifiers_that_stay_apart_whatever_their_order() -> None:
@@ -80,8 +58,7 @@ def test_arguments_get_their_own_names_back() -> None:
 
 
 @pytest.mark.parametrize("schema", HOSTILE)
-def test_a_hostile_schema_costs_nothing_but_its_own_types(schema: Any) -> None:
-    tool = ToolSpec("f", "line\nimport os\n# more", schema, "f")
-    text = stub(tool)
+def test_a_hostile_schema_gives_plain_names(schema: Any) -> None:
+    text = stub(ToolSpec("f", "line\nimport os\n# more", schema, "f"))
     assert "\n" not in text
-    ast.parse(text.partition("  # ")[0] + ": ...")
+    ast.parse(text)

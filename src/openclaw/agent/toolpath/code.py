@@ -336,7 +336,9 @@ class _Script:
             json.dumps(bound, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             message = str(error)[:_MESSAGE_CHARS]
-            raise _Refused("TypeError", f"{message}. It is {function.stub()}") from error
+            raise _Refused(
+                "TypeError", f"{message}. It is {function.stub()[:_MESSAGE_CHARS]}"
+            ) from error
         self._accepted += 1
         return function.spec, bound
 

@@ -1,7 +1,6 @@
-"""`run_code` as the model sees it, and tools as Python functions: names, parameters, signatures. Pure."""
+"""`run_code` as the model sees it, and tools as Python functions: their names and parameters. Pure."""
 
 import builtins
-import json
 import keyword
 import re
 from collections import Counter
@@ -34,17 +33,6 @@ CODE_SPEC = ToolSpec(
 )
 
 _RESERVED = frozenset([*keyword.kwlist, *keyword.softkwlist, *dir(builtins)])
-_SIMPLE = {
-    "string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None",
-}  # fmt: skip
-_ORIGIN = re.compile(r"^\[MCP server: [^\]]*\] ")
-_MOST_CHOICES = 12
-_MOST_FIELDS = 12
-_MOST_OPTIONS = 6
-_MOST_LITERAL_CHARS = 40
-_MOST_TYPE_CHARS = 160
-_MOST_NOTE_CHARS = 90
-_MOST_DEPTH = 3  # with the limits above it also bounds the work that a hostile schema can cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +41,6 @@ class Parameter:
 
     key: str
     identifier: str
-    declaration: str
     required: bool
 
 
@@ -81,11 +68,9 @@ class ToolFunction:
             bound[key] = value
         return bound
 
-    def stub(self, note: bool = True) -> str:
-        parameters = ", ".join(one.declaration for one in self.parameters)
-        line = f"async def {self.identifier}({'*, ' + parameters if parameters else ''}) -> Any"
-        described = _one_line(self.spec.description) if note else ""
-        return f"{line}  # {described}" if described else line
+    def stub(self) -> str:
+        named = [one.identifier + ("" if one.required else "=...") for one in self.parameters]
+        return f"{self.identifier}({', '.join(named)})"
 
 
 def tool_functions(specs: Sequence[ToolSpec]) -> dict[str, ToolFunction]:
@@ -114,86 +99,8 @@ def _identifier(name: str) -> str:
 
 
 def _parameters(schema: JsonObject) -> tuple[Parameter, ...]:
-    known = json_object(schema.get("properties"))
+    known = list(json_object(schema.get("properties")))
     required = json_list(schema.get("required"))
-    found: list[Parameter] = []
-    for key, ident in zip(known, _unique(list(known)), strict=True):
-        default = _literal(json_object(known[key]).get("default")) or "..."
-        kind = _type(known[key], schema, 0)
-        if len(kind) > _MOST_TYPE_CHARS:
-            kind = _type(known[key], schema, _MOST_DEPTH)
-        declaration = f"{ident}: {kind}"
-        if key not in required:
-            declaration += f" = {default}"
-        found.append(Parameter(key, ident, declaration, key in required))
+    named = zip(known, _unique(known), strict=True)
+    found = [Parameter(key, ident, key in required) for key, ident in named]
     return tuple(sorted(found, key=lambda one: not one.required))
-
-
-def _literal(value: Any) -> str:
-    if not isinstance(value, str | int | float | bool):
-        return ""
-    text = json.dumps(value) if isinstance(value, str) else repr(value)
-    return text if len(text) <= _MOST_LITERAL_CHARS else ""
-
-
-def _type(schema: Any, root: JsonObject, depth: int) -> str:
-    node = json_object(schema)
-    if depth > _MOST_DEPTH:
-        return "Any"
-    if "$ref" in node:
-        return _type(_resolve(str(node["$ref"]), root), root, depth + 1)
-    if choices := _choices(node):
-        return choices
-    if options := json_list(node.get("anyOf")) or json_list(node.get("oneOf")):
-        return _union([_type(one, root, depth + 1) for one in options[:_MOST_OPTIONS]])
-    kinds = json_list(node.get("type")) or [node.get("type")]
-    return _union([_of_kind(str(kind), node, root, depth) for kind in kinds[:_MOST_OPTIONS]])
-
-
-def _of_kind(kind: str, node: Mapping[str, Any], root: JsonObject, depth: int) -> str:
-    if kind == "array":
-        inner = _type(node.get("items"), root, depth + 1)
-        return "list" if inner == "Any" else f"list[{inner}]"
-    if kind == "object":
-        return _object(node, root, depth)
-    return _SIMPLE.get(kind, "Any")
-
-
-def _object(node: Mapping[str, Any], root: JsonObject, depth: int) -> str:
-    """Known keys as a dict display, optional ones with a question mark."""
-    properties = json_object(node.get("properties"))
-    if 0 < len(properties) <= _MOST_FIELDS and depth < _MOST_DEPTH:
-        required = json_list(node.get("required"))
-        fields = [
-            f"{json.dumps(key if key in required else key + '?')}: {_type(one, root, depth + 1)}"
-            for key, one in properties.items()
-        ]
-        return "{" + ", ".join(fields) + "}"
-    inner = _type(node.get("additionalProperties"), root, depth + 1)
-    return "dict" if inner == "Any" else f"dict[str, {inner}]"
-
-
-def _choices(node: Mapping[str, Any]) -> str:
-    values = [node["const"]] if "const" in node else json_list(node.get("enum"))
-    literals = ["None" if one is None else _literal(one) for one in values[: _MOST_CHOICES + 1]]
-    fits = 0 < len(literals) <= _MOST_CHOICES and all(literals)
-    return f"Literal[{', '.join(literals)}]" if fits else ""
-
-
-def _union(options: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(options))
-    return "Any" if "Any" in unique else " | ".join(unique)
-
-
-def _resolve(reference: str, root: JsonObject) -> Any:
-    node: Any = root if reference.startswith("#/") else None
-    for step in reference[2:].split("/"):
-        node = json_object(node).get(step.replace("~1", "/").replace("~0", "~"))
-    return node
-
-
-def _one_line(text: str) -> str:
-    sentence = re.split(r"(?<=[.!?]) ", _ORIGIN.sub("", " ".join(text.split())), maxsplit=1)[0]
-    if len(sentence) > _MOST_NOTE_CHARS:
-        return sentence[: _MOST_NOTE_CHARS - 1] + "…"
-    return sentence.rstrip(".")

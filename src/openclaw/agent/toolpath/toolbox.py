@@ -7,28 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw.agent.budget import ToolSizes
+from openclaw.agent.toolpath import search
 from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
 from openclaw.agent.toolpath.audit import Audit, OnCall
 from openclaw.agent.toolpath.code_names import CODE_SPEC
-from openclaw.agent.toolpath.search import (
-    DEFAULT_BOUNDS,
-    MOST_AT_FIRST,
-    MOST_DEFERRED,
-    MOST_WHOLE,
-    NEAREST,
-    OWN_SHARE,
-    SEARCH_TOOL,
-    Bounds,
-    Found,
-    ToolSearch,
-    answer,
-    choose,
-    lines_room,
-    names_in,
-    needs_of,
-    search_spec,
-    server_lines,
-)
+from openclaw.agent.toolpath.search import Bounds, Found, ToolSearch
 from openclaw.agent.toolpath.wrappers import Framing, Joined, Policed, Redaction
 from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.core.clock import Clock
@@ -96,7 +79,7 @@ class Toolbox:
                 self._opening = item.text
             elif isinstance(item, ResultItem):
                 self._use(item.name)
-                found = names_in(item.text) if item.name == SEARCH_TOOL else []
+                found = search.names_in(item.text) if item.name == search.SEARCH_TOOL else []
                 self._added += [name for name in dict.fromkeys(found) if name not in self._added]
                 for name in reversed(found):  # so that the best match is the last to go
                     self._use(name)
@@ -114,13 +97,13 @@ class Toolbox:
         specs = list(self._tools.values())
         tokens = self.bounds.tokens(window)
         ours = self.sizes.total([spec for spec in specs if spec.origin.server is None])
-        beside = min(ours, int(window * OWN_SHARE))
+        beside = min(ours, int(window * search.OWN_SHARE))
         few = self.bounds.most is None or len(specs) <= self.bounds.most
-        room = min(tokens, MOST_WHOLE) + beside
+        room = min(tokens, search.MOST_WHOLE) + beside
         if everything or (few and self.sizes.total(specs) <= room):
             return [*specs, CODE_SPEC] if self.bounds.code == "on" and not everything else specs
-        first = await self._at_first(specs, min(tokens, MOST_AT_FIRST))
-        deferring = deferring and self.sizes.total(specs) <= MOST_DEFERRED
+        first = await self._at_first(specs, min(tokens, search.MOST_AT_FIRST))
+        deferring = deferring and self.sizes.total(specs) <= search.MOST_DEFERRED
         if deferring and self._before is None:
             self._before = len(self._added)
         shown = [*first, *self._added_since(first, tokens, self._before if deferring else None)]
@@ -134,13 +117,13 @@ class Toolbox:
         same = len(known) == len(specs) and all(a is b for a, b in zip(known, specs, strict=True))
         if before == tokens and same:
             return shown
-        near = await self.finder.nearest(specs, self._opening or "", NEAREST)
-        lines = lines_room(specs, tokens)
+        near = await self.finder.nearest(specs, self._opening or "", search.NEAREST)
+        lines = search.lines_room(specs, tokens)
         code = () if self.bounds.code == "off" else (CODE_SPEC,)
-        room = tokens - lines - self.sizes.of(search_spec()) - self.sizes.total(code)
+        room = tokens - lines - self.sizes.of(search.search_spec()) - self.sizes.total(code)
         most = None if self.bounds.most is None else self.bounds.most - 1
-        chosen = choose(specs, near, room, most, self.sizes)
-        shown = (*chosen, search_spec(server_lines(specs, chosen, lines)), *code)
+        chosen = search.choose(specs, near, room, most, self.sizes)
+        shown = (*chosen, search.search_spec(search.server_lines(specs, chosen, lines)), *code)
         self._first = tokens, specs, shown
         return shown
 
@@ -166,7 +149,7 @@ class Toolbox:
             return None
         if name == RUN_CODE and self.bounds.code != "off":
             return CODE_SPEC
-        return search_spec() if name == SEARCH_TOOL else None
+        return search.search_spec() if name == search.SEARCH_TOOL else None
 
     def _use(self, name: str) -> None:
         if name not in self._added:
@@ -187,16 +170,16 @@ class _Searching:
     box: Toolbox
 
     def specs(self) -> Sequence[ToolSpec]:
-        return (search_spec(),)
+        return (search.search_spec(),)
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        needs, limit = needs_of(arguments)
+        needs, limit = search.needs_of(arguments)
         if not needs:
             return failed("Say in `query` what the tool should do.")
         found = await self.box.search(needs, limit)
         if not any(one.specs for one in found):
             return failed("No tool fits. Try other words.")
-        return ToolResult(blocks=(Text(answer(found)),))
+        return ToolResult(blocks=(Text(search.answer(found)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +200,7 @@ def tool_path(
     deps: ToolPathDeps,
     *,
     can_ask: bool = True,
-    bounds: Bounds = DEFAULT_BOUNDS,
+    bounds: Bounds = search.DEFAULT_BOUNDS,
     flow: "SessionFlow | None" = None,
 ) -> Toolbox:
     """The tools of an agent: our own sources first, then MCP servers'.

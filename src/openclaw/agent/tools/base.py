@@ -13,24 +13,13 @@ import anyio.to_thread
 
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
-from openclaw.core.tools import (
-    CallContext,
-    JsonObject,
-    ToolResult,
-    ToolSpec,
-    Untrusted,
-    failed,
-)
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, Untrusted, failed
 
 logger = logging.getLogger(__name__)
 
 
 class NativeTool(Protocol):
-    """A tool: what the model sees of it, and what it does.
-
-    `call` raises `ToolFailure` with words that tell the model what to do instead, or returns a
-    result with `is_error`; both come to the same.
-    """
+    """A tool. `call` may raise `ToolFailure` with words that tell the model what to do instead."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -51,7 +40,6 @@ class FunctionTool:
 
 
 def in_thread(run: Callable[["Arguments", CallContext], ToolResult]) -> Run:
-    """`run`, which blocks, in a thread."""
 
     async def called(arguments: "Arguments", context: CallContext) -> ToolResult:
         return await anyio.to_thread.run_sync(run, arguments, context)
@@ -60,7 +48,7 @@ def in_thread(run: Callable[["Arguments", CallContext], ToolResult]) -> Run:
 
 
 class Arguments:
-    """A model's arguments, which may be anything; what is asked for has the right type or fails."""
+    """A model's arguments, which may be anything: each method checks the type."""
 
     def __init__(self, values: JsonObject) -> None:
         self._values = values
@@ -70,7 +58,6 @@ class Arguments:
         return self._values
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A string; required where there is no default."""
         value = self._values.get(name, default)
         if not isinstance(value, str):
             raise ToolFailure(f"Give `{name}` as a string.")
@@ -92,7 +79,7 @@ class Arguments:
 
 
 class NativeTools:
-    """A `ToolSource` of tools of ours. Whatever goes wrong in one becomes its result."""
+    """Our own tools as a `ToolSource`; exceptions become results."""
 
     def __init__(self, tools: Iterable[NativeTool]) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
@@ -123,7 +110,7 @@ def said(text: str, *, addressed: bool = False, details: JsonObject | None = Non
 
 
 def quoted(text: str, source: str, sender: str, *, note: str = "", **more: Any) -> ToolResult:
-    """A result that is not our words; the tool path frames it, and `note` comes after the frame."""
+    """A result in somebody else's words, which the tool path frames; `note` comes after the frame."""
     block = Text(text)
     whose = Untrusted(source, sender, note=note)
     return ToolResult(blocks=(block,), outputs=(block,), untrusted=whose, **more)
@@ -134,16 +121,13 @@ FLAG: JsonObject = {"type": "boolean"}
 
 
 def schema(required: Sequence[str], **properties: JsonObject | str) -> JsonObject:
-    """As short as it can be, since every request carries it. Text stands for a described string."""
-    known = {name: _property(one) for name, one in properties.items()}
+    """A short schema, since every request has it. A text means a string with that description."""
+    known: JsonObject = {}
+    for name, one in properties.items():
+        text = {"type": "string", "description": one} if one else {"type": "string"}
+        known[name] = text if isinstance(one, str) else one
     needed = {"required": list(required)} if required else {}
     return {"type": "object", "properties": known, **needed}
-
-
-def _property(one: JsonObject | str) -> JsonObject:
-    if not isinstance(one, str):
-        return one
-    return {"type": "string", "description": one} if one else {"type": "string"}
 
 
 def spec(
@@ -157,7 +141,7 @@ def spec(
     destroys: bool = False,
     **properties: JsonObject | str,
 ) -> ToolSpec:
-    """A tool of ours; `needs` names the required properties. What destroys something changes it too."""
+    """A tool of ours; `needs` names the required properties."""
     return ToolSpec(
         name,
         description,
@@ -169,7 +153,6 @@ def spec(
 
 
 def plugins(group: str) -> list[EntryPoint]:
-    """What installed packages offer for `group`, by name."""
     times = [(one, os.stat(one).st_mtime_ns) for one in sys.path if os.path.isdir(one)]  # noqa: PTH112, PTH116
     found: list[EntryPoint] = list(_entry_points(tuple(times)).select(group=group))
     return sorted(found, key=lambda one: one.name)

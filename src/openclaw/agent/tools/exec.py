@@ -1,4 +1,4 @@
-"""`exec` and `jobs`: shell commands in the workspace, confined, and those that go on in the background."""
+"""`exec` and `jobs`: shell commands in the workspace, confined, some of them in the background."""
 
 import contextlib
 import os
@@ -36,12 +36,12 @@ _DRAIN_SECONDS = 1.0  # for what is still in the pipe once the command itself ha
 
 _PROGRESS_CHARS = 400
 _MAX_TOLD = 65_536  # all that a pipe holds: whatever the command wrote there, its shell wrote last
+# What commands are likely to need: these files and the files of these programs can be read.
 _READ_FILES = (".gitconfig", ".config/git/config", ".config/git/ignore")
 _PROGRAMS = (
     "python3", "python", "pip", "uv", "node", "npm", "npx", "deno", "bun", "git", "gh", "cargo",
     "go",
 )  # fmt: skip
-"""What commands are likely to start; what they are made of can be read."""
 
 Confine = Callable[[McpServerConfig, Program, str, Sequence[Path]], Program]
 
@@ -55,7 +55,7 @@ class _Shell:
 
 
 class Shells:
-    """The shells of all sessions. What still runs when it is left, or when we are killed, is ended."""
+    """The shells of all sessions. On exit, and if we are killed, every command is ended."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Shells:
             await self.keeper.aclose()
 
     def of(self, context: CallContext, workspace: Path) -> _Shell:
-        """The session's shell; it starts in the workspace again if that is another one now."""
+        """The session's shell; it starts over in the workspace if that has changed."""
         shell = self._shells.get((context.agent, context.session))
         if shell is None or shell.workspace != workspace:
             jobs = shell.jobs if shell is not None else {}
@@ -104,8 +104,8 @@ class Shells:
         bash = shutil.which("bash", path=environment.get("PATH", os.defpath))
 
         def program(reports: int) -> Program:
-            # The shell goes there by itself, behind the sandbox: what an earlier command said of its
-            # directory opens nothing. One that ends its shell in another way leaves it as it was.
+            # The shell changes directory itself, inside the sandbox: what an earlier command
+            # reported as its directory opens nothing.
             there = f"cd -- {shlex.quote(str(shell.directory))} 2>/dev/null; "
             told = f"{there}trap 'pwd -P >&{reports}' EXIT; " if bash else " "
             words = ("-c", told + command)
@@ -119,7 +119,9 @@ class Shells:
     def _confined(self, program: Program, shell: _Shell, sandbox: SandboxConfig) -> Program:
         if self._confine is None:
             return program
-        opened = _with_workspace(sandbox, [*self._readable(program)])
+        read = (*sandbox.read, *self._readable(program))
+        workspace = True if sandbox.workspace is None else sandbox.workspace
+        opened = sandbox.model_copy(update={"read": read, "workspace": workspace})
         config = McpServerConfig(command=program.command, sandbox=opened)
         return self._confine(config, program, NAME, (shell.workspace,))
 
@@ -134,14 +136,9 @@ class Shells:
                 yield from (str(part) for part in parts if part.exists())
 
 
-def _with_workspace(sandbox: SandboxConfig, read: Sequence[str]) -> SandboxConfig:
-    workspace = True if sandbox.workspace is None else sandbox.workspace
-    return sandbox.model_copy(update={"read": (*sandbox.read, *read), "workspace": workspace})
-
-
 @dataclass(slots=True)
 class _Job:
-    """One command. `run` starts it, reads what it says, and leaves nothing of it behind."""
+    """One command. `run` starts it, reads its output, and leaves no process behind."""
 
     id: str
     command: str
@@ -171,7 +168,16 @@ class _Job:
         except OSError as error:
             self.failure = f"could not be started: {error.strerror}"
         else:
-            await self._until_it_ends(process, report)
+            try:
+                with self.stopped:
+                    await self._watch(process)
+                    self.code = process.returncode
+                    self._move(report)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _end(process, self.marker)
+                    if self.keeper is not None:
+                        self.keeper.release(process.pid)
         finally:
             os.close(report)
             self.ended.set()
@@ -200,20 +206,8 @@ class _Job:
             for descriptor in (*inherited, reports):
                 os.close(descriptor)
 
-    async def _until_it_ends(self, process: anyio.abc.Process, report: int) -> None:
-        try:
-            with self.stopped:
-                await self._watch(process)
-                self.code = process.returncode
-                self._move(report)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await _end(process, self.marker)
-                if self.keeper is not None:
-                    self.keeper.release(process.pid)
-
     async def _watch(self, process: anyio.abc.Process) -> None:
-        """Read until the command itself has ended; what it left running may keep the pipe open."""
+        """Read until the command has ended; processes it left running may keep the pipe open."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._collect, process)
             await process.wait()
@@ -232,7 +226,7 @@ class _Job:
         self.output.ended.set()
 
     def _move(self, report: int) -> None:
-        """The next command starts where this one ended, as long as that is in the workspace."""
+        """Start the next command where this one ended, if that is in the workspace."""
         if sys.platform == "win32":
             return
         os.set_blocking(report, False)
@@ -274,7 +268,7 @@ class _Output:
             self._dropped += over
 
     def text(self, *, fresh: bool = False) -> str:
-        """What there is; with `fresh`, it is not told again."""
+        """The output; with `fresh`, it is not returned again."""
         head = self._head.decode(errors="replace")
         tail = self._tail.decode(errors="replace")
         middle = f"\n[… {self._dropped} bytes left out …]\n" if self._dropped else ""
@@ -312,7 +306,6 @@ _JOBS = spec(
 
 
 def shell_tools(shells: Shells, workspace: Path, settings: ExecToolConfig) -> list[FunctionTool]:
-    """The tools, with the environment that every child of ours gets: no secrets in it."""
     if sys.platform == "win32":
         return []
 
@@ -361,9 +354,8 @@ def _in_background(
     job = shells.job(command, shell, settings)
     shells.background(job)
     shell.jobs[job.id] = job
-    return said(
-        f"Job {job.id} is running in the background. Use jobs to read, wait for or stop it."
-    )
+    how = "Use jobs to read, wait for or stop it."
+    return said(f"Job {job.id} is running in the background. {how}")
 
 
 def _told(job: _Job, timed_out: int, before: Path) -> ToolResult:

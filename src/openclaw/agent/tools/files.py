@@ -36,17 +36,9 @@ from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, Untrusted
 from openclaw.mcp_client.bridge.results import Kept, directory_for, from_name
+from openclaw.media import kinds
 from openclaw.media.documents import OFFICE, PDF, text_of_bytes
 from openclaw.media.intake import TEXT_BUDGET
-from openclaw.media.kinds import (
-    HEAD_BYTES,
-    MAX_INBOUND_BYTES,
-    MAX_OUTBOUND_BYTES,
-    in_mb,
-    is_image,
-    looks_like_text,
-    sniff,
-)
 from openclaw.policy.approval_text import Change
 from openclaw.secrets.refs import REDACTED
 
@@ -129,18 +121,20 @@ def reading_tools(workspace: Workspace, results: Path | None) -> list[FunctionTo
 def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResult | bytes:
     """The file as a result, or the bytes of a document, which another process reads."""
     with workspace.open_file(path) as (file, status, _):
-        head = file.read(HEAD_BYTES)
+        head = file.read(kinds.HEAD_BYTES)
         file.seek(0)
-        kind = sniff(head)
-        if kind is not None and is_image(kind):
+        kind = kinds.sniff(head)
+        if kind is not None and kinds.is_image(kind):
             return _image(file, path, kind, status.st_size)
         if kind in _DOCUMENTS and status.st_size <= MAX_FILE_BYTES:
             return file.read(MAX_FILE_BYTES)
-        if not looks_like_text(head):
+        if not kinds.looks_like_text(head):
             what = kind or "binary data"
             raise ToolFailure(f"'{path}' is {what}, not text; attach hands it to the user.")
         if status.st_size > MAX_FILE_BYTES:
-            raise ToolFailure(f"'{path}' has {in_mb(status.st_size)}; use search to look inside.")
+            raise ToolFailure(
+                f"'{path}' has {kinds.in_mb(status.st_size)}; use search to look inside."
+            )
         text, note = _lines(file, head, offset, limit)
         return quoted(text, WORKSPACE_FILE, path, note=note)
 
@@ -149,7 +143,7 @@ _DOCUMENTS = {"application/pdf": PDF, "application/zip": OFFICE}
 
 
 async def _document(content: bytes, path: str, offset: int) -> ToolResult:
-    engines = _DOCUMENTS[sniff(content[:HEAD_BYTES]) or ""]
+    engines = _DOCUMENTS[kinds.sniff(content[: kinds.HEAD_BYTES]) or ""]
     document = await text_of_bytes(content, engines, TEXT_BUDGET)
     if not document.text:
         raise ToolFailure(f"'{path}': {document.note}; attach hands it to the user.")
@@ -161,17 +155,17 @@ async def _document(content: bytes, path: str, offset: int) -> ToolResult:
 def _read_kept(whole: KeptFile, offset: int, limit: int) -> ToolResult:
     with whole.place.open_file(whole.name) as (file, status, _):
         if status.st_size > MAX_FILE_BYTES:
-            size = in_mb(status.st_size)
+            size = kinds.in_mb(status.st_size)
             raise ToolFailure(f"The result has {size}; use search to look inside.")
         return whole.shown(*_lines(file, b"", offset, limit, fold=True))
 
 
 def _image(file: BinaryIO, path: str, kind: str, size: int) -> ToolResult:
-    if size > MAX_INBOUND_BYTES:
+    if size > kinds.MAX_INBOUND_BYTES:
         raise ToolFailure(
-            f"The image '{path}' has {in_mb(size)}; the limit is {in_mb(MAX_INBOUND_BYTES)}."
+            f"The image '{path}' has {kinds.in_mb(size)}; the limit is {kinds.in_mb(kinds.MAX_INBOUND_BYTES)}."
         )
-    shown = Media(kind, data=file.read(MAX_INBOUND_BYTES), name=Path(path).name)
+    shown = Media(kind, data=file.read(kinds.MAX_INBOUND_BYTES), name=Path(path).name)
     # No outputs: the model looks at it, and only attach hands something to the person.
     return ToolResult(blocks=(Text(f"The image '{path}':"), shown))
 
@@ -208,11 +202,11 @@ def _lines(
 def _attach(workspace: Workspace, arguments: Arguments, context: CallContext) -> ToolResult:
     path, name = arguments.text("path"), arguments.text("name", "")
     with workspace.open_file(path) as (file, status, relative):
-        if status.st_size > MAX_OUTBOUND_BYTES:
+        if status.st_size > kinds.MAX_OUTBOUND_BYTES:
             raise ToolFailure(
-                f"'{path}' has {in_mb(status.st_size)}; the limit is {in_mb(MAX_OUTBOUND_BYTES)}."
+                f"'{path}' has {kinds.in_mb(status.st_size)}; the limit is {kinds.in_mb(kinds.MAX_OUTBOUND_BYTES)}."
             )
-        kind = mime_type(file.read(HEAD_BYTES), relative)
+        kind = mime_type(file.read(kinds.HEAD_BYTES), relative)
     shown = Path(name).name or Path(relative).name
     media = Media(kind, path=workspace.root / relative, name=shown)
     said_so = Text(f"'{shown}' ({kind}) will be sent to the user with your answer.")
@@ -221,14 +215,16 @@ def _attach(workspace: Workspace, arguments: Arguments, context: CallContext) ->
 
 def mime_type(head: bytes, name: str) -> str:
     """A file's type by its content or, if that says little, by its name."""
-    found = sniff(head)
+    found = kinds.sniff(head)
     named, compression = mimetypes.guess_type(os.path.basename(name))  # noqa: PTH119 - a name
     if compression == "gzip" and found == "application/gzip":
         return "application/x-compressed-tar" if named == "application/x-tar" else found
-    if found is not None and not (looks_like_text(head) and named and named.startswith("text/")):
+    if found is not None and not (
+        kinds.looks_like_text(head) and named and named.startswith("text/")
+    ):
         generic = found in ("application/zip", "audio/ogg", "video/mp4")
         return named if generic and named and compression is None else found
-    if not looks_like_text(head):
+    if not kinds.looks_like_text(head):
         return "application/octet-stream"
     textual = named and (named.startswith("text/") or named == "application/json")
     return named if named and textual else "text/plain"

@@ -1,4 +1,4 @@
-"""What the agent knows from one conversation to the next: notes in files, and earlier conversations."""
+"""What the agent remembers between conversations: notes in files, and earlier conversations."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ _SHORT = 3
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The notes of one agent: `MEMORY.md`, `HEARD.md` and what else a person puts beside them."""
+    """An agent's notes: `MEMORY.md`, `HEARD.md` and other files that the person puts there."""
 
     directory: Path
 
@@ -61,11 +61,11 @@ class Memory:
         return [(name, line) for _, name, line in best[:_MOST_FOUND]]
 
     def prompt(self) -> str:
-        """What stands before every conversation: the newest lines of both files."""
+        """What comes before every conversation: the newest lines of both files."""
         own, heard = self._newest(PERSON), self._newest(OTHERS)
-        parts = (
-            [f"# Memory: what the person told you in earlier conversations\n\n{own}"] if own else []
-        )
+        parts: list[str] = []
+        if own:
+            parts.append(f"# Memory: what the person told you in earlier conversations\n\n{own}")
         if heard:
             parts.append(frame(heard, source=_SOURCE, sender="what you heard elsewhere"))
         return "\n\n".join(parts)
@@ -84,10 +84,10 @@ class Memory:
 
 
 def is_persons(text: str, entries: Iterable[Entry], *, heard: bool = False) -> bool:
-    """Whether this is the person's word: they wrote it, or nobody else said anything.
+    """Whether this is what the person said: they wrote it, or nobody else said anything.
 
-    Doubt counts against it: in a conversation with untrusted content, or if `heard` says that the
-    prompt has some, every word that means something has to be in the person's own messages.
+    In a conversation with untrusted content, or if the prompt has some (`heard`), every word that
+    means something has to be in the person's own messages.
     """
     own: set[str] = set()
     untrusted = heard
@@ -105,12 +105,12 @@ def is_persons(text: str, entries: Iterable[Entry], *, heard: bool = False) -> b
 
 
 def _every_word(text: str) -> set[str]:
-    """Of which "uses" is "use": a note says of the person what they said of themselves."""
+    """With "uses" as "use": a note says of the person what they said of themselves."""
     found = (word.casefold() for word in _WORD.findall(text))
     return {w[:-1] if len(w) > _SHORT and w.isalpha() and w.endswith("s") else w for w in found}
 
 
-# They say nothing by themselves. Words that permit, forbid or turn a sentence around are not here.
+# Not among them: words that permit, forbid or negate.
 _FUNCTION_WORDS = _every_word(
     "a an and are at by for from had has have in is of on person s that the their they this to was "
     "were with"
@@ -142,8 +142,6 @@ def memory_tools(
     timezone: str,
     readable: Sequence[str] = (),
 ) -> list[FunctionTool]:
-    """The tools of one agent; `recall` also finds what was said in sessions that it may read."""
-
     async def remember(arguments: Arguments, context: CallContext) -> ToolResult:
         text = arguments.text("text").strip()
         if not text or len(text) > MAX_FACT_CHARS:
@@ -158,7 +156,7 @@ def memory_tools(
         name = PERSON if own else OTHERS
         await anyio.to_thread.run_sync(memory.add, name, f"{today:%Y-%m-%d}", text)
         if own:
-            return said(f"Remembered in {memory.directory / name}.", addressed=False)
+            return said(f"Remembered in {memory.directory / name}.")
         return said(
             f"Stored in {memory.directory / name} as something you heard: the person did not "
             "say it. It will be shown to you as untrusted."
@@ -180,8 +178,6 @@ def memory_tools(
 
     return [FunctionTool(_REMEMBER, remember), FunctionTool(_RECALL, recall)]
 
-
-# `sessions_list` and `session_history`: what the agent itself was told and did before.
 
 MAX_SESSIONS = 100
 MAX_ENTRIES = 200
@@ -209,10 +205,7 @@ _TOOLS = frozenset({EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT})
 
 
 def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[FunctionTool]:
-    """The tools that look into the store.
-
-    A session reads itself, and of the same agent's sessions those whose keys match `readable`.
-    """
+    """A session can read itself, and those of the same agent's whose keys match `readable`."""
 
     def may_read(info: SessionInfo, context: CallContext) -> bool:
         return info.key == context.session or any(fnmatchcase(info.key, p) for p in readable)

@@ -44,8 +44,6 @@ def planning_tool() -> FunctionTool:
     return FunctionTool(_PLAN, run)
 
 
-# `cron`: the agent's own schedules, each agreed to by the person.
-
 _CRON = spec(
     "cron",
     "Add, list or remove schedules that send you a message. The person approves each call.",
@@ -79,24 +77,17 @@ def cron_tool(jobs: JobFile, clock: Clock, timezone: str) -> FunctionTool:
     return FunctionTool(_CRON, in_thread(run))
 
 
-# `delegate`: tasks for copies of the agent, side by side, each in a conversation of its own.
-
 NAME = "delegate"
 MOST_TASKS = 8
-WITHOUT = (NAME, "cron", "remember", "update_plan")
-"""Tools that are for whoever talks with the person."""
-
+WITHOUT = (NAME, "cron", "remember", "update_plan")  # only for the agent that talks to the person
 _DEFAULTS = SubagentsConfig()
-_SOURCE = "Subagent"
-
-Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
 
 
 @dataclass(slots=True)
 class Subagents:
-    """How a task gets its answer; known once everything is built."""
+    """How a task gets its answer; set once everything is built."""
 
-    answer: Answer | None = None
+    answer: Callable[[MessageContext, TurnListener], Awaitable[Reply]] | None = None
 
 
 _DELEGATE = spec(
@@ -117,7 +108,11 @@ def delegate_tool(
     allowed = settings.allow_agents
 
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
-        tasks, agent = _tasks(arguments), arguments.text("agent", "") or context.agent
+        tasks = json_list(arguments.all.get("tasks"))
+        texts = all(isinstance(one, str) and one.strip() for one in tasks)
+        if not 0 < len(tasks) <= MOST_TASKS or not texts:
+            raise ToolFailure(f"Give `tasks` as a list of 1 to {MOST_TASKS} texts.")
+        agent = arguments.text("agent", "") or context.agent
         if agent != context.agent and agent not in allowed and "*" not in allowed:
             raise ToolFailure(f"You may not give tasks to '{agent}'; leave `agent` out.")
         answers = ["" for _ in tasks]
@@ -131,7 +126,7 @@ def delegate_tool(
             for number, task in enumerate(tasks):
                 group.start_soon(one, number, task, name=f"task {number + 1}")
         text = "\n\n".join(f"## Task {n}\n\n{answer}" for n, answer in enumerate(answers, 1))
-        return quoted(text, _SOURCE, "answers")
+        return quoted(text, "Subagent", "answers")
 
     async def _answer(number: int, task: str, agent: str, context: CallContext) -> str:
         assert subagents.answer is not None
@@ -149,7 +144,7 @@ def delegate_tool(
             workspace=workspace,
             model=settings.model,
             thinking=settings.thinking,
-            typed="",  # no word of it is the person's: else it could carry somebody else's words in
+            typed="",  # no word of it is the person's: it may be somebody else's
             delegated_by=context.agent,
         )
         listener = TurnListener(on_event=progress, ask=context.ask, elicit=context.elicit)
@@ -161,10 +156,3 @@ def delegate_tool(
         return f"{reply.text}{ending}"
 
     return FunctionTool(_DELEGATE, run)
-
-
-def _tasks(arguments: Arguments) -> list[str]:
-    tasks = json_list(arguments.all.get("tasks"))
-    if not 0 < len(tasks) <= MOST_TASKS or not all(isinstance(t, str) and t.strip() for t in tasks):
-        raise ToolFailure(f"Give `tasks` as a list of 1 to {MOST_TASKS} texts.")
-    return tasks

@@ -25,8 +25,7 @@ from openclaw.core.tools import CallContext, ToolResult
 
 logger = logging.getLogger(__name__)
 
-GROUP = "openclaw.skills"
-"""An entry point of it names a package whose directory has folders with a `SKILL.md`."""
+GROUP = "openclaw.skills"  # an entry point names a package whose directory has skills
 FILE = "SKILL.md"
 MAX_BYTES = 256 * 1024
 MOST_SKILLS = 64
@@ -38,10 +37,7 @@ _FIELD = re.compile(r"([A-Za-z_-]+):\s*(.*)")
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A folder with a `SKILL.md`, and what its first lines say.
-
-    One that is `foreign` lies where others write too: its words are not the person's.
-    """
+    """A folder with a `SKILL.md`. A `foreign` one is in a place where others can write too."""
 
     name: str
     description: str
@@ -75,7 +71,7 @@ def read_skill(folder: Path) -> Skill:
 
 
 def _front_matter(text: str) -> dict[str, str]:
-    """The plain fields between the two lines of hyphens; a field may go on in indented lines."""
+    """The plain fields between two lines of hyphens; indented lines continue a field."""
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].strip() != "---":
         return {}
@@ -102,7 +98,7 @@ def _every(name: str) -> bool:
 def find_skills(
     places: Sequence[Path], usable: Usable = _every, foreign: Path | None = None
 ) -> Iterator[Skill]:
-    """The skills in these directories, then the `foreign` ones; of two with one name, the first."""
+    """The skills in these directories, then the `foreign` ones; the first with a name wins."""
     seen: set[str] = set()
     for place in (*places, *([foreign] if foreign is not None else ())):
         for folder in sorted(place.iterdir()) if place.is_dir() else ():
@@ -116,19 +112,18 @@ def find_skills(
 
 
 def plugin_skills() -> list[Path]:
-    """The directories of skills that installed packages offer, by entry points of `GROUP`."""
+    """The directories of skills that installed packages offer."""
     places: list[Path] = []
     for point in plugins(GROUP):
         try:
             found = find_spec(point.value)
         except (ImportError, ValueError):
             found = None
-        if found is None or not found.submodule_search_locations:
-            logger.warning(
-                "the skills of plugin '%s' could not be found: %s", point.name, point.value
-            )
-            continue
-        places += map(Path, found.submodule_search_locations)
+        if found is not None and found.submodule_search_locations:
+            places += map(Path, found.submodule_search_locations)
+        else:
+            problem = "the skills of plugin '%s' could not be found: %s"
+            logger.warning(problem, point.name, point.value)
     return places
 
 
@@ -162,9 +157,8 @@ def skill_tool(
         known = {one.name: one for one in find_skills(places, usable, foreign)}
         skill = known.get(name)
         if skill is None:
-            raise ToolFailure(
-                f"There is no skill '{name}'. There are: {', '.join(known) or 'none'}."
-            )
+            names = ", ".join(known) or "none"
+            raise ToolFailure(f"There is no skill '{name}'. There are: {names}.")
         with Workspace(skill.folder).open_file(file or FILE) as (opened, _, _):
             text = opened.read(MAX_BYTES).decode(errors="replace")
         if not file:

@@ -4,7 +4,7 @@ import codecs
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,9 +26,8 @@ from openclaw.net.proxies import open_client
 if TYPE_CHECKING:
     from openclaw.net.client import GuardedClient
 
-# The converter holds the interpreter's lock while it recurses, so a page that is deeper or larger
-# than a sensible one is first cut down to its words.
-
+# The converter holds the interpreter lock while it recurses, so of a page beyond these limits only
+# the words are taken.
 MAX_HTML_CHARS = 1_000_000
 MAX_DEPTH = 200
 _DROPPED = ("script", "style", "noscript", "template", "svg", "iframe", "head")
@@ -44,29 +43,19 @@ _VOID = frozenset([
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 
 
-async def as_markdown(html: str) -> str:
-    return await anyio.to_thread.run_sync(convert, html, abandon_on_cancel=True)
-
-
 def convert(html: str) -> str:
-    """The page's content as Markdown, or as plain words where its structure is out of bounds."""
+    """The page's content as Markdown, or as plain words if it is too large or too deep."""
     words = _Words()
     words.feed(html[:MAX_HTML_CHARS])
     words.close()
     title = f"# {words.title}\n\n" if words.title else ""
-    if words.deepest > MAX_DEPTH or len(html) > MAX_HTML_CHARS:
-        return title + _tidy(words.text)
-    from markdownify import markdownify
+    body = words.text
+    if words.deepest <= MAX_DEPTH and len(html) <= MAX_HTML_CHARS:
+        from markdownify import markdownify
 
-    try:
-        body: str = markdownify(html, heading_style="ATX", strip=["img"], bullets="-")
-    except RecursionError:
-        body = words.text
-    return title + _tidy(body)
-
-
-def _tidy(text: str) -> str:
-    return _BLANK_LINES.sub("\n\n", text).strip()
+        with suppress(RecursionError):
+            body = markdownify(html, heading_style="ATX", strip=["img"], bullets="-")
+    return title + _BLANK_LINES.sub("\n\n", body).strip()
 
 
 class _Words(HTMLParser):
@@ -139,7 +128,6 @@ class Page:
 
 
 Fetch = Callable[[str], Awaitable[Page]]
-"""Gets a URL through the guarded client, which refuses addresses that are not public."""
 
 
 def web_tool(fetch: Fetch, settings: WebFetchConfig = _DEFAULTS) -> FunctionTool:
@@ -174,7 +162,7 @@ def _host(url: str) -> str:
 
 async def _readable(page: Page) -> str:
     if page.mime_type in _HTML:
-        return await as_markdown(page.text)
+        return await anyio.to_thread.run_sync(convert, page.text, abandon_on_cancel=True)
     textual = page.mime_type.startswith(_TEXTUAL) or page.mime_type.endswith(_TEXTUAL_ENDINGS)
     if textual or page.mime_type in ("", _PDF):
         return page.text
@@ -213,7 +201,6 @@ _BOMS = (
 
 
 def open_guarded() -> AbstractAsyncContextManager["GuardedClient"]:
-    """A client for one page. It is loaded only when a page is fetched."""
     from openclaw.net.client import GuardedClient
 
     return GuardedClient()
@@ -222,6 +209,7 @@ def open_guarded() -> AbstractAsyncContextManager["GuardedClient"]:
 async def fetch_page(
     url: str, connect: OpenClient = open_guarded, max_bytes: int = MAX_BYTES
 ) -> Page:
+    """Get a URL through the guarded client, which refuses addresses that are not public."""
     body = bytearray()
     async with (
         connect() as client,
@@ -235,36 +223,26 @@ async def fetch_page(
             body += piece
             if len(body) > max_bytes:
                 break
-    is_pdf, some = kind == _PDF, bytes(body)
-    text = await _pdf_text(some) if is_pdf else decoded(some[:max_bytes], declared)
+    if kind == _PDF:
+        document = await text_of_bytes(bytes(body), PDF, _PDF_CHARS)
+        if not document.text:
+            raise ToolFailure(f"It is a PDF, and {document.note}.")
+        text = f"{document.text}\n[{document.note}]" if document.note else document.text
+    else:
+        text = decoded(bytes(body[:max_bytes]), declared)
     return Page(answer.url, answer.status, kind, text, truncated=len(body) > max_bytes)
 
 
-async def _pdf_text(body: bytes) -> str:
-    document = await text_of_bytes(body, PDF, _PDF_CHARS)
-    if not document.text:
-        raise ToolFailure(f"It is a PDF, and {document.note}.")
-    return f"{document.text}\n[{document.note}]" if document.note else document.text
-
-
 def decoded(body: bytes, content_type: str) -> str:
-    """The body's text, by its mark, by what the server says, or by what the page says itself."""
-    named = next((name for mark, name in _BOMS if body.startswith(mark)), None)
-    for place in (content_type.encode("ascii", "ignore"), body[:_HEAD_BYTES]):
-        found = _CHARSET.search(place)
-        named = named or (_known(found[1].decode("ascii")) if found else None)
-    return body.decode(named or "utf-8", "replace")
+    """The body's text, by its byte order mark, by what the server says, or by what the page says."""
+    named = [name for mark, name in _BOMS if body.startswith(mark)]
+    places = content_type.encode("ascii", "ignore"), body[:_HEAD_BYTES]
+    named += [found[1].decode("ascii") for place in places if (found := _CHARSET.search(place))]
+    for charset in named:
+        with suppress(LookupError, ValueError):  # there is no such charset
+            return body.decode(charset, "replace")
+    return body.decode("utf-8", "replace")
 
-
-def _known(charset: str) -> str | None:
-    try:
-        "".encode(charset)
-    except (LookupError, ValueError):
-        return None
-    return charset
-
-
-# `web_search`, through an engine of the person's choice.
 
 _SOURCE = "Web Search"
 _MAX_ANSWER_BYTES = 2 * 1024 * 1024
@@ -289,7 +267,7 @@ _SEARCH = spec(
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """An engine and what it needs. `key` is a reference or a value not yet resolved."""
+    """An engine and what it needs. `key` is not resolved yet."""
 
     engine: Engine
     address: str
@@ -299,7 +277,7 @@ class Search:
 
 
 def engine_of(settings: WebSearchConfig, environ: Mapping[str, str]) -> Search | None:
-    """The engine that is configured, else one whose key or address is in the environment."""
+    """The configured engine, else one whose key or address is in the environment."""
     if not settings.enabled or settings.provider == "native":
         return None
     engine, key, address = settings.provider, settings.api_key, settings.base_url
@@ -321,8 +299,6 @@ def engine_of(settings: WebSearchConfig, environ: Mapping[str, str]) -> Search |
 def search_tool(
     search: Search, resolve: Callable[[str], Awaitable[str]], environ: Mapping[str, str]
 ) -> FunctionTool:
-    """The tool; `resolve` gives the engine's key its value."""
-
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
         query = " ".join(arguments.text("query").split())[:400]
         if not query:
@@ -332,7 +308,9 @@ def search_tool(
         except OpenClawError as error:
             raise ToolFailure(f"The search has no key: {error.message}.") from error
         host = urlsplit(search.address).hostname or search.engine
-        found = _results(await _ask(search, query, key, environ, host))
+        answer = await _ask(search, query, key, environ, host)
+        results = json_list(json_object(answer.get("web", answer)).get("results"))
+        found = [one for one in map(json_object, results) if one]
         lines = [_shown(number, one) for number, one in enumerate(found[: search.most], 1)]
         return quoted("\n".join(lines) or "Nothing was found.", _SOURCE, host)
 
@@ -365,9 +343,8 @@ async def _ask(
                 if len(body) > _MAX_ANSWER_BYTES:
                     raise ToolFailure(f"{host} sent too large an answer.")
     except httpx2.HTTPError as error:
-        raise ToolFailure(
-            f"{host} could not be reached: {error or type(error).__name__}."
-        ) from error
+        why = error or type(error).__name__
+        raise ToolFailure(f"{host} could not be reached: {why}.") from error
     if answer.status_code != 200:
         hint = "; it refused the key" if answer.status_code in (401, 403) else ""
         raise ToolFailure(f"{host} answered with HTTP status {answer.status_code}{hint}.")
@@ -378,12 +355,6 @@ async def _ask(
             f"{host} did not answer in JSON (SearXNG: allow the format json)."
         ) from None
     return json_object(parsed)
-
-
-def _results(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The results, wherever this engine puts them."""
-    found = json_list(json_object(answer.get("web", answer)).get("results"))
-    return [one for one in map(json_object, found) if one]
 
 
 def _shown(number: int, one: Mapping[str, Any]) -> str:

@@ -19,20 +19,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from openclaw.config.paths import (
-    CLOEXEC,
-    DIRECTORY,
-    NOFOLLOW,
-    NONBLOCK,
-    PRIVATE_DIRECTORY,
-    private_directory,
-)
+from openclaw.config import paths
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext
 
-_DIRECTORY = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
-_FILE = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC  # a pipe must not block us
+_DIRECTORY = os.O_RDONLY | paths.DIRECTORY | paths.NOFOLLOW | paths.CLOEXEC
+_FILE = os.O_RDONLY | paths.NOFOLLOW | paths.NONBLOCK | paths.CLOEXEC  # a pipe must not block us
 _MOST_LINKS = 40
 _NEW_FILE = 0o644
 _NEW_DIRECTORY = 0o755
@@ -105,7 +98,7 @@ class Workspace:
     def locate(self, path: str, *, create_parents: bool = False) -> Generator[Spot]:
         """Walk to `path`; its last component need not exist and is not a link."""
         try:
-            root = os.open(self.root, os.O_RDONLY | DIRECTORY | CLOEXEC)
+            root = os.open(self.root, os.O_RDONLY | paths.DIRECTORY | paths.CLOEXEC)
         except OSError as error:
             raise ToolFailure(
                 f"The workspace cannot be used ({error.strerror}); tell the user."
@@ -283,7 +276,7 @@ def _require_regular(status: os.stat_result, path: str) -> None:
 
 
 def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bool) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | paths.NOFOLLOW | paths.CLOEXEC
     descriptor = os.open(name, flags, mode, dir_fd=directory)
     with os.fdopen(descriptor, "wb") as file:
         if keep and sys.platform != "win32":
@@ -322,8 +315,8 @@ class Checkpoints:
         if any(one.path == relative and one.root == str(workspace.root) for one in _read(turn)):
             return
         if not turn.is_dir():
-            private_directory(turn.parent)
-            turn.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+            paths.private_directory(turn.parent)
+            turn.mkdir(mode=paths.PRIVATE_DIRECTORY, exist_ok=True)
             for old in _by_age(turn.parent)[:-KEPT_TURNS]:
                 shutil.rmtree(old, ignore_errors=True)
         kept, mode = None, 0o644
