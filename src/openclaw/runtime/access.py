@@ -53,16 +53,16 @@ if TYPE_CHECKING:
     from openclaw.secrets.resolver import SecretResolver
     from openclaw.sessions.store import SessionStore
 
+    Servers = Mapping[str, McpServerConfig]
+
 logger = logging.getLogger(__name__)
 
+Json = dict[str, Any]
 T = TypeVar("T")
 
-_FIRST_TOOLS_SECONDS = 20.0
-"""How long a turn waits for servers that have not yet said which tools they have."""
-
-_NEW_SERVER_SECONDS = 2.0
-"""How long the first turns wait for one that has never answered, counted from its greeting."""
-
+_FIRST_TOOLS_SECONDS = 20.0  # how long a turn waits for servers that have not listed their tools
+_NEW_SERVER_SECONDS = 2.0  # the same for one that has never answered, counted from its greeting
+_GATEWAY_TOOLS_SECONDS = 30.0  # the gateway itself waits less long
 _FIRST_MESSAGE = (
     "runtime.runtime",
     "runtime.generation",
@@ -73,8 +73,6 @@ _FIRST_MESSAGE = (
     "agent.loop",
     "models.stack",
 )
-
-_GATEWAY_TOOLS_SECONDS = 30.0  # the gateway itself waits less long
 
 
 # ---- in this process
@@ -96,21 +94,17 @@ class LocalAgent:
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         cluster = self._runtime.cluster
-        answer = self.answer_here if cluster is None else cluster.reply
-        return await answer(context, listener)
+        return await (cluster.reply if cluster else self.answer_here)(context, listener)
 
     async def answer_here(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         manager, scope = self._runtime.manager, context.server_scope
-        late = await manager.settle(
-            context.agent_id, scope, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
-        )
+        late = await self._settle(context.agent_id, scope)
         if late and listener.on_event is not None:
             told = f"no longer waiting for {', '.join(late)}: its tools will be available once it answers"
             listener.on_event(Notice("warning", told))
         if context.prompt_calls:
             context = await self._expanded(context, listener.elicit)
-        # Not before: whoever waits for servers begins with the configuration that there is then.
-        generation = self._runtime.generation
+        generation = self._runtime.generation  # it may have changed while we waited for servers
         async with generation.turn():
             agent = generation.agent(context.agent_id)
             with manager.hold(agent.id, scope) as tools:
@@ -118,13 +112,13 @@ class LocalAgent:
                 return await generation.service(manager).reply(context, setup, listener)
 
     async def _expanded(self, context: MessageContext, elicit: Elicit | None) -> MessageContext:
-        """The message that a prompt call stands for; any other message is left as it is."""
+        """The message with the text of the prompt that it calls, if it calls one."""
         blocks = await self._runtime.manager.expand_prompt(
             context.agent_id, context.text, context.server_scope, elicit=elicit
         )
         if blocks is None:
             return context
-        media = tuple(InboundMedia(block) for block in blocks if isinstance(block, Media))
+        media = (InboundMedia(block) for block in blocks if isinstance(block, Media))
         words, typed = text_of(blocks), context.text
         return replace(context, text=words, typed=typed, media=(*context.media, *media))
 
@@ -144,10 +138,12 @@ class LocalAgent:
         self, agent_id: str, session: str | None = None, *, wait: bool = False
     ) -> None:
         if wait:
-            manager = self._runtime.manager
-            await manager.settle(
-                agent_id, session, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
-            )
+            await self._settle(agent_id, session)
+
+    async def _settle(self, agent_id: str, session: str | None) -> Sequence[str]:
+        return await self._runtime.manager.settle(
+            agent_id, session, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
+        )
 
     async def models(self, agent_id: str) -> Sequence[str]:
         generation = self._runtime.generation
@@ -156,27 +152,21 @@ class LocalAgent:
     async def model_problem(self, ref: str) -> str | None:
         from openclaw.models.listing import model_problem
 
-        generation = self._runtime.generation
-        host, providers = generation.host, generation.host.config.models.providers
-        return await model_problem(
-            ref, providers, generation.secrets, host.environ, host.paths.models
-        )
+        host, secrets = self._runtime.host, self._runtime.generation.secrets
+        providers = host.config.models.providers
+        return await model_problem(ref, providers, secrets, host.environ, host.paths.models)
 
     async def store(self) -> "SessionStore":
         return self._runtime.store
 
-    async def add_servers(
-        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
-    ) -> None:
+    async def add_servers(self, session: str, agent_id: str, servers: "Servers") -> None:
         for name, config in servers.items():
             self._runtime.manager.add(name, config, session=session, agent=agent_id)
 
     def end_session(self, session: str) -> None:
         self._runtime.manager.end_session(session)
 
-    async def forward(
-        self, agent_id: str | None, request: dict[str, Any], notify: Notify
-    ) -> dict[str, Any] | None:
+    async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json | None:
         return None
 
 
@@ -213,7 +203,7 @@ def agent_settings(
 def configured_settings(
     process: "Process", agent_id: str | None, loaded: "LoadedConfig | None" = None
 ) -> AgentSettings:
-    """The same from the configuration alone: nothing is opened for it."""
+    """The same from the configuration alone, without opening anything."""
     from openclaw.config.load import load_config
     from openclaw.config.merge import default_agent_id, effective_agents
     from openclaw.core.clock import SystemClock
@@ -254,7 +244,7 @@ class Process(Protocol):
 @dataclass(slots=True)
 class _GatewaySession:
     agent: str
-    servers: "Mapping[str, McpServerConfig]"
+    servers: "Servers"
     scope: str = ""
     prompts: "tuple[PromptInfo, ...]" = ()
     opened: anyio.Event = field(default_factory=anyio.Event)
@@ -320,9 +310,7 @@ class GatewayAgent:
             raise NotFound(f"there is no agent '{wanted}'", hint=f"available: {known}")
         facts = self._facts[wanted]
         path = self._process.config_option or config_path(self._process.environ)
-        if facts.get("configDigest") == file_digest(
-            path
-        ):  # what was read there need not be read here
+        if facts.get("configDigest") == file_digest(path):  # it need not be read here as well
             later = _LaterTranscriber(lambda: configured_settings(self._process, wanted))
             return self._settings_from(facts, later)
         try:
@@ -330,18 +318,15 @@ class GatewayAgent:
         except OpenClawError as error:  # the gateway still runs on what it read before
             from openclaw.media.transcription import NoTranscriber
 
-            self._warn_of(error)
+            process = self._process
+            if isinstance(error, InvalidConfig) and error.message not in process.warned:
+                process.warned.add(error.message)
+                process.warn(
+                    f"{process.program}: Warning: {error.message}; the gateway still uses the "
+                    f"configuration it read before ('{process.program} config validate' lists the "
+                    "problems)"
+                )
             return self._settings_from(facts, NoTranscriber())
-
-    def _warn_of(self, error: OpenClawError) -> None:
-        process = self._process
-        if isinstance(error, InvalidConfig) and error.message not in process.warned:
-            process.warned.add(error.message)
-            process.warn(
-                f"{process.program}: Warning: {error.message}; the gateway still uses the "
-                f"configuration it read before ('{process.program} config validate' lists the "
-                "problems)"
-            )
 
     def _settings_from(self, facts: Mapping[str, Any], transcriber: "Transcriber") -> AgentSettings:
         from openclaw.config.paths import home_dir
@@ -422,10 +407,8 @@ class GatewayAgent:
     async def store(self) -> "SessionStore":
         return await self._store.get()
 
-    async def add_servers(
-        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
-    ) -> None:
-        """Have the gateway start these servers; those that the session had before stop after."""
+    async def add_servers(self, session: str, agent_id: str, servers: "Servers") -> None:
+        """Have the gateway start these servers, then stop those that the session had before."""
         added = _GatewaySession(agent_id, servers)
         self._tasks.start_soon(self._hold, added, name=f"servers of {session}")
         try:
@@ -446,9 +429,7 @@ class GatewayAgent:
         if held is not None:
             held.close()
 
-    async def forward(
-        self, agent_id: str | None, request: dict[str, Any], notify: Notify
-    ) -> dict[str, Any] | None:
+    async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json | None:
         return await self._client().forward(agent_id, request, notify)
 
     async def _hold(self, session: _GatewaySession) -> None:
@@ -469,7 +450,7 @@ class GatewayAgent:
             session.close()
 
     def _described(self, config: "McpServerConfig") -> dict[str, object]:
-        """The server as the gateway is to start it: in the environment that it would have here."""
+        """The server for the gateway to start, in the environment that it would have here."""
         from openclaw.mcp_client.transport.child_process import child_environment
         from openclaw.secrets.refs import has_reference
 
@@ -508,10 +489,9 @@ def _prompt(row: dict[str, Any]) -> "PromptInfo":
 
 
 class Opener(Generic[T]):
-    """Opens something when it is first wanted, and again after it broke.
+    """Opens something when it is first needed, and again after it failed.
 
-    What keeps it from opening is told to those who wait, and tried again next time. It is opened
-    and closed in one task, `run`, because what it holds must be.
+    It is opened and closed in one task, `run`, as its task groups need it.
     """
 
     def __init__(self, what: str, open_it: Callable[[], AbstractAsyncContextManager[T]]) -> None:
@@ -521,7 +501,7 @@ class Opener(Generic[T]):
         self._failure: OpenClawError | None = None
 
     async def get(self) -> T:
-        """What it opens, as soon as it is there; raises what kept it from opening."""
+        """Wait until it is open; raises the error if it fails to open."""
         if self.opened is None:
             self.want()
             await self._tried.wait()
@@ -530,7 +510,6 @@ class Opener(Generic[T]):
         return self.opened
 
     def want(self) -> None:
-        """Have it opened, without waiting for it."""
         self._wanted.set()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -542,7 +521,7 @@ class Opener(Generic[T]):
                     self.opened = opened
                     self._tried.set()
                     await anyio.sleep_forever()
-            except Exception as error:  # noqa: BLE001 (told to those who wait)
+            except Exception as error:  # noqa: BLE001 (`get` raises it)
                 self._failure = self._told(error)
             finally:
                 self.opened = None
@@ -550,7 +529,7 @@ class Opener(Generic[T]):
             tried.set()
 
     def _told(self, error: Exception) -> OpenClawError:
-        """A group's first error of ours stands for the group."""
+        """The first error of ours in a group, if there is one."""
         inside = list(leaves(error))
         own = next((one for one in inside if isinstance(one, OpenClawError)), None)
         if own is not None:
@@ -566,7 +545,7 @@ class Opener(Generic[T]):
 @dataclass(slots=True)
 class _SessionServers:
     agent_id: str
-    servers: "Mapping[str, McpServerConfig]"
+    servers: "Servers"
     where: Agent | None = None
     running: int = 0
     moving: anyio.Lock = field(default_factory=anyio.Lock)
@@ -575,8 +554,7 @@ class _SessionServers:
 class FailoverAgent:
     """The agent of the gateway while one runs, else the one in this process.
 
-    Which of them is decided anew for each message, so that a gateway is used as soon as it runs. A
-    message that a gateway may have begun to answer is never given again.
+    It is chosen for each message. One that a gateway may have begun to answer is never sent again.
     """
 
     def __init__(
@@ -593,7 +571,6 @@ class FailoverAgent:
         return None if self._here.opened is not None or self._gateway() else self._before
 
     async def _either(self, ask: Callable[[Agent], Awaitable[T]]) -> T:
-        """The answer of whichever there is: the one rule for every front end."""
         remote = self._gateway()
         if remote is not None:
             from openclaw.runtime.gateway_client import GatewayGone
@@ -669,9 +646,7 @@ class FailoverAgent:
             return await before.store()
         return await self._either(lambda agent: agent.store())
 
-    async def add_servers(
-        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
-    ) -> None:
+    async def add_servers(self, session: str, agent_id: str, servers: "Servers") -> None:
         before = self._sessions.get(session)
         held = self._sessions[session] = _SessionServers(agent_id, servers)
         await self._either(lambda agent: self._move(session, held, agent))
@@ -683,16 +658,13 @@ class FailoverAgent:
         if held is not None and held.where is not None:
             held.where.end_session(session)
 
-    async def forward(
-        self, agent_id: str | None, request: dict[str, Any], notify: Notify
-    ) -> dict[str, Any] | None:
-        remote = self._gateway()
-        if remote is None:
+    async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json | None:
+        if self._gateway() is None:
             return None
         return await self._either(lambda agent: agent.forward(agent_id, request, notify))
 
     async def _move(self, key: str, held: _SessionServers, agent: Agent) -> None:
-        """See that the session's own servers run where it is answered."""
+        """Run the session's own servers where it is answered."""
         async with held.moving:
             before = held.where
             if before is agent:
@@ -705,7 +677,7 @@ class FailoverAgent:
 
 @dataclass(frozen=True, slots=True)
 class BeforeOpening:
-    """What a front end gets while the agent in this process is not opened; `open` does not wait for it."""
+    """What a front end gets while the agent in this process is not open; `open` doesn't wait."""
 
     settings: Callable[[str | None], AgentSettings]
     store: "Callable[[], Awaitable[SessionStore]]"
@@ -722,12 +694,12 @@ async def open_agent(
     person: bool = False,
     emit: Emit = discard,
 ) -> AsyncGenerator[Agent]:
-    """Whoever answers: a running gateway, or with `local` or without one, this process.
+    """The agent of a running gateway, or with `local` or without one, of this process.
 
-    Nothing is loaded before it is used, or with `ahead` and no gateway as soon as this process has
-    nothing better to do. A `person` should be able to type at once, so settings and conversations are
-    there before the agent, which the first `refresh` starts to open. `emit` gets what happens outside
-    of turns in this process; `hurried` gives MCP servers less time to leave.
+    Nothing is loaded before it is used, except with `ahead` and no gateway. A `person` should be able
+    to type at once, so settings and conversations are there before the agent, which the first
+    `refresh` opens. `emit` gets what happens outside of turns in this process; `hurried` gives MCP
+    servers less time to stop.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
@@ -784,7 +756,7 @@ class _Gateways:
 
 
 class _Imports:
-    """What a first message needs, imported in a thread if it is begun before the message comes."""
+    """Imports what a first message needs in a thread, before the message comes."""
 
     def __init__(self, process: Process, tasks: TaskGroup) -> None:
         self._process, self._tasks = process, tasks
@@ -797,30 +769,28 @@ class _Imports:
 
     async def _run(self, done: anyio.Event) -> None:
         try:
-            await anyio.to_thread.run_sync(_import_agent, self._process, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(self._import, abandon_on_cancel=True)
         finally:
             done.set()
+
+    def _import(self) -> None:
+        """Import what can be imported; the rest fails when it is needed."""
+        import importlib
+
+        from openclaw.config.load import load_config
+
+        for name in _FIRST_MESSAGE:
+            with suppress(ImportError):
+                importlib.import_module(f"openclaw.{name}")
+        with suppress(OpenClawError):
+            from openclaw.models.build import preload
+
+            config = load_config(self._process.config_option, self._process.environ).config
+            preload(config.models.providers.values())
 
     async def wait(self) -> None:
         if self._done is not None:
             await self._done.wait()
-
-
-def _import_agent(process: Process) -> None:
-    """What a first message needs; what cannot be imported is told when it is needed."""
-    import importlib
-
-    from openclaw.config.load import load_config
-
-    for name in _FIRST_MESSAGE:
-        with suppress(ImportError):
-            importlib.import_module(f"openclaw.{name}")
-    with suppress(OpenClawError):
-        from openclaw.models.build import preload
-
-        preload(
-            load_config(process.config_option, process.environ).config.models.providers.values()
-        )
 
 
 @asynccontextmanager
@@ -830,9 +800,9 @@ async def _open_here(
     await imports.wait()
     from openclaw.runtime.runtime import open_runtime
 
-    loaded = process.load_config()
+    loaded, environ = process.load_config(), process.environ
     async with open_runtime(
-        loaded, process.environ, process.redactor, hurried=hurried, emit=emit
+        loaded, environ, process.redactor, hurried=hurried, emit=emit
     ) as runtime:
         yield runtime.agent
 
@@ -843,8 +813,6 @@ async def _open_store(process: Process) -> "AsyncGenerator[SessionStore]":
     from openclaw.sessions.open import open_store
 
     config = process.load_config().config
-    secrets = open_secrets(config, process.environ, process.redactor)
-    async with open_store(
-        config.sessions.store, process.paths, resolve=secrets.resolve_text
-    ) as store:
+    resolve = open_secrets(config, process.environ, process.redactor).resolve_text
+    async with open_store(config.sessions.store, process.paths, resolve=resolve) as store:
         yield store

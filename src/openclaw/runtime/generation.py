@@ -12,7 +12,6 @@ import anyio
 from openclaw.config.agent_schema import ModelChoice, ToolPolicyConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.paths import expand
-from openclaw.config.schema import WebSearchConfig
 from openclaw.core.errors import NotFound
 from openclaw.core.events import Downloading, Emit, discard
 from openclaw.core.tools import ToolSource
@@ -37,7 +36,7 @@ _CLOSING_SECONDS = 5.0
 
 
 class ConfigGeneration:
-    """One configuration and what was built from it. A turn keeps the generation that it began with."""
+    """A turn keeps the generation that it began with."""
 
     def __init__(
         self, host: Host, store: "SessionStore", local: "EmbeddedModels", secrets: SecretResolver
@@ -54,7 +53,7 @@ class ConfigGeneration:
         self._retired = False
 
     def prepare(self) -> None:
-        """Build what would otherwise be built when it is first used; raises what is wrong with it."""
+        """Build now what is otherwise built when it is first used; raises if that fails."""
         for agent_id in self.agents:
             self.native(agent_id)
         self._models()
@@ -79,7 +78,7 @@ class ConfigGeneration:
             await self._close_unused()
 
     async def retire(self) -> None:
-        """No turn begins with this generation any more; close it with the last that did."""
+        """Close it with its last turn; no other begins."""
         self._retired = True
         await self._close_unused()
 
@@ -97,8 +96,23 @@ class ConfigGeneration:
         return self._native[agent_id]
 
     def _models(self) -> "ModelFactory":
+        from openclaw.models.stack import ModelFactory
+
         if self._factory is None:
-            self._factory = _factory(self.host, self._local, self.secrets)
+            host, search = self.host, self.host.config.tools.web.search
+            mode: SearchMode = "native" if search.provider == "native" else "auto"
+            if not search.enabled or search.provider not in (None, "native"):
+                mode = "off"  # an engine that is named goes before the models' providers
+            self._factory = ModelFactory(
+                providers=host.config.models.providers,
+                resolver=self.secrets,
+                environ=host.environ,
+                clock=host.clock,
+                local=lambda name, path, answer, context: self._local.opened().build(
+                    name, path, answer, context
+                ),
+                search=mode,
+            )
         return self._factory
 
     def sampling_rules(self, server: str) -> "SamplingConfig | None":
@@ -142,19 +156,14 @@ class ConfigGeneration:
         can_ask: bool = True,
         session: str | None = None,
     ) -> "Toolbox":
-        """The tools that the agent may use, in this session: our own, then these of its MCP servers."""
-        native = (
-            self.native(agent.id)
-            if workspace is None
-            else _native_tools(self.host, agent, self._store, self.secrets, workspace)
-        )
+        """The tools that the agent may use: our own, then those of its MCP servers."""
+        if workspace is None:
+            native = self.native(agent.id)
+        else:
+            native = _native_tools(self.host, agent, self._store, self.secrets, workspace)
+        place = workspace or self.host.workspace(agent)
         return tool_path_of(
-            self.host,
-            agent,
-            [native, mcp],
-            can_ask=can_ask,
-            session=session,
-            workspace=workspace or self.host.workspace(agent),
+            self.host, agent, [native, mcp], can_ask=can_ask, session=session, workspace=place
         )
 
     def service(self, manager: "McpManager") -> "AgentService":
@@ -200,18 +209,19 @@ class ConfigGeneration:
                 agent, mcp_tools, workspace=context.workspace, can_ask=can_ask, session=session
             )
 
+        place = context.workspace or self.host.workspace(agent)
         return TurnSetup(
             agent,
             tools,
-            context.workspace or self.host.workspace(agent),
+            place,
             time_zone(agent, self.host.environ),
             partial(Checkpoints(self.host.paths.undo).undo, agent.id),
-            partial(self._notes, agent, context.workspace, guest=guest),
-            hooks_of(self.host, context.workspace or self.host.workspace(agent)),
+            partial(self._notes, agent, place, guest=guest),
+            hooks_of(self.host, place),
         )
 
     def _subordinate(self, agent: EffectiveAgent, giver: EffectiveAgent) -> EffectiveAgent:
-        """The agent as it works on a task: under the rules of both, with a part of the limits."""
+        """The agent as it works on a task: with the rules of both and a part of the limits."""
         from openclaw.agent.tools.planning import MOST_TASKS, WITHOUT
 
         limits = giver.limits.model_copy(
@@ -222,21 +232,19 @@ class ConfigGeneration:
             }
         )
         own = agent.tools
-        if agent.id != giver.id:  # what was agreed to for the one was not for the other
+        if agent.id != giver.id:  # what a person allowed one of them, the other may not do
             own = tuple(rules.model_copy(update={"approved": ()}) for rules in own)
         rules = (*own, *giver.tools, ToolPolicyConfig(deny=WITHOUT))
         return replace(agent, tools=rules, limits=limits)
 
-    def _notes(self, agent: EffectiveAgent, workspace: Path | None, *, guest: bool) -> list[str]:
+    def _notes(self, agent: EffectiveAgent, place: Path, *, guest: bool) -> list[str]:
         from openclaw.agent.tools.memory import Memory
         from openclaw.agent.tools.skills import skills_prompt
 
-        place = workspace or self.host.workspace(agent)
+        host = self.host
         return [
-            "" if guest else Memory(self.host.paths.memory / agent.id).prompt(),
-            skills_prompt(
-                skill_places(self.host), _usable_skill(self.host, agent), place / "skills"
-            ),
+            "" if guest else Memory(host.paths.memory / agent.id).prompt(),
+            skills_prompt(skill_places(host), _usable_skill(host, agent), place / "skills"),
         ]
 
 
@@ -300,7 +308,6 @@ def _native_tools(
     workspace: Path | None = None,
 ) -> ToolSource:
     from openclaw.agent.schedules import JobFile
-    from openclaw.agent.tools.base import NativeTool
     from openclaw.agent.tools.catalog import native_tools
     from openclaw.agent.tools.memory import Memory, memory_tools
     from openclaw.agent.tools.planning import cron_tool, delegate_tool
@@ -310,28 +317,24 @@ def _native_tools(
 
     place = workspace or host.workspace(agent)
     zone = time_zone(agent, host.environ)
-    memory = Memory(host.paths.memory / agent.id)
-    subagents: list[NativeTool] = []
+    memory, web = Memory(host.paths.memory / agent.id), host.config.tools.web
+    more = [
+        *memory_tools(memory, store, host.clock, zone, agent.readable_sessions),
+        skill_tool(skill_places(host), _usable_skill(host, agent), place / "skills"),
+        cron_tool(JobFile(host.paths.cron), host.clock, zone),
+    ]
     if host.subagents is not None:
-        subagents.append(delegate_tool(host.subagents, place, agent.subagents))
-    web = host.config.tools.web
-    searches: list[NativeTool] = []
+        more.append(delegate_tool(host.subagents, place, agent.subagents))
     if (engine := engine_of(web.search, host.environ)) is not None:
 
         async def reveal(reference: str) -> str:
             return (await secrets.resolve_text(reference)).reveal()
 
-        searches.append(search_tool(engine, reveal, host.environ))
+        more.append(search_tool(engine, reveal, host.environ))
     return native_tools(
         agent.id,
         place,
-        more=[
-            *memory_tools(memory, store, host.clock, zone, agent.readable_sessions),
-            skill_tool(skill_places(host), _usable_skill(host, agent), place / "skills"),
-            cron_tool(JobFile(host.paths.cron), host.clock, zone),
-            *subagents,
-            *searches,
-        ],
+        more=more,
         fetch=web.fetch,
         shells=host.shells,
         shell=agent.exec,
@@ -342,23 +345,3 @@ def _native_tools(
         plugins=host.config.tools.plugins,
         private=(host.paths.root, host.loaded.path),
     )
-
-
-def _factory(host: Host, local: "EmbeddedModels", secrets: SecretResolver) -> "ModelFactory":
-    from openclaw.models.stack import ModelFactory
-
-    return ModelFactory(
-        providers=host.config.models.providers,
-        resolver=secrets,
-        environ=host.environ,
-        clock=host.clock,
-        local=lambda name, path, answer, context: local.opened().build(name, path, answer, context),
-        search=_search_mode(host.config.tools.web.search),
-    )
-
-
-def _search_mode(settings: WebSearchConfig) -> "SearchMode":
-    """Whether models' providers search: an engine that is named goes before them."""
-    if not settings.enabled or settings.provider not in (None, "native"):
-        return "off"
-    return "native" if settings.provider == "native" else "auto"

@@ -1,8 +1,8 @@
-"""What the process gives to everything that is built: rules, secrets, MCP servers, tools."""
+"""What everything is built from: rules, secrets, MCP servers, tools."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, repeat
@@ -52,11 +52,7 @@ _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.lis
 
 
 class Shared:
-    """What every generation of the configuration shares, opened when tools are first needed.
-
-    The search among tools has its indexes in `directory`; what a person allows for always is
-    written to `config`.
-    """
+    """What every generation of the configuration shares, opened when tools are first needed."""
 
     def __init__(self, directory: Path, config: Path, environ: Mapping[str, str]) -> None:
         self._directory, self._config, self._environ = directory, config, environ
@@ -97,7 +93,7 @@ class Host:
         return self.shared or Shared(self.paths.cache / "tools", self.loaded.path, self.environ)
 
     def flow(self, agent: EffectiveAgent, session: str) -> "SessionFlow | None":
-        """Where the values of this session came from; None if nobody wants to know."""
+        """Where the values of this session came from; None if that is switched off."""
         settings = self.config.dataflow
         if settings.mode == "off" and not settings.modes:
             return None
@@ -134,68 +130,67 @@ def time_zone(agent: EffectiveAgent, environ: Mapping[str, str]) -> str:
 
 
 def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor) -> SecretResolver:
-    """Where the values of `secret://` references come from; it connects to nothing yet."""
+    """Resolves `secret://` references; connects to nothing yet."""
     options = config.secrets.model_dump(by_alias=False)
     backends = open_backends(options, environ, redactor, state_dir(environ))
     return SecretResolver(backends, redactor, timeout=config.secrets.timeout_ms / 1000)
 
 
 def hide_known(loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor) -> None:
-    """Keep out of sight what is known before anything is resolved.
+    """Register the secrets that are known before anything is resolved.
 
     A person may write a key into the very first message, before the model that it is for was built.
     """
-    for value in loaded.credentials:
-        redactor.register(value)
-    for provider in KNOWN_PROVIDERS.values():
-        for name in provider.key_variables:
-            if value := environ.get(name):
-                redactor.register(value)
-    if token := read_owner_token(state_dir(environ)):
-        redactor.register(token.reveal())
-    for value in known_values(state_dir(environ)):
-        redactor.register(value)
+    directory = state_dir(environ)
+    variables = [name for one in KNOWN_PROVIDERS.values() for name in one.key_variables]
+    values = [*loaded.credentials, *(environ.get(name, "") for name in variables)]
+    if token := read_owner_token(directory):
+        values.append(token.reveal())
+    for value in (*values, *known_values(directory)):
+        if value:
+            redactor.register(value)
 
 
 def rule_writer(path: Path, environ: Mapping[str, str]) -> "WriteRule":
-    """Adds to `approved` what a person allowed for always: for this agent, if there are several."""
+    """Adds to `approved` what a person always allows: for this agent, if there are several."""
 
     async def write(agent: str, rule: str) -> str:
-        def added(text: str) -> tuple[str, KeyPath]:
-            place: KeyPath = ("tools", "approved")
+        def place(text: str) -> KeyPath:
             config = parse_config(text, environ, source=path).config
             ids = [entry.id for entry in config.agents.list]
-            if len(ids) > 1 and agent in ids:
-                place = ("agents", "list", ids.index(agent), *place)
-            return append_value(text, place, rule), place
+            several = len(ids) > 1 and agent in ids
+            return (*(("agents", "list", ids.index(agent)) if several else ()), "tools", "approved")
 
-        return await anyio.to_thread.run_sync(_written, path, environ, added)
+        return await anyio.to_thread.run_sync(_append, path, environ, place, [rule])
 
     return write
 
 
 def source_writer(path: Path, environ: Mapping[str, str]) -> "WriteSources":
     async def write(sources: Sequence[tuple[str, str]]) -> str:
-        def added(text: str) -> tuple[str, KeyPath]:
-            place: KeyPath = ("dataflow", "allow")
-            for tool, source in sources:
-                text = append_value(text, place, {"tool": tool, "source": source})
-            return text, place
+        def place(text: str) -> KeyPath:
+            return ("dataflow", "allow")
 
-        return await anyio.to_thread.run_sync(_written, path, environ, added)
+        values = [{"tool": tool, "source": source} for tool, source in sources]
+        return await anyio.to_thread.run_sync(_append, path, environ, place, values)
 
     return write
 
 
-def _written(
-    path: Path, environ: Mapping[str, str], change: Callable[[str], tuple[str, KeyPath]]
+def _append(
+    path: Path,
+    environ: Mapping[str, str],
+    place_in: Callable[[str], KeyPath],
+    values: Sequence[Any],
 ) -> str:
-    """Change the configuration; returns where."""
+    """Add values to a list in the configuration; returns where that is."""
     place: KeyPath = ()
 
     def changed(text: str) -> str:
         nonlocal place
-        text, place = change(text)
+        place = place_in(text)
+        for value in values:
+            text = append_value(text, place, value)
         return text
 
     edit_config(path, environ, changed)
@@ -250,8 +245,7 @@ async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[T
         yield telemetry
 
 
-@contextmanager
-def audited(host: Host) -> Generator["OnCall"]:
+def audited(host: Host) -> "OnCall":
     from openclaw.agent.toolpath.audit import AuditLog
 
     settings, telemetry = host.config.audit, host.telemetry
@@ -271,7 +265,7 @@ def audited(host: Host) -> Generator["OnCall"]:
             telemetry.on_call(record)
 
     try:
-        yield note
+        return note
     finally:
         log.close()
 
@@ -296,15 +290,15 @@ async def open_servers(
     hide_known(loaded, environ, redactor)
     secrets = open_secrets(loaded.config, environ, redactor)
     servers = {agent.id: servers_of(host, agent) for agent in agents.values()}
-    with audited(host) as on_call:
-        async with running_servers(
-            host, servers, secrets.resolve_map, discard, on_sampling=_no_model
-        ) as manager:
-            yield OpenServers(manager, replace(host, on_call=on_call))
+    host = replace(host, on_call=audited(host))
+    async with running_servers(
+        host, servers, secrets.resolve_map, discard, on_sampling=_no_model
+    ) as manager:
+        yield OpenServers(manager, host)
 
 
 async def _no_model(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Offered all the same, since what a server lists may depend on it."""
+    """Offered all the same, because what a server lists may depend on it."""
     logger.warning(
         "MCP server '%s' asked for the model, which only the agent runs: "
         'for tools that need it, use openclaw agent "…"',
@@ -391,10 +385,7 @@ def tool_path_of(
     session: str | None = None,
     workspace: Path | None = None,
 ) -> "Toolbox":
-    """The tools of these sources that the agent may use; edits of `workspace` are shown as diffs.
-
-    Without a `session`, it is a person who calls them.
-    """
+    """The tools of these sources that the agent may use; without a `session`, a person calls them."""
     from openclaw.agent.toolpath.search import Bounds
     from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
     from openclaw.agent.tools.files import preview

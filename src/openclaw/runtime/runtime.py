@@ -1,6 +1,6 @@
 """Everything that the agent needs, from opening to closing."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -49,35 +49,27 @@ class Runtime:
         self.store = store
         self.cluster: ClusterNode | None = None
         self.agent = LocalAgent(self)
-        self._generation = generation
+        self.generation = generation
         self._local = local
         self._secrets = secrets
 
     @property
-    def generation(self) -> ConfigGeneration:
-        return self._generation
-
-    @property
     def host(self) -> Host:
-        return self._generation.host
+        return self.generation.host
 
     @property
     def agents(self) -> Mapping[str, EffectiveAgent]:
-        return self._generation.agents
+        return self.generation.agents
 
     def tools(self, agent_id: str, session: str | None = None) -> "Sequence[ToolSpec]":
-        generation = self._generation
-        path = generation.tool_path(
-            generation.agent(agent_id), self.manager.tools(agent_id, session)
-        )
-        return sorted(path.specs(), key=lambda spec: spec.name)
+        agent, mcp = self.generation.agent(agent_id), self.manager.tools(agent_id, session)
+        return sorted(self.generation.tool_path(agent, mcp).specs(), key=lambda spec: spec.name)
 
     async def apply(self, loaded: LoadedConfig) -> None:
-        """Take a new configuration. Turns that run finish on the one that they began with.
+        """Take a new configuration; raises without having changed anything.
 
-        Only MCP servers whose effective configuration changed are restarted. Raises without having
-        changed anything. The session store, the audit log and what the process itself was started
-        with stay as they are until it is started again.
+        Running turns finish on the one that they began with, and only MCP servers whose effective
+        configuration changed are restarted. The session store and the audit log stay the same.
         """
         hide_known(loaded, self.host.environ, self.host.redactor)
         host = replace(self.host, loaded=loaded)
@@ -85,7 +77,7 @@ class Runtime:
         generation = ConfigGeneration(host, self.store, self._local, secrets)
         generation.prepare()
         servers = generation.servers()
-        before, self._generation = self._generation, generation
+        before, self.generation = self.generation, generation
         self._secrets.resolver = secrets
         approved = {
             one.id: [rule for layer in one.tools for rule in layer.approved]
@@ -96,37 +88,13 @@ class Runtime:
         await before.retire()
 
     def logins(self) -> "Logins":
-        """The logins to remote servers."""
         from openclaw.mcp_client.auth.oauth import Logins
 
-        register = self.host.redactor.register
         return Logins(
             directory=self.host.paths.tokens,
-            register=register,
+            register=self.host.redactor.register,
             resolve_secrets=self._secrets.resolve_map,
         )
-
-    async def aclose(self) -> None:
-        await self._generation.retire()
-
-
-class _Sampling:
-    """Lets MCP servers ask the model of whichever generation is current, where they may."""
-
-    def __init__(self, first: ConfigGeneration) -> None:
-        self.generation: Callable[[], ConfigGeneration] = lambda: first
-        self._sampler: Sampler | None = None
-
-    async def sample(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        from openclaw.agent.sampling import Sampler
-
-        if self._sampler is None:
-            self._sampler = Sampler(
-                lambda: self.generation().default_stack(),
-                lambda name: self.generation().sampling_rules(name),
-                lambda: self.generation().account(),
-            )
-        return await self._sampler(server, params)
 
 
 @asynccontextmanager
@@ -139,13 +107,12 @@ async def open_runtime(
     emit: Emit = discard,
     hurried: bool = False,
 ) -> AsyncGenerator[Runtime]:
-    """Everything built and running; at the end, everything taken down, in the reverse order.
+    """Build and start everything; at the end, stop it in the reverse order.
 
     `emit` gets what happens outside of turns, such as an MCP server that changed its state.
-    `hurried` is for a process that must be gone within a second: servers get less time to leave.
-    MCP servers may ask the person whoever runs the turn: what they list can depend on what they are
-    offered, and has to be the same everywhere. Where there is nobody (`TurnListener.elicit`) they
-    are declined.
+    `hurried` is for a process that must end within a second: servers get less time to stop.
+    MCP servers may always ask the person and the model, since what they list can depend on that;
+    without a person (`TurnListener.elicit`) they are declined.
     """
     from openclaw.agent.tools.exec import Shells
     from openclaw.agent.tools.planning import Subagents
@@ -176,9 +143,21 @@ async def open_runtime(
         shells = await stack.enter_async_context(Shells(environ, confine, [paths.skills]).running())
         subagents = Subagents()
         host = replace(host, telemetry=telemetry, shells=shells, subagents=subagents)
-        host = replace(host, on_call=stack.enter_context(audited(host)))
+        host = replace(host, on_call=audited(host))
         generation = ConfigGeneration(host, store, local, secrets.resolver)
-        current = _Sampling(generation)
+        sampler: Sampler | None = None
+
+        async def sample(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+            from openclaw.agent.sampling import Sampler
+
+            nonlocal sampler
+            sampler = sampler or Sampler(
+                lambda: runtime.generation.default_stack(),
+                lambda name: runtime.generation.sampling_rules(name),
+                lambda: runtime.generation.account(),
+            )
+            return await sampler(server, params)
+
         manager = await stack.enter_async_context(
             running_servers(
                 host,
@@ -186,13 +165,12 @@ async def open_runtime(
                 secrets.resolve_map,
                 emit,
                 hurried=hurried,
-                on_sampling=current.sample,
+                on_sampling=sample,
             )
         )
         runtime = Runtime(generation, manager, store, local, secrets)
         subagents.answer = runtime.agent.answer_here
-        current.generation = lambda: runtime.generation
-        stack.push_async_callback(runtime.aclose)
+        stack.push_async_callback(lambda: runtime.generation.retire())
         yield runtime
 
 
@@ -200,16 +178,19 @@ async def open_runtime(
 async def open_gateway_runtime(
     loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor, **options: Any
 ) -> AsyncGenerator[Runtime]:
-    """Everything built and running; see `open_runtime` for the options.
-
-    Where the sessions are in PostgreSQL, turns go through its queue, and any gateway may run them.
-    """
+    """The same for a gateway: if sessions are in PostgreSQL, any gateway may run their turns."""
     async with open_runtime(loaded, environ, redactor, **options) as runtime:
         database = getattr(runtime.store, "database", None)
         if database is None:
             yield runtime
             return
         from openclaw.cluster.node import ClusterNode
+
+        def load_models() -> None:
+            from openclaw.agent import loop  # pyright: ignore[reportUnusedImport]  # noqa: F401
+            from openclaw.models.build import preload
+
+            preload(runtime.host.config.models.providers.values())
 
         gateway = loaded.config.gateway
         node = ClusterNode(
@@ -220,18 +201,11 @@ async def open_gateway_runtime(
             agents=lambda: tuple(runtime.agents),
             servers=runtime.manager,
             clock=runtime.host.clock,
-            load=lambda: _load_models(runtime.host),
+            load=load_models,
         )
         async with node.joined(gateway.shutdown_grace_ms / 1000):
             runtime.cluster = node
             yield runtime
-
-
-def _load_models(host: Host) -> None:
-    from openclaw.agent import loop  # pyright: ignore[reportUnusedImport]  # noqa: F401
-    from openclaw.models.build import preload
-
-    preload(host.config.models.providers.values())
 
 
 @asynccontextmanager
