@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
     from openclaw.stdio.lines import TooLong
 
-_TAKEN_WHILE_LOADING = 64 << 20  # then the client has to wait until there is who takes orders
+_TAKEN_WHILE_LOADING = 64 << 20  # then the client has to wait
 _SWITCH_INTERVAL_WHILE_LOADING = 0.0005  # the import must not hold back an answer for 5 ms
+
+
+_FLAGS = {"-v": "verbose", "--verbose": "verbose", "--log-json": "log_json", "--local": "local"}
 
 
 class Options:
@@ -45,18 +48,14 @@ def answers_for(program: str) -> "dict[str, bytes]":
 
 
 def parse_options(arguments: "list[str]") -> Options | None:
-    """The options where they are ordinary; None where the full parser has to explain or help."""
+    """The options if they are ordinary; None if the full parser has to explain or help."""
     options = Options()
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
-        if word in ("-v", "--verbose"):
-            options.verbose = True
-        elif word == "--log-json":
-            options.log_json = True
-        elif word == "--local":
-            options.local = True
+        if word in _FLAGS:
+            setattr(options, _FLAGS[word], True)
         elif name in ("--agent", "--config") and (equals or rest):
             setattr(options, name[2:], value if equals else rest.pop(0))
         else:
@@ -87,10 +86,7 @@ class _Loader:
 
 
 class Wire:
-    """The client's end as raw file descriptors, with the splitter that holds an unfinished line.
-
-    If threads move the bytes, because nothing can watch the pipes, `reader` is the one that reads.
-    """
+    """The client's end as raw file descriptors; `reader` is set if threads move the bytes."""
 
     def __init__(self, wire_in: int, wire_out: int) -> None:
         self.wire_in, self.wire_out = wire_in, wire_out
@@ -142,7 +138,7 @@ def _answer_until_loaded(
 
 
 def _answer_by_threads(wire: Wire, handshake: Handshake, load: "Callable[[], Any]") -> _Loader:
-    """The same where nothing can wait for a pipe and the import at once."""
+    """The same for systems that cannot wait for a pipe and the import at once."""
     reader = wire.reader = ThreadedReader(lambda size: os.read(wire.wire_in, size))
     loader = _Loader(load, reader.wake)
     loader.start()
@@ -155,7 +151,7 @@ def _answer_by_threads(wire: Wire, handshake: Handshake, load: "Callable[[], Any
 
 
 def _refuse(wire: Wire, handshake: Handshake, error: BaseException) -> None:
-    """Say why nothing will be answered, on stderr and to every request that waits."""
+    """Log the error, and answer every request that waits with one."""
     sys.excepthook(type(error), error, error.__traceback__)
     for line in handshake.queue:
         if not isinstance(line, bytes):

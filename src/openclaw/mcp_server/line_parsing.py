@@ -1,6 +1,6 @@
 """What a line from the client is: a message for the SDK, or an error to send back. Pure.
 
-The SDK silently drops what it doesn't recognise, and whoever sent that would wait forever.
+The SDK silently drops what it doesn't recognise, and its sender would wait forever.
 """
 
 import re
@@ -16,8 +16,8 @@ from openclaw.stdio.lines import TooLong
 
 PARSE_IN_THREAD = 1 << 20  # a message of this size would hold up the loop while it is parsed
 
+# At this place, the id can only be the message's own.
 _ID_AT_THE_END = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\\x00-\x1f]{0,512}")\s*\}\s*\Z')
-"""Where it stands so, nothing else can be around it than the message itself."""
 
 Id = int | str | None
 
@@ -31,9 +31,12 @@ class ParsedLine:
 
 
 def judge(line: bytes) -> ParsedLine:
-    """What one line is. Nothing is raised, whatever it is."""
     try:
-        message = _validated(line)
+        if len(line) < PARSE_IN_THREAD:
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        else:
+            # In one step, each kind of message that is tried would have a copy of the strings.
+            message = types.jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
     except ValueError:
         return _judge_text(line)
     if isinstance(message, types.JSONRPCNotification) and b'"id"' in line:
@@ -42,7 +45,7 @@ def judge(line: bytes) -> ParsedLine:
 
 
 def judge_too_long(line: TooLong) -> ParsedLine:
-    """A line that was not kept: whoever waits for it is told so, on either side."""
+    """A line that was dropped; its request is refused, on either side."""
     seen = dict(_members(line.head))
     request_id = _usable(seen.get("id"))
     if request_id is None and (found := _ID_AT_THE_END.search(line.tail)):
@@ -51,20 +54,13 @@ def judge_too_long(line: TooLong) -> ParsedLine:
     return _refused(seen, request_id, types.INVALID_REQUEST, problem)
 
 
-def _validated(line: bytes) -> types.JSONRPCMessage:
-    if len(line) < PARSE_IN_THREAD:
-        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    # In one step, each kind of message that is tried would have a copy of the strings.
-    return types.jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
-
-
 def _judge_text(line: bytes) -> ParsedLine:
     # A stray byte inside a string costs that character, not the message.
     text = line.decode("utf-8", "replace").encode()
     try:
         value = from_json(text)
     except ValueError:
-        # What is JSON all the same, by a parser that bears more, has an id that can be answered.
+        # A more lenient parser may find an id to answer to.
         value = _loaded(text)
         if value is _UNREADABLE:
             problem = "this line is not JSON, or nested too deeply"
@@ -97,7 +93,7 @@ def _judge_object(given: dict[str, Any]) -> ParsedLine:
 
 
 def _refused(given: dict[str, Any], request_id: Id, code: int, problem: str) -> ParsedLine:
-    """An error to send back; if the line is an answer, our own request that waits for it fails."""
+    """An error to send back; if the line is an answer, our own request fails with it."""
     error = types.ErrorData(code=code, message=problem)
     told = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
     if not _is_answer(given):
@@ -130,7 +126,7 @@ def _fault(given: dict[str, Any], request_id: Id) -> tuple[int, str] | None:
 
 
 def _usable(request_id: Any) -> Id:
-    """The id where an answer can carry it; half a surrogate pair cannot be written."""
+    """The id, if it can be written; half a surrogate pair cannot."""
     if type(request_id) is int:
         return request_id
     if type(request_id) is not str or any("\ud800" <= c <= "\udfff" for c in request_id):
@@ -139,7 +135,7 @@ def _usable(request_id: Any) -> Id:
 
 
 def _members(head: bytes) -> Iterator[tuple[str, Any]]:
-    """The members of an object of which only the beginning is there. The last may have no value."""
+    """The members of an object that is cut off; the last may have no value."""
     text = head.decode("utf-8", "replace").lstrip()
     at = 1 if text.startswith("{") else len(text)
     try:
@@ -150,7 +146,7 @@ def _members(head: bytes) -> Iterator[tuple[str, Any]]:
                 value, at = scan(text, at)
             except (ValueError, StopIteration, RecursionError):
                 value, at = None, len(text)
-            # What ends where the text ends may have been cut there: a number shows nothing of it.
+            # A value that ends with the text may have been cut, such as a number.
             yield str(key), value if at < len(text) else None
     except (ValueError, StopIteration, RecursionError):
         return

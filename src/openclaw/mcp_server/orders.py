@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -50,7 +50,7 @@ _TYPES: dict[str, tuple[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file or image as it came: still base64, still only declared to be what it says."""
+    """A file or image in base64, of the type that the client says."""
 
     field: str
     mime_type: str
@@ -58,7 +58,7 @@ class Attachment:
     _given: dict[str, Any]
 
     def take(self) -> str:
-        """The base64, once: it is taken out of the order, so that nothing keeps it in memory."""
+        """The base64, once: the order no longer keeps it in memory."""
         return self._given.pop("data")
 
 
@@ -71,7 +71,7 @@ class Order:
 
 
 def read_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -> Order:
-    """The order that these arguments are; InvalidRequest where the schema refuses them."""
+    """Check the arguments; raises `InvalidRequest`."""
     given = dict(arguments or {})
     _check(schema, given, "")
     session_key = given.get("sessionKey")
@@ -128,9 +128,11 @@ def _name_of(value: Any) -> str:
 async def receive(
     order: Order, files: OrderFiles, transcriber: Transcriber
 ) -> tuple[InboundMedia, ...]:
-    """Take the order's attachments. InvalidRequest names the item; nothing is read before all are checked."""
-    _check_count("images", order.images, kinds.MAX_IMAGES)
-    _check_count("files", order.files, kinds.MAX_FILES)
+    """Take the order's attachments; none is read before all are checked."""
+    limits = ("images", order.images, kinds.MAX_IMAGES), ("files", order.files, kinds.MAX_FILES)
+    for field, items, most in limits:
+        if len(items) > most:
+            raise InvalidRequest(f"has {len(items)} items; at most {most} are allowed", field=field)
     intake = Intake(transcriber, lambda: files)
     wanted = [(item, kinds.IMAGE_TYPES) for item in order.images]
     wanted += [(item, kinds.FILE_TYPES) for item in order.files]
@@ -141,11 +143,6 @@ async def receive(
         for item, allowed in wanted
     ]
     return tuple([await intake.read(media) for media in stored])
-
-
-def _check_count(field: str, items: Sequence[Attachment], limit: int) -> None:
-    if len(items) > limit:
-        raise InvalidRequest(f"has {len(items)} items; at most {limit} are allowed", field=field)
 
 
 class Report(Protocol):
@@ -182,15 +179,11 @@ class ProgressReporter:
         self._steps = 0
 
     def on_event(self, event: Event) -> None:
-        """Queue what this event means; never blocks, and drops what a slow client cannot take."""
         message = describe_event(event)
-        if message is None:
-            return
-        self._doing = message
-        try:
-            self._send.send_nowait(message)
-        except anyio.WouldBlock:
-            return
+        if message is not None:
+            self._doing = message
+            with suppress(anyio.WouldBlock):  # a slow client misses it
+                self._send.send_nowait(message)
 
     async def run(self) -> None:
         started = self._clock.monotonic()
@@ -208,11 +201,11 @@ class ProgressReporter:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Whose client gives an order. Only those who may decide for the agent are asked anything."""
+    """Whose client gives an order."""
 
     name: str
-    decides: bool = True
-    session: Callable[[str], str] = str  # the session of theirs that a key means
+    decides: bool = True  # may be asked
+    session: Callable[[str], str] = str  # which of their sessions a key means
 
 
 OWNER = Person("owner")
@@ -238,7 +231,7 @@ Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
 
 
 class OrderDesk:
-    """Takes orders for one tool and has the agent answer them, by `answer` if there is one."""
+    """Takes the orders of one tool, and has the agent or `answer` answer them."""
 
     def __init__(
         self,
@@ -249,13 +242,11 @@ class OrderDesk:
         answer: Answer | None = None,
     ) -> None:
         self._schema = tool["inputSchema"]
-        self._agent = agent
-        self._clock = clock
-        self._agent_id = agent_id
+        self._agent, self._clock, self._agent_id = agent, clock, agent_id
         self._answer_by = answer
 
     async def take(self, arguments: dict[str, Any] | None, caller: Caller) -> types.CallToolResult:
-        """Answer one order. Whatever goes wrong is an answer too."""
+        """Answer one order; an error is an answer too."""
         try:
             return await self._answer(arguments, caller)
         except OpenClawError as error:
@@ -298,17 +289,18 @@ class OrderDesk:
                 audio=settings.audio,
                 secrets=settings.redactor,
             )
-            return await _result(collector, rules, caller.protocol_version)
+            blocks, left_out = await render(collector.media, rules, caller.protocol_version)
+            collector.add_reply(tuple(map(Text, left_out)))
+            text = types.TextContent(type="text", text=collector.text())
+            return types.CallToolResult(content=[text, *blocks], is_error=False)
 
     async def _work(self, context: MessageContext, collector: Collector, caller: Caller) -> None:
         async with _progress(caller.report, self._clock) as on_progress:
-            watched = caller.on_event is not discard
+            watched = on_progress is not None or caller.on_event is not discard
             listener = TurnListener(
                 on_block_reply=collector.add_reply,
                 on_tool_result=lambda name, result: collector.add_tool_output(result.outputs),
-                on_event=both(caller.on_event, on_progress or discard)
-                if watched or on_progress
-                else None,
+                on_event=both(caller.on_event, on_progress or discard) if watched else None,
                 ask=caller.ask,
                 elicit=caller.elicit,
             )
@@ -317,7 +309,7 @@ class OrderDesk:
 
 
 async def _workspace(settings: AgentSettings, caller: Caller) -> Path | None:
-    """Where the client wants an order to work, if it says so and may; None means the agent's own."""
+    """The directory that the client wants an order to work in, if it may choose one."""
     named: list[Path] = []
     if settings.order_workspace != "agent" and caller.roots is not None:
         with anyio.move_on_after(_ROOTS_SECONDS):
@@ -335,16 +327,6 @@ def _file_path(uri: str) -> Path | None:
     parts = urlsplit(uri)
     local = parts.scheme == "file" and parts.netloc in ("", "localhost")
     return Path(url2pathname(parts.path)) if local and "%00" not in parts.path else None
-
-
-async def _result(
-    collector: Collector, rules: OutboundRules, protocol_version: str
-) -> types.CallToolResult:
-    blocks, left_out = await render(collector.media, rules, protocol_version)
-    for line in left_out:
-        collector.add_reply((Text(line),))
-    text = types.TextContent(type="text", text=collector.text())
-    return types.CallToolResult(content=[text, *blocks], is_error=False)
 
 
 @asynccontextmanager

@@ -33,19 +33,15 @@ OpenClient = Callable[[], AbstractAsyncContextManager["GuardedClient"]]
 
 
 class Fetch(Protocol):
-    """Gets what a URL points to, at most `limit` bytes of it, through the guarded client."""
-
     async def __call__(self, url: str, limit: int) -> tuple[bytes, str | None]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundRules:
-    """Where files may come from, who fetches URLs, how sound is sent, and which secrets are known."""
-
     directories: tuple[Path, ...]
     fetch: Fetch | None
     audio: str  # auto, audio or resource
-    secrets: "Redactor | None" = None  # without it, whoever gives something has looked it through
+    secrets: "Redactor | None" = None  # None if media was redacted before
 
 
 class LeftOut(OpenClawError):
@@ -66,49 +62,42 @@ async def render(
             loaded, mime_type = await _load(item, rules, room)
             data = await _clean(loaded, item, rules.secrets)
         except LeftOut as error:
-            left_out.append(
-                f"[{_name(item, number, item.mime_type)} was left out: {error.message}]"
-            )
+            name = _name(item, number, item.mime_type)
+            left_out.append(f"[{name} was left out: {error.message}]")
             continue
         if data != loaded:
             left_out.append(f"[{_name(item, number, mime_type)}: {CLEANED}]")
         room -= len(data)
-        block = _block(item, number, data, mime_type, audio_as_block)
-        blocks.append(block)
+        blocks.append(_block(item, number, data, mime_type, audio_as_block))
     return blocks, left_out
 
 
 async def _load(item: Media, rules: OutboundRules, room: int) -> tuple[bytes, str]:
-    limit = min(kinds.MAX_OUTBOUND_BYTES, room)
+    limit, declared = min(kinds.MAX_OUTBOUND_BYTES, room), item.mime_type
     if item.data is not None:
-        data, declared = item.data, item.mime_type
+        data = item.data
     elif item.path is not None:
         data = await anyio.to_thread.run_sync(_read_inside, item.path, rules.directories, limit)
-        declared = item.mime_type
+    elif rules.fetch is None or item.url is None:
+        raise LeftOut("its URL may not be fetched")
     else:
-        data, declared = await _fetch(item, rules, limit)
+        try:
+            data, fetched_type = await rules.fetch(item.url, limit)
+        except OpenClawError as error:
+            raise LeftOut(error.message) from None
+        declared = fetched_type or declared
     _check_size(len(data), limit)
     return data, _true_type(declared, data)
 
 
 async def _clean(data: bytes, item: Media, secrets: "Redactor | None") -> bytes:
-    """A file may have changed since it was handed over; what was given as bytes has not."""
+    """Redact a file, which may have changed since it was handed over."""
     if secrets is None or item.data is not None:
         return data
     clean = await anyio.to_thread.run_sync(cleaned, data, secrets)
     if clean is None:
         raise LeftOut(WITHHELD)
     return clean
-
-
-async def _fetch(item: Media, rules: OutboundRules, limit: int) -> tuple[bytes, str]:
-    if rules.fetch is None or item.url is None:
-        raise LeftOut("its URL may not be fetched")
-    try:
-        data, declared = await rules.fetch(item.url, limit)
-    except OpenClawError as error:
-        raise LeftOut(error.message) from None
-    return data, declared or item.mime_type
 
 
 def _check_size(size: int, limit: int) -> None:
@@ -120,7 +109,7 @@ def _check_size(size: int, limit: int) -> None:
 
 
 def _read_inside(path: Path, directories: Sequence[Path], limit: int) -> bytes:
-    """The file's bytes, if the file that was really opened lies inside one of the directories."""
+    """The file's bytes, if the file that was opened is inside one of the directories."""
     try:
         fd = os.open(path, os.O_RDONLY | NONBLOCK | CLOEXEC)
     except OSError as error:
@@ -129,21 +118,16 @@ def _read_inside(path: Path, directories: Sequence[Path], limit: int) -> bytes:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise LeftOut("it is not a regular file")
-        if not _is_inside(path, status, directories):
+        real = path.resolve()
+        inside = any(real.is_relative_to(one.resolve()) for one in directories)
+        # If the path was swapped between opening and resolving it, this is another file.
+        if not inside or not os.path.samestat(status, real.stat(follow_symlinks=False)):
             raise LeftOut("it is outside the workspace")
         _check_size(status.st_size, limit)
         with os.fdopen(fd, "rb", closefd=False) as file:
             return file.read(limit + 1)
     finally:
         os.close(fd)
-
-
-def _is_inside(path: Path, opened: os.stat_result, directories: Sequence[Path]) -> bool:
-    real = path.resolve()
-    if not any(real.is_relative_to(directory.resolve()) for directory in directories):
-        return False
-    # Whoever swapped the path between opening and resolving it resolved another file.
-    return os.path.samestat(opened, real.stat(follow_symlinks=False))
 
 
 def _true_type(declared: str, data: bytes) -> str:
@@ -167,12 +151,10 @@ def _block(
     uri = f"attachment://{quote(_name(item, number, mime_type))}"
     is_text = mime_type.startswith("text/") or mime_type in ("application/json", "application/xml")
     if is_text and looks_like_text(data[:HEAD_BYTES]):
-        resource: types.TextResourceContents | types.BlobResourceContents = (
-            types.TextResourceContents(uri=uri, mime_type=mime_type, text=decode_text(data))
-        )
-    else:
-        resource = types.BlobResourceContents(uri=uri, mime_type=mime_type, blob=_base64(data))
-    return types.EmbeddedResource(type="resource", resource=resource)
+        text = types.TextResourceContents(uri=uri, mime_type=mime_type, text=decode_text(data))
+        return types.EmbeddedResource(type="resource", resource=text)
+    blob = types.BlobResourceContents(uri=uri, mime_type=mime_type, blob=_base64(data))
+    return types.EmbeddedResource(type="resource", resource=blob)
 
 
 def _base64(data: bytes) -> str:
@@ -190,7 +172,7 @@ NO_RESPONSE = "(No response)"
 
 
 def combine(parts: list[str]) -> str:
-    """The parts in order, without those that a later one contains; spacing does not tell them apart."""
+    """The parts in order, without those that a later one contains, apart from spacing."""
     trimmed = [part.replace("\r\n", "\n").strip() for part in parts]
     folded = [" ".join(part.split()) for part in trimmed]
     kept = [
@@ -210,7 +192,6 @@ class Collector:
         self.media: list[Media] = []
 
     def add_reply(self, blocks: tuple[Block, ...]) -> None:
-        """A block of the answer, or the final one: it is all for the person."""
         for block in blocks:
             if isinstance(block, Text):
                 self._parts.append(block.text)
@@ -218,7 +199,7 @@ class Collector:
                 self._add_media(block)
 
     def add_tool_output(self, outputs: tuple[Block, ...]) -> None:
-        """A tool's output: its media, and its text where that is addressed to the person."""
+        """A tool's output: its media, and text that is addressed to the person."""
         for block in outputs:
             if isinstance(block, Media):
                 self._add_media(block)
@@ -236,7 +217,6 @@ class Collector:
 
 
 def open_guarded() -> AbstractAsyncContextManager["GuardedClient"]:
-    """A client for one URL; loaded only when one is fetched."""
     from openclaw.net.client import GuardedClient
 
     return GuardedClient(total_timeout=_FETCH_SECONDS)
@@ -245,7 +225,6 @@ def open_guarded() -> AbstractAsyncContextManager["GuardedClient"]:
 async def fetch_guarded(
     url: str, limit: int, open_client: OpenClient = open_guarded
 ) -> tuple[bytes, str | None]:
-    """The body and its declared type; an error of ours where it cannot or may not be had."""
     async with open_client() as client:
         fetched = await client.fetch(url, max_bytes=limit)
     if fetched.status != 200:

@@ -1,7 +1,7 @@
 """Brings the SDK's server to where the handshake left the connection, and serves from there.
 
-The SDK's own stdio runs each direction through a thread, which costs two and a half times the CPU;
-here its streams are on the event loop itself, and reading pauses while the server is behind.
+The SDK's own stdio uses threads, which cost two and a half times the CPU; these streams are on the
+event loop, and reading pauses while the server is behind.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from openclaw.agent.port import OpenAgent
 from openclaw.core.ids import random_id
 from openclaw.mcp_server.bootstrap import Wire
 from openclaw.mcp_server.handshake import Answered
-from openclaw.mcp_server.line_parsing import PARSE_IN_THREAD, ParsedLine, judge, judge_too_long
+from openclaw.mcp_server.line_parsing import PARSE_IN_THREAD, judge, judge_too_long
 from openclaw.mcp_server.server import open_server, warm_up
 from openclaw.stdio.descriptors import on_termination
 from openclaw.stdio.lines import TooLong
@@ -54,41 +54,35 @@ class Replay:
 
     def queued(self, queue: list[bytes | TooLong | Answered]) -> list[Queued]:
         """What the SDK has to read first, in the order in which it came."""
-        return [self._again(item) if isinstance(item, Answered) else item for item in queue]
-
-    def _again(self, answered: Answered) -> SessionMessage:
-        request_id = f"{_REPLAY_PREFIX}{len(self._sent)}"
-        self._sent[request_id] = answered
-        return SessionMessage(
-            types.JSONRPCRequest(
-                jsonrpc="2.0",
-                id=request_id,
-                method=answered.message["method"],
-                params=answered.message.get("params"),
-            )
-        )
+        items: list[Queued] = []
+        for item in queue:
+            if isinstance(item, Answered):
+                name, asked = f"{_REPLAY_PREFIX}{len(self._sent)}", item.message
+                self._sent[name] = item
+                method, params = asked["method"], asked.get("params")
+                item = SessionMessage(
+                    types.JSONRPCRequest(jsonrpc="2.0", id=name, method=method, params=params)
+                )
+            items.append(item)
+        return items
 
     def keep_back(self, item: SessionMessage) -> bool:
         """Whether this is an answer that the client already has."""
         message = item.message
-        if isinstance(message, types.JSONRPCResponse):
-            answered = self._sent.get(str(message.id))
-            if answered is not None and message.result != json.loads(answered.sent):
-                logger.error("the recorded answer to %s is out of date", answered.message["method"])
-        elif isinstance(message, types.JSONRPCError):
-            answered = self._sent.get(str(message.id))
-            if answered is not None:
-                logger.error("the SDK refuses a %s that was answered", answered.message["method"])
-        else:
+        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             return False
-        return answered is not None
+        answered = self._sent.get(str(message.id))
+        if answered is None:
+            return False
+        if isinstance(message, types.JSONRPCError):
+            logger.error("the SDK refuses a %s that was answered", answered.message["method"])
+        elif message.result != json.loads(answered.sent):
+            logger.error("the recorded answer to %s is out of date", answered.message["method"])
+        return True
 
 
 class MessageReader(ObjectReceiveStream[SessionMessage]):
-    """The SDK's read stream. What was queued during the handshake comes first.
-
-    What isn't a message is answered by `tell`.
-    """
+    """The SDK's read stream, with the queue of the handshake first; `tell` answers errors."""
 
     def __init__(
         self,
@@ -100,13 +94,17 @@ class MessageReader(ObjectReceiveStream[SessionMessage]):
         self._queued = deque(queued or [])
 
     async def receive(self) -> SessionMessage:
-        """The next message; EndOfStream when the client is gone."""
         while True:
             item = self._queued.popleft() if self._queued else await self._lines.next()
             if item is None:
                 raise anyio.EndOfStream
             if not isinstance(item, SessionMessage):
-                judged = await _judged(item)
+                if isinstance(item, TooLong):
+                    judged = judge_too_long(item)
+                elif len(item) < PARSE_IN_THREAD:
+                    judged = judge(item)
+                else:
+                    judged = await anyio.to_thread.run_sync(judge, item)
                 if judged.fault is not None:
                     logger.debug("refused: %s", judged.fault.error.message)
                     self._tell(judged.fault)
@@ -120,15 +118,7 @@ class MessageReader(ObjectReceiveStream[SessionMessage]):
         self._lines.close()
 
 
-async def _judged(line: bytes | TooLong) -> ParsedLine:
-    if isinstance(line, TooLong):
-        return judge_too_long(line)
-    if len(line) < PARSE_IN_THREAD:
-        return judge(line)
-    return await anyio.to_thread.run_sync(judge, line)
-
-
-_DRAIN_SECONDS = 0.5  # what a client that stopped reading is given at the end
+_DRAIN_SECONDS = 0.5  # for a client that stopped reading, at the end
 
 
 class MessageWriter(ObjectSendStream[SessionMessage]):
@@ -141,7 +131,6 @@ class MessageWriter(ObjectSendStream[SessionMessage]):
         self._closed = False
 
     async def send(self, item: SessionMessage) -> None:
-        """Write a message; waits only while the client lags far behind."""
         if self._closed:
             raise anyio.ClosedResourceError
         if self._writer.broken:
@@ -152,7 +141,7 @@ class MessageWriter(ObjectSendStream[SessionMessage]):
             await self._writer.drained()
 
     def tell(self, fault: types.JSONRPCError) -> None:
-        """Write what nobody waits to have written, unless the client lags too far behind."""
+        """Write an error of ours, unless the client is too far behind."""
         if not self._closed and self._writer.unsent <= HIGH_WATER:
             self._write(SessionMessage(fault))
 
@@ -168,13 +157,13 @@ class MessageWriter(ObjectSendStream[SessionMessage]):
         self._writer.close()
 
 
-_SET_APART = 1 << 16  # base64 of this length goes onto the wire without being copied into the line
+_SET_APART = 1 << 16  # base64 of this length is not copied into the line
 _MARK = f"\x00{random_id()}"  # no string of a message can be this
 _PLACE = to_json(_MARK)[1:-1]
 
 
 def encode(item: SessionMessage) -> list[Piece]:
-    """A message as the pieces of a line. What is large is not copied: it is one of the pieces."""
+    """The pieces of a line; large base64 is a piece of its own, and not copied."""
     large: list[str] = []
     message = item.message
     if isinstance(message, types.JSONRPCResponse):
@@ -188,11 +177,11 @@ def encode(item: SessionMessage) -> list[Piece]:
 
 
 def _set_apart(value: Any, large: list[str]) -> Any:
-    """The value with a mark in the place of each long base64."""
+    """The value with a mark instead of each long base64."""
     if isinstance(value, dict):
         inside = cast("dict[str, Any]", value)
         return {
-            key: _mark(inner, large) if key in ("data", "blob") else _set_apart(inner, large)
+            key: _mark(inner, large) if key in _MEDIA_KEYS else _set_apart(inner, large)
             for key, inner in inside.items()
         }
     if isinstance(value, list):
@@ -222,7 +211,6 @@ def _log_traffic(direction: str, item: SessionMessage) -> None:
 
 
 def abridge(value: Any, key: str = "") -> Any:
-    """The value with media as sizes and long texts cut."""
     if isinstance(value, dict):
         inside = cast("dict[str, Any]", value)
         return {name: abridge(inner, name) for name, inner in inside.items()}

@@ -22,10 +22,8 @@ from openclaw.mcp_server.orders import OWNER, Caller, OrderDesk, Person, refusal
 from openclaw.mcp_server.tasks import EXTENSION, AskPerson, OrderTasks, questions
 from openclaw.version import __version__
 
-_ASKING_BY_RESULT = "2026-07-28"
-"""From this revision on a server asks by its result, or inside a task, and is called again."""
-
-PERSON = "openclaw.person"  # where a request over HTTP says whose it is
+_ASKING_BY_RESULT = "2026-07-28"  # from this revision on, a server asks by its result or in a task
+PERSON = "openclaw.person"  # where the scope of a request over HTTP says whose it is
 
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -36,8 +34,6 @@ Forward = Callable[[dict[str, Any], Notify], Awaitable[dict[str, Any] | None]]
 
 
 def _asked_by_request(session: ServerSession) -> AskPerson:
-    """Asks the person at a client that takes requests; who cannot answer, declines."""
-
     async def ask(params: JsonObject) -> JsonObject:
         try:
             if params["mode"] == "url":
@@ -96,7 +92,6 @@ Context = ServerRequestContext[dict[str, Any], Any]
 
 
 def _roots(context: Context) -> "Callable[[], Awaitable[Sequence[str]]] | None":
-    """Asks the client which directories it works in, if it can say so."""
     session = context.session
     wanted = types.ClientCapabilities(roots=types.RootsCapability())
     if context.protocol_version >= _ASKING_BY_RESULT or not session.check_client_capability(wanted):
@@ -150,7 +145,9 @@ class _Handlers:
             local=context.request is None,
             roots=_roots(context),
         )
-        asks = _person_of(context).decides and _can_be_asked(context)
+        elicitation = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+        can_ask = context.session.check_client_capability(elicitation)
+        asks = _person_of(context).decides and can_ask
         if context.protocol_version < _ASKING_BY_RESULT or self._tasks is None:
             if asks and context.protocol_version < _ASKING_BY_RESULT:
                 permit, elicit = questions(_asked_by_request(context.session))
@@ -158,10 +155,9 @@ class _Handlers:
             return await self._desk.take(params.arguments, caller)
         too_large = self._forward is not None and _media_size(params.arguments) > _MOST_FORWARDED
         if too_large or not (asks or _declares_tasks(context)):
-            if params.request_state is not None:  # to carry the order out again would be worse
-                raise MCPError(
-                    types.INVALID_PARAMS, "this client cannot continue with requestState"
-                )
+            if params.request_state is not None:  # never carry the order out again
+                told = "this client cannot continue with requestState"
+                raise MCPError(types.INVALID_PARAMS, told)
             return await self._desk.take(params.arguments, caller)
         return await self._order(self._tasks, context, params, caller, asks=asks)
 
@@ -185,25 +181,10 @@ class _Handlers:
         wanted = _declares_tasks(context)
         return await tasks.order(params.arguments, caller, person, tasks=wanted, asks=asks)
 
-    async def get_task(self, context: Context, params: _TaskParams) -> Any:
-        tasks, forwarded = await self._of_task(context, params.task_id)
-        return forwarded or await tasks.get(params.task_id, _person_of(context))
-
-    async def update_task(self, context: Context, params: _UpdateParams) -> Any:
-        tasks, forwarded = await self._of_task(context, params.task_id)
-        if forwarded is None:
-            await tasks.update(params.task_id, params.input_responses, _person_of(context))
-        return forwarded or {}
-
-    async def cancel_task(self, context: Context, params: _TaskParams) -> Any:
-        tasks, forwarded = await self._of_task(context, params.task_id)
-        if forwarded is None:
-            await tasks.cancel(params.task_id, _person_of(context))
-        return forwarded or {}
-
-    async def _of_task(self, context: Context, id: str) -> tuple[OrderTasks, dict[str, Any] | None]:
-        """Who knows the task: this process, or a gateway, whose answer comes along."""
-        if self._tasks is None or context.protocol_version < _ASKING_BY_RESULT:
+    async def of_task(self, context: Context, params: _TaskParams) -> Any:
+        """`tasks/get`, `tasks/update` and `tasks/cancel`, by this process or a gateway."""
+        tasks, id, person = self._tasks, params.task_id, _person_of(context)
+        if tasks is None or context.protocol_version < _ASKING_BY_RESULT:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
         _require_tasks(context)
         if not id.isascii():  # the store cannot even look for some
@@ -211,7 +192,16 @@ class _Handlers:
         named = context.request.headers.get("mcp-name") if context.request is not None else None
         if named is not None and decode_header_value(named) != id:
             raise MCPError(HEADER_MISMATCH, "the Mcp-Name header is not the task's id")
-        return self._tasks, None if self._tasks.runs(id) else await self._forwarded(context)
+        forwarded = None if tasks.runs(id) else await self._forwarded(context)
+        if forwarded is not None:
+            return forwarded
+        if context.method == "tasks/get":
+            return await tasks.get(id, person)
+        if isinstance(params, _UpdateParams):
+            await tasks.update(id, params.input_responses, person)
+        else:
+            await tasks.cancel(id, person)
+        return {}
 
     async def listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
@@ -241,7 +231,7 @@ class _Handlers:
             await tasks.changed(list(told))
 
     async def _forwarded(self, context: Context) -> dict[str, Any] | None:
-        """The answer of the gateway that runs; None if there is none, or if this is the gateway."""
+        """The answer of a running gateway; None without one, or if this is the gateway."""
         if self._forward is None or await self._desk.works_here():
             return None
         request = {
@@ -264,10 +254,7 @@ class _Handlers:
 def make_server(
     program: str, desk: OrderDesk, tasks: OrderTasks | None = None, forward: Forward | None = None
 ) -> Server[dict[str, Any]]:
-    """The server of `openclaw` or `clawdbot`, whose orders go to this desk.
-
-    Over HTTP, `?agent=ID` in the address names the agent.
-    """
+    """The server of `openclaw` or `clawdbot`; over HTTP, `?agent=ID` names the agent."""
     handlers = _Handlers(types.Tool.model_validate(TOOLS[program]), desk, tasks, forward)
     server: Server[dict[str, Any]] = Server(
         program,
@@ -278,9 +265,9 @@ def make_server(
     )
     if tasks is not None:
         server.extensions = {EXTENSION: {}}
-        server.add_request_handler("tasks/get", _TaskParams, handlers.get_task)
-        server.add_request_handler("tasks/update", _UpdateParams, handlers.update_task)
-        server.add_request_handler("tasks/cancel", _TaskParams, handlers.cancel_task)
+        server.add_request_handler("tasks/get", _TaskParams, handlers.of_task)
+        server.add_request_handler("tasks/update", _UpdateParams, handlers.of_task)
+        server.add_request_handler("tasks/cancel", _TaskParams, handlers.of_task)
     return server
 
 
@@ -289,17 +276,12 @@ async def _notify(context: Context, method: str, params: dict[str, Any]) -> None
     await context.session.send_notification(notification, related_request_id=context.request_id)
 
 
-def _can_be_asked(context: Context) -> bool:
-    wanted = types.ClientCapabilities(elicitation=types.ElicitationCapability())
-    return context.session.check_client_capability(wanted)
-
-
 def _media_size(arguments: Any) -> int:
     kinds = ("images", "files")
     try:
         return sum(len(one["data"]) for kind in kinds for one in arguments.get(kind, ()))
     except (TypeError, KeyError, AttributeError):
-        return 0  # not what it should be: the order is refused for that
+        return 0  # the order is going to be refused
 
 
 def _declares_tasks(context: Context) -> bool:
@@ -323,7 +305,7 @@ def _person_of(context: Context) -> Person:
 async def open_server(
     program: str, open_agent: OpenAgent, agent_id: str | None = None
 ) -> AsyncGenerator[Server[dict[str, Any]]]:
-    """The server with an agent behind it, which is loaded by the first order and closed at the end."""
+    """The server with an agent behind it, which the first order loads."""
     async with open_agent() as agent:
         clock = SystemClock()
         desk = OrderDesk(TOOLS[program], agent, clock, agent_id)

@@ -1,7 +1,7 @@
-"""Orders that outlive the request that gave them, and the questions that they ask on their way.
+"""Orders that outlive their request, and the questions that they ask meanwhile.
 
-To a client that declares the tasks extension an order that is not answered soon becomes a task. To
-one that is asked by results (multi round-trip requests) an order with a question is a task as well,
+For a client that declares the tasks extension, an order that is not answered soon becomes a task. For
+one that is asked by results (multi round-trip requests), an order with a question is a task as well,
 of which the client sees the question and then the answer.
 """
 
@@ -56,16 +56,27 @@ _CLOSING_SECONDS = 5.0
 _TITLE_CHARS = 80
 _QUESTION = "question-"  # how the names of our questions begin
 
-
-AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]
-"""Puts an elicitation's params to the person at a client; gives back the answer."""
+AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]  # takes an elicitation's params
 
 
 def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
-    """What may be asked on the way: whether a call is allowed, and what an MCP server asks."""
+    """Whether a call is allowed, and what an MCP server asks, as elicitations."""
 
     async def permit(request: PermissionRequest) -> Answer:
-        answer = await ask(_permission_form(request))
+        choice = {
+            "type": "string",
+            "title": "Allow this call?",
+            "enum": [one.id for one in request.choices],
+            "enumNames": [one.label for one in request.choices],
+        }
+        reason = {"type": "string", "title": "If not, why? The agent will see your reason"}
+        form = {
+            "type": "object",
+            "properties": {"answer": choice, "reason": reason},
+            "required": ["answer"],
+        }
+        message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
+        answer = await ask({"mode": "form", "message": message, "requestedSchema": form})
         said: Any = answer.get("content") if answer.get("action") == "accept" else None
         said = said or {}
         return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
@@ -78,23 +89,6 @@ def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
         return await ask(asked)
 
     return permit, elicit
-
-
-def _permission_form(request: PermissionRequest) -> Json:
-    answer = {
-        "type": "string",
-        "title": "Allow this call?",
-        "enum": [one.id for one in request.choices],
-        "enumNames": [one.label for one in request.choices],
-    }
-    reason = {"type": "string", "title": "If not, why? The agent will see your reason"}
-    form = {
-        "type": "object",
-        "properties": {"answer": answer, "reason": reason},
-        "required": ["answer"],
-    }
-    message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
-    return {"mode": "form", "message": message, "requestedSchema": form}
 
 
 def _check_answers(responses: Mapping[str, Any]) -> None:
@@ -110,30 +104,30 @@ def _check_answers(responses: Mapping[str, Any]) -> None:
 
 @dataclass(slots=True)
 class _Question:
-    request: JsonObject
+    params: JsonObject
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: JsonObject = field(default_factory=lambda: {"action": "decline"})
 
 
+@dataclass(slots=True, eq=False)
 class _Run:
-    """An order that this process carries out. `kept` is true once it is a task on disk."""
+    """An order that this process carries out."""
 
-    def __init__(self, task: Task, arguments: JsonObject, answer_seconds: float) -> None:
-        self.task = task
-        self.arguments = arguments
-        self.answer_seconds = answer_seconds
-        self.kept = False
-        self.unsaved = False
-        self.after: float | None = None
-        self.scope = anyio.CancelScope()
-        self.saving = anyio.Lock()
-        self.changed = anyio.Event()
-        self.questions: dict[str, _Question] = {}
-        self.asked = 0
-        self.shown: bytes | None = None
+    task: Task
+    arguments: JsonObject
+    answer_seconds: float
+    kept: bool = False  # it is a task on disk
+    unsaved: bool = False
+    after: float | None = None
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    saving: anyio.Lock = field(default_factory=anyio.Lock)
+    changed: anyio.Event = field(default_factory=anyio.Event)
+    questions: dict[str, _Question] = field(default_factory=dict[str, _Question])
+    asked: int = 0
+    shown: bytes | None = None
 
     def change(self, **fields: Any) -> None:
-        """The task is different from now on; whoever waits looks at it."""
+        """Change the task; whoever waits looks at it."""
         self.task = replace(self.task, **fields)
         self.shown = None
         self.unsaved = True
@@ -141,7 +135,7 @@ class _Run:
         self.changed = anyio.Event()
 
     def deliver(self, responses: Mapping[str, Any]) -> None:
-        """Answer the questions that are open; answers to others are ignored."""
+        """Answer open questions; answers to others are ignored."""
         for key in self.questions.keys() & responses.keys():
             if isinstance(responses[key], Mapping):
                 question = self.questions.pop(key)
@@ -150,11 +144,10 @@ class _Run:
                 self._tell_questions()
 
     async def ask(self, params: JsonObject) -> JsonObject:
-        """Put a question to the person and wait for the answer; declined once its time is up."""
+        """Ask the person and wait for the answer; after `answer_seconds` it is declined."""
         self.asked += 1
         key = f"{_QUESTION}{self.asked}"
-        question = _Question({"method": "elicitation/create", "params": params})
-        self.questions[key] = question
+        question = self.questions[key] = _Question(params)
         self._tell_questions()
         try:
             with anyio.move_on_after(self.answer_seconds):
@@ -165,17 +158,19 @@ class _Run:
         return question.answer
 
     def _tell_questions(self) -> None:
-        requests = {key: one.request for key, one in self.questions.items()}
-        status = "input_required" if requests else "working"
+        requests = {
+            key: {"method": "elicitation/create", "params": one.params}
+            for key, one in self.questions.items()
+        }
         if self.task.open:
-            self.change(status=status, requests=requests)
+            self.change(status="input_required" if requests else "working", requests=requests)
 
 
 class OrderTasks:
-    """Takes the orders of clients that can wait for them in another way than by waiting.
+    """Takes orders that may become tasks.
 
-    In a gateway, tasks survive their clients. With `resumes`, the turns of a gateway that stopped are
-    taken over by another one, and so are its tasks.
+    In a gateway, tasks survive their clients. With `resumes`, another gateway takes over the turns
+    and tasks of one that stopped.
     """
 
     def __init__(
@@ -197,7 +192,7 @@ class OrderTasks:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["OrderTasks"]:
-        """Carry orders out while this lasts; what is unfinished at the end fails and says so."""
+        """Carry orders out while this lasts; those that are unfinished at the end fail."""
         async with anyio.create_task_group() as self._group:
             self._group.start_soon(self._tend, name="tasks")
             try:
@@ -210,8 +205,27 @@ class OrderTasks:
     async def order(
         self, arguments: Json | None, caller: Caller, person: Person, *, tasks: bool, asks: bool
     ) -> Json | types.CallToolResult:
-        """The answer to an order, or what the client is to do about it."""
-        run = self._start(arguments or {}, caller, person, tasks=tasks, asks=asks)
+        """The answer to an order, a task, or a question to the client."""
+        arguments = arguments or {}
+        now, key = self._clock.now_ms(), arguments.get("sessionKey")
+        key = key if isinstance(key, str) and key else order_session_key(self._clock)
+        task = Task(
+            id=f"task-{secrets.token_urlsafe(_ID_BYTES)}",
+            reader=person.name,
+            runner=self._runner,
+            agent="",
+            session=person.session(key),
+            turn=random_id(),
+            title=" ".join(str(arguments.get("message", "")).split())[:_TITLE_CHARS],
+            secret=secrets.token_hex(_ID_BYTES),
+            created_ms=now,
+            updated_ms=now,
+            in_gateway=self._in_gateway,
+            asks=asks,
+            revision=caller.protocol_version,
+        )
+        run = _Run(task, arguments, records.TTL_MS / 1000 if tasks else _STATE_SECONDS)
+        self._carry_out_later(run, caller)
         try:
             await self._first_news(run, tasks=tasks)
             if run.task.open:
@@ -224,31 +238,6 @@ class OrderTasks:
         if tasks:
             return {"resultType": "task", **_head(run.task)}
         return _round(run.task, run.arguments, self._clock)
-
-    def _start(
-        self, arguments: Json, caller: Caller, person: Person, *, tasks: bool, asks: bool
-    ) -> _Run:
-        now, key = self._clock.now_ms(), arguments.get("sessionKey")
-        task = Task(
-            id=f"task-{secrets.token_urlsafe(_ID_BYTES)}",
-            reader=person.name,
-            runner=self._runner,
-            agent="",
-            session=person.session(
-                key if isinstance(key, str) and key else order_session_key(self._clock)
-            ),
-            turn=random_id(),
-            title=" ".join(str(arguments.get("message", "")).split())[:_TITLE_CHARS],
-            secret=secrets.token_hex(_ID_BYTES),
-            created_ms=now,
-            updated_ms=now,
-            in_gateway=self._in_gateway,
-            asks=asks,
-            revision=caller.protocol_version,
-        )
-        run = _Run(task, arguments, records.TTL_MS / 1000 if tasks else _STATE_SECONDS)
-        self._carry_out_later(run, caller)
-        return run
 
     def _carry_out_later(self, run: _Run, caller: Caller) -> None:
         assert self._group is not None
@@ -330,17 +319,16 @@ class OrderTasks:
         """Wait for the end, a question, or the time after which an order becomes a task."""
         began = self._clock.monotonic()
         while run.task.open and not run.questions:
-            changed = run.changed
             left = None
             if tasks and run.after is not None:
                 left = run.after - (self._clock.monotonic() - began)
             with anyio.move_on_after(left) as patience:
-                await changed.wait()
+                await run.changed.wait()
             if patience.cancelled_caught:
                 return
 
     async def _keep(self, run: _Run) -> None:
-        """Make it a task on disk: from here on it does not need the request."""
+        """Make it a task on disk, which doesn't need the request any more."""
         store = await self._agent.store()
         await self._say_alive(store)
         await records.keep_order(store, run.task, run.arguments)
@@ -366,7 +354,7 @@ class OrderTasks:
     async def continue_with_answers(
         self, state: str, arguments: Json | None, responses: Mapping[str, Any], person: Person
     ) -> Json | types.CallToolResult:
-        """Go on with an order whose client was asked by a result, and comes back with answers."""
+        """Continue an order whose client was asked by a result."""
         id = state.partition(".")[0]
         run = self._runs.get(id)
         task = run.task if run is not None else await self._stored(id)
@@ -409,7 +397,7 @@ class OrderTasks:
         return view(await self._readable(id, person))
 
     def polled(self, message: Json, person: Person) -> bytes | None:
-        """The answer to `tasks/get` of a task that runs here, ready to be sent; None if it takes more."""
+        """The answer to `tasks/get` of a task that runs here; None if that takes more."""
         id, params = message.get("id"), message["params"]
         run = self._runs.get(params["taskId"])
         if run is None or not run.kept or run.task.reader != person.name:
@@ -482,10 +470,7 @@ class OrderTasks:
         return task if task is not None and task.expires_ms > self._clock.now_ms() else None
 
     async def _resume_abandoned(self, store: SessionStore, task: Task) -> Task:
-        """See what became of a task whose process is gone, and go on with it where that is safe.
-
-        A turn that has begun is never begun again: its key stands for one turn.
-        """
+        """Continue a task whose process is gone, if that is safe: no turn is begun twice."""
         if task.in_gateway and not self._in_gateway and hasattr(store, "database"):
             return replace(task, message="its gateway stopped; another one continues it")
         turn = await records.find_turn(store, task)
@@ -518,7 +503,7 @@ class OrderTasks:
             await records.say_alive(store, self._runner, self._clock.now_ms())
 
     async def _tend(self) -> None:
-        """Look for answers that came in elsewhere, and let others see how tasks are."""
+        """Look for answers that other processes got, and save tasks for them to see."""
         beats = 0
         while True:
             await self._wanted.wait()
@@ -574,14 +559,12 @@ def _head(task: Task) -> Json:
 
 def view(task: Task) -> Json:
     """A task as clients see it, with its questions, its result or its error."""
-    more: Json = {}
-    if task.status == "input_required":
-        more = {"inputRequests": dict(task.requests)}
-    elif task.status == "completed":
-        more = {"result": task.result}
-    elif task.status == "failed":
-        more = {"error": task.error}
-    return {**_head(task), **more}
+    more: Json = {
+        "input_required": {"inputRequests": dict(task.requests)},
+        "completed": {"result": task.result},
+        "failed": {"error": task.error},
+    }
+    return {**_head(task), **more.get(task.status, {})}
 
 
 # ---- the state that a client carries from one round to the next
@@ -602,7 +585,7 @@ def _signature(task: Task, body: str, arguments: JsonObject, reader: str) -> str
 
 
 def _is_signed(task: Task, state: str, arguments: JsonObject, person: Person, clock: Clock) -> bool:
-    """Whether this is our state, for this order of this person, and not too old."""
+    """Whether we made this state for this order of this person, not too long ago."""
     body, _, signature = state.rpartition(".")
     until = body.rpartition(".")[2]
     wanted = _signature(task, body, arguments, person.name)
