@@ -23,6 +23,7 @@ from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidConfig, OpenClawError, OperatorFacing, Problem, describe
 from openclaw.core.events import Emit, Notice
+from openclaw.core.tasks import helper_tasks
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.lock import GatewayInfo, GatewayLock
 from openclaw.gateway.scheduler import Scheduler
@@ -82,24 +83,17 @@ async def serve(daemon: Daemon, lock: GatewayLock, stop: anyio.Event | None = No
             tokens=tokens,
             environ=daemon.variables,
         )
-        failure: OpenClawError | None = None
-        async with anyio.create_task_group() as group:
+        async with helper_tasks() as group:
             gateway.background = group
-            try:
-                async with _listening(gateway, sockets, group):
-                    await _run(daemon, lock, gateway, group, stop or anyio.Event())
-            except OpenClawError as error:
-                failure = error  # raised in here, it would come out in a group of errors
-            group.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+            async with _listening(gateway, sockets, group):
+                await _run(daemon, lock, gateway, group, stop or anyio.Event())
 
 
 async def _run(
     daemon: Daemon, lock: GatewayLock, gateway: Gateway, group: TaskGroup, stop: anyio.Event
 ) -> None:
     await group.start(_signals, stop, gateway, name="signals")
-    async with daemon.open_backend(gateway.emit) as backend, _serving(gateway):
+    async with daemon.open_backend(gateway.emit) as backend, helper_tasks() as gateway.serving:
         gateway.opened = backend
         if backend.cluster is not None:
             backend.cluster.url = gateway.url
@@ -117,7 +111,6 @@ async def _run(
             daemon.environ,
             daemon.resolve,
         )
-        assert gateway.serving is not None
         gateway.serving.start_soon(scheduler.run, name="schedules")
         daemon.notifier.ready(gateway.url)
         logger.info("the gateway is ready at %s", gateway.url)
@@ -134,19 +127,6 @@ async def _run(
             await gateway.turns.close(grace, CLOSING_SECONDS)
         # From here on another program may have the port, and must not get a token.
         lock.publish(GatewayInfo(pid=os.getpid()))
-
-
-@asynccontextmanager
-async def _serving(gateway: Gateway) -> AsyncGenerator[None]:
-    failure: Exception | None = None
-    async with anyio.create_task_group() as gateway.serving:
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - raised in here, it would come out in a group
-            failure = error
-        gateway.serving.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 async def _signals(

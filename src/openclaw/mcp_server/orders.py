@@ -28,6 +28,7 @@ from openclaw.core.events import (
     discard,
 )
 from openclaw.core.ids import order_session_key
+from openclaw.core.tasks import helper_tasks
 from openclaw.core.tools import Ask, Elicit
 from openclaw.mcp_server.outbound import Collector, OutboundRules, fetch_guarded, render
 from openclaw.media import kinds
@@ -335,16 +336,9 @@ async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[Emit 
         yield None
         return
     reporter = ProgressReporter(report, clock)
-    failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
+    async with helper_tasks() as tasks:
         tasks.start_soon(reporter.run, name="order progress")
-        try:
-            yield reporter.on_event
-        except Exception as error:  # noqa: BLE001  a task group would hide it in an exception group
-            failure = error
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        yield reporter.on_event
 
 
 def refusal(message: str) -> types.CallToolResult:

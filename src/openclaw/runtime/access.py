@@ -36,6 +36,7 @@ from openclaw.core.errors import (
     leaves,
 )
 from openclaw.core.events import Emit, Notice, discard
+from openclaw.core.tasks import helper_tasks
 from openclaw.core.tools import Elicit, Origin, ToolSpec
 
 if TYPE_CHECKING:
@@ -701,8 +702,7 @@ async def open_agent(
     `refresh` opens. `emit` gets what happens outside of turns in this process; `hurried` gives MCP
     servers less time to stop.
     """
-    failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
+    async with helper_tasks() as tasks:
         imports = _Imports(process, tasks)
         here = Opener("the agent", lambda: _open_here(process, imports, hurried=hurried, emit=emit))
         store = Opener("the session store", lambda: _open_store(process))
@@ -722,13 +722,7 @@ async def open_agent(
             open_later,
         )
         find = (lambda: None) if local else gateways.running
-        try:
-            yield FailoverAgent(find, here, before if person else None)
-        except Exception as error:  # noqa: BLE001 (raised in here, it would come out in a group)
-            failure = error
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        yield FailoverAgent(find, here, before if person else None)
 
 
 class _Gateways:

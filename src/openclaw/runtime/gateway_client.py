@@ -1,17 +1,16 @@
 """HTTP to a running gateway: requests, a turn's stream of events, and the questions in it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 import anyio
-import anyio.abc
 import anyio.to_thread
 import orjson
-from anyio.abc import SocketStream
+from anyio.abc import SocketStream, TaskGroup
 
 from openclaw.agent.event_codec import (
     blocks_from,
@@ -25,6 +24,7 @@ from openclaw.agent.port import NOBODY, MessageContext, Notify, Reply, TurnListe
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
+from openclaw.core.tasks import helper_tasks
 from openclaw.gateway.lock import request_headers
 from openclaw.net.http_answer import (
     CONNECT_SECONDS,
@@ -55,7 +55,7 @@ class Answer:
 async def request(
     method: str, url: str, path: str, headers: Mapping[str, str], content: bytes = b""
 ) -> AsyncGenerator[Answer]:
-    """Send a request; leaving closes the connection. Raises `NotReached` or `BrokenOff`."""
+    """Raises `NotReached` or `BrokenOff`; leaving closes the connection."""
     where = urlsplit(url)
     try:
         with anyio.fail_after(CONNECT_SECONDS):
@@ -75,7 +75,6 @@ async def request(
 
 
 async def _received(stream: SocketStream) -> bytes:
-    """What has come by now, at least a byte; nothing at the end."""
     try:
         with anyio.fail_after(SILENCE_SECONDS):
             return await stream.receive(READ_BYTES)
@@ -114,7 +113,7 @@ class GatewayClient:
         self.settings: dict[str, Mapping[str, Any]] = {}
 
     async def request(self, method: str, path: str, body: Json | None = None) -> Json:
-        """One request, answered with JSON; raises the gateway's error as our own."""
+        """Send a request that is answered with JSON; raises the gateway's error as our own."""
         content = b"" if body is None else _dumped(body)
         try:
             async with request(method, self._url, path, self._headers(), content) as answer:
@@ -126,18 +125,20 @@ class GatewayClient:
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         handlers = _handlers(listener)
-        handlers["accepted"] = self._accepted
-        async with _asking(self, listener) as questions, AsyncExitStack() as stack:
+        handlers["accepted"] = lambda data: self.settings.update({data["agent"]: data["settings"]})
+        asks = listener.ask is not None or listener.elicit is not None
+        async with helper_tasks() as tasks, AsyncExitStack() as stack:
+            if asks:
+                questions = _Questions(self, listener, tasks)
+                handlers |= {"question": questions.ask, "question_closed": questions.close}
             sent = await self._with_files(context, stack)
             whole = listener.on_block_reply or listener.on_tool_result
             body = {
                 **message_json(sent),
                 "events": listener.on_event is not None,
                 "callbacks": whole is not None,
-                "questions": questions is not None,
+                "questions": asks,
             }
-            if questions is not None:
-                handlers |= {"question": questions.ask, "question_closed": questions.close}
             async with self._stream("/api/messages", body) as events:
                 return await _followed(events, handlers, listener.on_event)
 
@@ -160,25 +161,20 @@ class GatewayClient:
 
     async def answer_question(self, question: Json, listener: TurnListener) -> None:
         answer = dict(await _answered(question, listener))
-        try:
+        with suppress(NotFound):  # its time was up
             await self.request("POST", f"/api/questions/{question['id']}", answer)
-        except NotFound:
-            return  # its time was up
-
-    def _accepted(self, data: Json) -> None:
-        self.settings[data["agent"]] = data["settings"]
 
     @asynccontextmanager
     async def scope(
         self, agent: str, servers: Mapping[str, Mapping[str, Any]]
     ) -> AsyncGenerator[AsyncIterator[tuple[str, Any]]]:
-        """Bring MCP servers along: they run while this lasts; `opened`, then `settled` is told."""
+        """Have the gateway run MCP servers while this lasts; sends `opened`, then `settled`."""
         body = {"agent": agent, "servers": servers}
         async with self._stream("/api/scopes", body) as events:
             yield events
 
     async def _with_files(self, context: MessageContext, stack: AsyncExitStack) -> MessageContext:
-        """The message with its media where the gateway may read it: in an order's directory."""
+        """The message with its media in an order's directory, where the gateway may read it."""
         if not context.media:
             return context
         from openclaw.media.files import order_files
@@ -227,39 +223,13 @@ async def _followed(
             raise error_from(data)
         if name in handlers:
             handlers[name](data)
-        elif on_event is not None:
-            event = event_from(name, data)
-            if event is not None:
-                on_event(event)
+        elif on_event is not None and (event := event_from(name, data)) is not None:
+            on_event(event)
     raise BrokenOff("no reply")
 
 
-@asynccontextmanager
-async def _asking(
-    client: GatewayClient, listener: TurnListener
-) -> "AsyncGenerator[_Questions | None]":
-    """While this lasts, questions of a turn are put to the person; nothing where nobody can be asked."""
-    if listener.ask is None and listener.elicit is None:
-        yield None
-        return
-    failure: OpenClawError | None = None
-    async with anyio.create_task_group() as tasks:
-        try:
-            yield _Questions(client, listener, tasks)
-        except OpenClawError as error:
-            failure = error  # raised in here, it would come out in a group of errors
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-
-
 class _Questions:
-    def __init__(
-        self,
-        client: GatewayClient,
-        listener: TurnListener,
-        tasks: anyio.abc.TaskGroup,
-    ) -> None:
+    def __init__(self, client: GatewayClient, listener: TurnListener, tasks: TaskGroup) -> None:
         self._client, self._tasks, self._listener = client, tasks, listener
         self._open: dict[str, anyio.CancelScope] = {}
 
@@ -267,8 +237,7 @@ class _Questions:
         self._tasks.start_soon(self._asked, question, name="question")
 
     def close(self, data: Json) -> None:
-        scope = self._open.pop(data["id"], None)
-        if scope is not None:
+        if (scope := self._open.pop(data["id"], None)) is not None:
             scope.cancel()
 
     async def _asked(self, question: Json) -> None:
@@ -324,7 +293,7 @@ async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]
 
 
 async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:
-    """The JSON-RPC messages in an answer of an MCP server: one body, or a stream of events."""
+    """The JSON-RPC messages in an MCP server's answer: one body, or a stream of events."""
     pending = b""
     async for chunk in chunks:
         pending += chunk
@@ -344,7 +313,7 @@ async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, An
 def _dumped(body: Json) -> bytes:
     try:
         return orjson.dumps(body)
-    except TypeError as error:  # bytes that a terminal sent and that are no text
+    except TypeError as error:  # a terminal sent bytes that are not text
         raise InvalidRequest(f"this cannot be sent to the gateway: {error}") from error
 
 

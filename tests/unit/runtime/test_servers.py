@@ -31,22 +31,21 @@ def test_a_call_with_half_a_character_or_a_huge_number_is_written_down(tmp_path:
         clock=SystemClock(),
         telemetry=None,
     )
-    with audited(cast(Any, host)) as on_call:
-        on_call(
-            CallRecord(
-                at_ms=0,
-                agent="main",
-                session="s\udce9",
-                call_id="1",
-                server="time",
-                tool="now",
-                name="mcp_time_now",
-                arguments={"zone": "caf\udce9", "n": 2**80},
-                outcome="ok",
-                duration_ms=1.0,
-                blocks=(Text("half \ud800"),),
-            )
+    audited(cast(Any, host))(
+        CallRecord(
+            at_ms=0,
+            agent="main",
+            session="s\udce9",
+            call_id="1",
+            server="time",
+            tool="now",
+            name="mcp_time_now",
+            arguments={"zone": "caf\udce9", "n": 2**80},
+            outcome="ok",
+            duration_ms=1.0,
+            blocks=(Text("half \ud800"),),
         )
+    )
     line = json.loads(paths.audit_log.read_text())
     assert json.loads(line["arguments"]) == {"zone": "caf\udce9", "n": 2**80}
     assert (line["session"], line["result"]) == ("s\udce9", "half \ud800")
