@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import NOBODY
 from openclaw.agent.schedules import JobFile
 from openclaw.config.load import LoadedConfig
@@ -23,7 +24,6 @@ from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidConfig, OpenClawError, OperatorFacing, Problem, describe
 from openclaw.core.events import Emit, Notice
-from openclaw.core.tasks import helper_tasks
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.lock import GatewayInfo, GatewayLock
 from openclaw.gateway.scheduler import Scheduler

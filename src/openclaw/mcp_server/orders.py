@@ -12,6 +12,7 @@ from urllib.request import url2pathname
 import anyio
 import mcp_types as types
 
+from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.core.clock import Clock
 from openclaw.core.content import InboundMedia, Text
@@ -28,7 +29,6 @@ from openclaw.core.events import (
     discard,
 )
 from openclaw.core.ids import order_session_key
-from openclaw.core.tasks import helper_tasks
 from openclaw.core.tools import Ask, Elicit
 from openclaw.mcp_server.outbound import Collector, OutboundRules, fetch_guarded, render
 from openclaw.media import kinds

@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import (
     NOBODY,
     Agent,
@@ -36,7 +37,6 @@ from openclaw.core.errors import (
     leaves,
 )
 from openclaw.core.events import Emit, Notice, discard
-from openclaw.core.tasks import helper_tasks
 from openclaw.core.tools import Elicit, Origin, ToolSpec
 
 if TYPE_CHECKING:

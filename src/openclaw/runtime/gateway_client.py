@@ -20,11 +20,11 @@ from openclaw.agent.event_codec import (
     reply_from,
     result_from,
 )
+from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import NOBODY, MessageContext, Notify, Reply, TurnListener
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
-from openclaw.core.tasks import helper_tasks
 from openclaw.gateway.lock import request_headers
 from openclaw.net.http_answer import (
     CONNECT_SECONDS,
