@@ -3,7 +3,7 @@
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
@@ -51,10 +51,7 @@ def explain(error: ErrorDetails) -> Finding:
         return _unknown_key(path)
     if kind == "missing":
         return Finding(path, "is required", missing=True)
-    phrase = _PHRASES.get(kind)
-    if phrase is None:  # no schema of ours can raise another; still, say something true
-        return Finding(path, "is not a valid value for this setting")
-    return Finding(path, phrase(error))
+    return Finding(path, _phrase(error))
 
 
 def _unknown_key(path: KeyPath) -> Finding:
@@ -79,24 +76,6 @@ def kind_of(value: object) -> str:
     return "an object" if isinstance(value, Mapping) else "a list"
 
 
-def _must_be(expected: str) -> Callable[[ErrorDetails], str]:
-    return lambda error: f"must be {expected}, not {kind_of(error['input'])}"
-
-
-def _whole_number(error: ErrorDetails) -> str:
-    if isinstance(error["input"], float):
-        return "must be a whole number"
-    return _must_be("a whole number")(error)
-
-
-def _bound(phrase: str, key: str) -> Callable[[ErrorDetails], str]:
-    def message(error: ErrorDetails) -> str:
-        number = error.get("ctx", {}).get(key)
-        return f"must be {phrase} {f'{number:g}' if isinstance(number, float) else number}"
-
-    return message
-
-
 def _one_of(error: ErrorDetails) -> str:
     allowed = literals(annotation_at(tuple(error["loc"])))
     words = [choice for choice in allowed if isinstance(choice, str)]
@@ -106,22 +85,39 @@ def _one_of(error: ErrorDetails) -> str:
     return f"must be one of {listed}{hint}"
 
 
-_PHRASES: dict[str, Callable[[ErrorDetails], str]] = {
-    "string_type": _must_be("text"),
-    "bool_type": _must_be("true or false"),
-    "int_type": _whole_number,
-    "float_type": _must_be("a number"),
-    "model_type": _must_be("an object"),
-    "model_attributes_type": _must_be("an object"),
-    "dict_type": _must_be("an object"),
-    "tuple_type": _must_be("a list"),
-    "string_too_short": lambda error: "must not be empty",
-    "greater_than": _bound("greater than", "gt"),
-    "greater_than_equal": _bound("at least", "ge"),
-    "less_than_equal": _bound("at most", "le"),
-    "literal_error": _one_of,
-    "wrong_shape": lambda error: error["msg"],
+_SHAPES = {
+    "string_type": "text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "dict_type": "an object",
+    "tuple_type": "a list",
 }
+_BOUNDS = {
+    "greater_than": ("greater than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than_equal": ("at most", "le"),
+}
+
+
+def _phrase(error: ErrorDetails) -> str:
+    kind, given = error["type"], error["input"]
+    if kind in _SHAPES:
+        found = "" if (kind, type(given)) == ("int_type", float) else f", not {kind_of(given)}"
+        return f"must be {_SHAPES[kind]}{found}"
+    if kind in _BOUNDS:
+        phrase, key = _BOUNDS[kind]
+        bound = error.get("ctx", {}).get(key)
+        return f"must be {phrase} {f'{bound:g}' if isinstance(bound, float) else bound}"
+    if kind == "literal_error":
+        return _one_of(error)
+    if kind == "wrong_shape":
+        return error["msg"]
+    if kind == "string_too_short":
+        return "must not be empty"
+    return "is not a valid value for this setting"  # no schema of ours raises another kind
 
 
 def literals(annotation: Any) -> list[Any]:
@@ -265,8 +261,7 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
     loaded = replace(parse_config(text, environ, source=source), digest=digest(text.encode()))
     if not text.strip():
         return replace(loaded, warnings=(f"{source} is empty, so the defaults are used",))
-    open_to_others = sys.platform != "win32" and source.stat().st_mode & 0o044
-    if not loaded.plaintext or not open_to_others:
+    if not loaded.plaintext or sys.platform == "win32" or not source.stat().st_mode & 0o044:
         return loaded
     warning = (
         f"{source} contains credentials and other users of this machine can read it; "

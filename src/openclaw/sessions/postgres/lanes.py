@@ -203,9 +203,8 @@ async def abandon(
 
 
 async def give_up_turns(connection: "Connection", row: int, now_ms: int | None) -> tuple[Turn, ...]:
-    if now_ms is None:
-        now_ms = await connection.fetchval(f"SELECT {NOW_MS}")
-    return await queries.give_up_turns(connection, row, now_ms or 0)
+    now = await connection.fetchval(f"SELECT {NOW_MS}") if now_ms is None else now_ms
+    return await queries.give_up_turns(connection, row, now)
 
 
 # ---- lanes
