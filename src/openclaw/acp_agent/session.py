@@ -7,12 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import anyio
 import orjson
 from acp import RequestError, schema
+from acp.interfaces import Client
 from pydantic import ValidationError
 
 from openclaw.acp_agent.updates import (
@@ -37,9 +38,6 @@ from openclaw.media.transcription import Transcriber
 from openclaw.secrets.refs import has_reference
 from openclaw.sessions.model import Entry
 from openclaw.sessions.store import SessionStore
-
-if TYPE_CHECKING:
-    from acp.interfaces import Client
 
 _NAME_LENGTH = 120
 
@@ -166,7 +164,7 @@ async def take_turn(
     session: Session,
     blocks: Sequence[ContentBlock],
     agent: Agent,
-    client: "Client",
+    client: Client,
     *,
     forms: Forms | None = None,
 ) -> Reply | None:
@@ -192,7 +190,7 @@ class _Turn:
         session: Session,
         agent: Agent,
         settings: AgentSettings,
-        client: "Client",
+        client: Client,
         forms: Forms | None,
     ) -> None:
         self._session = session

@@ -6,11 +6,12 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 from urllib.parse import quote
 
 import acp
 from acp import schema
+from acp.interfaces import Client
 from pydantic import ValidationError
 
 from openclaw.agent import transcript
@@ -27,9 +28,6 @@ from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.streaming import DeltaRedactor
 from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.queries import FRAME
-
-if TYPE_CHECKING:
-    from acp.interfaces import Client
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +101,7 @@ _MESSAGE_CHARS = 2000
 
 
 class Forms:
-    def __init__(self, client: "Client", kinds: schema.ElicitationCapabilities) -> None:
+    def __init__(self, client: Client, kinds: schema.ElicitationCapabilities) -> None:
         self._client = client
         self._kinds = kinds
 

@@ -4,7 +4,7 @@ import logging
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
@@ -17,13 +17,11 @@ from mcp.shared.auth import AuthorizationCodeResult
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.content.labels import single_line
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.oauth import CALLBACK_PATH, Logins, Person, check_address
 from openclaw.mcp_client.errors import first_cause
-
-if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +140,7 @@ def open_browser(url: str) -> bool:
 
 
 async def log_in(
-    config: "McpServerConfig",
+    config: McpServerConfig,
     logins: Logins,
     *,
     show: Callable[[str], None],
@@ -171,7 +169,7 @@ async def log_in(
         raise cause from None
 
 
-async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> None:
+async def _knock(config: McpServerConfig, logins: Logins, person: Person) -> None:
     """Send requests until one is refused, which starts the login."""
     assert config.url is not None
     auth = await logins.auth(config, person)

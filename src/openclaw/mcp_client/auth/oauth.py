@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -18,22 +18,20 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from openclaw.config.agent_schema import McpAuthConfig, McpServerConfig
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.token_store import ServerLogin, login_key, open_vault
 from openclaw.mcp_client.errors import NeedsLogin
 from openclaw.net.addresses import is_loopback, why_blocked
 from openclaw.net.client import GuardedClient
 from openclaw.net.transport import Exemptions, FetchError, resolve_with_system
-
-if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpAuthConfig, McpServerConfig
-    from openclaw.secrets.refs import Secret
+from openclaw.secrets.refs import Secret
 
 logger = logging.getLogger(__name__)
 # It logs every failure with a traceback, and the answers of token endpoints in it; we tell them once.
 logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
 
-ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
+ResolveSecrets = Callable[[Mapping[str, str]], Awaitable[dict[str, Secret]]]
 OpenClient = Callable[..., GuardedClient]  # opens the client of one request
 Redirect = Callable[[str], Awaitable[None]]
 Callback = Callable[[], Awaitable[AuthorizationCodeResult]]
@@ -256,11 +254,11 @@ class Logins:
     register: Callable[[str], None] = lambda value: None
     open_client: OpenClient = open_guarded
 
-    def log_out(self, config: "McpServerConfig") -> bool:
+    def log_out(self, config: McpServerConfig) -> bool:
         auth, url = _settings(config)
         return open_vault(auth.store, self.directory).delete(login_key(url))
 
-    async def auth(self, config: "McpServerConfig", person: Person | None = None) -> Auth:
+    async def auth(self, config: McpServerConfig, person: Person | None = None) -> Auth:
         settings, url = _settings(config)
         try:
             check_address(url)
@@ -283,7 +281,7 @@ class Logins:
         )
         return Auth(url, metadata, login, person, self.open_client)
 
-    async def _preset(self, auth: "McpAuthConfig") -> OAuthClientInformationFull | None:
+    async def _preset(self, auth: McpAuthConfig) -> OAuthClientInformationFull | None:
         if auth.client_id is None:
             return None
         secret = None
@@ -297,7 +295,7 @@ class Logins:
         )
 
 
-def _settings(config: "McpServerConfig") -> "tuple[McpAuthConfig, str]":
+def _settings(config: McpServerConfig) -> tuple[McpAuthConfig, str]:
     if config.auth is None or config.url is None:
         raise OperatorFacing('only a remote server with `auth: "oauth"` has a login')
     return config.auth, config.url

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import anyio.to_thread
 
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.files import locked, write_atomically
 from openclaw.config.paths import private_directory
 from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
@@ -18,7 +19,6 @@ from openclaw.mcp_client.catalog import pins
 from openclaw.mcp_client.session.negotiation import identity
 
 if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.session.jsonrpc import Listing
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _MAX_BYTES = 64 * 1024 * 1024
 pin_key = identity
 
 
-def target_of(config: "McpServerConfig") -> str:
+def target_of(config: McpServerConfig) -> str:
     """The server's program, or its address without anything that may be a credential."""
     if config.url is None or config.kind == "stdio":
         return Path(config.command or "").name
@@ -117,7 +117,7 @@ class Pinning:
     def __init__(
         self,
         name: str,
-        config: "McpServerConfig",
+        config: McpServerConfig,
         store: PinStore | None,
         redact: Callable[[str], str],
     ) -> None:

@@ -4,11 +4,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.abc
 
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavailable, describe
 from openclaw.core.events import ServerChanged
 from openclaw.core.tools import EarlierCall, JsonObject
@@ -26,9 +27,6 @@ from openclaw.mcp_client.session.notifications import Answers, ChangeSubscriptio
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.mcp_client.session.tasks import TTL_MS, OnTask, RemoteTask, handle_of, takes_tasks
 from openclaw.mcp_client.transport.child_process import StderrTail
-
-if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +46,7 @@ class ServerConnection:
     The owner sets `on_listing`, `on_state` and `on_resource_updated`, which must not fail.
     """
 
-    def __init__(self, name: str, config: "McpServerConfig", deps: ConnectionDeps) -> None:
+    def __init__(self, name: str, config: McpServerConfig, deps: ConnectionDeps) -> None:
         self.name = name
         self.config = config
         self.listing = Listing()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.content.frame import frame
 from openclaw.content.labels import sanitise_label
 from openclaw.content.sanitise import prepare
@@ -30,7 +31,6 @@ from openclaw.mcp_client.session.jsonrpc import Listing, RawResult, ServerSnapsh
 from openclaw.mcp_client.session.listing import CatalogCache
 
 if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.session.declared import Resource
 
 # What a running server offers, in the shapes that agents and operators look at.
@@ -132,7 +132,7 @@ def prompt_infos(server: str, listing: Listing) -> tuple[PromptInfo, ...]:
 
 
 def usable_tools(
-    unit: "ManagedServer", config: "McpServerConfig"
+    unit: "ManagedServer", config: McpServerConfig
 ) -> tuple[catalog_tools.PreparedTool, ...]:
     """The server's tools, without those that are suspicious (if that blocks) or not accepted."""
     if unit.gone:
@@ -177,7 +177,7 @@ _QUIET = 0.2  # seconds between two rounds of reading, so that a chatty server c
 _UNDECIDED = (ServerState.CONNECTING, ServerState.DISCONNECTED, ServerState.READY)
 
 
-def fingerprint(name: str, config: "McpServerConfig", roots: Sequence[Path]) -> str:
+def fingerprint(name: str, config: McpServerConfig, roots: Sequence[Path]) -> str:
     """The same for two servers exactly if one process can serve both."""
     settings = config.model_dump(mode="json", exclude=set(_NOT_OF_THE_CONNECTION))
     told = json.dumps([name, settings, [str(root) for root in roots]], sort_keys=True)
@@ -210,7 +210,7 @@ class ManagedServer:
         self,
         key: str,
         name: str,
-        config: "McpServerConfig",
+        config: McpServerConfig,
         deps: ConnectionDeps,
         cache: CatalogCache | None,
         pins: PinStore | None,

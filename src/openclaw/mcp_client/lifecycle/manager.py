@@ -5,11 +5,12 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import anyio
 import anyio.abc
 
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import Block
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import Elicit, ToolSource
@@ -30,9 +31,6 @@ from openclaw.mcp_client.lifecycle.registry import (
     Place,
     ServerRegistry,
 )
-
-if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -237,7 +235,7 @@ class McpManager:
     def add(
         self,
         name: str,
-        config: "McpServerConfig",
+        config: McpServerConfig,
         session: str | None = None,
         agent: str | None = None,
     ) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.paths import expand
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import ToolResult
@@ -16,16 +16,13 @@ from openclaw.mcp_client.lifecycle.managed_server import ManagedServer, fingerpr
 from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.session.listing import CatalogCache
 
-if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
-
 
 @dataclass(frozen=True, slots=True)
 class AgentServers:
     """A server isn't started if `wholly_denied` says that policy denies all of its tools."""
 
     id: str
-    servers: "Mapping[str, McpServerConfig]"
+    servers: Mapping[str, McpServerConfig]
     wholly_denied: Callable[[str], bool] = lambda prefix: False
     roots: tuple[Path, ...] = ()
     resource_budget: int = 40_000
@@ -46,7 +43,7 @@ class ManagerDeps:
 
 
 def server_roots(
-    config: "McpServerConfig", agent: Sequence[Path], environ: Mapping[str, str]
+    config: McpServerConfig, agent: Sequence[Path], environ: Mapping[str, str]
 ) -> tuple[Path, ...]:
     """The configured roots; otherwise the agent's own and the directories named in `args`."""
     if config.roots is not None:
@@ -74,7 +71,7 @@ User = tuple[str, str]  # an agent, and the scope of a session or `EVERYWHERE`
 
 @dataclass(slots=True)
 class Place:
-    config: "McpServerConfig"
+    config: McpServerConfig
     unit: ManagedServer
 
 
@@ -139,9 +136,7 @@ class ServerRegistry:
         self._units.clear()
         self._leaving.clear()
 
-    def add(
-        self, name: str, config: "McpServerConfig", scope: str, agent: str | None = None
-    ) -> None:
+    def add(self, name: str, config: McpServerConfig, scope: str, agent: str | None = None) -> None:
         self._added.setdefault(scope, {})[name] = config
         for one in self._agents if agent is None else [agent]:
             self._settle(one, scope)
@@ -175,7 +170,7 @@ class ServerRegistry:
         user = (agent, scope)
         before = self._places.get(user, {})
         after: dict[str, Place] = {}
-        wanted = dict(known.servers) if scope == EVERYWHERE else dict[str, "McpServerConfig"]()
+        wanted = dict(known.servers) if scope == EVERYWHERE else dict[str, McpServerConfig]()
         wanted |= self._added.get(scope, {})
         for name, config in wanted.items():
             if config.enabled and known.wholly_denied(safe_name(config.tool_prefix or name)):
@@ -187,7 +182,7 @@ class ServerRegistry:
         self._release(user, {n: p for n, p in before.items() if p.unit not in kept})
         self.version += 1
 
-    def _take(self, user: User, agent: AgentServers, name: str, config: "McpServerConfig") -> Place:
+    def _take(self, user: User, agent: AgentServers, name: str, config: McpServerConfig) -> Place:
         roots = server_roots(config, agent.roots, self._connection.environ)
         key = fingerprint(name, config, roots)
         unit = self._units.get(key)

@@ -20,8 +20,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from openclaw.config.agent_schema import McpServerConfig, ProcessLimits, SandboxConfig
 from openclaw.config.paths import expand, home_dir, private_directory
 from openclaw.mcp_client.transport.child_process import (
     FILTER,
@@ -31,9 +32,6 @@ from openclaw.mcp_client.transport.child_process import (
     check,
     located,
 )
-
-if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig, ProcessLimits, SandboxConfig
 
 # What a program itself is made of: its file, its interpreter, and the libraries that belong to it.
 #
@@ -133,7 +131,7 @@ def _interpreter(script: Path, program: Program) -> str | None:
 logger = logging.getLogger(__name__)
 
 
-def limited(program: Program, limits: "ProcessLimits", *, platform: str = sys.platform) -> Program:
+def limited(program: Program, limits: ProcessLimits, *, platform: str = sys.platform) -> Program:
     """The program with these limits; raises `SpawnFailed` if the system can't enforce them."""
     memory = None if limits.memory_mb is None else limits.memory_mb * 1024
     bounds = (("-v", memory), ("-n", limits.open_files), ("-t", limits.cpu_seconds))
@@ -231,7 +229,7 @@ class Sandbox:
 
     def confine(
         self,
-        config: "McpServerConfig",
+        config: McpServerConfig,
         program: Program,
         name: str = "",
         roots: Sequence[Path] = (),
@@ -245,7 +243,7 @@ class Sandbox:
         return limited(self._sandboxed(config, program, name, roots), config.limits)
 
     def _sandboxed(
-        self, config: "McpServerConfig", program: Program, name: str, roots: Sequence[Path]
+        self, config: McpServerConfig, program: Program, name: str, roots: Sequence[Path]
     ) -> Program:
         wanted = config.sandbox
         if wanted.mode == "off":
@@ -272,7 +270,7 @@ class Sandbox:
         return in_landlock(reach, program, sockets=not means.sockets)
 
     def _reach(
-        self, config: "McpServerConfig", program: Program, name: str, roots: Sequence[Path]
+        self, config: McpServerConfig, program: Program, name: str, roots: Sequence[Path]
     ) -> Reach:
         wanted, state = config.sandbox, () if self._state is None else (self._state,)
         read = [*self._named("read", wanted.read, program)]
@@ -293,7 +291,7 @@ class Sandbox:
             hidden=tuple(place for place in state if place.is_dir()),
         )
 
-    def _own_home(self, name: str, config: "McpServerConfig") -> Path | None:
+    def _own_home(self, name: str, config: McpServerConfig) -> Path | None:
         """Where this server keeps what it would keep in a home directory, across restarts."""
         if self._state is None:
             return None
@@ -319,7 +317,7 @@ class Sandbox:
                 yield place
 
     def _spoken_of(
-        self, config: "McpServerConfig", program: Program
+        self, config: McpServerConfig, program: Program
     ) -> tuple[list[Path], list[Path]]:
         """Absolute paths on the command line and in `env`: those to read, and those to write.
 
@@ -366,7 +364,7 @@ _DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".duckdb"})
 _PROJECT_FILES = ("package.json", "pyproject.toml", "node_modules", ".venv", "Gemfile", ".git")
 
 
-def _lacks(wanted: "SandboxConfig", means: Means) -> Iterator[str]:
+def _lacks(wanted: SandboxConfig, means: Means) -> Iterator[str]:
     if wanted.network == "internet":
         yield '`network: "internet"` needs bubblewrap: Landlock cannot tell addresses apart'
     elif not wanted.network:
