@@ -211,17 +211,13 @@ def _webp(data: bytes) -> ImageSize:
         return ImageSize("image/webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
     if kind == b"VP8X":
         width, height = _number(data, 24, 3, "little") + 1, _number(data, 27, 3, "little") + 1
-        return ImageSize("image/webp", width, height, _webp_frames(data))
+        frames, at = 0, 12
+        while at + 8 <= len(data):
+            frames += data[at : at + 4] == b"ANMF"
+            length = _number(data, at + 4, 4, "little")
+            at += 8 + length + (length & 1)
+        return ImageSize("image/webp", width, height, max(1, frames))
     raise BadImage("its header is not where a WebP has it")
-
-
-def _webp_frames(data: bytes) -> int:
-    frames, at = 0, 12
-    while at + 8 <= len(data):
-        frames += data[at : at + 4] == b"ANMF"
-        length = _number(data, at + 4, 4, "little")
-        at += 8 + length + (length & 1)
-    return max(1, frames)
 
 
 _READERS = {"image/png": _png, "image/jpeg": _jpeg, "image/gif": _gif, "image/webp": _webp}

@@ -58,6 +58,7 @@ def unpacker(encoding: str) -> Callable[[bytes], Iterable[bytes]]:
 MOST_REDIRECTS = 5
 DEFAULT_MAX_BYTES = 25 * 1024 * 1024
 DEFAULT_TOTAL_TIMEOUT = 30.0
+_CLOSING_TIMEOUT = 2.0  # closing returns the connection; nothing in it should take longer
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # What may follow to another origin. Everything else could be a credential, whatever it is called.
 _TRAVELLING_HEADERS = frozenset({"accept", "accept-language", "user-agent", "range"})
@@ -200,22 +201,15 @@ class GuardedClient:
 
     async def _follow(self, order: _Order) -> tuple[httpx2.Response, Target]:
         for _ in range(MOST_REDIRECTS + 1):
-            response = await self._send(order)
+            if self._on_hop is not None:
+                self._on_hop(order.target.url)
+            request = self._client.build_request(
+                order.method, order.target.url, headers=dict(order.headers), content=order.content
+            )
+            response = await self._client.send(request, stream=True)
             location = response.headers.get("location")
             if response.status_code not in _REDIRECTS or location is None:
                 return response, order.target
             await response.aclose()
             order = order.redirected(response.status_code, location)
         raise transports.FetchRefused(order.target.host, f"more than {MOST_REDIRECTS} redirects")
-
-    async def _send(self, order: _Order) -> httpx2.Response:
-        if self._on_hop is not None:
-            self._on_hop(order.target.url)
-        request = self._client.build_request(
-            order.method, order.target.url, headers=dict(order.headers), content=order.content
-        )
-        return await self._client.send(request, stream=True)
-
-
-# Closing returns the connection; it waits for nothing that could take longer.
-_CLOSING_TIMEOUT = 2.0

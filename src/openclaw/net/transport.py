@@ -213,7 +213,10 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     async def _checked_addresses(self, host: str, port: int) -> Sequence[str]:
         plain = host.strip("[]")
         if why_blocked(plain) == "not an address":
-            addresses = await self._lookup(plain, port)
+            try:
+                addresses = tuple(await self._resolve(plain, port))
+            except OSError as error:
+                raise httpcore2.ConnectError(f"{plain} cannot be resolved: {error}") from error
         else:
             addresses = (plain,)
         for address in addresses:
@@ -221,12 +224,6 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             if why is not None and not self._exemptions.cover(plain, address):
                 raise FetchRefused(plain, f"{address} is {why}" if address != plain else why)
         return addresses[:_MOST_ADDRESSES]
-
-    async def _lookup(self, host: str, port: int) -> Sequence[str]:
-        try:
-            return tuple(await self._resolve(host, port))
-        except OSError as error:
-            raise httpcore2.ConnectError(f"{host} cannot be resolved: {error}") from error
 
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None

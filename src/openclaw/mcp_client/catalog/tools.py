@@ -252,6 +252,7 @@ def _prepare(
     room: int,
 ) -> PreparedTool:
     hints = tool.annotations
+    schema = _redacted(sanitise_schema(check_schema(tool.input_schema, budget), dropped), redact)
     output: Mapping[str, Any] | None = None  # results are not held to a schema that is bad
     if tool.output_schema is not None:
         with suppress(BadSchema):
@@ -263,7 +264,7 @@ def _prepare(
         label=label,
         description=_described(tool.name, whole, room),
         whole=whole if len(whole) > room else "",
-        schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget), dropped), redact),
+        schema=schema,
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
         output_schema=output,
