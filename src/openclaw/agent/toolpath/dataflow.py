@@ -18,20 +18,10 @@ from openclaw.agent.toolpath.wrappers import Refused, Wrapper, is_large
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.content.detection.detect import detect
 from openclaw.content.frame import unframed
+from openclaw.core import tools
 from openclaw.core.content import text_of
 from openclaw.core.events import WEB_SEARCH, ToolFinished
-from openclaw.core.tools import (
-    ALWAYS,
-    NO,
-    Answer,
-    CallContext,
-    Choice,
-    JsonObject,
-    ToolResult,
-    ToolSpec,
-    failed,
-    json_object,
-)
+from openclaw.core.tools import Answer, CallContext, Choice, JsonObject, ToolResult, ToolSpec
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import Call, check, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Hints, Tool, effect_of
@@ -102,7 +92,7 @@ class SessionFlow:
     async def remember(self, asked: Ask, choice: str, context: CallContext) -> None:
         before = replace(self._configured, allowed=self._allowed)
         self._allowed = remember(before, asked, choice).allowed
-        if choice == ALWAYS and self._write is not None:
+        if choice == tools.ALWAYS and self._write is not None:
             sources = sorted({(doubt.tool, doubt.source) for doubt in asked.doubts})
             await told_where(self._write(sources), "the answer", "The answer", context)
 
@@ -159,7 +149,7 @@ class SessionFlow:
         )
         arguments: Mapping[str, object] = {}
         with suppress(ValueError, RecursionError):
-            arguments = json_object(json.loads(written))
+            arguments = tools.json_object(json.loads(written))
         self.index.add(Text(origin, body, kept.get("structured"), arguments))
 
     def describe(self, specs: Sequence[ToolSpec]) -> None:
@@ -244,7 +234,7 @@ class _Question:
 
     calls: list[tuple[str, JsonObject]] = field(default_factory=list[tuple[str, JsonObject]])
     shown: bool = False
-    answer: Answer = field(default_factory=lambda: Answer(NO))
+    answer: Answer = field(default_factory=lambda: Answer(tools.NO))
     answered: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -270,7 +260,7 @@ class DataFlow(Wrapper):
             answer = await self._answer(decision, name, arguments, context)
             if answer is None:
                 continue  # another question about the same was answered meanwhile
-            if answer.choice == NO:
+            if answer.choice == tools.NO:
                 return self._not_made(decision, name, arguments, context, answer.reason)
             context = replace(context, approved=True)
             break
@@ -326,7 +316,7 @@ class DataFlow(Wrapper):
         self.flow.refused.append(not_done(decision))
         self.refused(arguments, context, "values from untrusted content")
         told = f" The person says: {reason}" if reason else ""
-        result = failed(refusal(decision) + told)
+        result = tools.failed(refusal(decision) + told)
         context.emit(ToolFinished(context.call_id, name, result, 0.0))
         return result
 
