@@ -45,8 +45,8 @@ def man_page(program: str = "openclaw") -> str:
         _text(_INTRODUCTION),
         ".SH COMMANDS",
     ]
-    for command in COMMANDS:
-        lines += [".TP", f".B {_text(command.name)}", _text(command.summary)]
+    for name, summary in COMMANDS.items():
+        lines += [".TP", f".B {_text(name)}", _text(summary)]
     lines += _section("COMMON OPTIONS", _common(program))
     for words, parser in all_parsers(program):
         lines += _command(program, words, parser)

@@ -2,7 +2,6 @@
 
 import codecs
 import errno
-import importlib
 import os
 import signal
 import sys
@@ -14,7 +13,14 @@ from dataclasses import asdict
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, TypeVarTuple
 
-from openclaw.cli.parser import COMMANDS, WrongUsage, command_parser, nearest, parse
+from openclaw.cli.parser import (
+    COMMANDS,
+    WrongUsage,
+    command_module,
+    command_parser,
+    nearest,
+    parse,
+)
 from openclaw.core.errors import (
     EXIT_FAILED,
     EXIT_OK,
@@ -57,21 +63,19 @@ def dispatch(program: str, arguments: list[str]) -> int:
     rest = arguments[:at] + arguments[at + 1 :]
     if name == "help":
         return dispatch(program, [*rest, "--help"])
-    command = next((known for known in COMMANDS if known.name == name), None)
-    if command is None:
-        near = nearest(name, (command.name for command in COMMANDS))
+    if name not in COMMANDS:
+        near = nearest(name, COMMANDS)
         guess = f" Did you mean '{near}'?" if near else ""
         sys.stderr.write(f"{program}: Unknown command {name!r}.{guess} See '{program} --help'.\n")
         return EXIT_USAGE
-    module: Any = importlib.import_module(command.module)
     try:
-        args = parse(command_parser(program, command), rest)
+        args = parse(command_parser(program, name), rest)
     except WrongUsage as error:
         _usage_as_json(error.message, rest)
         return EXIT_USAGE
     except SystemExit as finished:  # argparse has already printed help or what is wrong
         return finished.code if isinstance(finished.code, int) else EXIT_USAGE
-    return guarded(program, module.run, args)
+    return guarded(program, command_module(name).run, args)
 
 
 def _not_text(arguments: list[str]) -> str | None:
@@ -99,8 +103,8 @@ def _command_index(arguments: list[str]) -> int | None:
 
 
 def _help(program: str) -> str:
-    width = max(len(command.name) for command in COMMANDS)
-    lines = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
+    width = max(map(len, COMMANDS))
+    lines = "\n".join(f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items())
     return f"""\
 usage: {program} COMMAND [options]
 
@@ -155,9 +159,8 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
     from openclaw.cli.environment import Environment
     from openclaw.cli.logs import configure_for
 
-    env = Environment(
-        program=program, config_option=args.config, goes_on=getattr(args, "goes_on", False)
-    )
+    goes_on = getattr(args, "goes_on", False)
+    env = Environment(program=program, config_option=args.config, goes_on=goes_on)
     write_whatever_it_is(env.stdout)
     configure_for(env, args)
     try:
@@ -315,7 +318,6 @@ async def stopped_by_interrupt(
 
 
 def leave(env: "Environment") -> None:
-    """End the program without waiting for anything."""
     if env.stderr.isatty():
         env.stderr.write(_SHOW_CURSOR)
         env.stderr.flush()

@@ -241,7 +241,6 @@ def _add(
 
 
 def _catch_everything() -> None:
-    """Log what nobody caught, in any thread."""
     before = sys.excepthook, threading.excepthook, sys.unraisablehook
 
     def put_back() -> None:
@@ -281,7 +280,6 @@ def _unraisable(args: "sys.UnraisableHookArgs") -> None:
 
 
 def open_log_file(path: Path, *, max_bytes: int, keep: int) -> logging.Handler:
-
     from logging.handlers import RotatingFileHandler
 
     class PrivateRotatingFile(RotatingFileHandler):
@@ -294,7 +292,6 @@ def open_log_file(path: Path, *, max_bytes: int, keep: int) -> logging.Handler:
             return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
         def doRollover(self) -> None:
-
             super().doRollover()
             if self.backupCount == 0 and self.stream is not None:
                 self.stream.truncate(0)
@@ -337,5 +334,4 @@ def servers_logged(env: Environment, *, reported: bool = False) -> Generator[Non
 
 
 def last_words(lines: tuple[str, ...]) -> list[str]:
-
     return [f"    | {line}" for line in lines[-SHOWN_LINES:]]

@@ -7,7 +7,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
@@ -77,7 +76,6 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def nearest(word: str, known: Iterable[str], least: float = 0.7) -> str | None:
-
     return next(iter(get_close_matches(word, list(known), 1, least)), None)
 
 
@@ -131,7 +129,6 @@ class CommandParser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong; for a wrong or missing action, list them."""
         if "ACTION" not in message:
             message = _in_words(message)
             self.print_usage(sys.stderr)
@@ -156,7 +153,6 @@ _KIND = re.compile(r"argument (?:\S+/)?(\S+): invalid (int|float) value: (.*)")
 
 
 def _in_words(message: str) -> str:
-
     if (found := _CHOICE.fullmatch(message)) is not None:
         known = found[3].replace("'", "").split(", ")
         near = nearest(found[2], known)
@@ -190,46 +186,41 @@ def parse(parser: CommandParser, arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments, defaults)
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    name: str
-    summary: str
-
-    @property
-    def module(self) -> str:
-        return f"openclaw.cli.commands.{self.name.replace('-', '_')}"
-
-
-COMMANDS = (
-    Command("acp", "serve the agent to an editor over ACP on stdio"),
-    Command("agent", "send the agent one message and print its answer"),
-    Command("chat", "chat with the agent in the terminal"),
-    Command("completion", "print a completion script for a shell"),
-    Command("config", "show, change, check and explain the configuration"),
-    Command("cron", "run the agent on a schedule"),
-    Command("doctor", "find problems and say how to fix them"),
-    Command("gateway", "keep the agent running in the background"),
-    Command("init", "set up: a model, MCP servers, other programs"),
-    Command("logs", "print the gateway's log"),
-    Command("mcp", "manage the MCP servers that the agent uses"),
-    Command("mcp-server", "serve the agent to an MCP client over stdio"),
-    Command("memory", "show, search and clear the agent's memory"),
-    Command("models", "list models, see which is used, download weights"),
-    Command("page", "open the gateway's page in a browser"),
-    Command("secrets", "store secrets, and check that every reference resolves"),
-    Command("sessions", "list, read and delete stored conversations"),
-    Command("skills", "list, add and remove skills"),
-    Command("status", "show what is configured and running"),
-    Command("tasks", "list, show and cancel long orders"),
-    Command("usage", "show what you used and what it cost"),
-)
+COMMANDS: Final = {
+    "acp": "serve the agent to an editor over ACP on stdio",
+    "agent": "send the agent one message and print its answer",
+    "chat": "chat with the agent in the terminal",
+    "completion": "print a completion script for a shell",
+    "config": "show, change, check and explain the configuration",
+    "cron": "run the agent on a schedule",
+    "doctor": "find problems and say how to fix them",
+    "gateway": "keep the agent running in the background",
+    "init": "set up: a model, MCP servers, other programs",
+    "logs": "print the gateway's log",
+    "mcp": "manage the MCP servers that the agent uses",
+    "mcp-server": "serve the agent to an MCP client over stdio",
+    "memory": "show, search and clear the agent's memory",
+    "models": "list models, see which is used, download weights",
+    "page": "open the gateway's page in a browser",
+    "secrets": "store secrets, and check that every reference resolves",
+    "sessions": "list, read and delete stored conversations",
+    "skills": "list, add and remove skills",
+    "status": "show what is configured and running",
+    "tasks": "list, show and cancel long orders",
+    "usage": "show what you used and what it cost",
+}
 
 
-def command_parser(program: str, command: Command) -> CommandParser:
-    module: Any = importlib.import_module(command.module)
+def command_module(name: str) -> Any:
+    """The module that has the command's `register` and `run`."""
+    return importlib.import_module(f"openclaw.cli.commands.{name.replace('-', '_')}")
+
+
+def command_parser(program: str, name: str) -> CommandParser:
+    module = command_module(name)
     paragraphs = inspect.cleandoc(module.__doc__ or "").split("\n\n")
     about = "\n\n".join(textwrap.fill(paragraph, 78) for paragraph in paragraphs)
-    parser = CommandParser(prog=f"{program} {command.name}", description=about)
+    parser = CommandParser(prog=f"{program} {name}", description=about)
     module.register(parser)
     return parser
 
@@ -302,8 +293,8 @@ def all_parsers(program: str) -> Iterator[tuple[str, CommandParser]]:
         for name, inner in subparsers(parser).items():
             yield from walk(f"{words} {name}", inner)
 
-    for command in COMMANDS:
-        yield from walk(command.name, command_parser(program, command))
+    for name in COMMANDS:
+        yield from walk(name, command_parser(program, name))
 
 
 def subparsers(parser: argparse.ArgumentParser) -> Mapping[str, CommandParser]:
@@ -326,7 +317,6 @@ def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
 
 
 def chosen_agent(config: "Config", wanted: str | None) -> "EffectiveAgent":
-
     from openclaw.config.merge import default_agent_id, effective_agents
 
     agents = effective_agents(config)

@@ -68,7 +68,6 @@ def answer(program: str, arguments: list[str]) -> int | None:
 
 
 def _options(arguments: list[str]) -> dict[str, str] | None:
-    """The options by name; None if they need the parser."""
     found: dict[str, str] = {}
     rest = iter(arguments)
     for word in rest:
@@ -92,7 +91,6 @@ def _fits(text: str, encoding: str) -> bool:
 
 
 def _unattended(*, as_json: bool) -> bool:
-    """Whether nothing is piped in, and nobody watches or could be asked."""
     try:
         piped = not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
     except (OSError, ValueError):

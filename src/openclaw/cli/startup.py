@@ -194,7 +194,6 @@ def _keep_compiled(names: "dict[str, Any]") -> None:
 
 
 def keep_patterns() -> None:
-
     if not _Patterns.added or not _Patterns.path or sys.dont_write_bytecode:
         return
     import marshal

@@ -34,7 +34,7 @@ def test_help_lists_every_command_within_80_columns(capsys: pytest.CaptureFixtur
 
     assert run("openclaw", ["--help"]) == 0
     out = capsys.readouterr().out
-    assert all(f"  {command.name} " in out for command in COMMANDS)
+    assert all(f"  {command} " in out for command in COMMANDS)
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -64,11 +64,11 @@ def test_every_command_explains_itself_within_80_columns(
 
     monkeypatch.setenv("COLUMNS", "80")
     for command in COMMANDS:
-        assert run("openclaw", [command.name, "--help"]) == 0, command.name
+        assert run("openclaw", [command, "--help"]) == 0, command
         out = capsys.readouterr().out
-        assert out.startswith(f"usage: openclaw {command.name}")
+        assert out.startswith(f"usage: openclaw {command}")
         assert "--config PATH" in out
-        assert max(map(len, out.splitlines())) <= 80, command.name
+        assert max(map(len, out.splitlines())) <= 80, command
 
 
 def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -153,7 +153,6 @@ async def ask_line(stdin: TextIO, stdout: TextIO, question: str) -> str:
 
 
 def discard_typed(stdin: TextIO) -> None:
-
     if not stdin.isatty():
         return
     from prompt_toolkit.input.defaults import create_input

@@ -219,7 +219,6 @@ class Questions:
                     raise
 
     async def permit(self, request: "PermissionRequest") -> Answer:
-
         async with self._lock:
             with self._paused():
                 self._show_rows(f"The agent wants to use {request.title}")

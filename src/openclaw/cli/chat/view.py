@@ -12,13 +12,7 @@ from prompt_toolkit.application import get_app_or_none
 
 from openclaw.cli.logs import Redact, visible
 from openclaw.cli.render.terminal import rendered
-from openclaw.cli.render.turn import (
-    SPINNER_AFTER_SECONDS,
-    THINKING,
-    Doing,
-    TurnView,
-    event_lines,
-)
+from openclaw.cli.render.turn import SPINNER_AFTER_SECONDS, THINKING, Doing, TurnView, event_lines
 from openclaw.core.events import BlockReply, Event, TextDelta
 
 if TYPE_CHECKING:
@@ -66,7 +60,6 @@ class PlainView(TurnView):
         self._out, self._tail, self._streamed = out, "", False
 
     def show(self, event: Event) -> None:
-
         if isinstance(event, TextDelta):
             self._streamed = True
             self._tail += event.text
@@ -97,18 +90,13 @@ class PlainView(TurnView):
 
 
 class TerminalView:
-    """For a person: finished paragraphs rendered for good, the one being written below them."""
-
     def __init__(self, console: "Console", redact: Redact) -> None:
-        self._console = console
-        self._redact = redact
+        self._console, self._redact = console, redact
         self._live: Live | None = None
-        self._paused = False
-        self._tail = ""
-        self._streamed = False
         self._spinner: Spinner | None = None
+        self._paused = self._streamed = False
+        self._tail, self._last_change = "", 0.0
         self.doing = Doing()
-        self._last_change = 0.0
 
     def show(self, event: Event) -> None:
         self.doing.note(event)

@@ -148,7 +148,6 @@ def _parent_writes(descriptor: int) -> bool:
 
 
 async def last_conversation(agent: "Agent", agent_id: str) -> "SessionInfo | None":
-
     store = await agent.store()
     page = await store.list_sessions(agent_id, limit=1, conversations=True)
     return next(iter(page.sessions), None)
@@ -200,7 +199,6 @@ async def _turn(
 async def _attachments(
     args: argparse.Namespace, env: Environment, settings: "AgentSettings", piped: str | None
 ) -> "tuple[InboundMedia, ...]":
-    """What is sent with the message; warns of what the model sees only in part."""
     if not args.image and not args.file and piped is None:
         return ()
     from openclaw.cli.chat.input import read_attachments

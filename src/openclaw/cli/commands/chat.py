@@ -101,7 +101,6 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
 def _logs_above(
     args: argparse.Namespace, env: Environment, view: "TerminalView"
 ) -> Generator[None]:
-    """Log lines appear above what moves on the screen."""
     from openclaw.cli.chat.view import LinesAbove
 
     stream = LinesAbove(view.say, env.stderr)

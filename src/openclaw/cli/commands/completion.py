@@ -111,8 +111,8 @@ def _position(
     parser: argparse.ArgumentParser = CommandParser(prog=env.program)
     parser.add_argument("--version", action="store_true", help="show the version")
     commands = parser.add_subparsers()
-    for command in COMMANDS:
-        commands.add_parser(command.name, help=command.summary)
+    for name, summary in COMMANDS.items():
+        commands.add_parser(name, help=summary)
     option: argparse.Action | None = None
     given: list[str] = []
     for word in words:
@@ -125,8 +125,7 @@ def _position(
         elif word in below:
             parser = below[word]
             if " " not in parser.prog.removeprefix(f"{env.program} "):
-                command = next(one for one in COMMANDS if one.name == word)
-                parser = command_parser(env.program, command)
+                parser = command_parser(env.program, word)
         elif below:
             return None, None, []
         else:
@@ -140,7 +139,6 @@ def _values(
     option: argparse.Action | None,
     given: Sequence[str],
 ) -> dict[str, str]:
-    """What may follow an option, or else be the next argument."""
     places = [one for one in actions(parser) if not one.option_strings]
     action = option or next(iter(places[len(given) :] or places[-1:]), None)
     full = option is None and len(given) >= len(places)

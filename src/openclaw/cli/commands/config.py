@@ -220,16 +220,14 @@ def _explain(args: Namespace, env: Environment) -> None:
     texts = {name: str(one.get("description") or _facts(one)) for name, one in below.items()}
     texts = {name: text for name, text in texts.items() if "not supported; ignored" not in text}
     lines = [described, "" if below else _facts(node)]
-    lines += (
-        ["  * is any name, or a number in a list"] if any("*" in name for name in below) else []
-    )
+    if any("*" in name for name in below):
+        lines.append("  * is any name, or a number in a list")
     lines += [f"  {name:<24} {text.partition('. ')[0]}" for name, text in texts.items()]
     facts = {"key": args.key or "", "description": described, "keys": texts}
     env.report(args, facts, *filter(None, lines))
 
 
 def _below(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The keys below this one, `*` for any name or number."""
     found: dict[str, dict[str, Any]] = {}
     for one in (node, *node.get("anyOf", ()), *node.get("allOf", ())):
         if "$ref" in one:

@@ -282,7 +282,6 @@ _NETWORKS: dict[str, bool | str] = {"on": True, "internet": "internet", "off": F
 
 
 def _sandbox(args: argparse.Namespace) -> dict[str, Any]:
-    """What the person said of the sandbox; empty if nothing."""
     wanted: dict[str, Any] = {"read": args.read} if args.read else {}
     wanted |= {"write": args.write} if args.write else {}
     wanted |= {} if args.network is None else {"network": _NETWORKS[args.network]}

@@ -116,10 +116,10 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
         result = await live.tools.call(names[wanted], arguments, context)
     # Frames are for models.
     plain = [replace(b, text=unframed(b.text)) if isinstance(b, Text) else b for b in result.blocks]
-    shown = result.outputs or plain
-    content = [_as_json(block) for block in shown]
+    shown = [_shown(block) for block in result.outputs or plain]
+    content = [fact for fact, _ in shown]
     facts = {"isError": result.is_error, "content": content, "details": result.details}
-    env.report(args, facts, *(_safely(env, _as_text(block)) for block in shown))
+    env.report(args, facts, *(_safely(env, text) for _, text in shown))
     return EXIT_FAILED if result.is_error else EXIT_OK
 
 
@@ -246,9 +246,14 @@ async def prompt(args: argparse.Namespace, env: Environment) -> None:
     async with _live(env, args.agent, only=[server]) as live:
         elicit = _elicit(env, quiet=args.json)
         messages = await live.manager.get_prompt(live.agent.id, call, elicit=elicit)
-    rows = [{"role": m.role, "content": [_as_json(b) for b in m.blocks]} for m in messages]
-    texts = ["\n".join([f"[{m.role}]", *map(_as_text, m.blocks)]) for m in messages]
-    return env.report(args, {"messages": rows}, *(_safely(env, text) for text in texts))
+    rows: list[dict[str, Any]] = []
+    texts: list[str] = []
+    for message in messages:
+        shown = [_shown(block) for block in message.blocks]
+        rows.append({"role": message.role, "content": [fact for fact, _ in shown]})
+        text = "\n".join([f"[{message.role}]", *(text for _, text in shown)])
+        texts.append(_safely(env, text))
+    return env.report(args, {"messages": rows}, *texts)
 
 
 async def _list_prompts(args: argparse.Namespace, env: Environment) -> None:
@@ -344,29 +349,22 @@ def _status(one: "ServerStatus") -> dict[str, Any]:
     return {**one.to_json(), "error": one.snapshot.last_error}
 
 
-def _as_json(block: Block) -> dict[str, Any]:
+def _shown(block: Block) -> tuple[dict[str, Any], str]:
+    """The block as JSON, and for a person."""
     match block:
         case Text():
-            return {"type": "text", "text": block.text}
+            return {"type": "text", "text": block.text}, strip_invisible(block.text)
         case Media():
             size = len(block.data) if block.data is not None else None
-            return {"type": block.kind, "mimeType": block.mime_type, "bytes": size}
+            facts = {"type": block.kind, "mimeType": block.mime_type, "bytes": size}
+            return facts, f"[{block.mime_type}, {size or 0} bytes]"
         case ResourceLink():
-            return {"type": "resource_link", "uri": block.uri, "name": block.name}
+            facts = {"type": "resource_link", "uri": block.uri, "name": block.name}
+            return facts, f"[{block.name}: {block.uri}]"
 
 
 def _safely(env: Environment, text: str) -> str:
     return visible_lines(text) if env.stdout.isatty() else text
-
-
-def _as_text(block: Block) -> str:
-    match block:
-        case Text():
-            return strip_invisible(block.text)
-        case Media():
-            return f"[{block.mime_type}, {len(block.data or b'')} bytes]"
-        case ResourceLink():
-            return f"[{block.name}: {block.uri}]"
 
 
 # ---- what servers declared when they were accepted, and what they declare now; logins
@@ -431,7 +429,19 @@ def _pins_of(
 def _show_pins(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
     found = [one for _, one in _pins_of(args, env, store)]
     if args.json:
-        env.say_json({"name": args.name, "pins": [_pin_json(one) for one in found]})
+        rows = [
+            {
+                "target": pinned.target,
+                "accepted": {name: one.text for name, one in pinned.accepted.items()},
+                "pending": {
+                    name: {"text": one.text, "diff": diff(pinned, name)}
+                    for name, one in pinned.pending.items()
+                },
+                "removed": list(pinned.removed),
+            }
+            for pinned in found
+        ]
+        env.say_json({"name": args.name, "pins": rows})
         return
     for pinned in found:
         for tool in args.tools:
@@ -441,18 +451,6 @@ def _show_pins(args: argparse.Namespace, env: Environment, store: PinStore) -> N
             env.say(diff(pinned, tool) if changed else pinned.accepted[tool].text)
         if not args.tools:
             _print_changes(env, args.name, pinned)
-
-
-def _pin_json(pinned: Pinned) -> dict[str, Any]:
-    return {
-        "target": pinned.target,
-        "accepted": {name: one.text for name, one in pinned.accepted.items()},
-        "pending": {
-            name: {"text": one.text, "diff": diff(pinned, name)}
-            for name, one in pinned.pending.items()
-        },
-        "removed": list(pinned.removed),
-    }
 
 
 def _print_changes(env: Environment, name: str, pinned: Pinned) -> None:

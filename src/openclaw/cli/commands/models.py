@@ -12,13 +12,7 @@ from openclaw.cli.render.terminal import console, is_dumb
 from openclaw.config.merge import effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
-from openclaw.embedded.weights import (
-    CATALOGUE,
-    DEFAULT_WEIGHTS,
-    Weights,
-    WeightStore,
-    own_weights,
-)
+from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, Weights, WeightStore, own_weights
 from openclaw.models.choose import KNOWN_PROVIDERS, Candidate, Choice, choose, missing_extra
 
 if TYPE_CHECKING:

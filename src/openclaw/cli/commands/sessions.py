@@ -237,11 +237,7 @@ async def _copy(args: argparse.Namespace, env: Environment) -> int:
 
 @asynccontextmanager
 async def opened(
-    spec: str | None,
-    env: Environment,
-    loaded: LoadedConfig | None = None,
-    *,
-    create: bool = False,
+    spec: str | None, env: Environment, loaded: LoadedConfig | None = None, *, create: bool = False
 ) -> AsyncGenerator[SessionStore | None]:
     """The store that `spec` names, or else the configured one.
 
@@ -363,7 +359,6 @@ def _print_entry(env: Environment, entry: Entry, *, raw: bool) -> None:
 
 
 def _write(env: Environment, text: str, style: str, dim: str) -> None:
-
     from rich.text import Text
 
     line = Text.assemble((env.redactor.redact(text), style), (env.redactor.redact(dim), "dim"))

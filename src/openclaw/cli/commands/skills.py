@@ -76,7 +76,6 @@ def _links(directory: str, names: list[str]) -> list[str]:
 
 
 def _unpacked(source: Path, into: Path) -> Path:
-    """The folder with the SKILL.md."""
     if not source.exists():
         raise InvalidRequest(f"{source} does not exist", field="PATH")
     if not source.is_dir():

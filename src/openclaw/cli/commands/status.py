@@ -70,7 +70,6 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _watch(args: argparse.Namespace, env: Environment) -> int:
-    """Live: a table that is drawn anew, or with --json a document a line for each change."""
     if not args.json:
         return _show_live(env, lambda: gather(env, probe=False, local=args.local))
     before: Json | None = None
@@ -179,7 +178,6 @@ def _configured(loaded: LoadedConfig) -> list[Json]:
 
 
 async def _probed(env: Environment, loaded: LoadedConfig) -> list[Json]:
-    """Start every server of every agent once, wait for the result, and stop it."""
     from openclaw.gateway.api.views import server_row
     from openclaw.runtime.host import open_servers
 
@@ -262,8 +260,9 @@ def _rendered(
         servers.add_column(heading, no_wrap=True)
     servers.add_column("")
     for row in facts["servers"]:
-        state, tools = safe(_state(row), _COLOURS.get(row["state"], "")), row["tools"]
-        cells = [state, "-" if tools is None else str(tools), duration(row["uptimeMs"])]
+        state = safe(row["state"].replace("_", " "), _COLOURS.get(row["state"], ""))
+        tools = "-" if row["tools"] is None else str(row["tools"])
+        cells = [state, tools, duration(row["uptimeMs"])]
         more = safe(" · ".join(_details(row, whole=not wide)), "dim")
         notes = [(row["lastError"], "red")] if row["lastError"] else []
         notes += [(one, "yellow") for one in (*row["suspicions"], *row["crossings"])]
@@ -274,14 +273,10 @@ def _rendered(
     yield servers
 
 
-def _state(row: Mapping[str, Any]) -> str:
-    return row["state"].replace("_", " ")
-
-
 def _details(row: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
     """What has no column of its own; with `whole`, nothing has."""
     if whole:
-        yield _state(row)
+        yield row["state"].replace("_", " ")
     if row["agents"]:
         yield f"{'agent' if len(row['agents']) == 1 else 'agents'} {', '.join(row['agents'])}"
     yield row["transport"]

@@ -22,10 +22,7 @@ from openclaw.secrets.refs import Secret
 
 Entry = dict[str, Any]
 
-_FILE_NAMES = {
-    "claude_desktop_config.json": "claude-desktop",
-    "mcp_config.json": "windsurf",
-}
+_FILE_NAMES = {"claude_desktop_config.json": "claude-desktop", "mcp_config.json": "windsurf"}
 _COPIED = ("command", "args", "env", "cwd", "url", "headers")
 _IGNORED = frozenset(
     (
@@ -54,7 +51,6 @@ class ImportedServer:
 
 
 def guess_source(file_name: str) -> str:
-
     if file_name.endswith(".toml"):
         return "codex"
     return _FILE_NAMES.get(file_name, "claude-code")
@@ -82,7 +78,6 @@ def read_servers(
 
 
 def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
-
     one = dict(given)
     if "serverUrl" in one:  # Windsurf
         one.setdefault("url", one.pop("serverUrl"))
@@ -285,7 +280,6 @@ _SEEN = (
 
 
 def plain_values(servers: Iterable[ImportedServer]) -> tuple[str, ...]:
-
     return tuple(value for server in servers for _, value in credentials(server.entry))
 
 

@@ -179,7 +179,14 @@ def make_plan(
     notes += [f"{one.server}: the credential in {one.key} is now {one.text}" for one in references]
     if model is not None and model.pasted is not None and model.variable is not None:
         references.append(Reference(model.variable, "", "apiKey", model.pasted, stored=True))
-    changes = [FileChange(path, _only_if(path, after))] if after != text else []
+    seen = read_text(path) or ""
+
+    def replaced(now: str) -> str:
+        if now != seen:
+            raise OperatorFacing(f"{path} has changed in the meantime; run this again")
+        return after
+
+    changes = [FileChange(path, replaced)] if after != text else []
     names: list[str] = []
     for name in clients:
         change = _registered(env, name, notes)
@@ -188,17 +195,6 @@ def make_plan(
             names.append(name)
     ref = model.ref if model else None
     return Plan(changes, ref, taken, names, references, notes, left_out)
-
-
-def _only_if(path: Path, after: str) -> Callable[[str], str]:
-    seen = read_text(path) or ""
-
-    def replaced(now: str) -> str:
-        if now != seen:
-            raise OperatorFacing(f"{path} has changed in the meantime; run this again")
-        return after
-
-    return replaced
 
 
 def _registered(env: Environment, name: str, notes: list[str]) -> FileChange | None:
@@ -329,14 +325,12 @@ _TEXT = """\
 
 
 def starter_text(model: str | None = None) -> str:
-
     if model is None:
         return _TEXT
     return _TEXT.replace(_NO_MODEL, f"model: {json.dumps(model, ensure_ascii=False)},")
 
 
 def with_model(text: str, model: str) -> str:
-
     chosen = parse(text).find(MODEL)
     detailed = chosen is not None and chosen.kind == "object"
     return set_value(text, (*MODEL, "primary") if detailed else MODEL, model)
