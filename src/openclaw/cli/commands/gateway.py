@@ -9,7 +9,6 @@ import gc
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,9 +22,7 @@ import anyio
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import configure
 from openclaw.cli.parser import add_action, option, whole_number
-from openclaw.config.load import LoadedConfig, load_config
 from openclaw.config.paths import expand
-from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, NotFound, OperatorFacing
 from openclaw.gateway.lock import (
@@ -41,6 +38,7 @@ from openclaw.gateway.tokens import TokenFile, owner_token
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from openclaw.config.load import LoadedConfig
     from openclaw.core.events import Emit
     from openclaw.gateway.state import Backend, Gateway
 
@@ -100,8 +98,9 @@ def _run(args: argparse.Namespace, env: Environment) -> None:
 
 
 async def _serve(
-    args: argparse.Namespace, env: Environment, loaded: LoadedConfig, lock: Any
+    args: argparse.Namespace, env: Environment, loaded: "LoadedConfig", lock: Any
 ) -> None:
+    from openclaw.config.load import load_config
     from openclaw.gateway.daemon import Daemon, serve
     from openclaw.gateway.page.routes import login_link
     from openclaw.mcp_client.transport.child_process import child_environment
@@ -164,14 +163,14 @@ def _print_token(args: argparse.Namespace, env: Environment) -> None:
     env.say(owner_token(env.paths.prepare().root).reveal())
 
 
-def _with_port(loaded: LoadedConfig, port: int | None) -> LoadedConfig:
+def _with_port(loaded: "LoadedConfig", port: int | None) -> "LoadedConfig":
     if port is None:
         return loaded
     gateway = loaded.config.gateway.model_copy(update={"port": port})
     return replace(loaded, config=loaded.config.model_copy(update={"gateway": gateway}))
 
 
-def _log(args: argparse.Namespace, env: Environment, loaded: LoadedConfig) -> Path:
+def _log(args: argparse.Namespace, env: Environment, loaded: "LoadedConfig") -> Path:
     settings = loaded.config.logging
     path = expand(settings.file, env.environ) if settings.file else env.paths.gateway_log
     configure(
@@ -214,6 +213,7 @@ def _stop(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _stopped(env: Environment) -> dict[str, Any]:
+    from openclaw.config.schema import Config
     from openclaw.sessions.liveness import is_gone, mark_of
 
     info = _running(env)
@@ -281,6 +281,8 @@ def _start(args: argparse.Namespace, env: Environment) -> None:
 
 def _in_background(env: Environment) -> GatewayInfo:
     """Start a gateway that outlives this command; what it says if it fails is reported."""
+    import subprocess
+
     named = ["--config", str(env.config_option.absolute())] if env.config_option else []
     command = [sys.executable, "-m", "openclaw", "gateway", "run", *named]
     with tempfile.TemporaryFile() as said:
@@ -329,6 +331,8 @@ def _restart(args: argparse.Namespace, env: Environment) -> None:
 
 def _manage(command: tuple[str, ...]) -> None:
     """Have the system's service manager do this; raises `OperatorFacing`."""
+    import subprocess
+
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
         problem = (done.stderr or done.stdout).strip() if done.returncode else None

@@ -8,17 +8,19 @@ import argparse
 import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option
-from openclaw.config.schema import Config
 from openclaw.config.secret_store import SecretStore
 from openclaw.config.sensitive import references
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, SecretUnavailable, describe
 from openclaw.secrets.refs import SecretRef, parse
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def _check(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_FAILED if any(finding.problem for finding in findings) else EXIT_OK
 
 
-def check_all(env: Environment, config: Config, only: str | None = None) -> list[SecretFinding]:
+def check_all(env: Environment, config: "Config", only: str | None = None) -> list[SecretFinding]:
     from openclaw.runtime.host import open_secrets
 
     resolver = open_secrets(config, env.environ, env.redactor)
