@@ -207,7 +207,6 @@ class Feeds:
 
     @contextmanager
     def watched(self, turn: str, *, wanted: bool) -> Generator[Feed | None]:
-        """The same if it is wanted and there is none for this turn."""
         if not wanted or turn in self._open:
             yield None
             return

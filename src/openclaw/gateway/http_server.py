@@ -98,7 +98,6 @@ class _Mcp:
 
 
 async def protected_resource(gateway: Gateway, request: Request) -> Response:
-    """How to authenticate at `/mcp` (RFC 9728)."""
     facts = {
         "resource": origin_of(request.scope, dict(request.headers.raw)) + MCP_PATH,
         "resource_name": "OpenClaw",

@@ -129,8 +129,6 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def wait_until_gone(path: Path, pid: int, seconds: float) -> bool:
-    """Whether that gateway releases the lock within so many seconds."""
-
     def gone() -> bool:
         info = running_gateway(path)
         return info is None or info.pid not in (pid, 0)

@@ -19,8 +19,6 @@ LABEL = "ai.openclaw.gateway"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A file, where it belongs, and the commands for what it describes."""
-
     path: Path
     text: str
     install: tuple[str, ...]

@@ -161,8 +161,6 @@ class McpApp(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What a gateway serves."""
-
     agent: Agent
     agents: Callable[[], Mapping[str, EffectiveAgent]]
     tools: Callable[[str], Sequence[ToolSpec]]

@@ -169,7 +169,6 @@ class Tokens:
         return self.configured is not None or bool(self.named and self.named.all())
 
     def grant(self, given: bytes | None) -> Grant | None:
-        """What this token allows; None if it is not one of ours."""
         if given is None:
             return None
         known = [(_digest(self.owner.reveal().encode()), OWNER)]

@@ -191,4 +191,4 @@ def _serve(wire: Wire, program: str, load: "Callable[[], Any]", *, by_threads: b
     if loader.error is not None:
         _refuse(wire, handshake, loader.error)
         return 1
-    return loader.loaded.run(wire, handshake.queue)
+    return loader.loaded(wire, handshake.queue)

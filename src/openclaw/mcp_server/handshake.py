@@ -1,8 +1,7 @@
 """Answers the static part of an MCP conversation before the SDK is loaded. Pure: lines in, bytes out.
 
-Only exact, ordinary requests are answered here, with answers that were recorded from the SDK's own
-server. Anything else is kept, in order, for the SDK. What was answered and fixed the connection's
-state is kept too, so that the SDK can be brought to the same state.
+Only exact, ordinary requests are answered, with answers that were recorded from the SDK's own server.
+Anything else is kept, in order, for the SDK, and so is what brings it to the connection's state.
 """
 
 from _json import encode_basestring, make_scanner, scanstring
@@ -39,12 +38,11 @@ class _ScannerContext:
 
 
 _context: "Any" = _ScannerContext
-scan: "Any" = make_scanner(_context)
-"""The value that begins at a place in a text, and where it ends; raises as `loads` does."""
+scan: "Any" = make_scanner(_context)  # takes a text and a place; returns a value and its end
 
 
 def loads(line: bytes) -> "Any":
-    """One JSON value; raises ValueError, StopIteration or RecursionError where it is not one."""
+    """One JSON value; raises ValueError, StopIteration or RecursionError."""
     text = line.decode("utf-8").strip(" \t\r\n")
     value, end = scan(text, 0)
     if end != len(text):
@@ -61,13 +59,10 @@ class Answered:
 
 
 class Handshake:
-    """The state of one connection until the SDK takes over.
-
-    `answers` is what the SDK's server answers, by "REVISION METHOD".
-    """
+    """The state of one connection until the SDK takes over."""
 
     def __init__(self, answers: "dict[str, bytes]") -> None:
-        self._answers = answers
+        self._answers = answers  # by "REVISION METHOD"
         self._era: str | None = None  # None, "pinged", "legacy" or "modern"
         self._version = ""
         self._answering = True
@@ -75,7 +70,7 @@ class Handshake:
         self.owes_an_answer = False
 
     def feed(self, line: bytes | TooLong) -> bytes | None:
-        """Take one line; return what is to be written at once, if anything."""
+        """Take one line; returns what to write at once."""
         if not self._answering or isinstance(line, TooLong) or len(line) > _LONGEST:
             return self._keep(line)
         try:
@@ -86,7 +81,8 @@ class Handshake:
             return self._keep(line)
         if "id" not in message:
             return self._keep(line, expects_answer=False, go_on=True)
-        if not _is_plain_request(message):
+        plain_params = "params" not in message or _is_object(message["params"])
+        if not (can_be_written(message["id"]) and plain_params):
             return self._keep(line)
         result = self._result(message)
         if result is None:
@@ -111,8 +107,10 @@ class Handshake:
             return self._modern(message, params, meta)
         if not (params.keys() <= {"_meta"} and _plain_meta(meta)):
             return None
-        if method == "ping":
-            return self._ping(message)
+        if method == "ping" and self._era != "modern":
+            if self._era is None:
+                self._enter("pinged", message, b"{}")
+            return b"{}"
         if method == "tools/list" and self._era == "legacy":
             return self._answers[f"{self._version} {method}"]
         return None
@@ -151,13 +149,6 @@ class Handshake:
             self._enter("modern", message, sent)
         return sent
 
-    def _ping(self, message: "dict[str, Any]") -> bytes | None:
-        if self._era == "modern":
-            return None
-        if self._era is None:
-            self._enter("pinged", message, b"{}")
-        return b"{}"
-
     def _enter(self, era: str, message: "dict[str, Any]", sent: bytes) -> None:
         self._era = era
         self.queue.append(Answered(message, sent))
@@ -181,14 +172,8 @@ def is_call(message: "Any") -> bool:
     )
 
 
-def _is_plain_request(message: "dict[str, Any]") -> bool:
-    return _can_be_written(message["id"]) and (
-        "params" not in message or _is_object(message["params"])
-    )
-
-
-def _can_be_written(request_id: "Any") -> bool:
-    """Whether it can go back onto the wire; half a surrogate pair cannot."""
+def can_be_written(request_id: "Any") -> bool:
+    """Whether an answer can have this id; half a surrogate pair cannot be written."""
     if type(request_id) is not str:
         return type(request_id) is int
     return request_id.isascii() or not any("\ud800" <= c <= "\udfff" for c in request_id)

@@ -88,7 +88,6 @@ class HttpApp:
         await self.manager.handle_request(scope, receive, send)
 
     def poll(self, scope: "Scope", message: dict[str, Any]) -> bytes | None:
-        """The answer to `tasks/get` of a task that runs here, ready to be sent; None if it takes more."""
         return self.tasks.polled(message, self.who(scope))
 
 

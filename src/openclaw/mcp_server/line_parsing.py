@@ -11,7 +11,7 @@ from typing import Any, cast
 import mcp_types as types
 from pydantic_core import from_json
 
-from openclaw.mcp_server.handshake import loads, scan
+from openclaw.mcp_server.handshake import can_be_written, loads, scan
 from openclaw.stdio.lines import TooLong
 
 PARSE_IN_THREAD = 1 << 20  # a message of this size would hold up the loop while it is parsed
@@ -126,12 +126,7 @@ def _fault(given: dict[str, Any], request_id: Id) -> tuple[int, str] | None:
 
 
 def _usable(request_id: Any) -> Id:
-    """The id, if it can be written; half a surrogate pair cannot."""
-    if type(request_id) is int:
-        return request_id
-    if type(request_id) is not str or any("\ud800" <= c <= "\udfff" for c in request_id):
-        return None
-    return request_id
+    return request_id if can_be_written(request_id) else None
 
 
 def _members(head: bytes) -> Iterator[tuple[str, Any]]:

@@ -72,7 +72,6 @@ class Order:
 
 
 def read_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -> Order:
-    """Check the arguments; raises `InvalidRequest`."""
     given = dict(arguments or {})
     _check(schema, given, "")
     session_key = given.get("sessionKey")
@@ -202,8 +201,6 @@ class ProgressReporter:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Whose client gives an order."""
-
     name: str
     decides: bool = True  # may be asked
     session: Callable[[str], str] = str  # which of their sessions a key means
@@ -247,7 +244,6 @@ class OrderDesk:
         self._answer_by = answer
 
     async def take(self, arguments: dict[str, Any] | None, caller: Caller) -> types.CallToolResult:
-        """Answer one order; an error is an answer too."""
         try:
             return await self._answer(arguments, caller)
         except OpenClawError as error:

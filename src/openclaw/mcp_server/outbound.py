@@ -131,7 +131,6 @@ def _read_inside(path: Path, directories: Sequence[Path], limit: int) -> bytes:
 
 
 def _true_type(declared: str, data: bytes) -> str:
-    """The declared type, unless the content itself says otherwise."""
     declared = kinds.normalise(declared)
     found = sniff(data[:HEAD_BYTES])
     if found is None or declared == found:

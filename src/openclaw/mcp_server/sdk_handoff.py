@@ -53,7 +53,6 @@ class Replay:
         self._sent: dict[str, Answered] = {}
 
     def queued(self, queue: list[bytes | TooLong | Answered]) -> list[Queued]:
-        """What the SDK has to read first, in the order in which it came."""
         items: list[Queued] = []
         for item in queue:
             if isinstance(item, Answered):
@@ -177,7 +176,6 @@ def encode(item: SessionMessage) -> list[Piece]:
 
 
 def _set_apart(value: Any, large: list[str]) -> Any:
-    """The value with a mark instead of each long base64."""
     if isinstance(value, dict):
         inside = cast("dict[str, Any]", value)
         return {
@@ -224,15 +222,13 @@ def abridge(value: Any, key: str = "") -> Any:
     return value
 
 
-class Prepared:
-    def __init__(self, program: str, agent_id: str | None, open_agent: OpenAgent) -> None:
-        self._program, self._agent_id, self._open_agent = program, agent_id, open_agent
+def prepare(
+    program: str, agent_id: str | None, open_agent: OpenAgent
+) -> Callable[[Wire, list[bytes | TooLong | Answered]], int]:
+    """Load and build everything that serving needs, on the thread that loads; returns what serves."""
+    warm_up()
 
-    def run(self, wire: Wire, queue: list[bytes | TooLong | Answered]) -> int:
-        asyncio.run(self._serve(wire, queue))
-        return 0
-
-    async def _serve(self, wire: Wire, queue: list[bytes | TooLong | Answered]) -> None:
+    async def serve(wire: Wire, queue: list[bytes | TooLong | Answered]) -> None:
         replay = Replay()
         by_threads = wire.reader is not None
         write = partial(os.write, wire.wire_out)
@@ -243,13 +239,13 @@ class Prepared:
             wire.reader or open_reader(wire.wire_in), wire.splitter, at_end=wire.at_end
         )
         reader = MessageReader(lines, writer.tell, replay.queued(queue))
-        async with open_server(self._program, self._open_agent, self._agent_id) as server:
+        async with open_server(program, open_agent, agent_id) as server:
             with anyio.CancelScope() as scope:
                 on_termination(scope.cancel)
                 await server.run(reader, writer, server.create_initialization_options())
 
+    def run(wire: Wire, queue: list[bytes | TooLong | Answered]) -> int:
+        asyncio.run(serve(wire, queue))
+        return 0
 
-def prepare(program: str, agent_id: str | None, open_agent: OpenAgent) -> Prepared:
-    """Load and build everything that serving needs, on the thread that loads."""
-    warm_up()
-    return Prepared(program, agent_id, open_agent)
+    return run

@@ -111,8 +111,6 @@ class _Question:
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """An order that this process carries out."""
-
     task: Task
     arguments: JsonObject
     answer_seconds: float
@@ -127,7 +125,6 @@ class _Run:
     shown: bytes | None = None
 
     def change(self, **fields: Any) -> None:
-        """Change the task; whoever waits looks at it."""
         self.task = replace(self.task, **fields)
         self.shown = None
         self.unsaved = True
@@ -205,7 +202,6 @@ class OrderTasks:
     async def order(
         self, arguments: Json | None, caller: Caller, person: Person, *, tasks: bool, asks: bool
     ) -> Json | types.CallToolResult:
-        """The answer to an order, a task, or a question to the client."""
         arguments = arguments or {}
         now, key = self._clock.now_ms(), arguments.get("sessionKey")
         key = key if isinstance(key, str) and key else order_session_key(self._clock)
@@ -393,7 +389,6 @@ class OrderTasks:
     # ---- what clients ask about tasks
 
     async def get(self, id: str, person: Person) -> Json:
-        """The task in full, as `tasks/get` and `notifications/tasks` show it."""
         return view(await self._readable(id, person))
 
     def polled(self, message: Json, person: Person) -> bytes | None:

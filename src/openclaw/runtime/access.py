@@ -530,7 +530,6 @@ class Opener(Generic[T]):
             tried.set()
 
     def _told(self, error: Exception) -> OpenClawError:
-        """The first error of ours in a group, if there is one."""
         inside = list(leaves(error))
         own = next((one for one in inside if isinstance(one, OpenClawError)), None)
         if own is not None:
@@ -665,7 +664,6 @@ class FailoverAgent:
         return await self._either(lambda agent: agent.forward(agent_id, request, notify))
 
     async def _move(self, key: str, held: _SessionServers, agent: Agent) -> None:
-        """Run the session's own servers where it is answered."""
         async with held.moving:
             before = held.where
             if before is agent:

@@ -130,7 +130,6 @@ def time_zone(agent: EffectiveAgent, environ: Mapping[str, str]) -> str:
 
 
 def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor) -> SecretResolver:
-    """Resolves `secret://` references; connects to nothing yet."""
     options = config.secrets.model_dump(by_alias=False)
     backends = open_backends(options, environ, redactor, state_dir(environ))
     return SecretResolver(backends, redactor, timeout=config.secrets.timeout_ms / 1000)

@@ -357,8 +357,6 @@ Count = Annotated[int, Field(ge=0, le=1 << 53)]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A route of the gateway's own API."""
-
     handler: Callable[..., Any]
     method: str
     path: str

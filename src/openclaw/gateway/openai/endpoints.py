@@ -286,8 +286,6 @@ class _Response(Order):
 
 
 class _Item:
-    """The events of one message of the output."""
-
     def __init__(self, say: Callable[..., None], name: str, index: int) -> None:
         self.id = name
         self.index = index

@@ -47,7 +47,6 @@ class Written:
         self._last_only = last_only
 
     def on_event(self, event: Event) -> str:
-        """The text to send for this event, if any."""
         if self._last_only:
             return ""
         if isinstance(event, TextDelta):
@@ -98,7 +97,6 @@ class Written:
 
 
 def _shown(media: Media) -> str:
-    """Something that a tool handed to the person, in Markdown."""
     name = (media.name or media.mime_type).translate(str.maketrans("", "", "[]()\n"))
     if media.data is not None and media.kind == "image" and len(media.data) <= _INLINE_BYTES:
         encoded = pybase64.b64encode_as_string(media.data)
@@ -207,7 +205,6 @@ class Order(ABC):
 
     @staticmethod
     def calls(reply: Reply) -> list[tuple[str, str, str]]:
-        """The calls that the client is to run: their ids, names and arguments."""
         return [
             (call_id(reply.session_id, call.id), call.name, call.arguments) for call in reply.calls
         ]

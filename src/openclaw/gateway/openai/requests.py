@@ -66,13 +66,11 @@ def text_field(body: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
-def flag(body: Mapping[str, Any], name: str, default: bool = False) -> bool:
+def flag(body: Mapping[str, Any], name: str) -> bool:
     value = body.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, bool):
+    if value is not None and not isinstance(value, bool):
         raise InvalidRequest("has to be true or false", field=name)
-    return value
+    return bool(value)
 
 
 def objects(value: Any, name: str) -> list[Json]:
@@ -279,7 +277,6 @@ _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
 
 
 def chat_options(body: Json) -> ModelOptions:
-    """The settings of a chat completion; `InvalidRequest` names one that is not honoured."""
     _refuse_others(body, _CHAT)
     if body.get("n") not in (None, 1):
         raise InvalidRequest("only one choice per request is supported", field="n")
@@ -303,7 +300,6 @@ def chat_options(body: Json) -> ModelOptions:
 
 
 def response_options(body: Json) -> ModelOptions:
-    """The settings of a response; `InvalidRequest` names one that is not honoured."""
     _refuse_others(body, _RESPONSES)
     text = _object(body.get("text"), "text")
     _refuse_others(text, "format", "text.")
@@ -371,7 +367,6 @@ def _format(form: Json, field: str) -> dict[str, Any]:
 
 
 def _tools(body: Json) -> dict[str, Any]:
-    """The client's own tools, and which of them the model has to call."""
     tools = [
         _tool(one, f"tools[{at}]") for at, one in enumerate(objects(body.get("tools"), "tools"))
     ]

@@ -126,7 +126,6 @@ def _store(gateway: Gateway) -> "PinStore":
 
 
 def _pin_keys(gateway: Gateway) -> dict[str, str]:
-    """The pins' key of each configured server, and the server's name."""
     from openclaw.mcp_client.catalog.pin_store import pin_key
 
     agents = gateway.backend.agents().values()
