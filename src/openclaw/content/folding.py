@@ -38,8 +38,10 @@ def members(ranges: str) -> Iterator[str]:
         yield from (single,) if single else map(chr, range(ord(first), ord(last) + 1))
 
 
-def parts(text: str) -> Iterator[str]:
+def parts(text: str) -> Iterable[str]:
     """`text` in parts that fit the caches: copies of a long one as a whole take twice the time."""
+    if len(text) <= _PART:
+        return (text,)
     return (text[at : at + _PART] for at in range(0, len(text), _PART))
 
 
