@@ -11,7 +11,6 @@ from importlib.resources import files
 from typing import cast
 
 import orjson
-from Stemmer import Stemmer  # pyright: ignore[reportUnknownVariableType] - untyped
 
 DESCRIPTION_CHARACTERS = 1500
 PARAMETER_DESCRIPTION_CHARACTERS = 200
@@ -168,15 +167,19 @@ def _text(name: str) -> str:
     return files("openclaw.discovery").joinpath(name).read_text(encoding="utf-8")
 
 
-# Without a cache of its own, a stemmer can be shared between threads.
-_porter = cast("Callable[[str], str]", Stemmer("porter", 0).stemWord)  # pyright: ignore[reportUnknownMemberType]
+@cache
+def _porter() -> Callable[[str], str]:
+    from Stemmer import Stemmer  # pyright: ignore[reportUnknownVariableType] - untyped
+
+    # Without a cache of its own, a stemmer can be shared between threads.
+    return cast("Callable[[str], str]", Stemmer("porter", 0).stemWord)  # pyright: ignore[reportUnknownMemberType]
 
 
 @lru_cache(maxsize=16384)
 def stem(word: str) -> str:
     """Of a lower-case word; words that are not English letters come back unchanged."""
     english = len(word) > 2 and word.isascii() and word.isalpha()
-    return _porter(word) if english else word
+    return _porter()(word) if english else word
 
 
 _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
