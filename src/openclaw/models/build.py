@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from pydantic_ai import JsonSchemaTransformer
 from pydantic_ai.models import ModelRequestParameters
@@ -26,23 +26,18 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
-    from pydantic_ai.settings import ModelSettings
 
-_PLACEHOLDER_KEY = "none"
-"""What a provider without a key is sent, since the client libraries insist on one."""
-
-
+_PLACEHOLDER_KEY = "none"  # the client libraries insist on one
+# Of the context, what an answer may take up; a `maxTokens` beyond it would leave no room to ask.
 MOST_OUTPUT_SHARE = 0.5
-"""Of the context, what an answer may claim; a `maxTokens` beyond it would leave no room to ask."""
 
 _IMAGE_LIMITS: Mapping[str, ImageLimits] = {
     # Google counts the whole request, in base64: 20 MB.
     "google-generative-ai": ImageLimits(total_bytes=14 * 1024 * 1024),
 }
 
-
+# Models that the library has no price for: it searches everything it knows before it says so.
 _UNPRICED: set[tuple[str | None, str | None, str | None]] = set()
-"""Models that the library has no price for: it looks through all that it knows to say so."""
 
 
 class Revealable(Protocol):
@@ -53,9 +48,8 @@ class Resolver(Protocol):
     async def resolve_text(self, text: str, /) -> Revealable: ...
 
 
-_Sdk = TypeVar("_Sdk", bound=Any)
+# From a name, a path, and the most tokens of an answer and of the context.
 LocalBuilder = Callable[[str, str | None, int | None, int | None], Awaitable["Model"]]
-"""From a name, a path, and the most tokens of an answer and of the context."""
 SearchMode = Literal["auto", "native", "off"]
 TOOL_SEARCH: AbstractNativeTool = NATIVE_TOOL_TYPES["tool_search"](optional=True)
 
@@ -64,24 +58,23 @@ TOOL_SEARCH: AbstractNativeTool = NATIVE_TOOL_TYPES["tool_search"](optional=True
 class Built:
     candidate: Candidate
     model: "Model"
-    settings: "ModelSettings"
+    settings: ModelSettings
     client: "httpx2.AsyncClient | None" = None
     native_search: bool = False  # whether the provider searches the web itself
     loads_tools: bool = False  # whether it searches deferred tools and loads what it finds
 
     @property
     def context_window(self) -> int:
-        """Tokens that fit, as configured, else as the library knows the model, else a small guess."""
+        """In tokens: as configured, else as the library knows the model, else a small guess."""
         known = self.candidate.context_window or self.model.context_window
         return known or self.candidate.smallest_window
 
     @property
     def output_room(self) -> int:
-        """Tokens of the context that the answer may need, as far as `maxTokens` says."""
         return min(self.candidate.max_tokens or 0, int(self.context_window * MOST_OUTPUT_SHARE))
 
     def price_of(self, response: "ModelResponse") -> float | None:
-        """US dollars for an answer: as configured, else as the library knows; None if nobody does."""
+        """In US dollars: as configured, else as the library knows; None if neither says."""
         if self.candidate.api == "local":
             return 0.0
         cost, usage = self.candidate.cost, response.usage
@@ -107,7 +100,6 @@ class Built:
 
     @property
     def thinks(self) -> bool:
-        """Whether the model can be told how long to think."""
         return bool(self.model.profile.get("supports_thinking", False))
 
     @property
@@ -120,7 +112,7 @@ class Built:
 
     @property
     def reads_every_tool(self) -> bool:
-        """Whether any number of tools may be put before this model, as rules look through them."""
+        """Whether rules choose its tools, so that it can be given any number of them."""
         return bool(getattr(self.model, "reads_every_tool", False))
 
     async def aclose(self) -> None:
@@ -149,8 +141,9 @@ class ModelBuilder:
         if candidate.api == "local":
             if self._local is None:
                 raise MissingExtra("the embedded model", "local")
-            one = candidate
-            model = await self._local(one.model, one.path, one.max_tokens, one.context_window)
+            model = await self._local(
+                candidate.model, candidate.path, candidate.max_tokens, candidate.context_window
+            )
             return Built(candidate, model, settings)
         if candidate.base_url is None:
             raise ModelUnavailable(
@@ -186,11 +179,12 @@ class ModelBuilder:
 
 def _settings(
     candidate: Candidate, temperature: float | None, thinking: str | None
-) -> "ModelSettings":
+) -> ModelSettings:
     settings: ModelSettings = {}
     if candidate.max_tokens is not None:
         settings["max_tokens"] = candidate.max_tokens
-    effort = _EFFORTS.get(thinking or "", thinking)
+    # These words for effort are not levels.
+    effort = {"off": False, "on": True, "adaptive": True}.get(thinking or "", thinking)
     if effort is not None:
         settings["thinking"] = cast("Any", effort)
     # Models that think refuse a temperature.
@@ -201,12 +195,8 @@ def _settings(
     return settings
 
 
-_EFFORTS: Mapping[str, bool] = {"off": False, "on": True, "adaptive": True}
-"""Words for effort that are no level."""
-
-
 def _is_at_vendor(candidate: Candidate) -> bool:
-    """Whether the vendor itself serves it: others who speak its interface seldom search."""
+    """Whether the vendor serves it: others with the same interface seldom search the web."""
     known = KNOWN_PROVIDERS.get(candidate.provider)
     return known is not None and known.base_url == candidate.base_url
 
@@ -227,30 +217,9 @@ def profile_of(candidate: Candidate) -> "ModelProfile":
     return profile
 
 
-def _unswayed(sdk: _Sdk, headers: dict[str, str]) -> _Sdk:
-    """The client with these headers alone: it had read others from the process environment.
-
-    Whoever serves the model at an address of the user's own has no business with those.
-    """
+def _only_with(sdk: Any, headers: dict[str, str]) -> None:
+    """Drop the headers from the process environment: a server of the user's own must not get them."""
     sdk._custom_headers = headers  # noqa: SLF001 - there is no other way
-    return sdk
-
-
-def _openai_sdk(
-    candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
-) -> Any:
-    from openai import AsyncOpenAI
-
-    http: Any = client
-    sdk = AsyncOpenAI(
-        api_key=key,
-        base_url=candidate.base_url,
-        http_client=http,
-        default_headers=headers,
-        max_retries=0,
-    )
-    sdk.organization = sdk.project = None
-    return _unswayed(sdk, headers)
 
 
 @cache
@@ -278,8 +247,8 @@ def _spare_chats() -> None:
     setattr(library, "_web_search_requests", searches_of)  # noqa: B010
 
 
-def _reads_pieces_fast(sdk: _Sdk) -> _Sdk:
-    """The client, which builds each piece of a streamed chat with pydantic's validator.
+def _read_pieces_fast(sdk: Any) -> None:
+    """Build each piece of a streamed chat with pydantic's validator.
 
     The SDK builds it field by field in Python, which took most of the time of a long answer. A piece
     that doesn't fit the schema, which many servers send, is still built that way.
@@ -296,15 +265,28 @@ def _reads_pieces_fast(sdk: _Sdk) -> _Sdk:
         return slowly(data=data, cast_to=cast_to, response=response)
 
     sdk._process_response_data = read  # noqa: SLF001
-    return sdk
 
 
-def _openai_chat(
+def _openai(
     candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
 ) -> "Model":
+    from openai import AsyncOpenAI
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    http: Any = client
+    base_url, profile = candidate.base_url, profile_of(candidate)
+    sdk = AsyncOpenAI(
+        api_key=key, base_url=base_url, http_client=http, default_headers=headers, max_retries=0
+    )
+    sdk.organization = sdk.project = None
+    _only_with(sdk, headers)
+    if candidate.api == "openai-responses":
+        from pydantic_ai.models.openai import OpenAIResponsesModel
+
+        provider = OpenAIProvider(openai_client=sdk)
+        return OpenAIResponsesModel(candidate.model, provider=provider, profile=profile)
     _spare_chats()
-    sdk = _reads_pieces_fast(_openai_sdk(candidate, key, headers, client))
-    profile = profile_of(candidate)
+    _read_pieces_fast(sdk)
     if _is_openrouter(candidate):
         from pydantic_ai.models.openrouter import OpenRouterModel
         from pydantic_ai.providers.openrouter import OpenRouterProvider
@@ -312,20 +294,9 @@ def _openai_chat(
         openrouter = OpenRouterProvider(openai_client=sdk)
         return OpenRouterModel(candidate.model, provider=openrouter, profile=profile)
     from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
 
     provider = OpenAIProvider(openai_client=sdk)
     return OpenAIChatModel(candidate.model, provider=provider, profile=profile)
-
-
-def _openai_responses(
-    candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
-) -> "Model":
-    from pydantic_ai.models.openai import OpenAIResponsesModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    provider = OpenAIProvider(openai_client=_openai_sdk(candidate, key, headers, client))
-    return OpenAIResponsesModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
 
 def _anthropic(
@@ -340,7 +311,8 @@ def _anthropic(
     sdk = AsyncAnthropic(
         api_key=key, base_url=base_url, http_client=http, default_headers=headers, max_retries=0
     )
-    provider = AnthropicProvider(anthropic_client=_unswayed(sdk, headers))
+    _only_with(sdk, headers)
+    provider = AnthropicProvider(anthropic_client=sdk)
     return AnthropicModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
 
@@ -359,15 +331,15 @@ def _google(
 
 
 _BUILDERS: Mapping[str, Callable[..., "Model"]] = {
-    "openai-completions": _openai_chat,
-    "openai-responses": _openai_responses,
+    "openai-completions": _openai,
+    "openai-responses": _openai,
     "anthropic-messages": _anthropic,
     "google-generative-ai": _google,
 }
 
 
 def preload(providers: Iterable[ProviderConfig]) -> None:
-    """Import what the builders need for these; for a thread of its own, so that nobody waits for it."""
+    """Import what the builders need for these providers; meant for a thread of its own."""
     for vendor in {one.api.partition("-")[0] for one in providers if one.api}:
         for kind in ("models", "providers"):
             with suppress(ImportError):
@@ -386,8 +358,6 @@ _MOST_REFERENCES = 20  # in a row
 
 
 class OneObject(JsonSchemaTransformer):
-    """The schema as it is, but for a choice at its top."""
-
     def __init__(self, schema: Schema, *, strict: bool | None = None) -> None:
         super().__init__({}, strict=strict)  # what it copies is not needed
         self.schema = schema
@@ -396,13 +366,10 @@ class OneObject(JsonSchemaTransformer):
         return without_choice_at_top(self.schema)
 
     def transform(self, schema: Schema) -> Schema:
-        """Nothing below the top is changed."""
         return schema
 
 
 class OneGoogleObject(GoogleJsonSchemaTransformer):
-    """The library's rewriting for Google, of a schema without a choice at its top."""
-
     def __init__(self, schema: Schema, *, strict: bool | None = None) -> None:
         super().__init__(without_choice_at_top(schema), strict=strict)
 
@@ -428,29 +395,25 @@ def without_choice_at_top(schema: Schema) -> Schema:
 
 
 def _followed(root: Schema, schema: object) -> Schema:
-    """The schema that a chain of references ends in; empty where it ends nowhere."""
+    """The schema at the end of a chain of references; empty if there is none."""
     found = dict(_object(schema))
     for _ in range(_MOST_REFERENCES):
         if "$ref" not in found:
             return found
-        found = dict(_object(_target(root, found["$ref"])))
+        reference = found["$ref"]
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return {}
+        target: object = root
+        for step in reference[2:].split("/"):
+            target = _object(target).get(step.replace("~1", "/").replace("~0", "~"))
+        found = dict(_object(target))
     return {}
-
-
-def _target(root: Schema, reference: object) -> object:
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return None
-    found: object = root
-    for step in reference[2:].split("/"):
-        found = _object(found).get(step.replace("~1", "/").replace("~0", "~"))
-    return found
 
 
 def _object(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
-_ANY_JSON_OBJECT: Mapping[str, Any] = {"type": "object"}
 _SAMPLING = frozenset({"max_tokens", "temperature", "top_p"})
 _PENALTIES = frozenset({"presence_penalty", "frequency_penalty"})
 
@@ -483,11 +446,11 @@ def with_settings(built: Built, options: ModelOptions | None) -> Built:
     bound = built.settings.get("max_tokens")
     if options.max_tokens is not None and bound is not None:
         settings["max_tokens"] = min(bound, options.max_tokens)
-    return replace(built, settings=cast("ModelSettings", settings))
+    return replace(built, settings=cast(ModelSettings, settings))
 
 
 def with_search(parameters: ModelRequestParameters, built: Built) -> ModelRequestParameters:
-    """The request with one search each, of the web and of tools: the provider's if it has it, or ours."""
+    """The request with the provider's search of the web and of tools, or ours if it has none."""
     if not parameters.native_tools:
         return parameters
     known = {WebSearchTool.kind: built.native_search, TOOL_SEARCH.kind: built.loads_tools}
@@ -503,13 +466,13 @@ def with_search(parameters: ModelRequestParameters, built: Built) -> ModelReques
 def with_output(
     parameters: ModelRequestParameters, built: Built, options: ModelOptions | None
 ) -> ModelRequestParameters:
-    """The request, which asks for JSON if the options do; `InvalidRequest` if the model cannot."""
+    """The request for JSON if the options ask for it; `InvalidRequest` if the model can't."""
     if options is None or not options.structured:
         return parameters
     if built.candidate.api == "local":
         raise InvalidRequest("the embedded model cannot answer in JSON", field="response_format")
     if options.schema is None:
-        form = OutputObjectDefinition(json_schema=dict(_ANY_JSON_OBJECT))
+        form = OutputObjectDefinition(json_schema={"type": "object"})
         return replace(parameters, output_mode="prompted", output_object=form)
     if not built.model.profile.get("supports_json_schema_output", False):
         raise InvalidRequest(

@@ -23,11 +23,8 @@ Api = Literal[
 
 LOCAL_PROVIDER = "local"
 DEFAULT_LOCAL_MODEL = "smollm2-135m-instruct"
-FALLBACK_CONTEXT_WINDOW = 32_768
-"""The context of a model that neither we nor the library know: small enough for most."""
-
-OLLAMA_CONTEXT_WINDOW = 8_192
-"""Ollama cuts a longer prompt without saying so; its small default is the safe guess."""
+FALLBACK_CONTEXT_WINDOW = 32_768  # of a model that is not known: small enough for most
+OLLAMA_CONTEXT_WINDOW = 8_192  # its small default: it cuts a longer prompt without saying so
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +35,9 @@ class KnownProvider:
     key_variables: tuple[str, ...] = ()
     default_model: str = ""
     smallest_window: int = FALLBACK_CONTEXT_WINDOW  # for a model that the library does not know yet
-    context_window: int | None = None
-    """What the provider really uses, whatever the model could hold."""
+    context_window: int | None = None  # what the provider uses, whatever the model could hold
     accepts: frozenset[str] = frozenset({"text", "image"})
-    key_page: str = ""
-    """Where a person makes a key."""
+    key_page: str = ""  # where a person makes a key
 
 
 # The order is that in which a key in the environment picks its provider.
@@ -153,8 +148,7 @@ class Choice:
 
 
 DEFAULT_OLLAMA = "http://127.0.0.1:11434"
-PROBE_SECONDS = 0.5
-"""Long enough for a process on this machine, short enough not to be felt where there is none."""
+PROBE_SECONDS = 0.5  # enough for a process on this machine, and hardly felt if there is none
 
 
 def ollama_url(environ: Mapping[str, str]) -> str:
@@ -172,7 +166,7 @@ def ollama_url(environ: Mapping[str, str]) -> str:
 
 
 async def ollama_models(url: str) -> Sequence[str]:
-    """The models that the Ollama at `url` has; none where nothing answers in time."""
+    """The models of the Ollama at `url`; none if it doesn't answer in time."""
     return await _listed(f"{url}/api/tags", "models", "name")
 
 
@@ -272,12 +266,16 @@ async def _without_keys(providers: Providers, environ: Mapping[str, str], probe:
 
 
 def resolve(ref: str, providers: Providers, environ: Mapping[str, str]) -> Candidate:
-    """The model that `ref` names, as `provider/model`; a bare model name where it is plain whose."""
+    """The model that `ref` names: `provider/model`, or just the model if its provider is clear."""
     provider, model = _split(ref, providers)
     config = providers.get(provider)
     entry = next((one for one in config.models if one.id == model), None) if config else None
     if provider == LOCAL_PROVIDER:
-        return _local(model, entry)
+        local = Candidate(LOCAL_PROVIDER, model, "local")
+        if entry is None:
+            return local
+        window, most = entry.context_window, entry.max_tokens
+        return replace(local, context_window=window, max_tokens=most, path=entry.path)
     known = KNOWN_PROVIDERS.get(provider)
     if config is None and known is None:
         names = ", ".join(sorted({*providers, *KNOWN_PROVIDERS, LOCAL_PROVIDER}))
@@ -298,38 +296,21 @@ def _split(ref: str, providers: Providers) -> tuple[str, str]:
     owners = [name for name, one in providers.items() if any(m.id == ref for m in one.models)]
     if len(owners) == 1:
         return owners[0], ref
-    guess = next((who for prefix, who in _PREFIXES.items() if _starts(ref, prefix)), None)
-    if guess is None:
-        raise ModelUnavailable(
-            f"the model {ref!r} has no provider", hint="write it as provider/model"
-        )
-    return guess, ref
-
-
-def _starts(ref: str, prefix: str) -> bool:
-    rest = ref[len(prefix) :]
-    return ref.startswith(prefix) and (rest[:1] == "-" or rest[:1].isdigit())
-
-
-def _local(model: str, entry: ModelEntry | None) -> Candidate:
-    window = entry.context_window if entry else None
-    path = entry.path if entry else None
-    maximum = entry.max_tokens if entry else None
-    return Candidate(
-        LOCAL_PROVIDER, model, "local", context_window=window, max_tokens=maximum, path=path
-    )
+    for prefix, who in _PREFIXES.items():
+        following = ref.removeprefix(prefix)[:1]
+        if ref.startswith(prefix) and (following == "-" or following.isdigit()):
+            return who, ref
+    raise ModelUnavailable(f"the model {ref!r} has no provider", hint="write it as provider/model")
 
 
 def _built_in(known: KnownProvider, model: str, environ: Mapping[str, str]) -> Candidate:
     variable = next((name for name in known.key_variables if environ.get(name)), None)
-    base_url = known.base_url
-    if known.name == "ollama":
-        base_url = f"{ollama_url(environ)}/v1"
+    ollama = known.name == "ollama"
     return Candidate(
         provider=known.name,
         model=model,
         api=known.api,
-        base_url=base_url,
+        base_url=f"{ollama_url(environ)}/v1" if ollama else known.base_url,
         # A reference, so that the value is known to the redactor before anyone else has it.
         api_key=f"secret://env/{variable}" if variable else None,
         context_window=known.context_window,

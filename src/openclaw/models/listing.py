@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _PATHS = {"anthropic-messages": "/v1/models", "google-generative-ai": "/v1beta/models"}
 _ALL = {"anthropic-messages": "?limit=1000", "google-generative-ai": "?pageSize=1000"}
 _OTHERS = "/models"
-_OPENROUTER = "/key"  # its list of models is for everybody
 _GOOGLE = "google-generative-ai"
 _ANTHROPIC_VERSION = "2026-10-21"
 _SECONDS = 20.0
@@ -53,8 +52,9 @@ async def ask_provider(
     more: Mapping[str, str] | None = None,
 ) -> None:
     """Raises KeyRefused or KeyNotChecked; `more` are headers that the provider wants besides."""
-    openrouter = candidate.provider == "openrouter"
-    path = _OPENROUTER if openrouter else _PATHS.get(candidate.api, _OTHERS)
+    path = _PATHS.get(candidate.api, _OTHERS)
+    if candidate.provider == "openrouter":
+        path = "/key"  # its list of models is for everybody
     await _ask(candidate, key, environ, more or {}, path, _SECONDS)
 
 
@@ -164,8 +164,11 @@ async def model_problem(
         return None
     if not names or _is_among(candidate.model, names):
         return None
-    near = suggest(candidate.model, [*names, *configured])
-    told = f"did you mean {candidate.provider}/{near}?" if near else f"it has {_some(names)}"
+    if near := suggest(candidate.model, [*names, *configured]):
+        told = f"did you mean {candidate.provider}/{near}?"
+    else:
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        told = f"it has {', '.join(names[:5])}{more}"
     return f"there is no model {candidate.model!r} at {candidate.provider}; {told}"
 
 
@@ -191,7 +194,3 @@ def _is_among(model: str, names: Iterable[str]) -> bool:
         name in (model, plain) or name.startswith((f"{plain}-2", f"{plain}:latest"))
         for name in names
     )
-
-
-def _some(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -18,9 +18,8 @@ class ClientTool:
 class ModelOptions:
     """Settings for one message; None leaves a setting to the configuration.
 
-    `stop` holds the texts that end an answer. `json_output` asks for a JSON object as the answer,
-    and `schema` for one that fits this JSON schema, called `schema_name`. `tools` are the sender's,
-    shown beside the agent's own; the model has to call one of `must_call`, if that names any.
+    `json_output` asks for any JSON object, `schema` for one that fits it. `tools` are the sender's;
+    the model has to call one of `must_call`, if that names any.
     """
 
     max_tokens: int | None = None

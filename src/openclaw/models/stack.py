@@ -6,9 +6,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import anyio
+from pydantic_ai import exceptions as known
+from pydantic_ai import messages as m
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 
 from openclaw.config.agent_schema import ModelChoice, ProviderConfig
 from openclaw.core.clock import Clock, jittered
@@ -27,23 +30,17 @@ from openclaw.models.build import (
 from openclaw.models.choose import Candidate, Choice, Probe, choose, ollama_models
 from openclaw.models.options import ModelOptions
 
-if TYPE_CHECKING:
-    from pydantic_ai.exceptions import ModelHTTPError
-    from pydantic_ai.messages import ModelMessage, ModelResponse
-    from pydantic_ai.models import ModelRequestParameters, StreamedResponse
-
-Show = Callable[[str], None]
+logger = logging.getLogger(__name__)
 
 
 class TextGate:
     """Passes an answer's pieces on.
 
-    After `restart`, the new attempt's text is held back while it only repeats what was shown. Where
-    it turns out to be another text, `diverged` is called once and the new text is shown from its
-    beginning.
+    After `restart`, the new attempt's text is held back while it only repeats what was shown. If it
+    is another text, `diverged` is called once and the new text is shown from its beginning.
     """
 
-    def __init__(self, show: Show, diverged: Callable[[], None]) -> None:
+    def __init__(self, show: Callable[[str], None], diverged: Callable[[], None]) -> None:
         self._show = show
         self._diverged = diverged
         self._shown = ""
@@ -84,10 +81,9 @@ class TextGate:
 
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 20.0
-LONGEST_RETRY_AFTER = 60.0
-"""A provider that asks for a longer wait than this is as good as down for one turn."""
-
+LONGEST_RETRY_AFTER = 60.0  # a provider that asks for a longer wait is as good as down
 _JITTER = 0.25
+_TOO_LARGE = 413
 
 
 class Verdict(Enum):
@@ -105,8 +101,7 @@ class Failure:
     retry_after: float | None = None
     hint: str | None = None
     most_retries: int | None = None
-    blames_request: bool = False
-    """The provider works; another session's request may well be answered."""
+    blames_request: bool = False  # the provider works, and may answer another request
     about_images: bool = False  # without its images, the request might be accepted
 
 
@@ -124,8 +119,6 @@ class ImageRefused(Exception):
 
 def judge(error: Exception, asked: Candidate | None = None) -> Failure:
     """What `error`, raised by the model library or the transport, means for the request."""
-    from pydantic_ai import exceptions as known
-
     if isinstance(error, OpenClawError):  # the embedded model's own
         return _setup_failure(error)
     if isinstance(error, known.ModelContextWindowExceededError) or _says_overflow(error):
@@ -143,13 +136,11 @@ def judge(error: Exception, asked: Candidate | None = None) -> Failure:
         hint = f"check that {asked.base_url} is right and can be reached" if asked else None
         return Failure(Verdict.RETRY, f"the connection failed ({_cause(error)})", hint=hint)
     if isinstance(error, known.UnexpectedModelBehavior):
-        return Failure(Verdict.RETRY, f"its answer could not be read ({_short(error)})")
+        return Failure(Verdict.RETRY, f"its answer could not be read ({_cut(str(error))})")
     return _refused(error, asked)
 
 
 def _refused(error: Exception, asked: Candidate | None) -> Failure:
-    from pydantic_ai import exceptions as known
-
     if isinstance(error, known.ModelAuthenticationError):
         hint = f"check {asked.key_setting}" if asked else None
         return Failure(Verdict.NEXT, f"it refused the key ({_status(error)})", hint=hint)
@@ -165,10 +156,11 @@ def _refused(error: Exception, asked: Candidate | None) -> Failure:
         )
     if isinstance(error, known.ModelHTTPError):
         return _refused_request(error)
-    return Failure(Verdict.NEXT, f"{type(error).__name__}: {_short(error)}", blames_request=True)
+    reason = f"{type(error).__name__}: {_cut(str(error))}"
+    return Failure(Verdict.NEXT, reason, blames_request=True)
 
 
-def _refused_request(error: "ModelHTTPError") -> Failure:
+def _refused_request(error: known.ModelHTTPError) -> Failure:
     status = error.status_code
     if status in (408, 409, 425, 429) or status >= 500:
         return Failure(Verdict.RETRY, f"it failed ({_status(error)})", error.retry_after)
@@ -178,8 +170,6 @@ def _refused_request(error: "ModelHTTPError") -> Failure:
     about_images = "image" in str(error.body).casefold()
     return Failure(Verdict.NEXT, reason, blames_request=True, about_images=about_images)
 
-
-_TOO_LARGE = 413
 
 _OVERFLOW = re.compile(
     "|".join(
@@ -212,17 +202,13 @@ def _says_overflow(error: Exception) -> bool:
 
 def _status(error: Exception) -> str:
     status = getattr(error, "status_code", None)
-    message = _provider_message(getattr(error, "body", None))
-    parts = [f"HTTP {status}" if status else "", message]
-    return ": ".join(part for part in parts if part) or _short(error)
-
-
-def _provider_message(body: object) -> str:
-    found: object = body
+    said: object = getattr(error, "body", None)
     for key in ("error", "message"):
-        if isinstance(found, dict):
-            found = found.get(key, found)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return _cut(found) if isinstance(found, str) else ""
+        if isinstance(said, dict):
+            inner = cast("dict[str, object]", said)
+            said = inner.get(key, inner)
+    parts = [f"HTTP {status}" if status else "", _cut(said) if isinstance(said, str) else ""]
+    return ": ".join(part for part in parts if part) or _cut(str(error))
 
 
 def _cause(error: Exception) -> str:
@@ -232,33 +218,21 @@ def _cause(error: Exception) -> str:
     return _cut(str(cause or error)) or type(cause or error).__name__
 
 
-def _short(error: Exception) -> str:
-    return _cut(str(error))
-
-
 def _cut(text: str, limit: int = 200) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def delay_before(attempt: int, failure: Failure, unit_random: float) -> float | None:
-    """Seconds to wait before attempt number `attempt` (the first retry is 1).
-
-    None where the provider asks for a longer wait than one turn can bear.
-    """
+    """Seconds before retry number `attempt`; None if the provider asks for too long a wait."""
     if failure.retry_after is not None:
         return failure.retry_after if failure.retry_after <= LONGEST_RETRY_AFTER else None
     plain = min(FIRST_DELAY * 2 ** (attempt - 1), LONGEST_DELAY)
     return jittered(plain, _JITTER, unit_random)
 
 
-logger = logging.getLogger(__name__)
-
-COOL_DOWN_SECONDS = 60.0
-"""A model that failed for good is tried last for this long, so that each step need not wait for it."""
-
-RETRIES_BEFORE_FALLBACK = 1
-"""With another model at hand, one retry bridges a hiccup; waiting longer helps nobody."""
+COOL_DOWN_SECONDS = 60.0  # for so long a model that failed is tried last
+RETRIES_BEFORE_FALLBACK = 1  # enough for a hiccup if there is another model
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +244,7 @@ class Watcher:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    response: "ModelResponse"
+    response: m.ModelResponse
     built: Built
 
 
@@ -299,11 +273,11 @@ class ModelStack:
         self._build = build
         self._clock = clock
         self.sleep = sleep
-        self._random = unit_random
-        self._never_say_why: set[str] = set()
+        self.unit_random = unit_random
+        self.never_say_why: set[str] = set()  # models that end every answer without a reason
 
     async def primary(self) -> Built:
-        """The model that will probably answer, for what must be known beforehand."""
+        """The model that will probably answer."""
         failures: list[tuple[Candidate, Failure]] = []
         for entry in self._in_order():
             try:
@@ -314,16 +288,12 @@ class ModelStack:
 
     async def respond(
         self,
-        messages: Callable[[Built], "list[ModelMessage]"],
-        parameters: "ModelRequestParameters",
+        messages: Callable[[Built], list[m.ModelMessage]],
+        parameters: ModelRequestParameters,
         watcher: Watcher,
         options: ModelOptions | None = None,
     ) -> Answered:
-        """The first answer that a model gives.
-
-        Raises `ContextOverflow` if the request does not fit, `ImageRefused` if an image in it is
-        the trouble, and `ModelUnavailable`, with every model's reason, if none answers.
-        """
+        """The first answer. Raises `ContextOverflow`, `ImageRefused`, or `ModelUnavailable`."""
         failures: list[tuple[Candidate, Failure]] = []
         entries = self._in_order()
         gate = TextGate(watcher.text, lambda: watcher.notice(STARTS_OVER.message))
@@ -338,7 +308,8 @@ class ModelStack:
                 failures.append((entry.candidate, _setup_failure(error)))
                 continue
             asking = _Asking(self, built, messages(built), wanted, watcher, gate)
-            outcome = await asking.run(retries=_retries(entry.candidate, last=last))
+            retries = entry.candidate.max_retries
+            outcome = await asking.run(retries if last else min(retries, RETRIES_BEFORE_FALLBACK))
             if not isinstance(outcome, Failure):
                 entry.rests_until = 0.0
                 return Answered(outcome, built)
@@ -349,25 +320,17 @@ class ModelStack:
                 watcher.notice(f"{entry.candidate.ref}: {outcome.reason}; trying another model")
         raise _unavailable(failures)
 
-    def delay(self, attempt: int, failure: Failure) -> float | None:
-        """Seconds before that attempt, or None where it is not worth waiting for."""
-        return delay_before(attempt, failure, self._random())
-
-    def ends_properly(self, built: Built, response: "ModelResponse") -> bool:
+    def ends_properly(self, built: Built, response: m.ModelResponse) -> bool:
         """Whether a streamed answer is whole: a provider says at its end why it ended."""
         if response.state == "incomplete":
             return False
         candidate = built.candidate
-        if candidate.api == "local" or candidate.ref in self._never_say_why:
+        if candidate.api == "local" or candidate.ref in self.never_say_why:
             return True
         if candidate.api == "openai-completions":
             # The library fills a missing reason in; only the details have what was said.
             return "finish_reason" in (response.provider_details or {})
         return response.finish_reason is not None
-
-    def excuse(self, built: Built) -> None:
-        """Remember a server that ends every answer without a reason."""
-        self._never_say_why.add(built.candidate.ref)
 
     async def aclose(self) -> None:
         for entry in self._entries:
@@ -390,13 +353,14 @@ class ModelStack:
 class _Asking:
     stack: ModelStack
     built: Built
-    messages: "list[ModelMessage]"
-    parameters: "ModelRequestParameters"
+    messages: list[m.ModelMessage]
+    parameters: ModelRequestParameters
     watcher: Watcher
     gate: TextGate
-    _unfinished: "ModelResponse | None" = None
+    _unfinished: m.ModelResponse | None = None
 
-    async def run(self, *, retries: int) -> "ModelResponse | Failure":
+    async def run(self, retries: int) -> m.ModelResponse | Failure:
+        ref = self.built.candidate.ref
         attempt = 0
         while True:
             failure = await self._attempt()
@@ -411,18 +375,14 @@ class _Asking:
                 retries = min(retries, failure.most_retries)
             if failure.verdict is Verdict.NEXT or attempt > retries:
                 return failure
-            delay = self.stack.delay(attempt, failure)
+            delay = delay_before(attempt, failure, self.stack.unit_random())
             if delay is None:
                 return Failure(Verdict.NEXT, f"{failure.reason}; it asks for a long wait")
-            self._say_retry(failure, delay)
+            logger.info("model request failed, retrying", extra={"model": ref, "delay": delay})
+            self.watcher.notice(f"{ref}: {failure.reason}; trying again in {delay:.1f} s")
             await self.stack.sleep(delay)
 
-    def _say_retry(self, failure: Failure, delay: float) -> None:
-        ref = self.built.candidate.ref
-        logger.info("model request failed, retrying", extra={"model": ref, "delay": delay})
-        self.watcher.notice(f"{ref}: {failure.reason}; trying again in {delay:.1f} s")
-
-    async def _attempt(self) -> "ModelResponse | Failure":
+    async def _attempt(self) -> m.ModelResponse | Failure:
         self.gate.restart()
         try:
             response = await self._ask()
@@ -434,11 +394,11 @@ class _Asking:
                 self._unfinished = response
                 return Failure(Verdict.RETRY, "its answer broke off")
             # Twice in a row, and cleanly: this server just does not say why an answer ends.
-            self.stack.excuse(self.built)
+            self.stack.never_say_why.add(self.built.candidate.ref)
         self.gate.finish()
         return response
 
-    async def _ask(self) -> "ModelResponse":
+    async def _ask(self) -> m.ModelResponse:
         # The library's own preparation of messages would escape what the person typed, such as
         # `<system>`; ours need none, so that they go out byte for byte.
         # It is always streamed: then only silence can end it early, however long the answer is.
@@ -447,9 +407,7 @@ class _Asking:
             await self._read(stream)
             return stream.get()
 
-    async def _read(self, stream: "StreamedResponse") -> None:
-        from pydantic_ai import messages as m
-
+    async def _read(self, stream: StreamedResponse) -> None:
         async for event in stream:
             if isinstance(event, m.PartEndEvent):
                 continue  # it has all of the part once more
@@ -463,22 +421,15 @@ class _Asking:
                 self.watcher.thinking(piece)
 
 
-def _carry_images(messages: "Sequence[ModelMessage]") -> bool:
-    from pydantic_ai.messages import BinaryImage
-
-    contents: list[object] = [getattr(part, "content", None) for m in messages for part in m.parts]
+def _carry_images(messages: Sequence[m.ModelMessage]) -> bool:
+    parts = (part for message in messages for part in message.parts)
+    contents: list[object] = [getattr(part, "content", None) for part in parts]
     return any(
-        isinstance(piece, BinaryImage)
+        isinstance(piece, m.BinaryImage)
         for content in contents
         if isinstance(content, list)
         for piece in cast("list[object]", content)
     )
-
-
-def _retries(candidate: Candidate, *, last: bool) -> int:
-    if last:
-        return candidate.max_retries
-    return min(candidate.max_retries, RETRIES_BEFORE_FALLBACK)
 
 
 def _setup_failure(error: OpenClawError) -> Failure:
@@ -516,7 +467,6 @@ class ModelFactory:
         self._lock = anyio.Lock()
 
     async def choice(self, model: ModelChoice | None) -> Choice:
-        """What would be asked, without asking it."""
         return await choose(model, self._providers, self._environ, probe=self._probe)
 
     async def stack(
@@ -526,7 +476,6 @@ class ModelFactory:
         temperature: float | None = None,
         thinking: str | None = None,
     ) -> ModelStack:
-        """The models of this choice; `thinking` is the effort, where they have one."""
         key = ((model.primary, *model.fallbacks) if model else (), temperature, thinking)
         async with self._lock:
             if key not in self._stacks:
