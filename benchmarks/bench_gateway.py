@@ -1,15 +1,17 @@
 """The gateway: how soon it is ready, what it costs idle and busy, and what it survives.
 
 python benchmarks/bench_gateway.py [start] [idle] [load] [kill] [life] [--seconds N] [--kills N]
+[--json]; without names all parts, or with --json those that take less than a minute.
 """
 
 import argparse
+import logging
 import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import anyio
 import httpx2
 import orjson
 import psutil
+from harness import report
 from tests.support import gateway_life
 from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import House
@@ -57,7 +60,7 @@ async def _asked(port: int, what: bytes, body: bytes = b"", token: str = "") -> 
         return b"".join([piece async for piece in stream])
 
 
-async def start(args: argparse.Namespace) -> None:
+async def start(args: argparse.Namespace) -> str:
     """Beside a program that only imports what any such server imports, which is the machine's pace."""
     times: list[float] = []
     cpu: list[float] = []
@@ -74,7 +77,7 @@ async def start(args: argparse.Namespace) -> None:
             cpu.append(used.user + used.system)
             process.kill()
     ratio = statistics.median(one / other for one, other in zip(times, plain, strict=True))
-    print(
+    return (
         f"ready with 20 slow servers: median {statistics.median(times):.2f} s, "
         f"best {min(times):.2f} s (CPU {statistics.median(cpu):.2f} s); goal 1.5 s; "
         f"{ratio:.1f} times as long as to import uvicorn and starlette"
@@ -87,9 +90,18 @@ async def _plain_start() -> float:
     return time.perf_counter() - began
 
 
-async def idle(args: argparse.Namespace) -> None:
+async def idle(args: argparse.Namespace) -> str:
+    five, twenty = await _idle(5, args.seconds), await _idle(20, args.seconds)
+    return (
+        f"idle with 5 idle servers: {five[0]:.2%} of a core, {five[1]:.0f} MB; goal 90 MB; "
+        f"with 20: {twenty[0]:.2%} of a core, {twenty[1]:.0f} MB; goal 1 % and 150 MB"
+    )
+
+
+async def _idle(servers: int, seconds: float) -> tuple[float, float]:
+    """The share of a core and the megabytes that a gateway takes that has nothing to do."""
     house = new_house()
-    house.configure("http://127.0.0.1:9", {f"idle{n}": IDLE for n in range(20)})
+    house.configure("http://127.0.0.1:9", {f"idle{n}": IDLE for n in range(servers)})
     async with house.process() as process:
         url = await until_ready(house)
         async with httpx2.AsyncClient(
@@ -97,40 +109,29 @@ async def idle(args: argparse.Namespace) -> None:
         ) as client:
             while True:
                 rows = (await client.get("/api/servers")).json()["servers"]
-                if sum(row["state"] == "ready" for row in rows) == 20:
+                if sum(row["state"] == "ready" for row in rows) == servers:
                     break
                 await anyio.sleep(0.1)
         gateway = psutil.Process(process.pid)
         await anyio.sleep(3)
         before, began = gateway.cpu_times(), time.monotonic()
-        await anyio.sleep(args.seconds if args.seconds < 60 else 20)
+        await anyio.sleep(seconds if seconds < 60 else 20)
         after = gateway.cpu_times()
         share = (after.user + after.system - before.user - before.system) / (
             time.monotonic() - began
         )
-        megabytes = gateway.memory_info().rss / 1e6
-        print(
-            f"idle with 20 idle servers: {share:.2%} of a core, {megabytes:.0f} MB; "
-            "goal 1 % and 150 MB"
-        )
+        return share, gateway.memory_info().rss / 1e6
 
 
-async def _together(count: int, one: Callable[[int], Awaitable[None]]) -> tuple[float, list[float]]:
-    taken: list[float] = []
-
-    async def timed(number: int) -> None:
-        began = time.perf_counter()
-        await one(number)
-        taken.append(time.perf_counter() - began)
-
+async def _together(count: int, one: Callable[[int], Coroutine[Any, Any, None]]) -> float:
     began = time.perf_counter()
     async with anyio.create_task_group() as group:
         for number in range(count):
-            group.start_soon(timed, number)
-    return time.perf_counter() - began, taken
+            group.start_soon(one, number)
+    return time.perf_counter() - began
 
 
-async def load(args: argparse.Namespace) -> None:
+async def load(args: argparse.Namespace) -> str:
     """The same turns in this process and through the gateway, interleaved, 200 at once."""
     async with scripted_model(default=Step(text="Noted.")) as model:
         house, other = new_house(), new_house()
@@ -154,19 +155,15 @@ async def load(args: argparse.Namespace) -> None:
 
             gateway = psutil.Process(process.pid)
             rows: list[tuple[float, float, float, float]] = []
-            for rounds in range(5):
+            for rounds in range(5):  # noqa: B007 - it names the sessions
                 first = time.process_time()
-                wall_d, taken_d = await _together(200, direct)
+                wall_d = await _together(200, direct)
                 before, middle = gateway.cpu_times(), time.process_time()
-                wall_g, taken_g = await _together(200, through)
+                wall_g = await _together(200, through)
                 after = gateway.cpu_times()
                 cpu = after.user + after.system - before.user - before.system
                 more = cpu + (time.process_time() - middle) - (middle - first)
                 rows.append((wall_d / 200, wall_g / 200, cpu / 200, more / 200))
-                print(
-                    f"  round {rounds}: p50 here {statistics.median(taken_d):.2f} s, "
-                    f"through the gateway {statistics.median(taken_g):.2f} s"
-                )
             rows = rows[1:]  # the first one imports
             here = statistics.median(r[0] for r in rows) * 1000
             there = statistics.median(r[1] for r in rows) * 1000
@@ -175,9 +172,9 @@ async def load(args: argparse.Namespace) -> None:
             alone_d = [await _alone(direct, 1000 + n) for n in range(50)]
             alone_g = [await _alone(through, 1000 + n) for n in range(50)]
             over = (statistics.median(alone_g) - statistics.median(alone_d)) * 1000
-    print(
-        f"200 at once: {here:.1f} ms a turn in process, {there:.1f} ms through the gateway "
-        f"(its CPU {cpu_ms:.1f} ms a turn); overhead {there - here:+.1f} ms, in CPU with the client "
+    return (
+        f"200 turns at once: the gateway's CPU time {cpu_ms:.1f} ms a turn (goal 10 ms); "
+        f"{here:.1f} ms a turn in process, {there:.1f} ms through the gateway; overhead {there - here:+.1f} ms, in CPU with the client "
         f"{more_ms:+.1f} ms; goal 10 ms; "
         f"one at a time, p50 {over:+.1f} ms; 1000 of 1000 answered"
     )
@@ -197,7 +194,7 @@ async def _alone(one: Callable[[int], Awaitable[None]], number: int) -> float:
     return time.perf_counter() - began
 
 
-async def kill(args: argparse.Namespace) -> None:
+async def kill(args: argparse.Namespace) -> str:
     chance = random.Random(11)
     house = new_house()
     told: list[tuple[str, str]] = []
@@ -220,7 +217,7 @@ async def kill(args: argparse.Namespace) -> None:
                     await process.wait()
                     group.cancel_scope.cancel()
     entries = await gateway_life.check_transcripts(house, told)
-    print(
+    return (
         f"killed {args.kills} times in the middle of turns: all {len(told)} acknowledged messages "
         f"are there ({entries} entries); a new gateway was ready after "
         f"{statistics.median(starts):.2f} s"
@@ -242,7 +239,7 @@ async def _keep_asking(
                 told.append((f"s{session}", text))
 
 
-async def life(args: argparse.Namespace) -> None:
+async def life(args: argparse.Namespace) -> str:
     house = new_house()
     async with scripted_model(rules=gateway_life.RULES, default=gateway_life.DEFAULT) as model:
         gateway_life.configure(house, model.url, 0)
@@ -260,12 +257,14 @@ async def life(args: argparse.Namespace) -> None:
                 print(f"  after {part + 1} of 4 parts {after}", flush=True)
         entries = await gateway_life.check_transcripts(house, one.told)
     doings = ", ".join(f"{count} x {name}" for name, count in sorted(one.done.items()))
-    print(f"{args.seconds} s of life: {doings}")
-    print(f"  descriptors of which there are more: {after.more_than(before) or 'none'}")
-    print(f"  {len(one.told)} acknowledged messages, {entries} entries, none lost, none doubled")
+    return (
+        f"{args.seconds} s of life: {doings}; "
+        f"descriptors of which there are more: {after.more_than(before) or 'none'}; "
+        f"{len(one.told)} acknowledged messages, {entries} entries, none lost, none doubled"
+    )
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], Awaitable[Any]]] = {
+PARTS: dict[str, Callable[[argparse.Namespace], Awaitable[str]]] = {
     "start": start,
     "idle": idle,
     "load": load,
@@ -279,9 +278,11 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    for name in args.parts or PARTS:
-        anyio.run(PARTS[name], args)
+    logging.disable(logging.INFO)  # each turn has two lines
+    parts = args.parts or (("start", "idle", "load") if args.json else PARTS)
+    report([], notes=[anyio.run(PARTS[name], args) for name in parts])
 
 
 if __name__ == "__main__":

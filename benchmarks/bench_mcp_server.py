@@ -1,7 +1,8 @@
-"""The server's cold start, large orders, and a long life on one connection."""
+"""The server's cold start, its first order with and without a gateway, and a long life."""
 
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from harness import Contender, compare, report
+from bench_cli import gateway, model, state
+from harness import Comparison, Contender, Row, compare, report
 
 BIN = Path(sys.executable).parent
 HELLO = {
@@ -210,6 +212,43 @@ def first_request() -> Any:
         )
 
 
+def first_order() -> list[Comparison]:
+    """A cold spawn until the first order is answered; goals: 1.0 s, and 0.15 s through a gateway."""
+    with tempfile.TemporaryDirectory() as name, model(Path(name)) as url:
+        alone, served = (state(Path(name) / one, url) for one in ("alone", "served"))
+        used: dict[str, list[float]] = {}
+
+        def answered(name: str, environ: dict[str, str]) -> Contender:
+            used[name] = []
+
+            def run() -> float:
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                started = time.perf_counter()
+                peer = Peer([str(BIN / "openclaw"), "mcp-server"], environ)
+                peer.ask(HELLO)
+                answer = peer.ask(order(2))
+                took = time.perf_counter() - started
+                assert "Done." in json.dumps(answer), answer
+                peer.process.kill()
+                peer.close()
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                used[name].append(spent)
+                return took
+
+            return Contender(name, run)
+
+        title = "cold spawn to the answer of the first order"
+        with gateway(served):
+            contenders = [
+                answered("no gateway (goal: 1.0 s)", alone),
+                answered("through a gateway (goal: 0.15 s)", served),
+            ]
+            found = compare(title, contenders, rounds=9)
+        rows = [Row(name, seconds[1:]) for name, seconds in used.items()]
+        return [found, Comparison(f"{title}, processor time", rows)]
+
+
 def order(number: int, **arguments: Any) -> dict[str, Any]:
     params = {"name": "order_openclaw", "arguments": {"message": "go", **arguments}}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
@@ -242,7 +281,7 @@ def long_life(orders: int = 1_000) -> dict[str, float]:
 
 
 def main() -> None:
-    results = [cold_start(), first_request()]
+    results = [cold_start(), first_request(), *first_order()]
     idle = memory_before_the_first_order()
     notes = [f"memory before the first order: {idle:.0f} MB (goal: under 80)"]
     notes += [f"1,000 orders, {name}: {figure:.1f}" for name, figure in long_life().items()]

@@ -27,6 +27,7 @@ BENCHMARKS = {
     "cli": "From nothing",
     "growth": "How the cost grows",
     "mcp_server": "The MCP server",
+    "gateway": "The gateway",
     "mcp_media": "Images, audio and documents",
     "turn": "A turn of the agent",
     "sessions": "The session store",
