@@ -55,7 +55,6 @@ class BegunArgument:
     given: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def params(self) -> dict[str, Any]:
-        """What `completion/complete` asks."""
         ref = {"type": "ref/prompt", "name": self.prompt}
         if self.prompt is None:
             ref = {"type": "ref/resource", "uri": self.template}
@@ -95,7 +94,6 @@ def _words(text: str) -> list[str]:
 
 
 def parse_arguments(words: Sequence[str]) -> dict[str, str]:
-    """`key=value` pairs; raises `InvalidRequest`."""
     arguments: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -79,7 +79,6 @@ class ConnectionDeps:
     auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
 
     async def reveal(self, values: Mapping[str, str]) -> dict[str, str]:
-        """The values with their references to secrets resolved, in clear."""
         return {k: secret.reveal() for k, secret in (await self.resolve_secrets(values)).items()}
 
 
@@ -98,7 +97,6 @@ class ConnectParams:
 
 @asynccontextmanager
 async def open_link(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
-    """A connection that has shaken hands, within the configured time."""
     if opening.config.kind == "stdio":
         async with _open_stdio(opening) as link:
             yield link

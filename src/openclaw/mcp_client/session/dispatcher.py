@@ -90,12 +90,8 @@ class PendingTable(dict[int | str, Pending]):
 logger = logging.getLogger(__name__)
 
 
-MAX_EXTENSION = 60.0
-"""How many times its timeout a call may last, however much progress the server reports."""
-
-PROGRESS_EVERY = 0.05
-"""Seconds between two reports of progress of one call to whoever asked for them."""
-
+MAX_EXTENSION = 60.0  # how many timeouts a call may last, however much progress is reported
+PROGRESS_EVERY = 0.05  # seconds between two reports of one call's progress
 WARN_EVERY = 60.0  # seconds between two warnings of the same flood
 
 _ABSENT = object()

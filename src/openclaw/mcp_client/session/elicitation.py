@@ -38,7 +38,6 @@ _DECLINE: JsonObject = {"action": "decline"}
 
 
 async def decline(server: str, params: JsonObject) -> JsonObject:
-    """The answer where there is nobody to ask."""
     return _DECLINE
 
 

@@ -65,7 +65,6 @@ class Watch:
         self.problem: CallFailed | None = None
 
     def refused(self, status: int | None) -> str:
-        """What a person is told of a server that wants credentials."""
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"the server answered {status}: it needs a login or other credentials{remedy}"
 
@@ -85,7 +84,6 @@ class RemoteClient(httpx2.AsyncClient):
         self.watch = watch
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """The response, with a body that is safe to parse."""
         if request.method != "POST":
             response = await super().send(request, **options)
             return self._as_events(response) if _is_events(response) else response

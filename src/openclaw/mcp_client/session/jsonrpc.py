@@ -83,12 +83,8 @@ def as_mcp_error(problem: CallFailed) -> Exception:
 # The parser holds the interpreter's lock while it works, so a thread does not keep the event loop
 # free: what keeps it free is that no message with more values than `MAX_VALUES` is parsed at all.
 
-MAX_VALUES = 1_000_000
-"""More values than this take over a hundred megabytes and a tenth of a second to build."""
-
-MAX_DEPTH = 128
-"""Deeper than any honest message, and shallow enough for every recursive reader after us."""
-
+MAX_VALUES = 1_000_000  # more take over a hundred megabytes and a tenth of a second to build
+MAX_DEPTH = 128  # deeper than any honest message, and safe for every recursive reader after us
 LARGE = 1 << 20  # bytes from which a message is counted before it is parsed, in a thread
 
 _WINDOW = 1 << 20

@@ -87,7 +87,6 @@ def merged(old: Listing, parts: dict[str, Listed]) -> Listing:
 
 
 def without(listing: Listing, refuses: Callable[[Any], str | None]) -> Listing:
-    """The listing without the tools whose schemas are refused, with the reasons."""
     reasons = [(tool, refuses(tool.input_schema)) for tool in listing.tools]
     if all(reason is None for _, reason in reasons):
         return listing

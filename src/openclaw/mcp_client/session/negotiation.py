@@ -60,7 +60,6 @@ class EraMemory:
             return None
 
     def remember(self, era: Era) -> None:
-        """Remember the era, unless it is remembered already."""
         if self._path is None or self.recall() is era:
             return
         draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")

@@ -109,7 +109,6 @@ class Answers:
         )
 
     def capabilities(self) -> dict[str, Any]:
-        """The same offer, as a request of the modern era carries it."""
         return {
             "roots": {"listChanged": True},
             "extensions": {EXTENSION: {}},
@@ -142,12 +141,8 @@ class Answers:
 
 
 COALESCE = 0.2  # seconds after a refresh in which further changes are gathered for the next one
-
-MAX_UPDATES = 1000
-"""Updated resources that are remembered between two refreshes; more are one and the same to us."""
-
+MAX_UPDATES = 1000  # updated resources that are remembered between two refreshes
 SUBSCRIBE_TIMEOUT = 10.0
-
 MIN_TTL = 30.0  # seconds that a catalogue is good for at least, whatever the server says
 MAX_RETRIES = 8  # how often what could not be learnt is asked again, after longer and longer pauses
 
@@ -176,7 +171,6 @@ class ChangeSubscription:
         self._wake.set()
 
     def stale_after(self, kind: str, seconds: float) -> None:
-        """The server says how long its catalogue is good for: ask again then."""
         self._due[kind] = anyio.current_time() + max(seconds, MIN_TTL)
 
     def resource_updated(self, uri: str) -> None:
@@ -222,7 +216,6 @@ class ChangeSubscription:
         return not self._stale and subscribed
 
     async def _subscribe(self, link: ServerSession) -> bool:
-        """Ask for updates of what is wanted, and for no more of what is not."""
         if link.greeting.capabilities.get("resources", {}).get("subscribe") is not True:
             return True
         wanted = set(self._wanted)

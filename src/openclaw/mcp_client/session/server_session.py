@@ -153,7 +153,6 @@ class ServerSession:
         return await self.call(method, params, **options)
 
     async def answers(self, result: RawResult) -> dict[str, Any]:
-        """What the person says to the questions in a result."""
         session = await self.sdk()
         from mcp.client.session import ClientRequestContext
         from mcp_types import ErrorData, InputRequiredResult
