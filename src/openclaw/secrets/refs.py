@@ -92,7 +92,13 @@ def parse(reference: str) -> SecretRef:
     if len(text) > _MAX_LENGTH:
         raise InvalidReference(_shortened(text), f"longer than {_MAX_LENGTH} characters")
     scheme, slash, rest = text[len(PREFIX) :].partition("/")
-    rules = _rules(text, scheme.lower())
+    rules = SCHEMES.get(scheme.lower())
+    if rules is None:
+        nearest = difflib.get_close_matches(scheme.lower(), SCHEMES, n=1, cutoff=0.5)
+        known = f"known schemes: {', '.join(SCHEMES)}"
+        hint = f"did you mean secret://{nearest[0]}/…?" if nearest else known
+        unknown = f"unknown scheme '{_shortened(scheme.lower())}'"
+        raise InvalidReference(_shortened(text), unknown, hint=hint)
     parts = _PARTS.fullmatch(rest)
     name = unquote(parts["name"]) if parts else ""
     if not slash or not name.strip("/"):
@@ -111,16 +117,6 @@ def find(text: str) -> list[Occurrence]:
 
 def has_reference(text: str) -> bool:
     return _REFERENCE.search(text) is not None
-
-
-def _rules(text: str, scheme: str) -> Scheme:
-    rules = SCHEMES.get(scheme)
-    if rules is not None:
-        return rules
-    nearest = difflib.get_close_matches(scheme, SCHEMES, n=1, cutoff=0.5)
-    known = ", ".join(SCHEMES)
-    hint = f"did you mean secret://{nearest[0]}/…?" if nearest else f"known schemes: {known}"
-    raise InvalidReference(_shortened(text), f"unknown scheme '{_shortened(scheme)}'", hint=hint)
 
 
 def _fragment_and_query(

@@ -8,8 +8,9 @@ lookup a word.
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import combinations
 from typing import NamedTuple
 from zlib import crc32
 
@@ -82,14 +83,6 @@ def _judge(sentence: str, pair: str) -> dict[str, float]:
     return found
 
 
-def may_address_an_agent(sentence: str) -> bool:
-    return bool(_foreign()["agent"].search(sentence))
-
-
-def foreign_concepts(sentence: str) -> tuple[str, ...]:
-    return tuple(concept for concept, pattern in _foreign().items() if pattern.search(sentence))
-
-
 _CONCEPTS = (
     "AGENT", "USER", "SELF", "META", "UNDO", "PRIOR", "GIVE", "ACT", "SECRET", "HIDE", "PERSONA",
     "TURN", "STEER", "FOREIGN", "CIPHER", "ENCODING",
@@ -157,7 +150,11 @@ def worth_reading(about: int) -> bool:
 
 def regions(text: str) -> list[Region]:
     """Sentences worth reading, with their neighbours; of very many, those that say most."""
-    sentences = list(_sentences(text))
+    sentences = [
+        match[0][start : start + _LONGEST]
+        for match in _SENTENCE.finditer(text)
+        for start in range(0, len(match[0]), _LONGEST)
+    ]
     marks = [words_about(sentence) for sentence in sentences]
     found: dict[tuple[str, ...], Region] = {}  # what is repeated is read once
     for at, mark in enumerate(marks):
@@ -179,18 +176,10 @@ def regions(text: str) -> list[Region]:
 
 def _weight(region: Region) -> int:
     sentence = region.sentences[region.at]
-    named = region.about & AGENT or (not sentence.isascii() and may_address_an_agent(sentence))
+    named = region.about & AGENT or (
+        not sentence.isascii() and _foreign()["agent"].search(sentence) is not None
+    )
     return -region.about.bit_count() - 5 * bool(named)
-
-
-def _sentences(text: str) -> Iterator[str]:
-    for match in _SENTENCE.finditer(text):
-        sentence = match[0]
-        if len(sentence) <= _LONGEST:
-            yield sentence
-        else:
-            for start in range(0, len(sentence), _LONGEST):
-                yield sentence[start : start + _LONGEST]
 
 
 # What the detector's weights are learnt over: words, pairs of words, and what they are about. Each
@@ -282,7 +271,7 @@ def read_sentence(sentence: str) -> Sentence:
     about = [_concepts(token) for token in said]
     concepts = {concept for each in about for concept in each}
     if not sentence.isascii() or len(concepts) < len(said) // 4:
-        concepts.update(foreign_concepts(sentence))
+        concepts.update(name for name, stems in _foreign().items() if stems.search(sentence))
     words = {_bucket(name) for name in _of_words(said)}
     if not sentence.isascii():
         words.update(_bucket(name) for name in _of_letters(sentence))
@@ -291,7 +280,7 @@ def read_sentence(sentence: str) -> Sentence:
     kinds = [*(f"c:{concept}" for concept in concepts), *starts]
     own = words | {_bucket(name) for name in kinds}
     own.update(_bucket(name) for name in _of_sequence(said, about))
-    own.update(_bucket(name) for name in _pairs(concepts))
+    own.update(_bucket(f"p:{one}&{other}") for one, other in combinations(sorted(concepts), 2))
     manner = sorted(ways(sentence, not concepts.isdisjoint(_AGENTS)))
     own.update(_bucket(f"a:{way}&{concept}") for way in manner for concept in concepts)
     own.update(_bucket(f"a:{way}&{other}") for way in manner for other in ("", *manner))
@@ -356,13 +345,6 @@ def _of_sequence(said: Sequence[str], about: Sequence[tuple[str, ...]]) -> Itera
         yield "k:" + ">".join(sequence[at : at + 2])
         if at + 2 < len(sequence):
             yield "k:" + ">".join(sequence[at : at + 3])
-
-
-def _pairs(concepts: Iterable[str]) -> Iterator[str]:
-    ordered = sorted(concepts)
-    for at, one in enumerate(ordered):
-        for other in ordered[at + 1 :]:
-            yield f"p:{one}&{other}"
 
 
 @lru_cache(maxsize=1 << 16)

@@ -268,20 +268,16 @@ _DATE_OR_TIME = re.compile(
 
 
 def find(text: str) -> list[Atom]:
-    return list(_cached(text)) if len(text) < 4096 else list(_scan(text))
+    return list(_scan(text) if len(text) < 4096 else _scan.__wrapped__(text))
 
 
 @lru_cache(maxsize=256)
-def _cached(text: str) -> tuple[Atom, ...]:
-    return tuple(_scan(text))
-
-
-def _scan(text: str) -> Iterator[Atom]:
-    taken: set[str] = set()
-    for kind, found in _candidates(text):
-        if found and found not in taken:
-            taken.add(found)
-            yield Atom(kind, found)
+def _scan(text: str) -> tuple[Atom, ...]:
+    found: dict[str, Atom] = {}  # of two kinds, the first counts
+    for kind, quoted in _candidates(text):
+        if quoted:
+            found.setdefault(quoted, Atom(kind, quoted))
+    return tuple(found.values())
 
 
 def _candidates(text: str) -> Iterator[tuple[AtomKind, str]]:
