@@ -1,8 +1,8 @@
 """What everything is built from: rules, secrets, MCP servers, tools."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, repeat
@@ -244,7 +244,8 @@ async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[T
         yield telemetry
 
 
-def audited(host: Host) -> "OnCall":
+@contextmanager
+def audited(host: Host) -> Generator["OnCall"]:
     from openclaw.agent.toolpath.audit import AuditLog
 
     settings, telemetry = host.config.audit, host.telemetry
@@ -264,7 +265,7 @@ def audited(host: Host) -> "OnCall":
             telemetry.on_call(record)
 
     try:
-        return note
+        yield note
     finally:
         log.close()
 
@@ -289,11 +290,11 @@ async def open_servers(
     hide_known(loaded, environ, redactor)
     secrets = open_secrets(loaded.config, environ, redactor)
     servers = {agent.id: servers_of(host, agent) for agent in agents.values()}
-    host = replace(host, on_call=audited(host))
-    async with running_servers(
-        host, servers, secrets.resolve_map, discard, on_sampling=_no_model
-    ) as manager:
-        yield OpenServers(manager, host)
+    with audited(host) as on_call:
+        async with running_servers(
+            host, servers, secrets.resolve_map, discard, on_sampling=_no_model
+        ) as manager:
+            yield OpenServers(manager, replace(host, on_call=on_call))
 
 
 async def _no_model(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:

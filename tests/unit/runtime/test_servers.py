@@ -1,7 +1,9 @@
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from openclaw.agent.toolpath.audit import CallRecord
 from openclaw.config.load import load_config
@@ -22,30 +24,51 @@ def test_a_stored_secret_is_known_before_anything_refers_to_it(tmp_path: Path) -
     assert redactor.redact("it is correct-horse-battery") == "it is [REDACTED]"
 
 
-def test_a_call_with_half_a_character_or_a_huge_number_is_written_down(tmp_path: Any) -> None:
-    paths = StatePaths(tmp_path)
-    host = SimpleNamespace(
+def _host(root: Path) -> Any:
+    return SimpleNamespace(
         config=Config.model_validate({"audit": {"enabled": True, "bodies": True}}),
-        paths=paths,
+        paths=StatePaths(root),
         redactor=Redactor(),
         clock=SystemClock(),
         telemetry=None,
     )
-    audited(cast(Any, host))(
-        CallRecord(
-            at_ms=0,
-            agent="main",
-            session="s\udce9",
-            call_id="1",
-            server="time",
-            tool="now",
-            name="mcp_time_now",
-            arguments={"zone": "caf\udce9", "n": 2**80},
-            outcome="ok",
-            duration_ms=1.0,
-            blocks=(Text("half \ud800"),),
-        )
-    )
-    line = json.loads(paths.audit_log.read_text())
+
+
+_CALL = CallRecord(
+    at_ms=0,
+    agent="main",
+    session="s\udce9",
+    call_id="1",
+    server="time",
+    tool="now",
+    name="mcp_time_now",
+    arguments={"zone": "caf\udce9", "n": 2**80},
+    outcome="ok",
+    duration_ms=1.0,
+    blocks=(Text("half \ud800"),),
+)
+
+
+def test_a_call_with_half_a_character_or_a_huge_number_is_written_down(tmp_path: Path) -> None:
+    host = _host(tmp_path)
+    with audited(host) as on_call:
+        on_call(_CALL)
+    line = json.loads(host.paths.audit_log.read_text())
     assert json.loads(line["arguments"]) == {"zone": "caf\udce9", "n": 2**80}
     assert (line["session"], line["result"]) == ("s\udce9", "half \ud800")
+
+
+def _descriptors(path: Path) -> list[int]:
+    found: list[int] = []
+    for number in range(1024):
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(number), path.stat()):
+                found.append(number)
+    return found
+
+
+def test_the_audit_log_does_not_stay_open(tmp_path: Path) -> None:
+    host = _host(tmp_path)
+    with audited(host) as on_call:
+        on_call(_CALL)
+    assert _descriptors(host.paths.audit_log) == []
