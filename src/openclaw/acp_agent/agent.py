@@ -1,4 +1,4 @@
-"""The methods of the Agent Client Protocol, and serving them on a client's pipes."""
+"""The methods of the Agent Client Protocol, served over the client's pipes."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""What happens in a turn, as the protocol's session updates. Sends nothing."""
+"""Turns events into the protocol's session updates. Sends nothing itself."""
 
 import base64
 import json

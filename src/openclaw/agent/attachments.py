@@ -1,4 +1,4 @@
-"""Media of one session: stored when they come, and read again to show them to the model."""
+"""A session's media: stored on arrival, read again when the model needs to see them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

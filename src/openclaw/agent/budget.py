@@ -1,4 +1,4 @@
-"""Bounds on one turn, and the words for the one that ended it."""
+"""Limits on one turn, and the message for the limit that ended it."""
 
 import json
 import math

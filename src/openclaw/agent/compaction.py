@@ -1,4 +1,4 @@
-"""Making room: old tool results are cut first, then the oldest part becomes a summary.
+"""Makes room in the context: cuts old tool results first, then summarises the oldest messages.
 
 A call always stays with its result, and what the person says in the current turn stays verbatim.
 """

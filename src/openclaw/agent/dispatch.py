@@ -1,4 +1,4 @@
-"""Tool calls of one step: prepared, recorded, then run side by side, with results in order."""
+"""Runs the tool calls of one step: prepared, recorded, then in parallel, with results in order."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Events, results and replies as JSON, there and back, for front ends in other processes."""
+"""Events, results and replies to JSON and back, for front ends in other processes."""
 
 import re
 from collections.abc import Mapping, Sequence

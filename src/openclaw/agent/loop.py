@@ -1,4 +1,4 @@
-"""The steps of one turn: ask the model, run the tools it calls, until it answers. Imports the library."""
+"""One turn: ask the model, run the tools it calls, until it answers. Imports pydantic-ai."""
 
 import logging
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Between the conversation and the model library's messages. Imports the library."""
+"""Converts between our conversation and pydantic-ai's messages. Imports pydantic-ai."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The agent as every front end sees it: what goes into a turn and what comes out of it."""
+"""The agent as every front end sees it: the input and output of a turn."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field

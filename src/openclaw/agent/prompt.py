@@ -1,4 +1,4 @@
-"""What comes before every conversation, each part within its share of the model's context.
+"""Builds the system prompt; each part stays within its share of the context.
 
 In this order: the system prompt, MCP resources (framed), memory and skills, the workspace's files.
 """

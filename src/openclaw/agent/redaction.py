@@ -1,4 +1,4 @@
-"""Takes secrets out of what a turn is given, says and leaves behind.
+"""Removes secrets from a turn's input, output and stored entries.
 
 What a person writes loses known values, in every form of them, before the transcript or the model
 gets it, but not what merely looks like a credential: they may mean to give one. What a model writes

@@ -1,4 +1,4 @@
-"""Completions that an MCP server asks of our model: only if configured, and bounded.
+"""Model completions for MCP servers (sampling): only if configured, and limited.
 
 The request has only the server's own words: none of our history, tools or secrets.
 """

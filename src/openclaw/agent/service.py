@@ -1,4 +1,4 @@
-"""One message in, one answer out, in its session's lane."""
+"""Answers one message, in its session's lane."""
 
 import logging
 import platform

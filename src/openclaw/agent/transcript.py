@@ -1,4 +1,4 @@
-"""A conversation as the model is to see it, made from a session's entries, and back.
+"""Converts a session's entries to the conversation that the model sees, and back.
 
 Every call has a result here. If the entries have none, the model reads that the call was not made,
 was cancelled, or that its outcome is unknown; it is never run again.

@@ -1,4 +1,4 @@
-"""From arguments to a command, and from an error to words and an exit code."""
+"""Runs the command that the arguments name, and turns errors into messages and exit codes."""
 
 import codecs
 import errno

@@ -1,4 +1,4 @@
-"""The entry points. Nothing heavy is imported before it is known what was asked."""
+"""The entry points. Nothing heavy is imported before the command is known."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What every process of ours does before it imports anything that is large.
+"""What each of our processes does before it imports anything large.
 
 Libraries import all of themselves with their first name, and build every model at once. Here names
 are imported, and models built, when they are first used. `tests/process/test_lazy_packages.py`

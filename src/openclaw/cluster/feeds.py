@@ -1,4 +1,4 @@
-"""Orders, answers and events on their way from one gateway to another.
+"""Carries orders, answers and events from one gateway to another.
 
 Watchers in other gateways get small events in messages. All events are also kept in the database, a
 moment later or if they are too large for a message, so that a watcher can catch up. Watchers in this

@@ -1,4 +1,4 @@
-"""Writing the configuration file: one writer at a time, all or nothing, and only what holds."""
+"""Writes the configuration file: one writer at a time, all or nothing, and only if it is valid."""
 
 import errno
 import os

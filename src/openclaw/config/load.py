@@ -1,4 +1,4 @@
-"""From the file to a typed configuration, or to every problem in it at once."""
+"""Loads the file into a typed configuration, or reports every problem at once."""
 
 import re
 import stat

@@ -1,4 +1,4 @@
-"""What `openclaw.json` may say. Frozen, typed, and refusing what it does not know.
+"""The schema of `openclaw.json`: frozen, typed, and strict about unknown keys.
 
 The descriptions are for people: editors show them, and the reference is made from them.
 """

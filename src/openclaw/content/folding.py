@@ -1,4 +1,4 @@
-"""How an inattentive reader sees text: what is unseen stripped, lookalikes folded, encodings undone.
+"""Folds text as an inattentive reader sees it: invisible characters, lookalikes, encodings.
 
 Two kinds of folding, both linear:
 

@@ -1,4 +1,4 @@
-"""Short texts of a server's that stand outside a frame: names, titles, descriptions, schemas."""
+"""Cleans a server's short texts that aren't framed: names, titles, descriptions, schemas."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Untrusted text without anything that only a machine would read as an order."""
+"""Removes from untrusted text what only a machine would read as an order."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Lists and patterns that are kept as text, beside the code that uses them."""
+"""Reads lists and patterns that are stored as text files beside the code that uses them."""
 
 import pkgutil
 from functools import cache

@@ -1,4 +1,4 @@
-"""What happens, as it happens, for whoever watches."""
+"""The events of a turn, in the order they happen."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

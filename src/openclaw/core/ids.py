@@ -1,4 +1,4 @@
-"""Names that never fall together."""
+"""Random ids that don't collide."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""How this program was installed, and so how a further part of it is."""
+"""How this program was installed, and so how to install an extra."""
 
 import json
 import sys

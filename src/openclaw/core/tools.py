@@ -1,4 +1,4 @@
-"""What a tool is, whoever provides it."""
+"""What a tool is, native or from a server."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field

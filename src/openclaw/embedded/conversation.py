@@ -1,4 +1,4 @@
-"""What a conversation in the library's messages means to the embedded model."""
+"""Reads pydantic-ai's messages as the embedded model needs them."""
 
 import json
 import re

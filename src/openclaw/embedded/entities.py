@@ -1,4 +1,4 @@
-"""What in a message can be copied into an argument: typed stretches of the user's own words."""
+"""Finds what an argument can be copied from: typed spans of the user's own words."""
 
 import re
 import zoneinfo

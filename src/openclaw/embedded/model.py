@@ -1,4 +1,4 @@
-"""The embedded model behind the same interface as any other."""
+"""The embedded model, with the same interface as any other model."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Weights in this process: found by name, loaded when first asked, owned by one thread, which runs one generation at a time."""
+"""Runs the weights in this process: loaded on first use, one thread, one generation at a time."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What a message asks for that only a tool can know or do; a small model would make it up."""
+"""Recognises requests that need a tool, because a small model would make the answer up."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Weights: those that are known, and those on this machine."""
+"""Which weights are known, and which are on this machine."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Words of a message or a tool, folded so that the same thing said two ways is the same word."""
+"""Splits messages and tools into words, folded so that variants of a word are equal."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""The process: locked, listening, ready, watched, and down again within a bound."""
+"""The gateway's process: lock, listen, watch the configuration, shut down in bounded time."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""uvicorn, with its signals and logs taken over, and without patience for silent clients."""
+"""uvicorn with our signal handling and logs, and time limits for silent clients."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Figures for Prometheus, in its text format."""
+"""Metrics in Prometheus's text format."""
 
 from bisect import bisect_left
 from collections import defaultdict

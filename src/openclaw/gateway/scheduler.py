@@ -1,4 +1,4 @@
-"""Runs what is scheduled, while the gateway runs.
+"""Runs schedules while the gateway runs.
 
 A run's id is made of its schedule and its time, and is the id of its turn: of several gateways on one
 store, only the first runs it. Which run is due follows from the clock, so no runs are stored.

@@ -1,4 +1,4 @@
-"""The gateway while it runs: what its routes share."""
+"""The running gateway: the state that its routes share."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

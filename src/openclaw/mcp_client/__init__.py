@@ -1,1 +1,1 @@
-"""Any MCP server's tools, resources and prompts, alive whatever the server does."""
+"""The MCP client: servers' tools, resources and prompts, kept working whatever a server does."""

@@ -1,4 +1,4 @@
-"""Brings the SDK's server to where the handshake left the connection, and serves from there.
+"""Hands the connection to the SDK's server in the state the handshake left it in.
 
 The SDK's own stdio uses threads, which cost two and a half times the CPU; these streams are on the
 event loop, and reading pauses while the server is behind.

@@ -1,1 +1,1 @@
-"""Pictures, sounds, documents: limits, what they really are, where they lie, what they say."""
+"""Images, audio and documents: limits, type detection, storage, and extracting their text."""

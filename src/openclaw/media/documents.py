@@ -1,4 +1,4 @@
-"""The text of a document, from a process that may fail, hang or bloat without harm to us."""
+"""Extracts a document's text in a process that may crash, hang or bloat without harm to us."""
 
 import json
 import logging

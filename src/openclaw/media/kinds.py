@@ -1,4 +1,4 @@
-"""Which media are taken and given, and how much of them."""
+"""Which media types are accepted and returned, and their size limits."""
 
 MIB = 1024 * 1024
 MAX_INBOUND_BYTES = 15 * MIB

@@ -1,4 +1,4 @@
-"""What reads strangers' documents and recordings, in a process of its own with bounds.
+"""Reads untrusted documents and recordings in a process with limited memory and time.
 
 Hostile files kill or bloat whoever parses them, and decoders and engines may break.
 

@@ -1,4 +1,4 @@
-"""From a candidate to a model that can be asked. Each provider's library is imported on first use."""
+"""Builds a model from a candidate. Each provider's library is imported on first use."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""From configuration and environment to the models that will be asked, in order."""
+"""Chooses the models to ask, in order, from configuration and environment."""
 
 import json
 import sys

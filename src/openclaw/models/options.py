@@ -1,4 +1,4 @@
-"""What the sender of one message asks of the model. Imports no library."""
+"""Model options for a single message. Imports no library."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

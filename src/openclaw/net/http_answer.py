@@ -1,4 +1,4 @@
-"""HTTP/1.1 without I/O: a request as bytes, its answer and the events in it as their bytes come.
+"""HTTP/1.1 without I/O: writes requests as bytes, parses responses and events incrementally.
 
 A general client takes longer to import than a gateway takes to answer. One request per connection;
 bodies come by length, in chunks, or until the connection closes.

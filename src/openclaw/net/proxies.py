@@ -1,4 +1,4 @@
-"""The HTTP client under a model provider: our timeouts, and no proxy that nobody asked for."""
+"""The HTTP client for model providers: our timeouts, and a proxy only if one is configured."""
 
 import ssl
 from collections.abc import Iterable, Mapping

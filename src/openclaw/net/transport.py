@@ -1,4 +1,4 @@
-"""Connecting to the address that was checked, under the name that was asked for.
+"""Connects to the address that was checked, under the requested host name.
 
 The name is resolved once, every answer is judged, and the connection goes to one of those very
 answers. TLS and the Host header keep the name, so nothing is left for a second lookup to change.

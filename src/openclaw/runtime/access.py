@@ -1,4 +1,4 @@
-"""The agent port three times: in this process, in a running gateway, and whichever there is.
+"""The agent port's three implementations: in this process, in a gateway, and failover between them.
 
 Importing this module is cheap: the agent, which takes a second to import, is loaded with the first
 message, and the HTTP client with the first gateway.

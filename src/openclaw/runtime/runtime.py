@@ -1,4 +1,4 @@
-"""Everything that the agent needs, from opening to closing."""
+"""Opens and closes everything that the agent needs."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager

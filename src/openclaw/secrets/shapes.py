@@ -1,4 +1,4 @@
-"""How credentials look. Imports little: a short answer is looked at without the rest."""
+"""Patterns of credentials. Light to import: enough to check a short answer."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Redacting text that comes in pieces, such as what a child writes to stderr.
+"""Redacts text that arrives in pieces, such as a child process's stderr.
 
 A child may take its secret apart: over chunks, over lines, character by character. So lines are
 also read one after the other, without line breaks, spaces and other noise, in several ways (see

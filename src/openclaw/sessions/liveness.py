@@ -1,4 +1,4 @@
-"""Whether the process that left a mark is still alive, if this machine can tell."""
+"""Whether the process that wrote a mark is still alive, if this machine can tell."""
 
 import functools
 import os

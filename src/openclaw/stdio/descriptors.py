@@ -1,4 +1,4 @@
-"""What can be done with file descriptors before there is an event loop. Import-light.
+"""File descriptor helpers that need no event loop. Import-light.
 
 `mcp_server.bootstrap` imports this before it answers a client's first message.
 """

@@ -1,4 +1,4 @@
-"""Bytes as they come, lines as they are complete: linear in time, bounded in space. Import-light."""
+"""Splits incoming bytes into lines, in linear time and bounded memory. Import-light."""
 
 from io import BytesIO
 

@@ -1,4 +1,4 @@
-"""The two ends of a pipe on the event loop: watched by it, or moved by threads if it can't.
+"""Reading and writing pipes on the event loop, or in threads if the loop can't watch them.
 
 There is no task or queue between a pipe and its user: most of a call's time would go there.
 """

@@ -1,4 +1,4 @@
-"""How a scripted step looks on each model provider's wire. Pure: steps in, JSON and SSE out."""
+"""Encodes a scripted step for each model provider's API. Pure: steps in, JSON and SSE out."""
 
 import json
 from collections.abc import Iterator, Mapping

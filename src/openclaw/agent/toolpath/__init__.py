@@ -1,1 +1,1 @@
-"""What happens to every tool call: one wrapper per decision, assembled in `build.py`."""
+"""What happens to every tool call: one wrapper per decision, assembled in `toolbox.py`."""

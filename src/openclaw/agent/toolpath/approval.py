@@ -1,4 +1,4 @@
-"""Calls that a person must agree to, and the calls that they agreed to for longer."""
+"""Asks a person to approve calls, and remembers approvals for a session or for good."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The person's own commands on events: before and after a tool, a session's start, a turn's end.
+"""Runs the user's commands on events: before and after a tool, session start, turn end.
 
 They get JSON on stdin and run with the person's rights, without our keys in their environment.
 If a command before a tool fails, the call is refused.

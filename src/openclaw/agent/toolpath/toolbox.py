@@ -1,4 +1,4 @@
-"""The tools of one turn: what there is now, what the model is shown of it, and the path of each call."""
+"""The tools of one turn: which exist, which the model sees, and the path of each call."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace

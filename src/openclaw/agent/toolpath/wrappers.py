@@ -1,4 +1,4 @@
-"""The small wrappers of the tool path (redaction, framing, policy), and the sources at its end as one."""
+"""The small wrappers of the tool path (redaction, framing, policy), and the merged tool sources."""
 
 import difflib
 import logging

@@ -1,4 +1,4 @@
-"""What a native tool is, and the source that offers a set of them."""
+"""Native tools, and the tool source that offers them."""
 
 import logging
 import os

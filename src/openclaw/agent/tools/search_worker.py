@@ -1,4 +1,4 @@
-"""The process that searches: a request on stdin, an answer on stdout, both JSON.
+"""The file search process: a JSON request on stdin, a JSON answer on stdout.
 
 It is a process of its own so that it can be killed if a pattern never ends.
 """

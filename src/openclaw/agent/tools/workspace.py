@@ -1,4 +1,4 @@
-"""The directory that file tools work in, and the walk that cannot leave it.
+"""The directory that file tools work in, and a walk through it that can't escape it.
 
 A path is walked one component at a time, each opened relative to the one before and without following
 a link; the walk follows links itself as long as they stay inside, and `..` never goes above the

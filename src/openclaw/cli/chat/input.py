@@ -1,4 +1,4 @@
-"""Where the words of a chat come from: a person at a terminal, or lines of a file or pipe."""
+"""Reads chat input: from a person at a terminal, or lines from a file or pipe."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Questions to the person at the terminal: what MCP servers want to know, and which calls may be made.
+"""Asks the person at the terminal: MCP servers' questions and approvals.
 
 A server's words are made printable, cut, and shown under its name. A call is shown whole and as it
 is. What was typed before a question appeared is not an answer to it.

@@ -1,4 +1,4 @@
-"""A conversation at a terminal: the answer as it is written, tools as they run, a spinner."""
+"""Shows a conversation in the terminal: streamed answers, running tools, a spinner."""
 
 import io
 import threading

@@ -1,4 +1,4 @@
-"""`openclaw mcp tools`, `call`, `probe`, `prompt`, `restart`, `pins` and `login`: servers as they run."""
+"""The `openclaw mcp` commands that use running servers: `tools`, `call`, `probe`, `login` and others."""
 
 import argparse
 import json

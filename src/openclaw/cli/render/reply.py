@@ -1,4 +1,4 @@
-"""An answer as `openclaw agent` gives it: the text, or with --json all that is known of it."""
+"""Prints an answer as text, or with all its details as JSON (--json)."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Whether to use colour, asked in one place.
+"""Decides whether to use colour.
 
 In this order: `NO_COLOR` set to anything means no colour (https://no-color.org); `FORCE_COLOR` and
 `CLICOLOR_FORCE` mean colour even without a terminal; `CLICOLOR=0` and `TERM=dumb` mean none.

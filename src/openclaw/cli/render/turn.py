@@ -1,4 +1,4 @@
-"""A turn as a person at a terminal sees it: tools as they run, a spinner, the answer as Markdown."""
+"""Shows one turn in the terminal: running tools, a spinner, the answer as Markdown."""
 
 import json
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""MCP servers from other programs' configuration files, as entries of our own. Pure.
+"""Converts MCP servers from other programs' configuration files to our entries. Pure.
 
 Known are Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini, Windsurf and Zed.
 """

@@ -1,4 +1,4 @@
-"""Which model a person wants to use: what is offered, asked, checked and stored."""
+"""Lets a person choose a model: offers, asks, checks and stores it."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

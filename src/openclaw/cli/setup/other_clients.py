@@ -1,4 +1,4 @@
-"""Other programs with MCP servers: where their files are, what is in them, and our own entry there."""
+"""Other programs' MCP configuration files: where they are, and our entry in them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What there is: agents, sessions, servers, tools. Read-only, except for restart and delete."""
+"""Views of agents, sessions, servers and tools. Read-only, except for restart and delete."""
 
 import secrets
 from collections.abc import Iterable, Mapping

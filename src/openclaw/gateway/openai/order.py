@@ -1,4 +1,4 @@
-"""What a request of either of OpenAI's interfaces is to the agent: one turn."""
+"""Runs a request to either of OpenAI's interfaces as one turn."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What OpenAI's clients send, as one message to an agent.
+"""Converts requests of OpenAI's clients to one message for an agent.
 
 A header names the session. Without it, each request is a conversation of its own, whose text has the
 earlier messages in it.

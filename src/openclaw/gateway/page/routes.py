@@ -1,4 +1,4 @@
-"""What the page needs beyond the rest of the API: logging in, pins to accept, files to show."""
+"""Routes that only the page needs: logging in, accepting pins, showing files."""
 
 import ipaddress
 import os

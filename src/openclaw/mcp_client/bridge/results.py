@@ -1,4 +1,4 @@
-"""What a server answered, as a result of a tool. A failure is a result as well.
+"""Converts a server's answer to a tool result. A failure is a result too.
 
 Nothing is redacted or framed here: every result says that it is untrusted, and the tool path does it.
 """

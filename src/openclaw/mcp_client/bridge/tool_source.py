@@ -1,4 +1,4 @@
-"""An agent's MCP tools as a source: every tool there is, and results as the servers gave them.
+"""An agent's MCP tools as a tool source, with results as the servers gave them.
 
 Nothing is policed, redacted or framed here: that is the tool path's (`agent.toolpath.toolbox`).
 """

@@ -1,4 +1,4 @@
-"""Whether an input schema that a server sent can be handed on. Pure, and bounded whatever comes."""
+"""Checks whether a server's input schema can be passed on. Pure, and bounded for any input."""
 
 import operator
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""All MCP servers of all agents: who needs which, and that each runs once."""
+"""Manages all MCP servers of all agents, and runs each only once."""
 
 import logging
 from collections.abc import Callable, Collection, Generator, Mapping

@@ -1,4 +1,4 @@
-"""Who uses which server: that each runs once, for as long as somebody needs it. Starts no task."""
+"""Tracks who uses which server: each runs once, and only while needed. Starts no task."""
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a stdio server may reach on this machine, and what keeps it to that.
+"""What a stdio server may access on this machine, and how that is enforced.
 
 Bubblewrap if it works: a file system of its own with the system's programs, what the server is made
 of and what the operator named, its own processes, and no network or only the public one if so

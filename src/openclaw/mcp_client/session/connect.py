@@ -1,4 +1,4 @@
-"""Opening a connection: spawn or dial, shake hands, and close all of it whatever happens."""
+"""Opens a connection: starts or dials the server, does the handshake, and always cleans up."""
 
 import sys
 import threading

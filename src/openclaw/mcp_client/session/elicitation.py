@@ -1,4 +1,4 @@
-"""Whom a server's question is for: the person on whose behalf it works.
+"""Finds the person that a server's question is for.
 
 A server may work for several at once. In the newest revision of MCP a question is part of the answer
 to a call, so that it is clear whose it is. In the older ones it comes by itself: then it is asked

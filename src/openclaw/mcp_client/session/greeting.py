@@ -1,4 +1,4 @@
-"""What a server says of itself in its handshake, and the two handshakes over a pipe or the SDK."""
+"""What a server says about itself in the handshake, and the handshakes of both protocol eras."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field

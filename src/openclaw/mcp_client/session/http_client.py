@@ -1,4 +1,4 @@
-"""The HTTP client for remote servers: a request that fails, fails alone, and every body is bounded.
+"""The HTTP client for remote servers: failed requests affect no others, and bodies are bounded.
 
 The MCP SDK ends the whole connection when one request raises, and parses whatever it is sent. Here a
 POST that fails becomes a response that the SDK hands to the one call it belongs to, and what a

@@ -1,4 +1,4 @@
-"""The small change of JSON-RPC: lines, progress, and errors in our terms and the SDK's."""
+"""JSON-RPC details: lines, progress, and converting errors between ours and the SDK's."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What a server sends without being asked: to our log, and to the few who asked for it."""
+"""Handles a server's notifications: logs them and passes them to subscribers."""
 
 import logging
 import math

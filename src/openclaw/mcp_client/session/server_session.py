@@ -1,4 +1,4 @@
-"""An open connection to a server, whatever carries it."""
+"""An open connection to a server, over any transport."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""A server's tasks: calls that go on without a request that waits for them.
+"""A server's tasks: calls that continue without an open request.
 
 At 2026-07-28 (the extension) the server decides that a call is a task; at 2025-11-25 we do, for tools
 that support it.

@@ -1,4 +1,4 @@
-"""A server's process and its pipes: starting it, hearing it end, and ending all of it (on POSIX)."""
+"""A server's process and its pipes: starting it, noticing its exit, ending its group (on POSIX)."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""Takes the power out of images, links and forms in an answer if the person did not give their address.
+"""Disarms images, links and forms in an answer if the person didn't give their address.
 
 For answers only. Text on its way to the model is never altered.
 """

@@ -1,4 +1,4 @@
-"""What the person configured and answered before."""
+"""Data-flow rules: what the person configured and answered before."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
