@@ -77,10 +77,7 @@ _NUMBER = re.compile(
 _NOT_A_VALUE = re.compile(r"[+-]?(?:Infinity|NaN)")
 _AFTER_NUMBER = re.compile(r"[\w$.:+-]")
 _BARE_TEXT = re.compile(r"[^\s,\]}]*")
-_STRING = {
-    quote: re.compile(rf"{quote}((?:[^{quote}\\\n\r]++|\\(?:\r\n|[\s\S]))*+){quote}")
-    for quote in "\"'"
-}
+_TEXT = {quote: re.compile(rf"(?:[^{quote}\\\n\r]++|\\(?:\r\n|[\s\S]))*+") for quote in "\"'"}
 _ESCAPE = re.compile(
     r"\\(?:(?P<pair>u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     r"|x(?P<byte>[0-9a-fA-F]{2})|u(?P<unit>[0-9a-fA-F]{4})|(?P<other>\r\n|[\s\S]))"
@@ -287,11 +284,13 @@ class _Parser:
 
     def _string(self) -> str:
         quote, start = self._peek(), self.at
-        match = _STRING[quote].match(self.text, start)
-        if match is None:
+        match = _TEXT[quote].match(self.text, start + 1)
+        assert match is not None  # it may be empty
+        text = _ESCAPE.sub(lambda escape: self._unescaped(escape, start + 1), match[0])
+        if not self.text.startswith(quote, match.end()):
             self._stop(f"the text that starts here is not closed with {quote}", start)
-        self.at = match.end()
-        return _ESCAPE.sub(lambda escape: self._unescaped(escape, start + 1), match[1])
+        self.at = match.end() + 1
+        return text
 
     def _unescaped(self, escape: re.Match[str], offset: int) -> str:
         start = offset + escape.start()

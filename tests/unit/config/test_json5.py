@@ -98,6 +98,13 @@ def test_a_key_given_twice_is_reported_with_both_places() -> None:
     ]
 
 
+def test_a_windows_path_that_escapes_its_own_quote_is_explained() -> None:
+    assert problems('{a: "C:\\users\\"}') == [
+        "a: \\u needs 4 hexadecimal digits (line 1, column 8)",
+        'a: the text that starts here is not closed with " (line 1, column 5)',
+    ]
+
+
 def test_it_goes_on_after_an_error_whose_repair_is_plain() -> None:
     text = "{\n  a: 1\n  b: yes,\n  c: NaN,\n  d: [1 'x'],\n  a: 012\n}"
     assert problems(text) == [
