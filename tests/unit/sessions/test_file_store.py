@@ -448,3 +448,30 @@ async def test_opening_a_store_again_drops_no_lock_of_this_process(database: Pat
         command = [sys.executable, "-c", look, str(database)]
         taken = await anyio.run_process(command, check=False)
     assert b"BlockingIOError" in taken.stderr
+
+
+async def test_a_write_takes_the_same_work_however_many_turns_the_session_has(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[None] = []
+    open_writer = connections.open_writer
+
+    def counting(path: Path) -> sqlite3.Connection:
+        connection = open_writer(path)
+        connection.set_progress_handler(lambda: steps.append(None), 100)
+        return connection
+
+    monkeypatch.setattr(connections, "open_writer", counting)
+    async with open_file_store(database, SystemClock()) as store:
+        session = await store.open_session("main", "k")
+        edit(
+            database,
+            "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)"
+            " INSERT INTO turns SELECT 1, 'old ' || i, 'ok', 0, 0, 0 FROM n",
+        )
+        async with store.acquire_lane(session) as lane:
+            steps.clear()
+            turn = await lane.begin_turn()
+            await lane.append(turn, [NewEntry(EntryKind.USER_MESSAGE)])
+            await lane.finish_turn(turn, Outcome.OK)
+            assert len(steps) < 50  # 100 instructions each; a scan of all turns takes 10,000s

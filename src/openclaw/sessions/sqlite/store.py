@@ -66,7 +66,9 @@ class _Transcript:
     def write(self, write: Write, epoch: int) -> range:
         found = self.db.execute(
             "SELECT epoch, (SELECT state FROM turns WHERE session = ?1 AND id = ?2),"
-            " (SELECT id FROM turns WHERE session = ?1 AND state = 'running')"
+            # The order and the first condition are for the index: a session may have many turns.
+            " (SELECT id FROM turns WHERE session = ?1 AND state IN ('running', 'lost')"
+            " AND state = 'running' ORDER BY first_seq)"
             " FROM sessions WHERE row = ?1",
             (self.row, write.turn),
         ).fetchone()
