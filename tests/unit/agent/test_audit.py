@@ -1,5 +1,7 @@
+import errno
 import json
 import logging
+import os
 import subprocess
 import sys
 import textwrap
@@ -149,6 +151,31 @@ def test_a_log_that_cannot_be_written_costs_one_warning_and_no_call(
     blocked.unlink()
     write(log)
     assert len(lines(blocked / "audit.jsonl")) == 1
+
+
+def test_a_file_that_failed_is_opened_again(
+    tmp_path: Path, redactor: Redactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = opened(path, redactor)
+    for call in ("fchmod", "write"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, Mock(side_effect=OSError(errno.EPERM, "no")))
+            write(log)
+            write(log)
+        write(log, tool=call)
+    assert [one["tool"] for one in lines(path)] == ["fchmod", "write"]
+
+
+def test_what_a_server_says_cannot_break_a_line_or_control_a_terminal(
+    tmp_path: Path, redactor: Redactor
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = opened(path, redactor, bodies=True)
+    write(log, result="a\u2028b\x9b31m\u202ec", tool="né")
+    assert path.read_bytes().isascii()
+    [line] = lines(path)
+    assert (line["result"], line["tool"]) == ("a\u2028b\x9b31m\u202ec", "né")
 
 
 def test_a_link_is_not_followed(tmp_path: Path, redactor: Redactor) -> None:

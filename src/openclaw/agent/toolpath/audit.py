@@ -168,7 +168,7 @@ class AuditLog:
         if self._bodies:
             fields |= {"arguments": self._body(arguments.decode()), "result": self._body(result)}
         with self._lock:
-            self._write(_dumped(fields) + b"\n")
+            self._write(_line(fields))
 
     def _name(self, text: str) -> str:
         return self._redactor.redact(text[:MAX_NAME])
@@ -183,6 +183,7 @@ class AuditLog:
             # If inode numbers are not stable, rotation never seems to help: the third time, write anyway.
             any(self._append(data, anyway) for anyway in (False, False, True))
         except OSError as error:
+            self.close()  # the next record opens the file again
             if not self._warned:
                 self._warned = True
                 logger.warning("the audit log %s cannot be written: %s", self._path, error.strerror)
@@ -224,9 +225,10 @@ class AuditLog:
         return file, self._opened.st_size
 
     def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                os.close(file)
 
     def _rotate(self, file: int) -> None:
         lock = os.open(self._numbered("lock"), os.O_WRONLY | os.O_CREAT | CLOEXEC | NOFOLLOW, 0o600)
@@ -252,6 +254,12 @@ class AuditLog:
 @lru_cache(maxsize=2)
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _line(fields: dict[str, Any]) -> bytes:
+    """A record in ASCII: a server's words must not break the line or control a terminal."""
+    line = _dumped(fields)
+    return (line if line.isascii() else json.dumps(fields, separators=(",", ":")).encode()) + b"\n"
 
 
 def _dumped(value: Any) -> bytes:
