@@ -31,7 +31,21 @@ def stub(tool: ToolSpec) -> str:
 
 def test_required_parameters_come_first() -> None:
     tool = spec("f", "b", a={"type": "integer"}, b={"type": "string"}, c={})
-    assert stub(tool) == "f(b, a=..., c=...)"
+    assert stub(tool) == "f(b: str, a: int = ..., c: Any = ...)"
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"type": "array", "items": {"type": "string"}}, "list"),
+        ({"type": ["number", "null"]}, "float | None"),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "bool | None"),
+        ({"oneOf": [{"type": "object"}, {"$ref": "#/$defs/x"}]}, "dict | Any"),
+        ({"type": [{}, 5]}, "Any"),
+    ],
+)
+def test_a_parameter_shows_its_outermost_type(schema: Any, shown: str) -> None:
+    assert stub(spec("f", "x", x=schema)) == f"f(x: {shown})"
 
 
 def test_names_become_identifiers_that_stay_apart_whatever_their_order() -> None:
@@ -58,7 +72,7 @@ def test_arguments_get_their_own_names_back() -> None:
 
 
 @pytest.mark.parametrize("schema", HOSTILE)
-def test_a_hostile_schema_gives_plain_names(schema: Any) -> None:
+def test_a_hostile_schema_gives_a_plain_signature(schema: Any) -> None:
     text = stub(ToolSpec("f", "line\nimport os\n# more", schema, "f"))
     assert "\n" not in text
-    ast.parse(text)
+    ast.parse(f"def {text}: ...")

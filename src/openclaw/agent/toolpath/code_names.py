@@ -1,4 +1,4 @@
-"""`run_code` as the model sees it, and tools as Python functions: their names and parameters. Pure."""
+"""`run_code` as the model sees it, and tools as Python functions: names, parameters, types. Pure."""
 
 import builtins
 import keyword
@@ -33,6 +33,15 @@ CODE_SPEC = ToolSpec(
 )
 
 _RESERVED = frozenset([*keyword.kwlist, *keyword.softkwlist, *dir(builtins)])
+_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "None",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,11 @@ class ToolFunction:
         return bound
 
     def stub(self) -> str:
-        named = [one.identifier + ("" if one.required else "=...") for one in self.parameters]
+        known = json_object(self.spec.input_schema.get("properties"))
+        named = [
+            f"{one.identifier}: {_type(known[one.key])}{'' if one.required else ' = ...'}"
+            for one in self.parameters
+        ]
         return f"{self.identifier}({', '.join(named)})"
 
 
@@ -104,3 +117,13 @@ def _parameters(schema: JsonObject) -> tuple[Parameter, ...]:
     named = zip(known, _unique(known), strict=True)
     found = [Parameter(key, ident, key in required) for key, ident in named]
     return tuple(sorted(found, key=lambda one: not one.required))
+
+
+def _type(schema: Any) -> str:
+    """The outermost type as Python writes it, as in `list | None`."""
+    node = json_object(schema)
+    options = json_list(node.get("anyOf")) or json_list(node.get("oneOf")) or [node]
+    declared = [json_object(one).get("type") for one in options]
+    kinds = [kind for one in declared for kind in json_list(one) or [one]]
+    names = (_TYPES.get(kind, "Any") if isinstance(kind, str) else "Any" for kind in kinds)
+    return " | ".join(dict.fromkeys(names))
