@@ -41,7 +41,7 @@ def test_required_parameters_come_first() -> None:
         ({"type": ["number", "null"]}, "float | None"),
         ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "bool | None"),
         ({"oneOf": [{"type": "object"}, {"$ref": "#/$defs/x"}]}, "dict | Any"),
-        ({"type": [{}, 5]}, "Any"),
+        ({"type": [{"a": 1}, 5]}, "Any"),
     ],
 )
 def test_a_parameter_shows_its_outermost_type(schema: Any, shown: str) -> None:
