@@ -170,7 +170,7 @@ async def take_turn(
 ) -> Reply | None:
     """Answer a prompt, with updates on the way; None if it was cancelled.
 
-    `forms` asks the person what MCP servers want to know. Every update was sent when this returns.
+    `forms` asks the person what MCP servers want to know. Every update has been sent when this returns.
     """
     with anyio.CancelScope() as scope:
         session.turns.add(scope)

@@ -104,7 +104,7 @@ class Names:
     any_address: bool = False  # bound beyond loopback: any literal address of ours will do
 
     def knows_host(self, header: str) -> bool:
-        """Whether a request may have this `Host`; the name of a rebinding attack may not."""
+        """Whether a request may have this `Host`; an attacker's rebound name may not."""
         found = _HOST.fullmatch(header)
         name = found[1].lower() if found is not None else ""
         if name in _LOOPBACK_NAMES or name in self.hosts:
@@ -225,7 +225,7 @@ class Guard:
 
     def _check_rate(self, scope: Scope, grant: Grant | None, cost: float) -> None:
         client = scope.get("client")
-        # Requests without a token must not use up the rate of those that have one.
+        # Requests without a token must not use up the limit of those that have one.
         sender = f"token {grant.name}" if grant else client[0] if client else ""
         wait = self._rate.admit(sender, cost)
         if wait:

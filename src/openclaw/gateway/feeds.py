@@ -157,9 +157,9 @@ class Feed:
         self._tell()
 
     async def follow(self, put: Put, *, questions: bool = True, past: bool = True) -> None:
-        """Put what there is, if `past`, and then what comes, until it is closed.
+        """Put what there is, if `past`, and then what comes, until the feed is closed.
 
-        Without `questions`, which are for those who can answer, they are left out.
+        Questions are for those who can answer them: without `questions` they are left out.
         """
         at = 0 if past else self._lost + len(self._frames)
         self.followers += 1
@@ -227,7 +227,7 @@ class RedactedTurn:
         self._thoughts = DeltaRedactor(redactor)
 
     def events(self, emit: Emit) -> Emit:
-        """Passes events on; the held back end of a text comes before later events."""
+        """Passes events on; text that was held back comes before later events."""
 
         def told(event: Event) -> None:
             match event:

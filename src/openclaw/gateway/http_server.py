@@ -159,7 +159,7 @@ Headers = dict[bytes, bytes]
 
 
 def read_poll(data: bytes) -> tuple[Headers, bytes] | bytes | None:
-    """The headers and the body of a poll; `MORE` if the rest has to come; None if it is no poll."""
+    """The headers and the body of a poll; `MORE` if it is incomplete; None if it isn't a poll."""
     head, end, body = data.partition(b"\r\n\r\n")
     if not end or len(data) > _MOST_BYTES or _POLL not in head.lower() + b"\r\n":
         return None
@@ -183,7 +183,7 @@ def answer_poll(
     more_headers: Sequence[tuple[bytes, bytes]],
     data: bytes,
 ) -> bytes | None:
-    """The whole answer to a poll; `MORE` if the rest has to come; None for the application."""
+    """The whole answer to a poll; `MORE` if it is incomplete; None if the application must answer."""
     read = read_poll(data)
     if read is None or isinstance(read, bytes):
         return read
@@ -222,8 +222,8 @@ def _poll_in(headers: Headers, body: bytes) -> dict[str, Any]:
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 75
-# More connections than this may not wait for a request: the oldest is closed, so that clients that
-# only connect cannot use up our file descriptors.
+# At most this many connections may wait for a request; beyond that the oldest is closed, so that
+# clients that only connect cannot use up our file descriptors.
 MOST_SILENT = 256
 
 

@@ -1,4 +1,4 @@
-"""Where the gateway listens. `doctor` asks too, so nothing large is imported."""
+"""Where the gateway listens. `doctor` uses this too, so it imports nothing large."""
 
 import errno
 import ipaddress
@@ -33,7 +33,7 @@ def bind_addresses(bind: str, port: int, *, has_token: bool) -> list[tuple[str, 
 
 
 def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
-    """Sockets that listen; a machine may be without IPv6."""
+    """Listening sockets; a machine may have no IPv6."""
     sockets: list[socket.socket] = []
     with ExitStack() as stack:
         for host, port in addresses:
@@ -41,8 +41,9 @@ def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
             try:
                 sockets.append(stack.enter_context(_listener(host, wanted)))
             except OSError as error:
+                # A taken port is different: the program that has it would get our clients.
                 if sockets and ":" in host and error.errno != errno.EADDRINUSE:
-                    continue  # somebody else's listener there would get what is meant for us
+                    continue
                 raise OperatorFacing(
                     f"cannot listen on {host} port {port}: {error.strerror or error}",
                     hint="choose a free port with gateway.port or --port; --port 0 picks one",

@@ -115,7 +115,7 @@ def _read(descriptor: int) -> GatewayInfo:
     try:
         said = json.loads(os.read(descriptor, 65_536))
         mark = said.pop("mark", None)
-        # One that was killed may have written it, if its successor has just taken the lock.
+        # A killed gateway may have written this, if its successor has just taken the lock.
         return GatewayInfo(pid=0) if mark and is_gone(mark) else GatewayInfo(**said)
     except (ValueError, TypeError, AttributeError):
         return GatewayInfo(pid=0)  # it is being written

@@ -1,7 +1,7 @@
-"""Questions of a turn to the person, on their way through the gateway.
+"""A turn's questions to the person, which go through the gateway.
 
-A question goes to the client whose turn it is, and if that is detached to those who watch it and can
-answer. Its name cannot be guessed. The first answer counts; without one in time it is declined.
+A question goes to the client whose turn it is or, if the turn is detached, to those who watch it and
+can answer. Its name cannot be guessed. The first answer counts; without one in time it is declined.
 """
 
 import secrets

@@ -23,7 +23,7 @@ class Unit:
     text: str
     install: tuple[str, ...]
     start: tuple[str, ...]
-    stop: tuple[str, ...]  # it is not started again
+    stop: tuple[str, ...]  # stops it for good
 
 
 def unit_for(kind: str | None, environ: Mapping[str, str], config: Path | None) -> Unit:
@@ -169,7 +169,7 @@ def _windows(environ: Mapping[str, str], command: list[str]) -> Unit:
 
 
 class Notifier:
-    """Tells systemd how we are, if it started us."""
+    """Reports our state to systemd, if it started us."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._address = environ.get("NOTIFY_SOCKET", "")

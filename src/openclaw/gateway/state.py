@@ -138,7 +138,7 @@ class Cluster(Protocol):
     def reachable(self) -> bool: ...
 
     def drain(self) -> None: ...  # take nothing more to run
-    async def cancel_turn(self, turn: str) -> int: ...  # wherever it runs; how many were stopped
+    async def cancel_turn(self, turn: str) -> int: ...  # wherever it runs; returns how many
     async def cancel_session(self, key: str, agent: str | None) -> int: ...
     async def gateways(self) -> list[dict[str, Any]]: ...
 
@@ -168,7 +168,7 @@ class Backend:
     store: "SessionStore"
     redactor: Redactor
     cluster: Cluster | None
-    apply: Callable[[LoadedConfig], Awaitable[None]]  # raises and changes nothing, if it is wrong
+    apply: Callable[[LoadedConfig], Awaitable[None]]  # if invalid, raises and changes nothing
     mcp: "Callable[[Gateway], AbstractAsyncContextManager[McpApp]]"
     approvals: "Callable[[], Approvals]"
     logins: "Callable[[], Logins]"

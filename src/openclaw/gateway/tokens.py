@@ -207,7 +207,7 @@ class Tokens:
         return Secret(f"{body}.{self._signed(body)}")
 
     def _is_of_page(self, given: bytes) -> bool:
-        """Whether we signed it and it is valid still. It outlives a restart: nothing is stored."""
+        """Whether we signed it and it is still valid. Nothing is stored, so it survives a restart."""
         body, _, signature = given.decode("latin-1").rpartition(".")
         if not hmac.compare_digest(self._signed(body).encode(), signature.encode("latin-1")):
             return False

@@ -151,7 +151,7 @@ def _answer_by_threads(wire: Wire, handshake: Handshake, load: "Callable[[], Any
 
 
 def _refuse(wire: Wire, handshake: Handshake, error: BaseException) -> None:
-    """Log the error, and answer every request that waits with one."""
+    """Print the error, and answer every waiting request with one."""
     sys.excepthook(type(error), error, error.__traceback__)
     for line in handshake.queue:
         if not isinstance(line, bytes):

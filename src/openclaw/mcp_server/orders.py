@@ -51,7 +51,7 @@ _TYPES: dict[str, tuple[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file or image in base64, of the type that the client says."""
+    """A file or image in base64, whose type is only declared."""
 
     field: str
     mime_type: str

@@ -81,7 +81,7 @@ class Replay:
 
 
 class MessageReader(ObjectReceiveStream[SessionMessage]):
-    """The SDK's read stream, with the queue of the handshake first; `tell` answers errors."""
+    """The SDK's read stream, with the queue of the handshake first; `tell` sends errors back."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ def abridge(value: Any, key: str = "") -> Any:
 def prepare(
     program: str, agent_id: str | None, open_agent: OpenAgent
 ) -> Callable[[Wire, list[bytes | TooLong | Answered]], int]:
-    """Load and build everything that serving needs, on the thread that loads; returns what serves."""
+    """Load and build everything that serving needs, on the loading thread; returns the function that serves."""
     warm_up()
 
     async def serve(wire: Wire, queue: list[bytes | TooLong | Answered]) -> None:

@@ -60,7 +60,7 @@ AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]  # takes an elicitatio
 
 
 def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
-    """Whether a call is allowed, and what an MCP server asks, as elicitations."""
+    """Ask by elicitation whether a call is allowed, and what an MCP server wants to know."""
 
     async def permit(request: PermissionRequest) -> Answer:
         choice = {
@@ -580,7 +580,7 @@ def _signature(task: Task, body: str, arguments: JsonObject, reader: str) -> str
 
 
 def _is_signed(task: Task, state: str, arguments: JsonObject, person: Person, clock: Clock) -> bool:
-    """Whether we made this state for this order of this person, not too long ago."""
+    """Whether we made this state for this order of this person, and it is not too old."""
     body, _, signature = state.rpartition(".")
     until = body.rpartition(".")[2]
     wanted = _signature(task, body, arguments, person.name)

@@ -492,7 +492,7 @@ def _prompt(row: dict[str, Any]) -> "PromptInfo":
 class Opener(Generic[T]):
     """Opens something when it is first needed, and again after it failed.
 
-    It is opened and closed in one task, `run`, as its task groups need it.
+    It is opened and closed in one task, `run`, because its task groups require that.
     """
 
     def __init__(self, what: str, open_it: Callable[[], AbstractAsyncContextManager[T]]) -> None:
@@ -693,7 +693,7 @@ async def open_agent(
     person: bool = False,
     emit: Emit = discard,
 ) -> AsyncGenerator[Agent]:
-    """The agent of a running gateway, or with `local` or without one, of this process.
+    """The agent of a running gateway; with `local`, or if none runs, the one of this process.
 
     Nothing is loaded before it is used, except with `ahead` and no gateway. A `person` should be able
     to type at once, so settings and conversations are there before the agent, which the first

@@ -78,7 +78,7 @@ class ConfigGeneration:
             await self._close_unused()
 
     async def retire(self) -> None:
-        """Close it with its last turn; no other begins."""
+        """Begin no more turns, and close with the last one that runs."""
         self._retired = True
         await self._close_unused()
 
@@ -102,7 +102,7 @@ class ConfigGeneration:
             host, search = self.host, self.host.config.tools.web.search
             mode: SearchMode = "native" if search.provider == "native" else "auto"
             if not search.enabled or search.provider not in (None, "native"):
-                mode = "off"  # an engine that is named goes before the models' providers
+                mode = "off"  # a named engine takes precedence over the models' own search
             self._factory = ModelFactory(
                 providers=host.config.models.providers,
                 resolver=self.secrets,
@@ -232,7 +232,7 @@ class ConfigGeneration:
             }
         )
         own = agent.tools
-        if agent.id != giver.id:  # what a person allowed one of them, the other may not do
+        if agent.id != giver.id:  # what a person allowed one agent doesn't count for another
             own = tuple(rules.model_copy(update={"approved": ()}) for rules in own)
         rules = (*own, *giver.tools, ToolPolicyConfig(deny=WITHOUT))
         return replace(agent, tools=rules, limits=limits)

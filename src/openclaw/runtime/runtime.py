@@ -66,7 +66,7 @@ class Runtime:
         return sorted(self.generation.tool_path(agent, mcp).specs(), key=lambda spec: spec.name)
 
     async def apply(self, loaded: LoadedConfig) -> None:
-        """Take a new configuration; raises without having changed anything.
+        """Apply a new configuration; if it is invalid, raises and changes nothing.
 
         Running turns finish on the one that they began with, and only MCP servers whose effective
         configuration changed are restarted. The session store and the audit log stay the same.

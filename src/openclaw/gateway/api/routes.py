@@ -118,7 +118,7 @@ async def turn_events(
     questions: bool = False,
     after: Count | None = None,
 ) -> Any:
-    """`questions` means that the client can answer them; `after` is the last event that it has."""
+    """`questions` means that the client can answer them; `after` numbers the last event it has."""
     cluster = gateway.backend.cluster
     if questions:
         require(request.scope, "admin")
@@ -130,7 +130,7 @@ async def turn_events(
     seen = int(text) if after is None else after
 
     async def follow(put: Put) -> None:
-        """A turn of another gateway; a client comes back with the number of an event."""
+        """Follow a turn of another gateway; a client can resume by the number of an event."""
         try:
             async with aclosing(cluster.watch_turn(turn, seen)) as events:
                 async for number, name, body in events:

@@ -376,7 +376,7 @@ class Operation:
         return {name: kind for name, kind in self.parameters.items() if name not in other}
 
     async def answered(self, gateway: Any, request: Request) -> Any:
-        """Call the handler; an answer that contradicts the document is an error of ours."""
+        """Call the handler; an answer that contradicts the document is our error."""
         values: Json = {**request.path_params, "request": request}
         for name, kind in self.query.items():
             if (text := request.query_params.get(name)) is not None:

@@ -112,7 +112,7 @@ async def order_text(
 
 
 def order_index(messages: Sequence[Json], field: str) -> int:
-    """Which message is the order: the last one that is no instruction.
+    """Which message is the order: the last one that isn't an instruction.
 
     If that is the assistant's, the order was answered, and must not be carried out again.
     """
@@ -135,7 +135,7 @@ def call_id(session: str, call: str) -> str:
 
 
 def results_of(messages: Sequence[Json], field: str) -> tuple[str | None, list[ClientResult]]:
-    """The id of the session that waits for the results at the end of the messages, and these.
+    """The id of the session that waits for the results at the end of the messages, and the results.
 
     If a user's message follows them, calls that are not ours are history.
     """
@@ -221,7 +221,7 @@ logger = logging.getLogger(__name__)
 
 
 def error_body(error: BaseException) -> dict[str, Any]:
-    """The body of an answer; an error that we did not foresee is only described in the log."""
+    """The body of an answer; an unexpected error is described only in the log."""
     if isinstance(error, OpenClawError):
         message = describe(error)
     else:
