@@ -1,8 +1,8 @@
 """Carries orders, answers and events from one gateway to another.
 
-Watchers in other gateways get small events in messages. All events are also kept in the database, a
-moment later or if they are too large for a message, so that a watcher can catch up. Watchers in this
-gateway get them directly.
+Watchers in other gateways get small events in messages. All events are also written to the
+database a moment later, or at once if they are too large for a message, so that a watcher can catch
+up. Watchers in this gateway get them directly.
 """
 
 import logging
@@ -149,7 +149,7 @@ def blocks_held(blocks: Sequence[Block], most: int = MOST_MEDIA_BYTES) -> tuple[
 
 
 def held(media: Media, most: int) -> Media | None:
-    """Media with its bytes, also if it was a file; None if it is larger than `most`, or gone."""
+    """Media with its bytes, read if it is a file; None if it is larger than `most`, or gone."""
     if media.path is None:
         return media if len(media.data or b"") <= most else None
     try:
@@ -163,7 +163,7 @@ def held(media: Media, most: int) -> Media | None:
 
 logger = logging.getLogger(__name__)
 
-EPOCH = 1_000_000  # an order's events are numbered from here the first time it is taken, then twice
+EPOCH = 1_000_000  # an order's events are numbered from this, times how often it was taken
 TOLD_EVERY_SECONDS = 0.04
 KEPT_EVERY_SECONDS = 0.5
 _MOST_UNKEPT_BYTES = 32 * 1024 * 1024  # beyond this, what could not be written is dropped
@@ -407,7 +407,7 @@ class Watch:
         return found
 
     def _next_attempt(self) -> int | None:
-        """The first event of a later attempt, if that has begun, which ends what came before."""
+        """The first event of a later attempt, if one has begun, which ends the earlier ones."""
         begun = (self.seen // EPOCH + 1) * EPOCH
         later = [number for number in self._waiting if number > begun and number % EPOCH == 1]
         if not later:

@@ -64,7 +64,7 @@ class AlsoAs:
 
 
 def short_forms(expected: str, forms: Mapping[Any, Any], *shapes: type | None) -> BeforeValidator:
-    """Replaces a short form by what it means; values of these shapes pass as they are."""
+    """Replaces a short form with what it means; values of these shapes pass as they are."""
 
     def validate(value: Any) -> Any:
         if isinstance(value, tuple(NoneType if one is None else one for one in shapes)):
@@ -85,7 +85,7 @@ class Section(BaseModel):
     """A part of the configuration: frozen, and refusing what it does not know.
 
     The text below a field describes it. `show.describe` reads it only for a schema: pydantic would
-    at import, and every command would take half as long again.
+    read it at import, and every command would take half as long again.
     """
 
     model_config = ConfigDict(

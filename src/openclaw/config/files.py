@@ -99,7 +99,7 @@ def edit_config(
 
 
 def target_of(path: Path) -> Path:
-    """The file to write, whose directory exists then; a link stays a link to the same file."""
+    """The file to write, whose directory is created; a link stays a link to the same file."""
     try:
         check_links(path.parent)
         target = path.resolve()

@@ -167,7 +167,7 @@ _MARK = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 
 @dataclass(slots=True)
 class Interpolation:
-    """Puts variables' values in. `credentials` are those that a name or a reference says are secret."""
+    """Replaces `${NAME}`. `credentials` are values that are secret by their name or by a reference."""
 
     environ: Mapping[str, str]
     problems: list[tuple[KeyPath, str]] = field(default_factory=list[tuple[KeyPath, str]])

@@ -79,7 +79,7 @@ def _without_case(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any
 
 
 def merge_server(base: McpServerConfig, own: McpServerConfig) -> McpServerConfig:
-    """A server's entry over the default one; a `url` replaces an inherited `command`, and the reverse."""
+    """A server's entry over the default one; a `url` replaces an inherited `command`, or vice versa."""
     given = own.model_fields_set
     if "url" in given and "command" not in given and own.url is not None:
         base = base.model_copy(update={"command": None, "args": (), "transport": None})

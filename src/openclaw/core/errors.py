@@ -147,7 +147,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """The error that a group stands for; with one that nobody foresaw, the group stays whole."""
+    """The error that a group stands for, or the group if it has several and one is unexpected."""
     found = list(leaves(error))
     stops = [leaf for leaf in found if isinstance(leaf, KeyboardInterrupt | SystemExit)]
     if stops:

@@ -155,7 +155,7 @@ PENDING = "pending"
 
 @dataclass(frozen=True, slots=True)
 class EarlierCall:
-    """A call made before a crash, whose result is fetched by its `handle`; `wait` until it is there."""
+    """A call made before a crash, to be fetched by its `handle`. Without `wait`, it may be `PENDING`."""
 
     handle: JsonObject
     wait: bool = True

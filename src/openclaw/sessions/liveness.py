@@ -43,7 +43,7 @@ def mark_of(pid: int) -> str:
 def is_gone(mark: str) -> bool:
     """Whether the process is certainly dead.
 
-    Nobody can tell for another PID namespace (a container that shares the directory).
+    A process in another PID namespace (a container that shares the directory) never counts as dead.
     """
     boot, namespace, pid, started = mark.split("/")
     if boot != _boot():

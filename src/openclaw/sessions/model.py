@@ -2,7 +2,7 @@
 
 A session belongs to an agent and has a key that its user chose. Its transcript only grows; its
 entries are numbered from 1 without gaps. A turn starts with a `turn_started` and ends with the entry
-that says how it ended: `turn_lost`, by the next process, if its own died.
+that says how it ended, which is `turn_lost` (written by the next process) if its own process died.
 """
 
 import json
@@ -210,7 +210,7 @@ class Hit:
 
 
 def checked_key(value: str, what: str = "session key") -> str:
-    """`value`, if it can be a key: 1 to 512 characters, without what a database may not store."""
+    """`value`, if it can be a key: 1 to 512 characters, without characters that a database can't store."""
     if not value:
         raise InvalidRequest(f"the {what} is empty")
     if len(value) > MAX_KEY_CHARS:

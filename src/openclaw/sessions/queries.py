@@ -1,4 +1,4 @@
-"""Statements that both databases understand, in PostgreSQL's spelling, and what becomes of rows.
+"""Statements that both databases understand, in PostgreSQL's spelling, and how to read their rows.
 
 SQLite runs the functions in the connection's thread, where they never wait (`at_once`).
 """

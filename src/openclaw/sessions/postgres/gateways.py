@@ -255,7 +255,7 @@ class Wire:
                         [payload for _, payload in posts],
                     )
             except Exception as error:
-                if not is_of_driver(error):  # a timeout is too
+                if not is_of_driver(error):  # a timeout is one too
                     raise
                 logger.info("the connection to other gateways broke: %s", type(error).__name__)
                 return

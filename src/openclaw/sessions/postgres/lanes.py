@@ -108,7 +108,7 @@ class _Claim:
 
 
 async def try_grant(connection: "Connection", session: SessionRef, claim: _Claim) -> Grant | None:
-    """Take the session, in a transaction; None if someone who lives is ahead."""
+    """Take the session, in a transaction; None if a live process is ahead."""
     row = found_row(await connection.fetchval(_LOCK_SESSION, session.id), session)
     drawn = await connection.fetchrow(
         _DRAW, row, claim.token, claim.owner, claim.entitled, claim.lease
@@ -193,7 +193,7 @@ async def hand_in(connection: "Connection", session: SessionRef, token: str) -> 
 async def abandon(
     connection: "Connection", session: SessionRef, token: str, grant: Grant, now_ms: int | None
 ) -> None:
-    """The same if a turn was not finished, which is lost then. Runs in a transaction."""
+    """The same with an unfinished turn, which is then lost. Runs in a transaction."""
     epoch = await connection.fetchval(
         "SELECT epoch FROM sessions WHERE row = $1 FOR NO KEY UPDATE", grant.row
     )

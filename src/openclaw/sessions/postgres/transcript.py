@@ -83,7 +83,7 @@ _STATEMENTS = {
 _WORD = re.compile(r"\w+")
 
 _LONGEST_WORD_BYTES = 255
-_MOST_BYTES = 256 * 1024  # of one text that are indexed: PostgreSQL refuses a megabyte
+_MOST_BYTES = 256 * 1024  # how much of a text is indexed: PostgreSQL refuses a megabyte
 
 
 def words_of(text: str) -> list[str]:
