@@ -1,6 +1,7 @@
 """Ends and edges: half-closed pipes, a keeper that dies, a host that runs out of things."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -35,7 +36,60 @@ for line in sys.stdin:
         answer = {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
 """
+ASKS_FIRST = """
+import json, sys
+def send(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def roots(name):
+    send({"id": name, "method": "roots/list"})
+    return json.loads(sys.stdin.readline()).get("result")
+capabilities = {"tools": {"listChanged": True}, "experimental": {"streaming": True}}
+early = None
+for line in sys.stdin:
+    message = json.loads(line)
+    method, answer = message.get("method"), {"error": {"code": -32601, "message": "no"}}
+    if method == "server/discover" and sys.argv[1] == "modern":
+        answer = {"result": {"supportedVersions": ["2026-07-28"], "capabilities": capabilities,
+                             "ttlMs": "long"}}
+    elif method == "initialize":
+        early = roots("early")
+        answer = {"result": {"protocolVersion": "2025-11-25", "capabilities": capabilities,
+                             "serverInfo": {"name": "s", "version": "1"}}}
+    elif method == "tools/list":
+        answer = {"result": {"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}}
+    elif method == "tools/call":
+        later = roots("later") if sys.argv[1] == "legacy" else None
+        text = json.dumps([early, later])
+        answer = {"result": {"content": [{"type": "text", "text": text}]}}
+    elif method == "subscriptions/listen":
+        print("listens", file=sys.stderr, flush=True)
+    if "id" in message:
+        send({"id": message["id"], **answer})
+"""
 SLEEP = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+
+
+async def test_a_server_may_ask_before_it_answers_the_greeting(bench: Bench, tmp_path: Path):
+    script = tmp_path / "server.py"
+    script.write_text(ASKS_FIRST)
+    entry = {"command": sys.executable, "args": [str(script), "legacy"]}
+    async with bench.run(bench.to(entry)) as server:
+        result = await server.call_tool("x", {})
+        early, later = json.loads(result["content"][0]["text"])
+        assert early == later == {"roots": []}
+
+
+async def test_a_server_whose_greeting_the_sdk_would_refuse_is_still_used(
+    bench: Bench, tmp_path: Path
+):
+    script = tmp_path / "server.py"
+    script.write_text(ASKS_FIRST)
+    entry = {"command": sys.executable, "args": [str(script), "modern"]}
+    async with bench.run(bench.to(entry)) as server:
+        await until(lambda: "listens" in server.snapshot.stderr)
+        assert server.snapshot.protocol == "2026-07-28"
+        assert server.state is ServerState.READY
+        await server.call_tool("x", {})
 
 
 async def test_a_server_that_closes_its_output_is_gone(bench: Bench, tmp_path: Path):

@@ -11,6 +11,7 @@ from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
+    from mcp_types import DiscoverResult, InitializeResult
 
 # As the SDK has them (`mcp_types`), which takes long to import.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -77,6 +78,22 @@ def _greeting(raw: RawResult, protocol: str, info: Mapping[str, Any]) -> Greetin
     )
 
 
+def as_sdk_result(greeting: Greeting) -> "InitializeResult | DiscoverResult":
+    """The greeting for the SDK's session, which needs no more of it than the revision.
+
+    The SDK would refuse details in the server's own answer that we accept.
+    """
+    from mcp_types import DiscoverResult, Implementation, InitializeResult, ServerCapabilities
+
+    nothing = ServerCapabilities()
+    if greeting.protocol in MODERN_VERSIONS:
+        return DiscoverResult(supported_versions=[greeting.protocol], capabilities=nothing)
+    server = Implementation(name=greeting.name or "", version=greeting.version or "")
+    return InitializeResult(
+        protocol_version=greeting.protocol, capabilities=nothing, server_info=server
+    )
+
+
 class Greeter(Protocol):
     """Greets a server; each method raises `CallFailed`."""
 
@@ -86,7 +103,7 @@ class Greeter(Protocol):
 
 
 class RawGreeter:
-    """Greets without the SDK. `result` is the answer that was adopted, for the SDK if it comes later."""
+    """Greets without the SDK. `greeting` is the one that was adopted, once there is one."""
 
     def __init__(
         self,
@@ -95,7 +112,7 @@ class RawGreeter:
         capabilities: Mapping[str, Any],
     ) -> None:
         self._call, self._notify, self._capabilities = call, notify, capabilities
-        self.result: RawResult = {}
+        self.greeting: Greeting | None = None
 
     async def initialize(self) -> Greeting:
         params = {
@@ -103,10 +120,9 @@ class RawGreeter:
             "capabilities": self._capabilities,
             "clientInfo": CLIENT_INFO,
         }
-        self.result = await self._call(INITIALIZE, params, cancellable=False)
-        greeting = initialized(self.result)
+        self.greeting = initialized(await self._call(INITIALIZE, params, cancellable=False))
         await self._notify("notifications/initialized", None)
-        return greeting
+        return self.greeting
 
     async def discover(self, version: str) -> RawResult:
         meta = {
@@ -118,8 +134,8 @@ class RawGreeter:
         return await self._call(DISCOVER, params, timeout=_DISCOVER_TIMEOUT, cancellable=False)
 
     def adopt(self, found: RawResult) -> Greeting:
-        self.result = found
-        return discovered(found)
+        self.greeting = discovered(found)
+        return self.greeting
 
 
 class SdkGreeter:
@@ -146,7 +162,6 @@ class SdkGreeter:
             raise RemoteError(error.code, error.message, error.data) from error
 
     def adopt(self, found: RawResult) -> Greeting:
-        from mcp_types import DiscoverResult
-
-        self._session.adopt(DiscoverResult.model_validate(found))
-        return discovered(found)
+        greeting = discovered(found)
+        self._session.adopt(as_sdk_result(greeting))
+        return greeting

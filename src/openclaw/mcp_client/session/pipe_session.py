@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 import anyio.abc
 
+from openclaw.mcp_client.errors import Interrupted
 from openclaw.mcp_client.session.dispatcher import InterceptingDispatcher, PipeDispatcher
-from openclaw.mcp_client.session.greeting import RawGreeter
+from openclaw.mcp_client.session.greeting import RawGreeter, as_sdk_result
 from openclaw.mcp_client.session.notifications import Answers
 
 if TYPE_CHECKING:
@@ -50,15 +51,24 @@ class PipeSession:
                 self._group.cancel_scope.cancel()
 
     async def sdk(self) -> "ClientSession":
+        """The SDK's session; a server may need it before it is greeted. Raises `Interrupted`."""
         async with self._making:
             if self._sdk is None:
-                assert self._group is not None
-                await self._load("mcp.client.session")
-                session = self._answers.session(self._relay)
-                session.adopt(_as_sdk_result(self.greeter.result))
-                await self._group.start(_hold, session, name="the SDK's session")
-                self._sdk = session
+                self._sdk = await self._make()
+            greeting = self.greeter.greeting
+            if greeting is not None and self._sdk.protocol_version is None:
+                self._sdk.adopt(as_sdk_result(greeting))
             return self._sdk
+
+    async def _make(self) -> "ClientSession":
+        assert self._group is not None
+        await self._load("mcp.client.session")
+        session = self._answers.session(self._relay)
+        try:
+            await self._group.start(_hold, session, name="the SDK's session")
+        except RuntimeError:  # the connection was closed meanwhile
+            raise Interrupted("it ended") from None
+        return session
 
     async def _on_request(
         self,
@@ -105,10 +115,3 @@ async def _ignored(
     context: "DispatchContext[TransportContext]", method: str, params: Mapping[str, Any] | None
 ) -> None:
     """Never called: every notification is intercepted."""
-
-
-def _as_sdk_result(raw: dict[str, Any]) -> Any:
-    from mcp_types import DiscoverResult, InitializeResult
-
-    kind = InitializeResult if "protocolVersion" in raw else DiscoverResult
-    return kind.model_validate(raw)

@@ -1,12 +1,17 @@
-from typing import Any
+from typing import Any, cast
 
 import mcp_types
 import pytest
+from anyio.abc import TaskStatus
+from mcp.client.session import ClientSession
+from mcp.shared.dispatcher import Dispatcher
 from mcp_types import version
 
-from openclaw.mcp_client.errors import InvalidResult
+from openclaw.mcp_client.errors import Interrupted, InvalidResult
 from openclaw.mcp_client.session import greeting
-from openclaw.mcp_client.session.greeting import discovered, initialized
+from openclaw.mcp_client.session.greeting import SdkGreeter, discovered, initialized
+from openclaw.mcp_client.session.notifications import Answers
+from openclaw.mcp_client.session.pipe_session import PipeSession
 
 LEGACY: dict[str, Any] = {
     "protocolVersion": "2025-06-18",
@@ -59,3 +64,31 @@ def test_an_answer_that_is_not_what_mcp_says_is_refused(wrong: dict[str, Any]) -
 def test_a_server_that_shares_no_revision_with_us_is_refused() -> None:
     with pytest.raises(InvalidResult, match="no revision"):
         discovered({**MODERN, "supportedVersions": ["2027-01-01"]})
+
+
+def test_the_sdk_takes_a_greeting_whose_details_it_would_refuse() -> None:
+    session = ClientSession(dispatcher=cast("Dispatcher[Any]", object()))
+    odd = {**MODERN, "capabilities": {"experimental": {"streaming": True}}, "ttlMs": "long"}
+    assert SdkGreeter(session).adopt(odd).capabilities == odd["capabilities"]
+    assert session.protocol_version == "2026-07-28"
+
+
+async def test_a_connection_that_was_closed_meanwhile_gives_no_session_of_the_sdk() -> None:
+    class Silent:
+        send_raw_request = notify = call = None
+
+        async def run(self, *_: Any, task_status: TaskStatus[None]) -> None:
+            task_status.started()
+
+    async def load(module: str) -> None:
+        pass
+
+    async def decline(server: str, params: Any) -> Any:
+        pass
+
+    dispatcher = cast("Any", Silent())
+    pipe_session = PipeSession(dispatcher, dispatcher, Answers("fake", (), None, decline), load)
+    async with pipe_session.running():
+        pass
+    with pytest.raises(Interrupted):
+        await pipe_session.sdk()
