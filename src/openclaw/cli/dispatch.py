@@ -79,7 +79,7 @@ def dispatch(program: str, arguments: list[str]) -> int:
 
 
 def _not_text(arguments: list[str]) -> str | None:
-    """What is wrong with a word that is not UTF-8, whose bytes Python keeps as halves of characters."""
+    """What is wrong with an argument that is not UTF-8: Python keeps its bytes as lone surrogates."""
     for before, word in zip(["", *arguments], arguments, strict=False):
         if any("\ud800" <= char <= "\udfff" for char in word):
             decoded = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
@@ -176,7 +176,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
 
 
 def write_whatever_it_is(stream: TextIO) -> None:
-    """Escape what the stream cannot encode as JSON does, so that `--json` is JSON in any locale."""
+    """Escape what the stream cannot encode, the way JSON does: `--json` is JSON in any locale."""
     if not isinstance(stream, TextIOWrapper):
         return
     # In the C locale Python lets bytes through that are no text, but refuses every other letter.

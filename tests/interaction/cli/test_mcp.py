@@ -365,6 +365,15 @@ def test_a_tool_is_called_by_either_name(shell: Shell, tool: str) -> None:
     assert json.loads(shell.out.getvalue()) == {"x": None, "n": 1, "s": "word"}
 
 
+def test_a_server_with_a_read_resource_of_its_own_is_still_asked_for_a_resource(
+    shell: Shell,
+) -> None:
+    pages = {"uriTemplate": "a://{page}", "name": "page"}
+    shell.add_fake("fake", {"tools": [fake_tool("read_resource")], "resourceTemplates": [pages]})
+    assert shell.run("call", "fake/read_resource", "uri=a://1") == 0
+    assert "content of a://1" in shell.out.getvalue()
+
+
 def test_no_terminal_obeys_what_a_server_gives(shell: Shell) -> None:
     evil = "a\x1b]0;owned\x07\x1b[2J\x9b31m\rb\tc\nd"
     link = {"type": "resource_link", "uri": "file:///x", "name": evil}

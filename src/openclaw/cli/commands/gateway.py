@@ -330,7 +330,7 @@ def _restart(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _manage(command: tuple[str, ...]) -> None:
-    """Have the system's service manager do this; raises `OperatorFacing`."""
+    """Have the system's service manager do this; raises `OperatorFacing` if it fails."""
     import subprocess
 
     try:

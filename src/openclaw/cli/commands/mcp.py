@@ -36,7 +36,6 @@ class _Parser(CommandParser):
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
     _declare_editing(actions)
-
     _declare_trying(actions)
     _declare_trust(actions)
 

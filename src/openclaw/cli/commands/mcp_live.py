@@ -100,7 +100,9 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
     async with _live(env, args.agent, only=owners) as live:
         names: dict[str, str] = {}
         for spec in live.tools.specs():
-            names |= {f"{spec.origin.server}/{spec.origin.tool}": spec.name, spec.name: spec.name}
+            # First come: a server's own `read_resource` has the same origin as the one that we add.
+            for known in (spec.name, f"{spec.origin.server}/{spec.origin.tool}"):
+                names.setdefault(known, spec.name)
         if wanted not in names:
             if owners:  # others that do not answer have nothing to do with it
                 _require_ready(env, live.manager)

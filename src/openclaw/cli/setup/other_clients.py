@@ -114,7 +114,7 @@ def client_file(name: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def client_target(name: str, environ: Mapping[str, str]) -> Path | None:
-    """The program's file, also one that it does not have yet; None if the program is not installed."""
+    """The program's file, even if it does not exist yet; None if the program is not installed."""
     if (found := client_file(name, environ)) is not None:
         return found
     client = CLIENTS[name]

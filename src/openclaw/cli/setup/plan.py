@@ -104,7 +104,7 @@ class FileChange:
     """What becomes of a file's text.
 
     Without a `summary` the file is our own, and its differences are shown; another program's file
-    may contain secrets, so that only the summary is shown.
+    may contain secrets, so only the summary is shown.
     """
 
     path: Path
@@ -226,7 +226,7 @@ class Written:
 
 
 def write_all(env: Environment, plan: Plan, clock: Clock) -> tuple[list[Written], str]:
-    """Store the plan's credentials and write its files, or nothing; returns where the former are."""
+    """Store the plan's credentials and write its files, or change nothing; also returns where those are."""
     path = env.config_file
     if plan.changes and path.parent == env.paths.root:
         private_directory(path.parent)
