@@ -20,6 +20,7 @@ _NOT_PLACES = word_set("""acre center central east easter eastern general greenw
 # Short names that are also everyday words count only in capitals, as people write them.
 _ONLY_IN_CAPITALS = frozenset({"la", "uk"})
 MAX_PLACE_WORDS = 4
+_MESSAGES_KEPT = 8  # one message is read for several tools and several kinds of arguments
 
 
 @lru_cache(maxsize=1)
@@ -282,8 +283,10 @@ def _places(reader: _Reader) -> None:
         for start, end in list(_runs(reader.rest, count)):
             text = reader.rest[start:end].rstrip(".")
             zone = zone_of(text)
+            if zone is None:
+                continue
             before = re.findall(r"\w+", reader.message[:start].lower())[-1:]
-            if zone is not None and (text[0].isupper() or _PLACE_CUES.intersection(before)):
+            if text[0].isupper() or _PLACE_CUES.intersection(before):
                 reader.take("zone", start, start + len(text), zone)
 
 
@@ -299,6 +302,7 @@ def _unstressed(reader: _Reader) -> None:
     reader.rest = _STRESSED.sub(bare, reader.rest)
 
 
+@lru_cache(maxsize=_MESSAGES_KEPT)
 def find_spans(message: str) -> tuple[Span, ...]:
     reader = _Reader(message)
     reader.each("url", _URL, _trimmed)

@@ -56,6 +56,10 @@ _EXAMPLES = re.compile(
 _ID = re.compile(r"(?<![\w.])(?=[\w/#.-]*\d)[A-Za-z0-9#][\w/#.-]*\w|(?<![\w.])\d(?!\w)")
 _CLOCK_SHAPE = re.compile(r"\bHH\b|\b\d?\d:\d\d|\bhour", re.IGNORECASE)
 _FORMAT = re.compile(r"\b([MDY]{1,4})([-/.])([MDY]{1,4})\2([MDY]{1,4})\b")
+_FORMAT_IN_WORDS = re.compile(r"\b(YEAR|MONTH|DAY)([-/.])(YEAR|MONTH|DAY)\2(YEAR|MONTH|DAY)\b")
+_HOST = re.compile(
+    r"(?<![\w/.@])(?:[a-z]+://[^\s'\",]+|\d+(?:\.\d+){3}|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,5})(?![\w/])"
+)
 _WITH_STATE = re.compile(r"\b[Cc]ity,? (?:(?:and|or) )?(?:the )?[Ss]tate|[a-z], ?[A-Z]{2}\b")
 _WITH_COUNTRY = re.compile(r"\b(?:city|location),? (?:and )?country", re.IGNORECASE)
 _LINK = r"s?\b,?\s*(?:is|are|of|as|=|:|named|called|being|to|with)?\s*(?:the\s+|a\s+|an\s+)?"
@@ -172,7 +176,9 @@ class _Reader:
             if slot.schema.get("type") == "array":
                 value: Any = [one for _, one in found]
             else:
-                _, value = max(found, key=lambda one: (one[0], len(str(one[1]))))
+                _, value = max(
+                    found, key=lambda one: (not _usual(one[1], slot), one[0], len(str(one[1])))
+                )
             named = not stems.isdisjoint(map(stem, slot.said))
             if slot.required or named or not str(value).isdigit():
                 self.put(slot, value)
@@ -243,10 +249,12 @@ class _Reader:
         if slot.wants == "time":
             return self.free(_marked(self.message, "time"))
         if slot.wants == "path":
-            return self.free([*_marked(self.message, "path"), *_quoted(self.message)])
+            hosts = [
+                Span("path", match[0], *match.span()) for match in _HOST.finditer(self.message)
+            ]
+            return self.free([*_marked(self.message, "path"), *hosts, *_quoted(self.message)])
         found = [*_quoted(self.message), *_names(self.message), *_marked(self.message, "email")]
-        if slot.wants != "place":
-            found += _listed(slot, self.message)
+        found += _places(self.message) if slot.wants == "place" else _listed(slot, self.message)
         if slot.said & _IDS:
             found += [Span("id", match[0], *match.span()) for match in _ID.finditer(self.message)]
         return self.free(found)[:_MOST_CANDIDATES]
@@ -275,7 +283,8 @@ class _Reader:
         return bool(own) and 2 * sum(bool({one, *synonyms(one)} & said) for one in own) >= len(own)
 
     def negated(self, slot: _Slot) -> bool:
-        before = fold(self.message).partition(words(slot.name)[-1])[0]
+        name = re.escape(words(slot.name)[-1])
+        before = re.split(rf"\b{name}", fold(self.message), maxsplit=1)[0]
         return not {"no", "not", "without", "excluding"}.isdisjoint(words(before)[-4:])
 
 
@@ -284,7 +293,7 @@ _OPTIONAL_CUE = 0.9
 _CUED, _ANNOUNCED = 1.0, 3.0
 # How well each kind of candidate suits what a parameter wants.
 _FITS = {
-    "place": {"name": 1.6, "quoted": 1.2},
+    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2},
     "time": {"time": 4.0},
     "path": {"path": 3.0, "quoted": 2.0},
     "id": {"listed": 3.0, "id": 2.2, "email": 2.2, "quoted": 2.0, "name": 0.6},
@@ -335,6 +344,11 @@ def _says(said: str, stems: set[str], option: Any) -> int:
     return int(bool(own) and (own <= stems or (len(text) > _SHORT and text in said)))
 
 
+def _usual(value: Any, slot: _Slot) -> bool:
+    """Whether an option is often said without being meant, such as `all`, or is the default."""
+    return fold(str(value)) in STOP_WORDS or value == slot.schema.get("default")
+
+
 def _numbers(message: str) -> list[Span]:
     """Those in digits first: `two` is often no value, as in `two sides, 3 and 4`."""
     found: list[Span] = []
@@ -375,9 +389,9 @@ def _dates(message: str) -> list[Span]:
 
 
 def _formatted(day: date, schema: Mapping[str, Any]) -> str:
-    """In the order that the description shows, such as `MM-DD-YYYY`."""
+    """In the order that the description shows, such as `MM-DD-YYYY` or `month-day-year`."""
     described = str(schema.get("description") or "").upper()
-    shape = _FORMAT.search(described)
+    shape = _FORMAT.search(described) or _FORMAT_IN_WORDS.search(described)
     if shape is None:
         return day.isoformat()
     parts = {"Y": f"{day.year}", "M": f"{day.month:02}", "D": f"{day.day:02}"}
@@ -435,6 +449,13 @@ def _names(message: str) -> list[Span]:
             if not plain:
                 found.append(Span("name", text, start, start + len(text)))
     return found
+
+
+@lru_cache(maxsize=_MESSAGES_KEPT)
+def _places(message: str) -> list[Span]:
+    """Known cities and countries, also in lower case."""
+    found = [(message[one.start : one.end], one) for one in _marked(message, "zone")]
+    return [Span("place", text, one.start, one.end) for text, one in found if "/" not in text]
 
 
 def _whole_place(one: Span, message: str, slot: _Slot) -> str:

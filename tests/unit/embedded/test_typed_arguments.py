@@ -9,6 +9,10 @@ from openclaw.embedded.tool_doc import RoutableTool
 from openclaw.embedded.typed_arguments import read_arguments
 
 NUMBER, WHOLE, TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
+PLACES = {
+    "origin": {"type": "string", "description": "A city"},
+    "destination": {"type": "string", "description": "A city"},
+}
 
 
 def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | list[str]:
@@ -72,6 +76,29 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             "the rank of a Tennis player, Serena Williams",
             {"player_name": TEXT, "sport": TEXT},
             {"player_name": "Serena Williams", "sport": "Tennis"},
+        ),
+        (
+            "tides on 2024/03/09",
+            {"date": {"type": "string", "description": "The date (day-month-year)."}},
+            {"date": "09-03-2024"},
+        ),
+        ("a drive from berlin to rome", PLACES, {"origin": "berlin", "destination": "rome"}),
+        ("is the host 8.8.8.8 up", {"host": TEXT}, {"host": "8.8.8.8"}),
+        ("who owns the domain example.com", {"domain": TEXT}, {"domain": "example.com"}),
+        (
+            "the headers of https://example.com/a?b=c",
+            {"url": TEXT},
+            {"url": "https://example.com/a?b=c"},
+        ),
+        (
+            "a slice of cake with no ice",
+            {"ice": {"type": "boolean"}},
+            {"ice": False},
+        ),
+        (
+            "show all of the new tickets",
+            {"state": {"type": "string", "enum": ["all", "new", "old"]}},
+            {"state": "new"},
         ),
         (
             "a flat with 4 rooms, 2 balconies",
