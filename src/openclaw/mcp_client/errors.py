@@ -53,7 +53,7 @@ class StillWorking(CallFailed):
     """Raised when a call continues as a task of the server's, and nobody wanted to wait for it."""
 
     def __init__(self) -> None:
-        super().__init__("the server still works on this call")
+        super().__init__("the server is still working on this call")
 
 
 class InvalidResult(CallFailed):

@@ -36,7 +36,7 @@ def decode_text(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         pass
-    encoding = "cp1252"  # the most common if nothing tells
+    encoding = "cp1252"  # the most common, if nothing says otherwise
     if sum(byte > 127 for byte in data[:_SAMPLE]) >= _TELLING:
         from charset_normalizer import from_bytes  # takes 30 ms to import and is rarely needed
 

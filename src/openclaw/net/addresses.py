@@ -23,7 +23,7 @@ _BLOCKED_V4 = {
     for network in networks.split()
 }
 _GLOBAL_V6 = IPv6Network("2000::/3")
-_BLOCKED_V6 = {  # the first that an address is in counts
+_BLOCKED_V6 = {  # the first match counts
     IPv6Network(network): why
     for why, networks in {
         "unspecified": "::/128",

@@ -192,7 +192,7 @@ class Auth(OAuthClientProvider):
         return False
 
     async def _refreshed(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer to a refresh, or what another process was given while we waited."""
+        """The answer to a refresh, or the tokens that somebody else got while we waited."""
         newer = await self._login.refreshed_since(self.context.current_tokens)
         if newer is None:
             return await self._fetch(request)

@@ -253,7 +253,7 @@ def _prepare(
 ) -> PreparedTool:
     hints = tool.annotations
     schema = _redacted(sanitise_schema(check_schema(tool.input_schema, budget), dropped), redact)
-    output: Mapping[str, Any] | None = None  # results are not held to a schema that is bad
+    output: Mapping[str, Any] | None = None  # a bad one isn't enforced
     if tool.output_schema is not None:
         with suppress(BadSchema):
             output = check_schema(tool.output_schema, budget)

@@ -229,7 +229,7 @@ class ChangeSubscription:
 
     async def _listen(self, link: ServerSession) -> None:
         """Hold the modern era's one stream of changes open; the events come as notifications."""
-        await link.sdk()  # imported beside the event loop
+        await link.sdk()  # imports the SDK without blocking the event loop
         from mcp.client.subscriptions import SubscriptionLost
         from mcp.shared.exceptions import MCPError
 

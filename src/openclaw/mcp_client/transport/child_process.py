@@ -41,7 +41,7 @@ _MAKERS = {"npx": "Node.js", "node": "Node.js", "uvx": "uv", "uv": "uv", "docker
 
 @dataclass(frozen=True, slots=True)
 class Grace:
-    """Seconds that an ending server gets; the defaults are those of the MCP specification."""
+    """Seconds that an ending server gets, in the order that the MCP specification asks for."""
 
     stdin: float = 2.0  # between the end of its input and SIGTERM
     term: float = 5.0  # between SIGTERM and SIGKILL
@@ -165,7 +165,7 @@ class ChildPipe:
         self._stdout.resume()
 
     def close(self) -> None:
-        """Stop reading and writing; the child closes the descriptors."""
+        """Stop reading and writing; `RunningChild` closes the descriptors."""
         self._closed = True
         self._stdin.close()
         self._stdout.close()
