@@ -237,7 +237,7 @@ class _Filler:
         runs: list[list[str]] = [[]]
         for word in re.findall(r"[^\s,;?!\"]+|[,;?!]", text):
             plain = word.strip(".:")
-            own = terms(plain)  # none of a stop word
+            own = terms(plain)  # a stop word has none
             if own and said.isdisjoint(own) and plain.lower() not in STOP_WORDS:
                 runs[-1].append(plain)
             else:

@@ -334,7 +334,7 @@ def _suggested(span: Span, message: str, said: list[str]) -> list[str]:
 
 
 def _may_run(doc: ToolDoc, ask: Ask) -> bool:
-    """Whether the kind of request fits: a tool that may change something is never run by guess."""
+    """Whether the kind of request fits: a tool that may change something is never run on a guess."""
     # A file that is to be made is neither read nor a directory.
     makes_file = bool(ask.verbs & _MAKING) and _FILE in ask.head[:2]
     if makes_file and not (doc.says(_FILE) and any(map(doc.says, _MAKING))):

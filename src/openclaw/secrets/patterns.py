@@ -147,7 +147,7 @@ class Patterns:
         self._automaton = _automaton(sought)
         self._longest = max(map(len, sought))
         self._keyed = _keyed(keyed)
-        self.clean: set[str] = set()  # texts in which nothing was found, which is quicker to tell
+        self.clean: set[str] = set()  # short texts that need not be searched again
 
     def remember_clean(self, text: str) -> None:
         if len(self.clean) >= _MOST_CLEAN:

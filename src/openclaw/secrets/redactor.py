@@ -77,7 +77,7 @@ def forms_of(value: str) -> Forms:
 
 
 def in_bytes(value: str) -> Iterator[bytes]:
-    """How the value is written in binary files; only forms that aren't there by chance."""
+    """How the value is written in binary files; only forms that can't occur by chance."""
     stripped = value[:_REGISTERED_UP_TO].strip()
     if stripped.lower() in COMMON_WORDS:
         return

@@ -83,7 +83,8 @@ _LEET_SIGN = re.compile(r"[013457](?:(?<=[a-z].)[a-z]|(?<=\b.)[a-z]{2})")
 _LEET = tuple(str.maketrans("013457@$!", letters) for letters in ("oieastasi", "oleastasi"))
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,4000}={0,2}")
 _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:]?){16,2000}")
-_HEX_RUN = re.compile(r"[0-9A-Fa-f ,:]{32,}+")  # what every `_HEX` is in, found more quickly
+# A quick test: every `_HEX` has such a run in it once its prefixes are removed.
+_HEX_RUN = re.compile(r"[0-9A-Fa-f ,:]{32,}+")
 _NOT_HEX = bytes(code for code in range(256) if chr(code) not in "0123456789ABCDEFabcdef")
 _TELLING = ("ignore", "previous", "instructions", "disregard", "system", "prompt", "forget", "your", "rules", "send", "reveal",
             "the", "all", "password", "key", "api", "secret")  # fmt: skip
@@ -127,7 +128,7 @@ def _drawn_together(text: str) -> Iterator[str]:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    # More than so many runs are data, and then those in hexadecimal are not read either.
+    # A text with more runs than this is data, so its hexadecimal runs aren't read either.
     runs = list(islice(_BASE64.finditer(text), _MOST_DECODED + 1))
     found = [_from_hex(run[0]) or _from_base64(run[0]) for run in runs[:_MOST_DECODED]]
     if len(runs) <= _MOST_DECODED and _HEX_RUN.search(_without_prefixes(text)):
@@ -203,7 +204,7 @@ WORDING = "wording"  # the signal of the linear model
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """A score from 0 up, what was seen, and whether that is suspicious; in a declaration, where."""
+    """A score from 0 up, what was seen, and whether that is suspicious; for declarations, also where."""
 
     score: float
     signals: tuple[str, ...]
@@ -306,7 +307,7 @@ def _compiled(kind: str) -> dict[str, re.Pattern[str]]:
 
 @cache
 def _phrases(kind: str) -> list[tuple[str, str, Callable[[str], re.Match[str] | None]]]:
-    """Each phrase with letters one of which is in every text that has it."""
+    """Each phrase, once for each of its literal strings; every match contains one of these."""
     heads = ((*head.split(" ", 1), pattern.search) for head, pattern in _compiled(kind).items())
     return [(one, name, search) for name, keys, search in heads for one in keys.split("|")]
 

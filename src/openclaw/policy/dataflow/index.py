@@ -135,9 +135,8 @@ def leaves(structured: object) -> Iterator[Leaf]:
             own = records
             for name, child in reversed(cast("dict[object, object]", value).items()):
                 home = own
-                if not str(
-                    name
-                ).isidentifier():  # it is data, as in `{"bob@example.com": "editor"}`
+                # Such a key is itself data, as in `{"bob@example.com": "editor"}`.
+                if not str(name).isidentifier():
                     found, records, home = found + 1, records + 1, records + 1
                     yield Leaf("", str(name), home)
                 stack.append((child, str(name), home, False))
