@@ -137,12 +137,15 @@ def _edit(args: Namespace, env: Environment) -> int:
     before = read_text(path) or "{\n}\n"
     with tempfile.TemporaryDirectory() as directory:
         draft = Path(directory) / path.name
-        draft.write_text(before)
+        draft.write_bytes(before.encode())
 
         def changed(now: str) -> str:
             if now and now != before:
                 raise OperatorFacing("the file has changed in the meantime; nothing was saved")
-            return draft.read_text()
+            after = read_text(draft)
+            if after is None:
+                raise OperatorFacing("the editor removed the file; nothing was saved")
+            return after
 
         while True:
             try:

@@ -278,6 +278,35 @@ def test_an_editor_that_fails_or_is_not_there_changes_nothing(
     assert not (home / ".openclaw/openclaw.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("does", "code", "told"),
+    [
+        ("unlink()", 1, "The editor removed the file; nothing was saved"),
+        (r"write_bytes(b'\xff')", 2, "is not UTF-8 text"),
+    ],
+)
+def test_an_editor_that_leaves_no_text_changes_nothing(
+    does: str, code: int, told: str, home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = f"import pathlib, sys; pathlib.Path(sys.argv[1]).{does}"
+    monkeypatch.setenv("VISUAL", shlex.join([sys.executable, "-c", program]))
+    assert run("openclaw", ["config", "edit"]) == code
+    assert told in capsys.readouterr().err
+    assert not (home / ".openclaw/openclaw.json").exists()
+
+
+def test_an_editor_that_changes_nothing_keeps_the_line_ends(
+    home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir(mode=0o700)
+    path.write_bytes(b"{\r\n}\r\n")
+    monkeypatch.setenv("VISUAL", "true")
+    assert run("openclaw", ["config", "edit"]) == 0
+    assert capsys.readouterr().out == "Nothing was changed.\n"
+    assert path.read_bytes() == b"{\r\n}\r\n"
+
+
 def test_the_last_line_of_the_file_ends_when_a_key_is_taken_out(home: Path) -> None:
     path = home / ".openclaw" / "openclaw.json"
     path.parent.mkdir(mode=0o700)
