@@ -424,7 +424,7 @@ class Loop:
             )
 
     async def _drop_images(self, reason: str) -> None:
-        """Do not send the images again for which a provider refused a request: the new ones, else all."""
+        """Stop sending the images that a provider refused: the new ones or, if there are none, all."""
         sent = [digest for digest, image in self._images.items() if isinstance(image, bytes)]
         fresh = [digest for digest in sent if digest not in self._accepted] or sent
         reason = self.dispatcher.redact(reason)

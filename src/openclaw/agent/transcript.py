@@ -340,7 +340,7 @@ class _Reader:
             self._items.pop()
 
     def _take_result(self, result: ResultItem) -> None:
-        """Keep it for the answer whose calls are not complete, or replace the one that was missing."""
+        """Keep it for the answer whose calls are not complete, or replace the note that it is missing."""
         if self._answer is not None:
             self._results[result.call_id] = result
             return

@@ -345,7 +345,7 @@ class _Script:
     async def _results(
         self, pending: Sequence[int], calls: TaskGroup
     ) -> dict[int, monty.ExternalSettledResult]:
-        """Start the calls that wait, and wait until at least one has its result."""
+        """Start the pending calls, and wait until at least one has its result."""
         for number in sorted(self._requests.keys() & set(pending)):
             spec, arguments = self._requests.pop(number)
             calls.start_soon(self._make, number, spec, arguments, name=f"call {spec.name}")

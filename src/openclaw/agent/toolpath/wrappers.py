@@ -31,9 +31,8 @@ from openclaw.secrets.redactor import Redactor
 
 logger = logging.getLogger(__name__)
 
-Refused = Callable[
-    [JsonObject, CallContext, str], None
-]  # records a call that was not made, and why
+# Records a call that was not made, and why.
+Refused = Callable[[JsonObject, CallContext, str], None]
 LARGE = 100_000  # characters or bytes from which a result is worked on in a thread
 _WITHHELD = "[This was withheld: it looks like an attempt to give you orders.]"
 

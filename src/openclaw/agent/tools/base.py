@@ -40,7 +40,6 @@ class FunctionTool:
 
 
 def in_thread(run: Callable[["Arguments", CallContext], ToolResult]) -> Run:
-
     async def called(arguments: "Arguments", context: CallContext) -> ToolResult:
         return await anyio.to_thread.run_sync(run, arguments, context)
 

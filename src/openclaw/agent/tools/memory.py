@@ -205,7 +205,7 @@ _TOOLS = frozenset({EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT})
 
 
 def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[FunctionTool]:
-    """A session can read itself, and those of the same agent's whose keys match `readable`."""
+    """A session can read itself, and the same agent's sessions whose keys match `readable`."""
 
     def may_read(info: SessionInfo, context: CallContext) -> bool:
         return info.key == context.session or any(fnmatchcase(info.key, p) for p in readable)
