@@ -62,6 +62,10 @@ _HOST = re.compile(
 )
 _WITH_STATE = re.compile(r"\b[Cc]ity,? (?:(?:and|or) )?(?:the )?[Ss]tate|[a-z], ?[A-Z]{2}\b")
 _WITH_COUNTRY = re.compile(r"\b(?:city|location),? (?:and )?country", re.IGNORECASE)
+_STREET = re.compile(
+    r"\b\d+\s+(?:[A-Z][\w']*\s+){1,3}(?:St|Street|Ave|Avenue|Rd|Road|Blvd|Ln|Lane|Dr|Drive|Way|Ct|"
+    r"Court|Plaza|Square)\b\.?(?:,\s[A-Z][a-z]+(?:\s[A-Z][a-z]+)?)?(?:,\s[A-Z]{2}\b)?(?:\s\d{5})?"
+)
 _LINK = r"s?\b,?\s*(?:is|are|of|as|=|:|named|called|being|to|with)?\s*(?:the\s+|a\s+|an\s+)?"
 _STRAIGHT = str.maketrans(dict(zip("\u2018\u2019\u201c\u201d", "''\"\"", strict=True)))
 _LIST = re.compile(r"[\[(]([^\[\]()]+)[\])]")
@@ -73,6 +77,7 @@ _MAKERS = word_set("artist author director directed composer writer painter make
 _PATHS = word_set("path file filename directory folder host hostname url uri link domain website")
 _ACTORS = word_set("cast actor actors actress starring stars performer")
 _LABELS = word_set("id ids uuid ip api url pin")
+_EDGE = STOP_WORDS | _LABELS | word_set("current latest new using near around between during")
 _VAGUE = word_set("name type number value date list info data") | STOP_WORDS
 _DATES = word_set("date day dates datetime")
 _FIRST = word_set("start from origin source departure begin beginning initial first")
@@ -110,6 +115,7 @@ class Reading:
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     missing: list[str] = field(default_factory=list[str])
     copied: int = 0  # values taken from the message rather than from what the schema lists
+    guessed: int = 0  # those of them that are plain words after the parameter's name
 
 
 def read_arguments(schema: Mapping[str, Any], message: str) -> Reading:
@@ -244,6 +250,7 @@ class _Reader:
             if slot.name not in self.out.arguments and self.free([one]):
                 place = slot.wants == "place"
                 self.put(slot, _whole_place(one, self.message, slot) if place else one.value, one)
+                self.out.guessed += one.kind == "behind"
 
     def candidates(self, slot: _Slot) -> list[Span]:
         if slot.wants == "time":
@@ -252,9 +259,11 @@ class _Reader:
             hosts = [
                 Span("path", match[0], *match.span()) for match in _HOST.finditer(self.message)
             ]
-            return self.free([*_marked(self.message, "path"), *hosts, *_quoted(self.message)])
+            found = [*_marked(self.message, "path"), *hosts, *_quoted(self.message)]
+            return self.free([*found, *_behind(slot, self.message, found)])
         found = [*_quoted(self.message), *_names(self.message), *_marked(self.message, "email")]
         found += _places(self.message) if slot.wants == "place" else _listed(slot, self.message)
+        found += _behind(slot, self.message, found)
         if slot.said & _IDS:
             found += [Span("id", match[0], *match.span()) for match in _ID.finditer(self.message)]
         return self.free(found)[:_MOST_CANDIDATES]
@@ -265,8 +274,11 @@ class _Reader:
             return 0.0
         before = words(self.message[max(0, one.start - _WINDOW) : one.start])
         cue = _CUED * bool(before and before[-1] in _cues(slot))
-        announced = _announced(slot, self.message, one)
-        cue += _ANNOUNCED if announced else _nearness(slot, (), self.message, one)
+        if one.kind == "behind":
+            cue += _CUED
+        else:
+            announced = _announced(slot, self.message, one)
+            cue += _ANNOUNCED if announced else _nearness(slot, (), self.message, one)
         return fit + cue if slot.required or cue >= _OPTIONAL_CUE or one.kind == "listed" else 0.0
 
     def flags(self) -> None:
@@ -293,11 +305,11 @@ _OPTIONAL_CUE = 0.9
 _CUED, _ANNOUNCED = 1.0, 3.0
 # How well each kind of candidate suits what a parameter wants.
 _FITS = {
-    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2},
+    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2, "behind": 0.4},
     "time": {"time": 4.0},
-    "path": {"path": 3.0, "quoted": 2.0},
-    "id": {"listed": 3.0, "id": 2.2, "email": 2.2, "quoted": 2.0, "name": 0.6},
-    "text": {"listed": 3.0, "quoted": 2.6, "id": 2.2, "email": 2.2, "name": 2.0},
+    "path": {"path": 3.0, "quoted": 2.0, "behind": 0.3},
+    "id": {"listed": 3.0, "id": 2.2, "email": 2.2, "quoted": 2.0, "name": 0.6, "behind": 0.5},
+    "text": {"listed": 3.0, "quoted": 2.6, "id": 2.2, "email": 2.2, "name": 2.0, "behind": 0.8},
 }
 _FLAG_WORDS = word_set("include is has show use enable with only the get")
 
@@ -453,9 +465,11 @@ def _names(message: str) -> list[Span]:
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def _places(message: str) -> list[Span]:
-    """Known cities and countries, also in lower case."""
-    found = [(message[one.start : one.end], one) for one in _marked(message, "zone")]
-    return [Span("place", text, one.start, one.end) for text, one in found if "/" not in text]
+    """Streets with their number, and known cities and countries, these also in lower case."""
+    found = [match.span() for match in _STREET.finditer(message)]
+    found += [(one.start, one.end) for one in _marked(message, "zone")]
+    places = [Span("place", message[start:end], start, end) for start, end in found]
+    return [one for one in places if "/" not in one.text]
 
 
 def _whole_place(one: Span, message: str, slot: _Slot) -> str:
@@ -500,12 +514,28 @@ def _runs(message: str, found: Sequence[Span]) -> list[Span]:
     return [Span("list", [one.value for one in run], run[0].start, run[-1].end) for run in runs]
 
 
+def _name_cues(slot: _Slot) -> list[str]:
+    """The parameter's name as people write it: whole, and its telling words."""
+    own = words(slot.name)
+    return [r"[\s_-]+".join(own), *(word for word in own if word not in _VAGUE)] if own else []
+
+
+def _behind(slot: _Slot, message: str, others: Sequence[Span]) -> list[Span]:
+    """A plain word after the parameter's own name, such as `the species lion`."""
+    return [
+        Span("behind", at[1], *at.span(1))
+        for cue in _name_cues(slot)
+        for at in re.finditer(rf"\b{cue}{_LINK}([\w./#-]*\w)(?![\w^*])", message, re.IGNORECASE)
+        if at[1].lower() not in _EDGE
+        and stem(at[1].lower()) not in slot.stems
+        and not any(one.start <= at.start(1) and at.end(1) <= one.end for one in others)
+    ]
+
+
 def _announced(slot: _Slot, message: str, one: Span) -> bool:
     """Whether the parameter's own name comes right before it: `color 'Red'`, `id is 7`."""
     before = message[max(0, one.start - _WINDOW) : one.start]
-    own = words(slot.name)
-    cues = [r"[\s_-]+".join(own), *(word for word in own if word not in _VAGUE)]
-    return bool(own) and any(re.search(rf"\b{cue}{_LINK}$", before, re.I) for cue in cues)
+    return any(re.search(rf"\b{cue}{_LINK}$", before, re.I) for cue in _name_cues(slot))
 
 
 def _cues(slot: _Slot) -> tuple[str, ...]:

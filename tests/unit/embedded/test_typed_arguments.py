@@ -82,6 +82,21 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             {"date": {"type": "string", "description": "The date (day-month-year)."}},
             {"date": "09-03-2024"},
         ),
+        (
+            "a ride from 456 Elm St, Springville, IL",
+            {"location": TEXT},
+            {"location": "456 Elm St, Springville, IL"},
+        ),
+        (
+            "Play Roar by Katy Perry. The song_id is katy_roar.",
+            {"song_id": TEXT, "artist": TEXT},
+            {"song_id": "katy_roar", "artist": "Katy Perry"},
+        ),
+        (
+            "the pods in the namespace blue-sandbox",
+            {"namespace": {"type": "string", "default": "default"}},
+            {"namespace": "blue-sandbox"},
+        ),
         ("a drive from berlin to rome", PLACES, {"origin": "berlin", "destination": "rome"}),
         ("is the host 8.8.8.8 up", {"host": TEXT}, {"host": "8.8.8.8"}),
         ("who owns the domain example.com", {"domain": TEXT}, {"domain": "example.com"}),
