@@ -49,7 +49,8 @@ NEVER = {"mcp", "mcp_types", "starlette", "uvicorn"}  # by a command without ser
 
 WITHOUT_A_GATEWAY: Mapping[tuple[str, ...], set[str]] = {
     ("--version",): set(),
-    ("config", "path"): CONFIG,
+    ("config", "path"): BASE,
+    ("sessions", "--help"): {*BASE, *LOOP, "orjson"},
     ("mcp", "list"): CONFIG,
     ("sessions",): {*CONFIG, *LOOP, "orjson", "rich"},
     ("sessions", "--json"): {*CONFIG, *LOOP, "orjson", "rich"},

@@ -13,12 +13,9 @@ from typing import Any, cast
 
 from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_action, option
-from openclaw.config.consistency import suggest
 from openclaw.config.edit import delete_value, set_value
 from openclaw.config.files import edit_config
 from openclaw.config.json5 import KeyPath, parse, parse_path
-from openclaw.config.load import load_config, read_text
-from openclaw.config.show import json_schema, redacted, show
 from openclaw.core.errors import (
     EXIT_OK,
     EXIT_USAGE,
@@ -59,6 +56,8 @@ def run(args: Namespace, env: Environment) -> int:
 
 
 def _get(args: Namespace, env: Environment) -> None:
+    from openclaw.config.show import redacted
+
     loaded = env.load_config()
     tree = loaded.config.model_dump(mode="json", by_alias=True)
     value: Any = redacted(tree, credentials=loaded.credentials, redactor=env.redactor)
@@ -114,6 +113,8 @@ def _unset(args: Namespace, env: Environment) -> None:
 
 def _not_written(error: InvalidConfig, env: Environment, key: str, value: Any) -> OpenClawError:
     """What is wrong with the change; the error itself if the file was broken before."""
+    from openclaw.config.load import load_config
+
     try:
         load_config(env.config_option, env.environ)
     except InvalidConfig:
@@ -132,6 +133,8 @@ def _not_written(error: InvalidConfig, env: Environment, key: str, value: Any) -
 def _edit(args: Namespace, env: Environment) -> int:
     import subprocess
     import tempfile
+
+    from openclaw.config.load import read_text
 
     editor, path = _editor(env), env.config_file
     before = read_text(path) or "{\n}\n"
@@ -179,6 +182,8 @@ def _editor(env: Environment) -> str:
 
 
 def _edited(args: Namespace, env: Environment, change: Callable[[str], str]) -> None:
+    from openclaw.config.load import read_text
+
     path = env.config_file
     before = read_text(path) or ""
     loaded = edit_config(path, env.environ, change)
@@ -203,11 +208,15 @@ def _path_of(key: str) -> KeyPath:
 
 
 def _no_such_key(key: str, part: str, known: Iterable[Any]) -> NotFound:
+    from openclaw.config.consistency import suggest
+
     close = suggest(part, [str(one) for one in known])
     return NotFound(f"there is no {key}", hint=f"did you mean {close}?" if close else None)
 
 
 def _explain(args: Namespace, env: Environment) -> None:
+    from openclaw.config.show import json_schema
+
     schema = json_schema()
     node: dict[str, Any] = schema
     described = ""
@@ -257,12 +266,16 @@ def _path(args: Namespace, env: Environment) -> None:
 
 
 def _show(args: Namespace, env: Environment) -> None:
+    from openclaw.config.show import show
+
     loaded = env.load_config()
     # Values are redacted one by one: a password that is also a key's name must not hide the key.
     _write_json(env, show(loaded, redactor=env.redactor))
 
 
 def _validate(args: Namespace, env: Environment) -> int:
+    from openclaw.config.load import load_config
+
     try:
         loaded = load_config(env.config_option, env.environ)
         if env.config_option is not None and not loaded.exists:
@@ -285,6 +298,8 @@ def _validate(args: Namespace, env: Environment) -> int:
 
 
 def _schema(args: Namespace, env: Environment) -> None:
+    from openclaw.config.show import json_schema
+
     # It is the same for everyone and holds nothing to hide; its prose must not be taken for a secret.
     _write_json(env, json_schema())
 

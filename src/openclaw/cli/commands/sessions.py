@@ -17,7 +17,6 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible, visible_lines
 from openclaw.cli.parser import add_action, option, whole_number
 from openclaw.cli.render.terminal import console, counted, local_time, print_unpadded
-from openclaw.config.load import LoadedConfig
 from openclaw.config.sensitive import credentials_in_address
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
@@ -27,6 +26,7 @@ from openclaw.sessions.open import is_address, open_store, store_path
 from openclaw.sessions.store import SessionStore, StoreMissing, StoreUnavailable
 
 if TYPE_CHECKING:
+    from openclaw.config.load import LoadedConfig
     from openclaw.sessions.copying import CopyReport
 
 _LIMIT = 50
@@ -237,7 +237,11 @@ async def _copy(args: argparse.Namespace, env: Environment) -> int:
 
 @asynccontextmanager
 async def opened(
-    spec: str | None, env: Environment, loaded: LoadedConfig | None = None, *, create: bool = False
+    spec: str | None,
+    env: Environment,
+    loaded: "LoadedConfig | None" = None,
+    *,
+    create: bool = False,
 ) -> AsyncGenerator[SessionStore | None]:
     """The store that `spec` names, or else the configured one.
 
