@@ -260,7 +260,8 @@ class _Reader:
                 Span("path", match[0], *match.span()) for match in _HOST.finditer(self.message)
             ]
             found = [*_marked(self.message, "path"), *hosts, *_quoted(self.message)]
-            return self.free([*found, *_behind(slot, self.message, found)])
+            others = [*found, *_names(self.message), *_marked(self.message, "email")]
+            return self.free([*found, *_behind(slot, self.message, others)])
         found = [*_quoted(self.message), *_names(self.message), *_marked(self.message, "email")]
         found += _places(self.message) if slot.wants == "place" else _listed(slot, self.message)
         found += _behind(slot, self.message, found)

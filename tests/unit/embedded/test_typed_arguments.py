@@ -100,6 +100,7 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
         ("a drive from berlin to rome", PLACES, {"origin": "berlin", "destination": "rome"}),
         ("is the host 8.8.8.8 up", {"host": TEXT}, {"host": "8.8.8.8"}),
         ("who owns the domain example.com", {"domain": TEXT}, {"domain": "example.com"}),
+        ("of the domain bob@example.com", {"domain": {**TEXT, "default": "x"}}, {"domain": "x"}),
         (
             "the headers of https://example.com/a?b=c",
             {"url": TEXT},
