@@ -44,7 +44,9 @@ def initialized(raw: RawResult) -> Greeting:
     """The greeting in a result of `initialize`; raises `InvalidResult`."""
     protocol, info = raw.get("protocolVersion"), json_object(raw.get("serverInfo"))
     if protocol not in HANDSHAKE_VERSIONS:
-        raise InvalidResult(f"it speaks revision {str(protocol)[:64]!r} of MCP, which we do not")
+        raise InvalidResult(
+            f"it speaks MCP revision {str(protocol)[:64]!r}, which is not supported"
+        )
     if not isinstance(info.get("name"), str) or not isinstance(info.get("version"), str):
         raise InvalidResult("its answer to initialize does not name the server and its version")
     return _greeting(raw, protocol, info)
@@ -55,7 +57,7 @@ def discovered(raw: RawResult) -> Greeting:
     supported = json_list(raw.get("supportedVersions"))
     both = [version for version in MODERN_VERSIONS if version in supported]
     if not both:
-        raise InvalidResult("it speaks no revision of MCP that we do")
+        raise InvalidResult("it speaks no MCP revision that is supported")
     return _greeting(
         raw, both[-1], json_object(json_object(raw.get("_meta")).get(_SERVER_INFO_KEY))
     )
@@ -64,10 +66,10 @@ def discovered(raw: RawResult) -> Greeting:
 def _greeting(raw: RawResult, protocol: str, info: Mapping[str, Any]) -> Greeting:
     capabilities, instructions = raw.get("capabilities"), raw.get("instructions")
     if not isinstance(capabilities, dict) or not isinstance(instructions, str | None):
-        raise InvalidResult("its answer to the handshake is not what MCP says")
+        raise InvalidResult("its answer to the handshake is not valid MCP")
     offered = {name: json_object(raw["capabilities"]).get(name) for name in _CAPABILITIES}
     if not all(isinstance(one, dict | None) for one in offered.values()):
-        raise InvalidResult("its capabilities are not what MCP says")
+        raise InvalidResult("its capabilities are not valid MCP")
     name, version = info.get("name"), info.get("version")
     return Greeting(
         protocol,

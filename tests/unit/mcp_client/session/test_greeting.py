@@ -62,7 +62,7 @@ def test_an_answer_that_is_not_what_mcp_says_is_refused(wrong: dict[str, Any]) -
 
 
 def test_a_server_that_shares_no_revision_with_us_is_refused() -> None:
-    with pytest.raises(InvalidResult, match="no revision"):
+    with pytest.raises(InvalidResult, match="no MCP revision"):
         discovered({**MODERN, "supportedVersions": ["2027-01-01"]})
 
 
