@@ -91,7 +91,7 @@ async def test_one_login_serves_all_references(resolver: SecretResolver, gcp: Fa
 
 async def test_a_file_without_credentials_is_named(open_resolver: Opener, tmp_path: Path) -> None:
     file = tmp_path / "broken.json"
-    for content in ("not json", "[]"):
+    for content in ("not json", "[]", "{}"):
         file.write_text(content)
         environ = {"GOOGLE_APPLICATION_CREDENTIALS": str(file)}
         reason = await reason_of(open_resolver({}, environ), "secret://gcp/db")
