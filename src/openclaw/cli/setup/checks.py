@@ -380,7 +380,9 @@ def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
         names = sorted(name for name, config in servers.items() if is_so(config))
         if names:
             yield Finding(check, WARNING, f"{told}: {', '.join(names)}", hint)
-    if servers or env.paths.pins.exists():  # what looks at them takes long to import
+    pins = env.paths.pins
+    # What looks at them takes long to import. `exists` is false for links that lead in a circle.
+    if servers or pins.is_symlink() or pins.exists():
         yield from _pins(env, servers)
         yield from _sandboxes(env, servers)
         yield from _logins(env, servers)

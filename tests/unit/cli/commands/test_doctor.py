@@ -154,6 +154,15 @@ def test_damaged_pins_are_named_also_without_servers(
     assert [one[:2] for one in wrong(found)] == [("pins", "error")]
 
 
+def test_pins_that_are_a_link_to_themselves_are_named_also_without_servers(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state / "pins.json").symlink_to("pins.json")
+    code, found = findings(capsys)
+    assert code == 1
+    assert [one[:2] for one in wrong(found)] == [("pins", "error")]
+
+
 def test_a_credential_under_any_name_is_reported_and_never_shown(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
