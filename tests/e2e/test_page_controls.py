@@ -115,6 +115,8 @@ async def test_a_server_is_added_edited_disabled_enabled_and_removed(
     assert site.house.config_file.read_text().startswith("// kept")
     assert VALUE not in site.house.config_file.read_text() + await page.content()
 
+    process = card.locator("dt:text-is('Process') + dd")
+    first_process = await process.inner_text()
     await card.get_by_role("button", name="Edit extra").click()
     await expect(page.get_by_label("Value of API_KEY")).to_have_value(
         "secret://store/extra_API_KEY"
@@ -126,6 +128,7 @@ async def test_a_server_is_added_edited_disabled_enabled_and_removed(
     await apply(page, '"MODE": "fast"')
     saved = written(site.house)["agents"]["defaults"]["mcp"]["servers"]["extra"]
     assert saved["env"] == {"API_KEY": "secret://store/extra_API_KEY", "MODE": "fast"}
+    await expect(process).not_to_have_text(first_process)
 
     await card.get_by_role("button", name="Disable extra").click()
     await apply(page, '"enabled": false')

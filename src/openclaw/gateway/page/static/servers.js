@@ -99,8 +99,9 @@ export class ServersView {
       this.cards.set(id, card);
     }
     const wanted = [...this.cards.values()].map((card) => card.element);
-    // Nodes that stay are not moved, so that nobody loses the focus or an open fold.
-    if (wanted.some((node, n) => this.list.children[n] !== node) || this.list.childElementCount !== wanted.length) this.list.replaceChildren(...wanted);
+    // Nodes that stay are not moved, so that nobody loses a click, the focus or an open fold.
+    for (const node of [...this.list.children]) if (!wanted.includes(node)) node.remove();
+    wanted.forEach((node, n) => this.list.children[n] !== node && this.list.insertBefore(node, this.list.children[n] ?? null));
   }
 
   /** Servers that are switched off: there is nothing to say of them but how to switch them on. */
