@@ -296,7 +296,7 @@ def _wanted(server: str, entry: Entry, path: KeyPath, value: str) -> tuple[str, 
         return (f"{server}_{path[-1] if text == value else 'TOKEN'}", f"{server}_{path[-1]}")
     before = text[: text.find(value)]
     named = _NAME_BEFORE.search(before)
-    if text == value:  # the word after its flag
+    if text == value and path[0] == "args":  # the word after its flag
         index = int(path[-1])
         named = _FLAG.fullmatch(str(entry["args"][index - 1])) if index else None
     word = named[1] if named else "password" if ":" in before.partition("//")[2] else "token"

@@ -131,6 +131,11 @@ def test_a_value_that_the_environment_has_is_read_from_there() -> None:
     assert variables == ["GH_TOKEN"]
 
 
+def test_an_address_that_is_nothing_but_a_credential_becomes_a_reference() -> None:
+    entry, variables = protected({"url": "sk-live-abcdefghijkl12345"})
+    assert (entry["url"], len(variables)) == (f"secret://store/{variables[0]}", 1)
+
+
 def test_the_original_entry_is_left_alone() -> None:
     entry: dict[str, Any] = {"command": "x", "env": {"A_TOKEN": "value-1"}, "args": ["--key=abcd"]}
     protected(entry)
