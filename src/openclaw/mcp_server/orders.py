@@ -128,7 +128,7 @@ def _name_of(value: Any) -> str:
 async def receive(
     order: Order, files: OrderFiles, transcriber: Transcriber
 ) -> tuple[InboundMedia, ...]:
-    """Take the order's attachments; none is read before all are checked."""
+    """Take the order's attachments. All are checked before any is read."""
     limits = ("images", order.images, kinds.MAX_IMAGES), ("files", order.files, kinds.MAX_FILES)
     for field, items, most in limits:
         if len(items) > most:

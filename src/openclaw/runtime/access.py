@@ -688,7 +688,7 @@ async def open_agent(
     process: Process,
     *,
     local: bool = False,
-    hurried: bool = False,
+    short_grace: bool = False,
     ahead: bool = False,
     person: bool = False,
     emit: Emit = discard,
@@ -697,12 +697,14 @@ async def open_agent(
 
     Nothing is loaded before it is used, except with `ahead` and no gateway. A `person` should be able
     to type at once, so settings and conversations are there before the agent, which the first
-    `refresh` opens. `emit` gets what happens outside of turns in this process; `hurried` gives MCP
+    `refresh` opens. `emit` gets what happens outside of turns in this process; `short_grace` gives MCP
     servers less time to stop.
     """
     async with helper_tasks() as tasks:
         imports = _Imports(process, tasks)
-        here = Opener("the agent", lambda: _open_here(process, imports, hurried=hurried, emit=emit))
+        here = Opener(
+            "the agent", lambda: _open_here(process, imports, short_grace=short_grace, emit=emit)
+        )
         store = Opener("the session store", lambda: _open_store(process))
         await tasks.start(here.run, name="agent")
         await tasks.start(store.run, name="session store")
@@ -787,14 +789,14 @@ class _Imports:
 
 @asynccontextmanager
 async def _open_here(
-    process: Process, imports: _Imports, *, hurried: bool, emit: Emit
+    process: Process, imports: _Imports, *, short_grace: bool, emit: Emit
 ) -> AsyncGenerator[LocalAgent]:
     await imports.wait()
     from openclaw.runtime.runtime import open_runtime
 
     loaded, environ = process.load_config(), process.environ
     async with open_runtime(
-        loaded, environ, process.redactor, hurried=hurried, emit=emit
+        loaded, environ, process.redactor, short_grace=short_grace, emit=emit
     ) as runtime:
         yield runtime.agent
 

@@ -314,7 +314,7 @@ async def running_servers(
     resolve: "ResolveSecrets",
     emit: Emit,
     *,
-    hurried: bool = False,
+    short_grace: bool = False,
     on_sampling: "AskHost | None" = None,
 ) -> "AsyncGenerator[McpManager]":
     from openclaw.agent.redaction import clean_result
@@ -323,7 +323,7 @@ async def running_servers(
     from openclaw.mcp_client.lifecycle.manager import ManagerDeps, McpManager
     from openclaw.mcp_client.sandbox.confinement import Sandbox
     from openclaw.mcp_client.session.connect import ConnectionDeps
-    from openclaw.mcp_client.transport.child_process import HURRIED, Grace
+    from openclaw.mcp_client.transport.child_process import SHORT_GRACE, Grace
     from openclaw.mcp_client.transport.orphans import OrphanReaper
 
     async with AsyncExitStack() as stack:
@@ -334,7 +334,7 @@ async def running_servers(
             emit=emit,
             environ=host.environ,
             keeper=keeper,
-            grace=HURRIED if hurried else Grace(),
+            grace=SHORT_GRACE if short_grace else Grace(),
             redactor=host.redactor,
             clock=host.clock,
             cache=host.paths.cache,

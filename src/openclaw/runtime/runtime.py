@@ -105,12 +105,12 @@ async def open_runtime(
     *,
     clock: Clock | None = None,
     emit: Emit = discard,
-    hurried: bool = False,
+    short_grace: bool = False,
 ) -> AsyncGenerator[Runtime]:
     """Build and start everything; at the end, stop it in the reverse order.
 
     `emit` gets what happens outside of turns, such as an MCP server that changed its state.
-    `hurried` is for a process that must end within a second: servers get less time to stop.
+    `short_grace` is for a process that must end within a second: servers get less time to stop.
     MCP servers may always ask the person and the model, since what they list can depend on that;
     without a person (`TurnListener.elicit`) they are declined.
     """
@@ -164,7 +164,7 @@ async def open_runtime(
                 generation.servers(),
                 secrets.resolve_map,
                 emit,
-                hurried=hurried,
+                short_grace=short_grace,
                 on_sampling=sample,
             )
         )

@@ -268,7 +268,7 @@ time.sleep(600)
 """
 
 
-async def test_a_hurried_host_leaves_and_the_reaper_lets_the_server_finish(tmp_path: Path):
+async def test_a_host_with_little_time_leaves_and_the_reaper_lets_the_server_finish(tmp_path: Path):
     saved, ready, keeper = tmp_path / "saved", tmp_path / "ready", OrphanReaper()
     program = child_process.Program(
         command=sys.executable,
@@ -276,7 +276,7 @@ async def test_a_hurried_host_leaves_and_the_reaper_lets_the_server_finish(tmp_p
         environment={},
         directory=None,
     )
-    child = await child_process.spawn(program, keeper, child_process.HURRIED)
+    child = await child_process.spawn(program, keeper, child_process.SHORT_GRACE)
     await until(ready.exists, 30)
     await child.shut_down()
     assert not saved.exists()

@@ -21,5 +21,5 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.acp_agent.agent import serve_stdio
     from openclaw.runtime.access import open_agent
 
-    opened = partial(open_agent, env, local=args.local, hurried=True)
+    opened = partial(open_agent, env, local=args.local, short_grace=True)
     serve_stdio(opened, program=env.program, agent_id=args.agent)

@@ -50,5 +50,5 @@ def prepare(env: Environment, options: bootstrap.Options | argparse.Namespace) -
     from openclaw.mcp_server import sdk_handoff
     from openclaw.runtime.access import open_agent
 
-    opened = partial(open_agent, env, local=options.local, hurried=True, ahead=True)
+    opened = partial(open_agent, env, local=options.local, short_grace=True, ahead=True)
     return sdk_handoff.prepare(env.program, options.agent, opened)

@@ -50,7 +50,7 @@ class Grace:
 
 
 # for a host that must itself be gone within a second
-HURRIED = Grace(stdin=0.25, term=0.15, kill=0.3, leaves_rest=True)
+SHORT_GRACE = Grace(stdin=0.25, term=0.15, kill=0.3, leaves_rest=True)
 
 
 OPTIONS = "\0options"  # replaced in the arguments by the descriptor with the hidden options
