@@ -7,7 +7,7 @@ up. Watchers in this gateway get them directly.
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -36,8 +36,7 @@ from openclaw.core.tools import ToolResult
 from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import in_mb
 from openclaw.models.options import options_from, options_json
-from openclaw.sessions.postgres.gateways import MOST_PAYLOAD_BYTES, EventLog, Stretch, Wire
-from openclaw.sessions.postgres.queue import Standing
+from openclaw.sessions.postgres.queue import MOST_PAYLOAD_BYTES, Stretch, TurnQueue, Wire
 from openclaw.sessions.store import StoreError
 
 MOST_MEDIA_BYTES = 64 * 1024 * 1024  # all media of one order, and of one answer
@@ -196,9 +195,7 @@ class Feed:
         if isinstance(event, TurnFinished):
             return
         if isinstance(event, ToolFinished):
-            body = event_json(event) | {"result": result_json(result_held(event.result))}
-            self._put(event_name(event), body)
-            return
+            event = replace(event, result=result_held(event.result))
         self._put(event_name(event), event_json(event))
 
     def on_block_reply(self, blocks: Any) -> None:
@@ -236,10 +233,10 @@ class Feed:
 
 
 class Feeds:
-    def __init__(self, gateway: str, log: EventLog, wire: Wire, deliver: Deliver) -> None:
+    def __init__(self, gateway: str, queue: TurnQueue, wire: Wire, deliver: Deliver) -> None:
         self.gateway = gateway
         self.deliver = deliver
-        self._log = log
+        self._queue = queue
         self._wire = wire
         self._feeds: dict[int, Feed] = {}
         self._stirred: set[Feed] = set()
@@ -327,7 +324,7 @@ class Feeds:
             feed.unkept = []
             feed.kept_at = anyio.current_time()
         try:
-            await self._log.append([_stretch(feed, pieces) for feed, pieces in batches])
+            await self._queue.keep_events([_stretch(feed, pieces) for feed, pieces in batches])
         except StoreError as error:
             logger.warning("events of turns could not be kept: %s", error.message)
             for feed, pieces in batches:
@@ -422,9 +419,8 @@ class Watch:
 
 
 class Watches:
-    def __init__(self, log: EventLog, standing: Callable[[int], Awaitable[Standing]]) -> None:
-        self._log = log
-        self._standing = standing
+    def __init__(self, queue: TurnQueue) -> None:
+        self._queue = queue
         self._watches: dict[int, list[Watch]] = {}
         self._early: OrderedDict[int, list[Callable[[Watch], None]]] = OrderedDict()
 
@@ -468,34 +464,31 @@ class Watches:
                 yield event
             if watch.ended and watch.result is not None and not watch.gap:
                 return
-            done: Standing | None = None
-            if watch.ended or not heard:
-                done = await self._done(watch)
-            if watch.gap or watch.ask_log or not heard or done is not None:
+            done = (watch.ended or not heard) and await self._is_done(watch)
+            if watch.gap or watch.ask_log or not heard or done:
                 await self._catch_up(watch)
                 for event in watch.take():
                     yield event
-            if done is not None:
+            if done:
                 while watch.gap:  # nobody has what is missing any more
                     watch.skip_gap()
                     for event in watch.take():
                         yield event
                 return
 
-    async def _done(self, watch: Watch) -> Standing | None:
-        if watch.result is not None:
-            return Standing(watch.order, "done", None, None, None, 0)
-        standing = await self._standing(watch.order)
-        if standing.state != "done":
-            watch.ended = False  # the message was too early
-            return None
-        try:
-            watch.result = answer_from(standing.reply or b"")
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is the answer
-            watch.result = error
-        return standing
+    async def _is_done(self, watch: Watch) -> bool:
+        if watch.result is None:
+            answer = await self._queue.answer(watch.order)
+            if answer is None:
+                watch.ended = False  # the message was too early
+                return False
+            try:
+                watch.result = answer_from(answer)
+            except Exception as error:  # noqa: BLE001 - whatever it was, it is the answer
+                watch.result = error
+        return True
 
     async def _catch_up(self, watch: Watch) -> None:
         watch.ask_log = False
-        for stretch in await self._log.after(watch.order, watch.seen):
+        for stretch in await self._queue.events_after(watch.order, watch.seen):
             watch.put(stretch.first, orjson.loads(stretch.body))

@@ -25,7 +25,7 @@ from openclaw.cluster.feeds import (
     order_bytes,
     order_from,
 )
-from openclaw.cluster.worker import Held, Worker
+from openclaw.cluster.worker import BY_REQUEST, Held, Worker
 from openclaw.config.schema import ClusterConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Cancelled, InvalidRequest, NotFound
@@ -33,15 +33,8 @@ from openclaw.core.events import Notice, TurnFinished
 from openclaw.core.ids import random_id
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.sessions.model import SessionRef, storable
-from openclaw.sessions.postgres.gateways import (
-    BEAT_SECONDS,
-    EventLog,
-    Gateways,
-    Message,
-    Wire,
-)
 from openclaw.sessions.postgres.pool import Database
-from openclaw.sessions.postgres.queue import TurnQueue
+from openclaw.sessions.postgres.queue import BEAT_SECONDS, Gateways, Message, TurnQueue, Wire
 from openclaw.sessions.store import LaneLost, StoreError
 from openclaw.version import __version__
 
@@ -54,7 +47,6 @@ logger = logging.getLogger(__name__)
 _CANCEL_SECONDS = 5.0
 _LEAVE_SECONDS = 2.0
 _BEATS_PER_PRUNING = 30
-_BY_REQUEST = "the turn was cancelled"
 
 Json = dict[str, Any]
 Figure = tuple[str, str, str, float]  # for the metrics: kind, name, help and value
@@ -118,8 +110,7 @@ class ClusterNode:
         self.queue = TurnQueue(database, self.id)
         self._gateways = Gateways(database, self.id)
         self._hurry = database.hurry
-        log = EventLog(database)
-        self._watches = Watches(log, self.queue.standing)
+        self._watches = Watches(self.queue)
         self._wire = Wire(
             database,
             self.id,
@@ -127,7 +118,7 @@ class ClusterNode:
             on_message=self._heard,
             on_connected=self._watches.look_all,
         )
-        self._feeds = Feeds(self.id, log, self._wire, self._watches.deliver)
+        self._feeds = Feeds(self.id, self.queue, self._wire, self._watches.deliver)
         self.worker = Worker(
             self.queue,
             capacity=settings.workers,
@@ -221,7 +212,7 @@ class ClusterNode:
     # ---- stopping
 
     async def cancel(self, order: int) -> bool:
-        stopped = await self.queue.cancel(order, answer_bytes(Cancelled(_BY_REQUEST)))
+        stopped = await self.queue.cancel(order, answer_bytes(Cancelled(BY_REQUEST)))
         if stopped.runner is not None:
             self._wire.tell(stopped.runner, {"o": order, "c": True})
         elif stopped.known:
@@ -276,7 +267,7 @@ class ClusterNode:
             asker = self._askers.get((order.session, order.turn), NOBODY)
             told = held.feed.listener(streams=carried.streams, callbacks=carried.callbacks)
             return await self._answer(
-                replace(carried.context, claim=held.claim),
+                replace(carried.context, claim=held),
                 replace(told, ask=asker.ask, elicit=asker.elicit),
             )
 
@@ -294,16 +285,16 @@ class ClusterNode:
 
     def _ended(self, held: Held, result: Reply | BaseException | None) -> None:
         self._feeds.close(held.feed)
-        if held.lost or held.claim.yielding or isinstance(result, LaneLost | StoreError):
+        if held.lost or held.yielding or isinstance(result, LaneLost | StoreError):
             self._wire.wake()
             return
-        answer = Cancelled(_BY_REQUEST) if result is None else result
+        answer = Cancelled(BY_REQUEST) if result is None else result
         for gateway in held.feed.watchers:
             if gateway == self.id:
                 self._watches.tell(held.order.id, lambda watch: watch.end(answer))
             else:
                 self._wire.tell(gateway, {"o": held.order.id, "d": True})
-        if held.claim.more:
+        if held.more:
             self._offer(held.order.agent)
 
     # ---- messages of other gateways
@@ -332,17 +323,7 @@ class ClusterNode:
         return self._clock.monotonic() - self._reached < 3 * BEAT_SECONDS
 
     async def gateways(self) -> list[Json]:
-        return [
-            {
-                "id": row.id,
-                "this": row.id == self.id,
-                "alive": row.alive,
-                "seenSecondsAgo": round(row.seen_seconds, 1),
-                "upSeconds": round(row.up_seconds, 1),
-                **row.facts,
-            }
-            for row in await self._gateways.rows()
-        ]
+        return await self._gateways.listed()
 
     def figures(self) -> list[Figure]:
         depth, worker, counts = self.queue.depth, self.worker, self.worker.counts

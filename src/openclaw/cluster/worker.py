@@ -25,45 +25,38 @@ POLL_SECONDS = 0.5  # how often to look for work of gateways that died, which no
 _TAKEN_AT_ONCE = 4  # so that what waits is spread over the gateways that have room
 _PAUSE_SECONDS = 1.0
 _GIVE_BACK_SECONDS = 5.0
-_BY_REQUEST = "the turn was cancelled"
+BY_REQUEST = "the turn was cancelled"
 
 
-class QueueClaim:
-    def __init__(
-        self, queue: TurnQueue, order: Order, feed: Feed, refusal: OpenClawError | None
-    ) -> None:
-        self.refusal = refusal
-        self.yielding = False
-        self.ending = False  # whether the end of the turn and of the order may have been written
-        self.more = False
-        self._queue = queue
-        self._order = order
-        self._feed = feed
+@dataclass(slots=True, eq=False)
+class Held:
+    """An order that runs here: the `Claim` of its message, and how it is stopped."""
+
+    order: Order
+    feed: Feed
+    refusal: OpenClawError | None
+    queue: TurnQueue
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    yielding: bool = False
+    ending: bool = False  # whether the end of the turn and of the order may have been written
+    more: bool = False
+    lost: bool = False
+    stopped: bool = False
 
     def lane(self, store: SessionStore, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
         return cast(PostgresStore, store).acquire_lane(session, entitled=True)
 
     async def settle(self, lane: Lane, outcome: str, result: Reply | BaseException) -> None:
         cancelled = isinstance(result, anyio.get_cancelled_exc_class())
-        await self._feed.flush()
-        answer = await _encoded(Cancelled(_BY_REQUEST) if cancelled else result)
+        await self.feed.flush()
+        answer = await _encoded(Cancelled(BY_REQUEST) if cancelled else result)
 
         def then(more: bool) -> None:
             self.ending, self.more = True, more
 
-        cast(PostgresLane, lane).on_finish = self._queue.finishing(
-            self._order, outcome, answer, self._feed.number, then
+        cast(PostgresLane, lane).on_finish = self.queue.finishing(
+            self.order, outcome, answer, self.feed.number, then
         )
-
-
-@dataclass(slots=True, eq=False)
-class Held:
-    order: Order
-    feed: Feed
-    claim: QueueClaim
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    lost: bool = False
-    stopped: bool = False
 
     def stop(self) -> None:
         self.stopped = True
@@ -74,7 +67,7 @@ class Held:
         self.scope.cancel("taken over")
 
     def hand_over(self) -> None:
-        self.claim.yielding = True
+        self.yielding = True
         self.scope.cancel("handed over")
 
 
@@ -193,10 +186,8 @@ class Worker:
                 hint="see in the transcript what it did last, then send the message again",
             )
         if order.cancelled:
-            refusal = Cancelled(_BY_REQUEST)
-        feed = self._open_feed(order)
-        held = Held(order, feed, QueueClaim(self._queue, order, feed, refusal))
-        self._held[order.id] = held
+            refusal = Cancelled(BY_REQUEST)
+        held = self._held[order.id] = Held(order, self._open_feed(order), refusal, self._queue)
         return held
 
     async def _one(self, held: Held) -> None:
@@ -226,21 +217,20 @@ class Worker:
 
     async def _close(self, held: Held, result: Reply | BaseException | None) -> None:
         """End or return an order whose end was not written with that of its turn."""
-        order, claim = held.order, held.claim
-        if claim.ending or held.lost:
+        if held.ending or held.lost:
             return
-        if claim.yielding or isinstance(result, LaneLost | StoreError):
+        if held.yielding or isinstance(result, LaneLost | StoreError):
             # Not the turn's fault: the gateway stops, or lost its session or its database.
             self.counts.returned += 1
-            await self._queue.give_back(order, blameless=claim.yielding)
+            await self._queue.give_back(held.order, blameless=held.yielding)
             return
         if result is None:
-            result = Cancelled(_BY_REQUEST)
+            result = Cancelled(BY_REQUEST)
         failed = "cancelled" if isinstance(result, Cancelled) else "error"
         outcome = result.outcome if isinstance(result, Reply) else failed
         answer = await _encoded(result)
         try:
-            claim.more = await self._queue.finish(order, outcome, answer)
+            held.more = await self._queue.finish(held.order, outcome, answer)
         except LaneLost:
             self.counts.lost += 1
 
@@ -259,7 +249,7 @@ class Worker:
                 self._judge(one, alive.get(id))
 
     def _judge(self, held: Held, stop: bool | None) -> None:
-        if self._held.get(held.order.id) is not held or held.claim.ending:
+        if self._held.get(held.order.id) is not held or held.ending:
             return  # it ended meanwhile
         if stop is None:
             self.counts.lost += 1

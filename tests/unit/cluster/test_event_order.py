@@ -11,8 +11,7 @@ from openclaw.agent.port import Reply
 from openclaw.cluster import feeds
 from openclaw.cluster.feeds import EPOCH, Watch, Watches, answer_bytes
 from openclaw.core.errors import NotFound
-from openclaw.sessions.postgres.gateways import EventLog, Stretch
-from openclaw.sessions.postgres.queue import Standing
+from openclaw.sessions.postgres.queue import Stretch, TurnQueue
 
 _DONE = Reply("done", "id", "k")
 
@@ -26,12 +25,12 @@ class _Table:
         self.reply = answer_bytes(_DONE)
         self.looks = 0
 
-    async def after(self, order: int, number: int) -> list[Stretch]:
+    async def events_after(self, order: int, number: int) -> list[Stretch]:
         self.looks += 1
         return [one for one in self.stretches if one.last > number]
 
-    async def standing(self, order: int) -> Standing:
-        return Standing(order, self.state, "ok", self.reply, None, 0)
+    async def answer(self, order: int) -> bytes | None:
+        return self.reply if self.state == "done" else None
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def table() -> _Table:
 
 @pytest.fixture
 def watches(table: _Table) -> Watches:
-    return Watches(cast("EventLog", table), table.standing)
+    return Watches(cast("TurnQueue", table))
 
 
 @pytest.fixture(autouse=True)

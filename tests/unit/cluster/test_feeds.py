@@ -9,17 +9,17 @@ import pytest
 from openclaw.cluster import feeds as module
 from openclaw.cluster.feeds import EPOCH, Feeds
 from openclaw.core.events import Notice, TextDelta, TurnFinished
-from openclaw.sessions.postgres.gateways import MOST_PAYLOAD_BYTES, EventLog, Stretch, Wire
+from openclaw.sessions.postgres.queue import MOST_PAYLOAD_BYTES, Stretch, TurnQueue, Wire
 from openclaw.sessions.store import StoreUnavailable
 
 
-class _Log:
+class _Queue:
     def __init__(self) -> None:
         self.kept: list[Stretch] = []
         self.failures = 0
         self.news = anyio.Event()
 
-    async def append(self, stretches: list[Stretch]) -> None:
+    async def keep_events(self, stretches: list[Stretch]) -> None:
         await anyio.lowlevel.checkpoint()
         if self.failures:
             self.failures -= 1
@@ -38,8 +38,8 @@ class _Wire:
 
 
 @pytest.fixture
-def log() -> _Log:
-    return _Log()
+def log() -> _Queue:
+    return _Queue()
 
 
 @pytest.fixture
@@ -47,18 +47,18 @@ def wire() -> _Wire:
     return _Wire()
 
 
-def _feeds(log: _Log, wire: _Wire, delivered: list[Any] | None = None) -> Feeds:
+def _feeds(log: _Queue, wire: _Wire, delivered: list[Any] | None = None) -> Feeds:
     heard = [] if delivered is None else delivered
     return Feeds(
         "a",
-        cast("EventLog", log),
+        cast("TurnQueue", log),
         cast("Wire", wire),
         lambda order, first, events: heard.append((order, first, events)),
     )
 
 
 async def test_a_watcher_here_hears_at_once_and_one_elsewhere_in_messages_that_fit(
-    log: _Log, wire: _Wire
+    log: _Queue, wire: _Wire
 ) -> None:
     delivered: list[Any] = []
     feeds = _feeds(log, wire, delivered)
@@ -81,7 +81,7 @@ async def test_a_watcher_here_hears_at_once_and_one_elsewhere_in_messages_that_f
 
 
 async def test_what_could_not_be_kept_is_kept_later_and_given_up_when_it_grows_too_large(
-    log: _Log, wire: _Wire, monkeypatch: pytest.MonkeyPatch
+    log: _Queue, wire: _Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "KEPT_EVERY_SECONDS", 0.0)
     monkeypatch.setattr(module, "TOLD_EVERY_SECONDS", 0.001)
@@ -105,7 +105,7 @@ async def test_what_could_not_be_kept_is_kept_later_and_given_up_when_it_grows_t
     assert feed.unkept == []
 
 
-async def test_one_who_comes_to_watch_is_told_from_then_on(log: _Log, wire: _Wire) -> None:
+async def test_one_who_comes_to_watch_is_told_from_then_on(log: _Queue, wire: _Wire) -> None:
     feeds = _feeds(log, wire)
     feed = feeds.open(7, 1, ("a",))
     feed.on_event(TextDelta("before"))

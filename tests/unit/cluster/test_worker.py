@@ -150,8 +150,8 @@ async def test_an_order_that_was_cancelled_before_it_was_taken_is_refused(queue:
     refusals: list[Any] = []
 
     async def run(held: Held) -> Reply:
-        refusals.append(held.claim.refusal)
-        return await _raise(held.claim.refusal or ValueError())
+        refusals.append(held.refusal)
+        return await _raise(held.refusal or ValueError())
 
     queue.waiting = [replace(_ORDER, cancelled=True)]
     queue.lost = True  # and meanwhile another gateway has it

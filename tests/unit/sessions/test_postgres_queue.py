@@ -10,9 +10,8 @@ import pytest
 from openclaw.core.errors import Busy, InvalidRequest, MissingExtra, NotFound, OperatorFacing
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef, TurnState
 from openclaw.sessions.postgres import store as postgres_store
-from openclaw.sessions.postgres.gateways import EventLog, Gateways, Stretch, Wire
 from openclaw.sessions.postgres.pool import parsed
-from openclaw.sessions.postgres.queue import Given, Order, TurnQueue
+from openclaw.sessions.postgres.queue import Gateways, Given, Order, Stretch, TurnQueue, Wire
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.store import LaneLost
 
@@ -47,6 +46,11 @@ async def _take(queue: TurnQueue, **more: Any) -> Order:
     return order
 
 
+async def _row(store: PostgresStore, order: int) -> Any:
+    [row] = await store.database.fetch("SELECT * FROM orders WHERE id = $1", order)
+    return row
+
+
 async def _expire(store: PostgresStore) -> None:
     """Let every lease run out, as if its holder had frozen for long enough."""
     sql = "UPDATE pgmq.q_openclaw_turns SET vt = clock_timestamp() - interval '1 hour'"
@@ -54,7 +58,7 @@ async def _expire(store: PostgresStore) -> None:
 
 
 async def test_an_order_is_given_once_under_its_key_and_taken_once(
-    queue: TurnQueue, other: TurnQueue, session: SessionRef
+    queue: TurnQueue, other: TurnQueue, store: PostgresStore, session: SessionRef
 ) -> None:
     first = await _give(queue, session, "k", b"hello")
     again = await _give(other, session, "k", b"other words")
@@ -63,7 +67,8 @@ async def test_an_order_is_given_once_under_its_key_and_taken_once(
     assert (order.id, order.body, order.turn, order.attempts) == (first.id, b"hello", "k", 1)
     assert list(order.watchers) == ["a", "b"]
     assert await queue.take(10, ["main"]) == []
-    assert (await queue.standing(first.id)).state == "running"
+    assert (await _row(store, first.id))["state"] == "running"
+    assert await queue.answer(first.id) is None
 
 
 async def test_the_turns_of_a_session_come_in_order_and_those_of_others_beside_them(
@@ -126,8 +131,9 @@ async def test_a_lease_that_ran_out_lets_another_take_the_order_and_fences_the_f
     with pytest.raises(LaneLost):
         await queue.finish(stale, "ok", b"")
     await other.finish(fresh, "ok", b"answer")
-    standing = await queue.standing(fresh.id)
-    assert (standing.state, standing.outcome, standing.reply) == ("done", "ok", b"answer")
+    assert await queue.answer(fresh.id) == b"answer"
+    row = await _row(store, fresh.id)
+    assert (row["state"], row["outcome"]) == ("done", "ok")
 
 
 async def test_an_order_that_was_given_back_can_be_taken_at_once(
@@ -159,8 +165,8 @@ async def test_finishing_commits_with_the_turn_or_not_at_all(
         assert found.state is TurnState.RUNNING
         lane.on_finish = queue.finishing(taken, "ok", b"theirs", 3, follows.append)
         await lane.finish_turn("k", Outcome.OK)
-    standing = await queue.standing(order.id)
-    assert (standing.reply, standing.events, follows) == (b"theirs", 3, [False])
+    row = await _row(store, order.id)
+    assert (row["reply"], row["events"], follows) == (b"theirs", 3, [False])
 
 
 async def test_a_finish_whose_acknowledgement_was_lost_can_be_repeated(
@@ -173,13 +179,13 @@ async def test_a_finish_whose_acknowledgement_was_lost_can_be_repeated(
 
 
 async def test_an_order_that_waits_ends_when_it_is_cancelled_and_one_that_runs_is_told(
-    queue: TurnQueue, other: TurnQueue, session: SessionRef
+    queue: TurnQueue, other: TurnQueue, store: PostgresStore, session: SessionRef
 ) -> None:
     ids = [(await _give(queue, session, turn)).id for turn in ("1", "2", "3")]
     stopped = await other.cancel(ids[1], b"no")
     assert (stopped.known, stopped.runner, stopped.more) == (True, None, False)
     assert stopped.watchers == ("a",)
-    assert (await queue.standing(ids[1])).outcome == "cancelled"
+    assert (await _row(store, ids[1]))["outcome"] == "cancelled"
     head = await other.cancel(ids[0], b"no")
     assert (head.known, head.runner, head.more) == (True, None, True)
     running = await _take(queue)
@@ -203,7 +209,7 @@ async def test_orders_are_found_by_turn_and_by_session(
     await _take(queue)
     assert await TurnQueue(store.database, "c").watch(given.id) == "a"
     with pytest.raises(NotFound):
-        await queue.standing(given.id + 1)
+        await queue.answer(given.id + 1)
 
 
 async def test_an_order_is_left_for_a_moment_to_gateways_whose_servers_are_ready(
@@ -224,8 +230,8 @@ async def test_a_pinned_order_waits_for_its_gateway_until_that_one_is_dead(
     assert await other.take(10, ["main"], patience=0) == []
     sql = "UPDATE gateways SET seen_at = clock_timestamp() - interval '1 minute'"
     await store.database.write(lambda db: db.execute(sql))
-    [row] = await home.rows()
-    assert (row.alive, row.facts) == (False, {"url": "here"})
+    [row] = await home.listed()
+    assert (row["id"], row["this"], row["alive"], row["url"]) == ("a", True, False, "here")
     taken = await _take(other)
     assert (taken.id, taken.pin) == (given.id, "a")
     assert await Gateways(store.database, "b").abandon_home(session.id, "a") == ["files"]
@@ -233,7 +239,7 @@ async def test_a_pinned_order_waits_for_its_gateway_until_that_one_is_dead(
     await home.settle_home(session.id, ["files"])
     await home.settle_home(session.id, [])
     await home.leave()
-    assert await home.rows() == []
+    assert await home.listed() == []
 
 
 async def test_old_answers_and_messages_of_deleted_sessions_are_forgotten(
@@ -244,7 +250,7 @@ async def test_old_answers_and_messages_of_deleted_sessions_are_forgotten(
     assert await queue.prune() == 0
     assert await queue.prune(kept=-1) == 1
     with pytest.raises(NotFound):
-        await queue.standing(given.id)
+        await queue.answer(given.id)
     gone = await store.open_session("main", "gone")
     await _give(queue, gone, "k")
     await store.delete(gone)
@@ -259,16 +265,15 @@ async def test_old_answers_and_messages_of_deleted_sessions_are_forgotten(
 
 
 async def test_events_are_kept_in_stretches_and_read_from_where_one_was(
-    queue: TurnQueue, store: PostgresStore, session: SessionRef
+    queue: TurnQueue, session: SessionRef
 ) -> None:
-    log = EventLog(store.database)
     order = (await _give(queue, session, "k")).id
     stretches = [Stretch(order, 1, 3, b"[1,2,3]"), Stretch(order, 4, 4, b"[4]")]
-    await log.append([*stretches, Stretch(order + 99, 1, 1, b"of no order")])
-    await log.append(stretches[:1])
-    assert await log.after(order, 0) == stretches
-    assert await log.after(order, 3) == stretches[1:]
-    assert await log.after(order, 4) == []
+    await queue.keep_events([*stretches, Stretch(order + 99, 1, 1, b"of no order")])
+    await queue.keep_events(stretches[:1])
+    assert await queue.events_after(order, 0) == stretches
+    assert await queue.events_after(order, 3) == stretches[1:]
+    assert await queue.events_after(order, 4) == []
 
 
 async def test_gateways_hear_each_other_and_come_back_after_a_cut(store: PostgresStore) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.sessions.postgres.transcript import as_query, as_vector, words_of
+from openclaw.sessions.postgres.lanes import as_query, as_vector, words_of
 from openclaw.sessions.queries import containing, without_spaces
 
 

@@ -16,7 +16,14 @@ from openclaw.core.installed import install_command
 from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions import queries as shared
 from openclaw.sessions.model import Dossier, Entry, SessionRef, encoded
-from openclaw.sessions.postgres.lanes import Desk, PostgresLane, is_held
+from openclaw.sessions.postgres.lanes import (
+    NOW_MS,
+    Desk,
+    PostgresLane,
+    as_query,
+    columns,
+    is_held,
+)
 from openclaw.sessions.postgres.pool import (
     RECONNECT_SECONDS,
     SCHEMA,
@@ -25,7 +32,6 @@ from openclaw.sessions.postgres.pool import (
     open_database,
     translated,
 )
-from openclaw.sessions.postgres.transcript import NOW_MS, as_query, columns
 from openclaw.sessions.queries import Statements
 from openclaw.sessions.store import (
     LEASE_SECONDS,
