@@ -88,44 +88,19 @@ def _systemd_quoted(word: str) -> str:
     return f'"{escaped}"'
 
 
-def _text(value: str) -> str:
-    return html.escape(value, quote=False)
-
-
 def _launchd(environ: Mapping[str, str], command: list[str]) -> Unit:
-    words = "\n".join(f"    <string>{_text(word)}</string>" for word in command)
-    variables = "\n".join(
-        f"    <key>{_text(name)}</key>\n    <string>{_text(value)}</string>"
-        for name, value in _variables(environ).items()
-    )
-    text = f"""<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<plist version="1.0">
-<dict>
-  <key>Label</key>
-  <string>{LABEL}</string>
-  <key>ProgramArguments</key>
-  <array>
-{words}
-  </array>
-  <key>EnvironmentVariables</key>
-  <dict>
-{variables}
-  </dict>
-  <key>RunAtLoad</key>
-  <true/>
-  <key>KeepAlive</key>
-  <dict>
-    <key>SuccessfulExit</key>
-    <false/>
-  </dict>
-  <key>ExitTimeOut</key>
-  <integer>60</integer>
-  <key>Umask</key>
-  <integer>63</integer>
-</dict>
-</plist>
-"""
+    import plistlib
+
+    facts = {
+        "Label": LABEL,
+        "ProgramArguments": command,
+        "EnvironmentVariables": _variables(environ),
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+        "ExitTimeOut": 60,
+        "Umask": 0o077,
+    }
+    text = plistlib.dumps(facts, sort_keys=False).decode()
     path = home_dir(environ) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     domain = f"gui/{getattr(os, 'getuid', int)()}"
     return Unit(
@@ -141,6 +116,7 @@ _TASK = "OpenClaw gateway"
 
 
 def _windows(environ: Mapping[str, str], command: list[str]) -> Unit:
+    arguments = subprocess.list2cmdline(command[1:])
     text = f"""<?xml version="1.0" encoding="UTF-8"?>
 <Task version="1.2" xmlns="http://schemas.microsoft.com/windows/2004/02/mit/task">
   <Triggers><LogonTrigger><Enabled>true</Enabled></LogonTrigger></Triggers>
@@ -152,8 +128,8 @@ def _windows(environ: Mapping[str, str], command: list[str]) -> Unit:
     <RestartOnFailure><Interval>PT1M</Interval><Count>10</Count></RestartOnFailure>
   </Settings>
   <Actions><Exec>
-    <Command>{_text(command[0])}</Command>
-    <Arguments>{_text(subprocess.list2cmdline(command[1:]))}</Arguments>
+    <Command>{html.escape(command[0], quote=False)}</Command>
+    <Arguments>{html.escape(arguments, quote=False)}</Arguments>
   </Exec></Actions>
 </Task>
 """

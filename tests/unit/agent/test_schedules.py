@@ -16,7 +16,7 @@ from openclaw.config.schema import CronConfig
 from openclaw.core.content import text_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tools import CallContext
-from openclaw.gateway.scheduler import Scheduler
+from openclaw.gateway.daemon import Scheduler
 
 DAY_MS = 86_400_000
 NOON = 1_794_916_800_000  # 2026-11-17 12:00 UTC, a Tuesday

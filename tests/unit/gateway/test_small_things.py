@@ -17,7 +17,7 @@ from openclaw.gateway.daemon import stamp, waiting_changes
 from openclaw.gateway.feeds import Feed
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.metrics import Metrics
-from openclaw.gateway.openai.order import Written
+from openclaw.gateway.openai.endpoints import Written
 from openclaw.gateway.service_files import Notifier, unit_for
 from openclaw.gateway.state import Turns
 
