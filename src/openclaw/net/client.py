@@ -1,20 +1,256 @@
-"""The guarded HTTP client: for every URL that we did not write ourselves."""
+"""The guarded HTTP client, for every URL that we did not write ourselves.
 
+A name is resolved once, every answer is judged, and the connection goes to one of those very
+answers. TLS and the Host header keep the name, so nothing is left for a second lookup to change.
+"""
+
+import re
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Self, TypedDict, Unpack
-from urllib.parse import urljoin
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Self, TypedDict, Unpack, cast
+from urllib.parse import urljoin, urlsplit
 
 import anyio
+import httpcore2
 import httpx2
 
-from openclaw.net import transport as transports
-from openclaw.net.transport import Target, parse_target
+from openclaw.core.errors import ToolFailure
+from openclaw.net.addresses import is_loopback, why_blocked
 from openclaw.version import __version__
+
+
+class FetchError(ToolFailure):
+    """Raised when a URL could not be fetched."""
+
+
+class FetchRefused(FetchError):
+    """Raised when a URL, or where it leads, is not to be reached."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"refused to fetch {what}: {reason}")
+
+
+class FetchTooLarge(FetchError):
+    """Raised when an answer has more bytes than the limit, packed or unpacked."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the answer is larger than {limit} bytes")
+
+
+class FetchTimedOut(FetchError):
+    """Raised when connecting, redirects and reading together took too long."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no complete answer within {seconds:g} s")
+
+
+class FetchFailed(FetchError):
+    """Raised when the network or the other side failed."""
+
+
+_ODD = re.compile(
+    r"[\x00-\x20\x7f-\xa0\\\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
+)
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
+# As browsers read it: a last label that is a number makes the whole an IPv4 address.
+_NUMERIC = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*", re.ASCII)
+_LONGEST_URL = 8192
+_LONGEST_HOST = 253
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    url: str
+    scheme: str
+    host: str  # ASCII, lower case, without brackets
+    port: int
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        return self.scheme, self.host, self.port
+
+
+def parse_target(url: str) -> Target:
+    """Read a URL strictly; raises `FetchRefused` for anything ambiguous."""
+    shown = _shown(url)
+    if len(url) > _LONGEST_URL:
+        raise FetchRefused(shown, "the URL is too long")
+    if _ODD.search(url):
+        raise FetchRefused(shown, "the URL has spaces, control characters or backslashes")
+    scheme, separator, rest = url.partition("://")
+    scheme = scheme.lower()
+    if not separator or scheme not in _DEFAULT_PORTS:
+        raise FetchRefused(shown, "only http and https are fetched")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if re.search(r"[%\u3002\uff0e\uff61]", authority):
+        raise FetchRefused(shown, "the host is encoded")
+    if "@" in authority:
+        raise FetchRefused(shown, "the URL has a user name")
+    host, port = _host_and_port(authority, shown)
+    name = checked_host(host, shown)
+    if (urlsplit(url).hostname or "").lower() != host.strip("[]").lower():
+        raise FetchRefused(shown, "the host is ambiguous")
+    literal = f"[{name}]" if ":" in name else name
+    suffix = rest[len(authority) :].partition("#")[0]
+    default = _DEFAULT_PORTS[scheme]
+    where = literal if port in (None, default) else f"{literal}:{port}"
+    return Target(f"{scheme}://{where}{suffix or '/'}", scheme, name, port or default)
+
+
+def _shown(url: str) -> str:
+    """The URL for a message: printable, short, and without the query."""
+    plain = "".join(c if c.isprintable() else "?" for c in url.partition("?")[0])
+    return repr(plain if len(plain) <= 200 else plain[:200] + "…")
+
+
+def _host_and_port(authority: str, shown: str) -> tuple[str, int | None]:
+    match = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?", authority, re.ASCII)
+    if match is None:
+        raise FetchRefused(shown, "the host is malformed")
+    port = int(match[2]) if match[2] else None
+    if port is not None and not 0 < port < 65536:
+        raise FetchRefused(shown, "the port is out of range")
+    return match[1], port
+
+
+def checked_host(host: str, shown: str) -> str:
+    if host.startswith("["):
+        return _address(IPv6Address, host[1:-1], shown, "the host is not an address")
+    name = host.lower() if host.isascii() else _ascii_name(host, shown)
+    labels = name.split(".")
+    if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
+        raise FetchRefused(shown, "the host is not a plain name")
+    if _NUMERIC.fullmatch(labels[-1]):
+        # It refuses octal, hexadecimal, decimal and short forms.
+        return _address(IPv4Address, name, shown, "the host is an oddly written address")
+    return name
+
+
+def _address(
+    read: type[IPv4Address | IPv6Address], literal: str, shown: str, otherwise: str
+) -> str:
+    try:
+        return str(read(literal))
+    except ValueError:
+        raise FetchRefused(shown, otherwise) from None
+
+
+def _ascii_name(host: str, shown: str) -> str:
+    import idna
+
+    try:
+        # IDNA 2008 as it stands refuses fullwidth and other compatibility characters.
+        return idna.encode(host.lower()).decode("ascii")
+    except idna.IDNAError:
+        raise FetchRefused(shown, "the host is not a valid international name") from None
+
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+_MOST_ADDRESSES = 32
+# One dead address of several must not use up the time for the others.
+_CONNECT_TIMEOUT = 10.0
+
+
+async def resolve_with_system(host: str, port: int) -> Sequence[str]:
+    import socket
+
+    answers = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(answer[4][0]) for answer in answers))
+
+
+@dataclass(frozen=True, slots=True)
+class Exemptions:
+    """What may be reached though it is blocked: this machine, or one address under one name."""
+
+    loopback: bool = False
+    pair: tuple[str, str] | None = None
+
+    def cover(self, host: str, address: str) -> bool:
+        return (self.loopback and is_loopback(address)) or (host, address) == self.pair
+
+
+class GuardedBackend(httpcore2.AsyncNetworkBackend):
+    def __init__(self, resolve: Resolve, exemptions: Exemptions) -> None:
+        self._resolve = resolve
+        self._exemptions = exemptions
+        # httpcore2 puts a stand-in in its place where anyio is missing, and so hides its type.
+        self._network = cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await self._checked_addresses(host, port)
+        each = min(timeout or _CONNECT_TIMEOUT, _CONNECT_TIMEOUT)
+        failure: Exception | None = None
+        for address in addresses:
+            try:
+                return await self._network.connect_tcp(
+                    address, port, each, local_address, socket_options
+                )
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = error
+        raise failure or httpcore2.ConnectError(f"{host} has no address")
+
+    async def _checked_addresses(self, host: str, port: int) -> Sequence[str]:
+        plain = host.strip("[]")
+        if why_blocked(plain) == "not an address":
+            try:
+                addresses = tuple(await self._resolve(plain, port))
+            except OSError as error:
+                raise httpcore2.ConnectError(f"{plain} cannot be resolved: {error}") from error
+        else:
+            addresses = (plain,)
+        for address in addresses:
+            why = why_blocked(address)
+            if why is not None and not self._exemptions.cover(plain, address):
+                raise FetchRefused(plain, f"{address} is {why}" if address != plain else why)
+        return addresses[:_MOST_ADDRESSES]
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        raise FetchRefused("a Unix socket", "only http and https are fetched")
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+class GuardedTransport(httpx2.AsyncHTTPTransport):
+    def __init__(self, backend: GuardedBackend, ssl_context: ssl.SSLContext) -> None:
+        super().__init__(verify=ssl_context, trust_env=False)
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=ssl_context,
+            max_connections=32,
+            max_keepalive_connections=8,
+            keepalive_expiry=15.0,
+            network_backend=backend,
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        parse_target(str(request.url))
+        return await super().handle_async_request(request)
+
 
 ACCEPT_ENCODING = "gzip, deflate"  # anything else is refused, stacked encodings above all
 _PIECE = 64 * 1024
@@ -37,7 +273,7 @@ class _Zlib:
             piece = self._inflate.decompress(packed, _PIECE)
         except zlib.error as error:
             if self._gzip or self._started:
-                raise transports.FetchFailed(f"the answer cannot be unpacked: {error}") from None
+                raise FetchFailed(f"the answer cannot be unpacked: {error}") from None
             # Some servers send deflate without the header that belongs to it.
             self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
             self._started = True
@@ -52,7 +288,7 @@ def unpacker(encoding: str) -> Callable[[bytes], Iterable[bytes]]:
         return lambda packed: [packed]
     if name in {"gzip", "x-gzip", "deflate"}:
         return _Zlib(gzip=name != "deflate").feed
-    raise transports.FetchFailed(f"the answer is packed as {name[:40]!r}, which was not asked for")
+    raise FetchFailed(f"the answer is packed as {name[:40]!r}, which was not asked for")
 
 
 MOST_REDIRECTS = 5
@@ -89,7 +325,7 @@ class Answer:
         """The unpacked body in pieces; raises `FetchTooLarge` as soon as it is too large."""
         declared = self.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._limit:
-            raise transports.FetchTooLarge(self._limit)
+            raise FetchTooLarge(self._limit)
         unpack = unpacker(self.headers.get("content-encoding", ""))
         packed_size = size = 0
         async for packed in self._response.aiter_raw():
@@ -97,10 +333,10 @@ class Answer:
             for piece in unpack(packed):
                 size += len(piece)
                 if size > self._limit:
-                    raise transports.FetchTooLarge(self._limit)
+                    raise FetchTooLarge(self._limit)
                 yield piece
             if packed_size > self._limit:
-                raise transports.FetchTooLarge(self._limit)
+                raise FetchTooLarge(self._limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +355,7 @@ class _Order:
             headers = {k: v for k, v in headers.items() if k.lower() not in _BODY_HEADERS}
         if target.origin != self.target.origin:
             if content is not None:
-                raise transports.FetchRefused(
-                    target.host, "a redirect would carry the body to another origin"
-                )
+                raise FetchRefused(target.host, "a redirect would carry the body to another origin")
             headers = {k: v for k, v in headers.items() if k.lower() in _TRAVELLING_HEADERS}
         return _Order(method, target, headers, content)
 
@@ -131,7 +365,6 @@ class FetchOptions(TypedDict, total=False):
     headers: Mapping[str, str] | None
     content: bytes | None
     max_bytes: int
-    total_timeout: float
 
 
 class GuardedClient:
@@ -146,8 +379,8 @@ class GuardedClient:
         *,
         max_bytes: int = DEFAULT_MAX_BYTES,
         total_timeout: float = DEFAULT_TOTAL_TIMEOUT,
-        exemptions: transports.Exemptions | None = None,
-        resolve: transports.Resolve = transports.resolve_with_system,
+        exemptions: Exemptions | None = None,
+        resolve: Resolve = resolve_with_system,
         ssl_context: ssl.SSLContext | None = None,
         on_hop: Callable[[str], None] | None = None,
     ) -> None:
@@ -155,8 +388,9 @@ class GuardedClient:
         self._max_bytes = max_bytes
         self._total_timeout = total_timeout
         self._client = httpx2.AsyncClient(
-            transport=transports.GuardedTransport(
-                resolve=resolve, exemptions=exemptions, ssl_context=ssl_context
+            transport=GuardedTransport(
+                GuardedBackend(resolve, exemptions or Exemptions()),
+                ssl_context or httpx2.create_ssl_context(trust_env=False),
             ),
             trust_env=False,
             follow_redirects=False,
@@ -183,9 +417,8 @@ class GuardedClient:
         method, headers = options.get("method", "GET").upper(), options.get("headers") or {}
         order = _Order(method, parse_target(url), dict(headers), options.get("content"))
         limit = options.get("max_bytes", self._max_bytes)
-        seconds = options.get("total_timeout", self._total_timeout)
         try:
-            with anyio.fail_after(seconds):
+            with anyio.fail_after(self._total_timeout):
                 response, final = await self._follow(order)
                 try:
                     yield Answer(response, final.url, limit)
@@ -193,11 +426,9 @@ class GuardedClient:
                     with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_TIMEOUT):
                         await response.aclose()
         except (TimeoutError, httpx2.TimeoutException):
-            raise transports.FetchTimedOut(seconds) from None
+            raise FetchTimedOut(self._total_timeout) from None
         except httpx2.HTTPError as error:
-            raise transports.FetchFailed(
-                f"{order.target.host}: {error or type(error).__name__}"
-            ) from error
+            raise FetchFailed(f"{order.target.host}: {error or type(error).__name__}") from error
 
     async def _follow(self, order: _Order) -> tuple[httpx2.Response, Target]:
         for _ in range(MOST_REDIRECTS + 1):
@@ -212,4 +443,4 @@ class GuardedClient:
                 return response, order.target
             await response.aclose()
             order = order.redirected(response.status_code, location)
-        raise transports.FetchRefused(order.target.host, f"more than {MOST_REDIRECTS} redirects")
+        raise FetchRefused(order.target.host, f"more than {MOST_REDIRECTS} redirects")

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import trustme
 
-from openclaw.net.client import GuardedClient
-from openclaw.net.transport import (
+from openclaw.net.client import (
     Exemptions,
     FetchFailed,
     FetchRefused,
     FetchTimedOut,
     FetchTooLarge,
+    GuardedClient,
 )
 
 Handle = Callable[[BaseHTTPRequestHandler], None]

@@ -23,8 +23,7 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.token_store import ServerLogin, login_key, open_vault
 from openclaw.mcp_client.errors import NeedsLogin
 from openclaw.net.addresses import is_loopback, why_blocked
-from openclaw.net.client import GuardedClient
-from openclaw.net.transport import Exemptions, FetchError, resolve_with_system
+from openclaw.net.client import Exemptions, FetchError, GuardedClient, resolve_with_system
 from openclaw.secrets.refs import Secret
 
 logger = logging.getLogger(__name__)
