@@ -10,7 +10,13 @@ from dataclasses import dataclass
 import pytest
 from tests.support.connection_bench import until
 
-from openclaw.mcp_client.transport.child_process import Child, ChildPipe, Grace, Program, spawn
+from openclaw.mcp_client.transport.child_process import (
+    ChildPipe,
+    Grace,
+    Program,
+    RunningChild,
+    spawn,
+)
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.stdio.lines import TooLong
 
@@ -35,8 +41,9 @@ class Deaf:
 class Started:
     """A child whose input is full, and its pipes."""
 
-    child: Child
+    child: RunningChild
     pipe: ChildPipe
+    stdin: int
 
 
 @pytest.fixture
@@ -46,7 +53,7 @@ async def started() -> AsyncGenerator[Started]:
     child = await spawn(program, keeper, Grace(0.1, 1, 1))
     pipe = child.pipe(limit=1000, on_lines=print, on_end=nobody, stderr=Deaf())
     pipe.open()
-    yield Started(child, pipe)
+    yield Started(child, pipe, child._pipes[0].fileno())
     pipe.close()
     await child.shut_down()
     child.close_pipes()
@@ -56,13 +63,13 @@ async def started() -> AsyncGenerator[Started]:
 async def test_closing_leaves_a_socket_alone_that_got_the_number_of_the_input(
     started: Started,
 ) -> None:
-    child, pipe = started.child, started.pipe
+    child, pipe, stdin = started.child, started.pipe, started.stdin
     ours, theirs = socket.socketpair()
     pipe.discard()
     child.close_stdin()
-    os.dup2(ours.fileno(), child.stdin)  # as the system may do with any socket that comes next
+    os.dup2(ours.fileno(), stdin)  # as the system may do with any socket that comes next
     ours.close()
-    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=child.stdin))
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=stdin))
     pipe.close()
     writer.write(b"still mine")
     await writer.drain()
@@ -76,20 +83,20 @@ async def test_closing_leaves_a_socket_alone_that_got_the_number_of_the_input(
 async def test_closing_leaves_what_another_writes_by_the_number_of_the_input(
     started: Started,
 ) -> None:
-    child, pipe = started.child, started.pipe
+    child, pipe, stdin = started.child, started.pipe, started.stdin
     assert pipe.write(b"x" * (4 << 20))  # more than a pipe takes, so that the loop watches it
     assert pipe.congested
     read_end, write_end = os.pipe()
     pipe.discard()
     child.close_stdin()
-    os.dup2(write_end, child.stdin)
+    os.dup2(write_end, stdin)
     os.close(write_end)
     told: list[int] = []
     loop = asyncio.get_running_loop()
-    loop.add_writer(child.stdin, told.append, 1)
+    loop.add_writer(stdin, told.append, 1)
     pipe.close()
     told.clear()
     await until(lambda: bool(told))
-    loop.remove_writer(child.stdin)
-    os.close(child.stdin)
+    loop.remove_writer(stdin)
+    os.close(stdin)
     os.close(read_end)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 from tests.support.connection_bench import until
 
-from openclaw.mcp_client.transport.child_process import ChildPipe
-from openclaw.mcp_client.transport.windows import threaded_ends
+from openclaw.core.clock import SystemClock
+from openclaw.mcp_client.transport.child_process import ChildPipe, StderrTail, threaded_ends
+from openclaw.secrets.redactor import Redactor
 from openclaw.stdio.lines import TooLong
 
 pytestmark = pytest.mark.subprocess
@@ -23,16 +24,10 @@ class Heard:
     """What the pipe told."""
 
     lines: list[bytes] = field(default_factory=list[bytes])
-    stderr: bytes = b""
+    stderr: StderrTail = field(default_factory=lambda: StderrTail("s", Redactor(), SystemClock()))
     ended: list[tuple[str, TooLong | None]] = field(
         default_factory=list[tuple[str, TooLong | None]]
     )
-
-    def feed(self, chunk: bytes) -> None:
-        self.stderr += chunk
-
-    def flush(self) -> None:
-        """Nothing is held back here."""
 
     def on_end(self, reason: str, too_long: TooLong | None) -> None:
         self.ended.append((reason, too_long))
@@ -58,7 +53,7 @@ def pipe_of(process: "subprocess.Popen[bytes]", heard: Heard, limit: int = 1000)
         limit=limit,
         on_lines=heard.lines.extend,
         on_end=heard.on_end,
-        stderr=heard,
+        stderr=heard.stderr,
     )
     pipe.open()
     return pipe
@@ -120,6 +115,6 @@ async def test_a_deaf_server_makes_its_callers_wait_but_not_for_ever(
     await pipe.drained(enough)
     assert enough.done()
     assert pipe.congested
-    await until(lambda: heard.stderr == b"hello")
+    await until(lambda: heard.stderr.tail() == ("hello",))
     pipe.discard()
     pipe.close()

@@ -29,10 +29,9 @@ from openclaw.mcp_client.transport.child_process import (
     ChildPipe,
     Grace,
     Program,
-    RunningChild,
     StderrTail,
     child_environment,
-    popen,
+    find_windows_program,
     spawn,
 )
 from openclaw.mcp_client.transport.orphans import OrphanReaper
@@ -110,7 +109,7 @@ async def open_link(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
 
 @asynccontextmanager
 async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
-    child = await _start(await _program(opening), opening)
+    child = await spawn(await _program(opening), opening.deps.keeper, opening.deps.grace)
 
     def pipe_for(dispatcher: PipeDispatcher) -> ChildPipe:
         return child.pipe(
@@ -144,15 +143,6 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
             await child.shut_down()
             dispatcher.release()
             child.close_pipes()
-
-
-async def _start(program: Program, opening: ConnectParams) -> RunningChild:
-    if sys.platform == "win32":
-        from openclaw.mcp_client.transport import windows
-
-        process, job = await anyio.to_thread.run_sync(windows.start, program, popen)
-        return windows.WindowsChild(process, job, opening.deps.grace)
-    return await spawn(program, opening.deps.keeper, opening.deps.grace)
 
 
 async def shake_hands(
@@ -196,9 +186,7 @@ async def _program(opening: ConnectParams, *, windows: bool = sys.platform == "w
     if command.startswith("~"):
         command = str(expand(command, deps.environ))
     if windows:
-        from openclaw.mcp_client.transport.windows import find_program
-
-        command = find_program(command, environment)
+        command = find_windows_program(command, environment)
     program = Program(
         command=command,
         arguments=await _arguments(opening),

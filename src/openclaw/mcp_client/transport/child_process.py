@@ -1,4 +1,4 @@
-"""A server's process and its pipes: starting it, noticing its exit, ending its group (on POSIX)."""
+"""A server's process and its pipes: starting it, noticing its exit, ending all it started."""
 
 import contextlib
 import errno
@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from pathlib import Path, PureWindowsPath
+from typing import IO, Any, cast
 
 import anyio
 import anyio.to_thread
@@ -29,9 +29,17 @@ from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.transport import orphans
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.secrets.redactor import Redactor, StreamRedactor
-from openclaw.stdio.descriptors import READ_BYTES
+from openclaw.stdio.descriptors import READ_BYTES, ThreadedReader
 from openclaw.stdio.lines import LineSplitter, TooLong
-from openclaw.stdio.pipes import HIGH_WATER, Reader, WatchedReader, WatchedWriter, Writer, enlarge
+from openclaw.stdio.pipes import (
+    HIGH_WATER,
+    Reader,
+    ThreadedWriter,
+    WatchedReader,
+    WatchedWriter,
+    Writer,
+    enlarge,
+)
 
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
 _PASSING = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # shortages that may pass
@@ -85,34 +93,21 @@ OnLines = Callable[[list[bytes]], None]
 OnEnd = Callable[[str, TooLong | None], None]
 
 
-class StderrSink(Protocol):
-    def feed(self, chunk: bytes) -> None: ...
-
-    def flush(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    stdin: Writer
-    stdout: Reader
-    stderr: Reader
-
-
 class ChildPipe:
     """Lines in, lines out. `on_end` is called once, with the reason in words."""
 
     def __init__(
         self,
-        ends: Ends,
+        ends: tuple[Writer, Reader, Reader],
         exited: "Future[int]",
         *,
         limit: int,
         on_lines: OnLines,
         on_end: OnEnd,
-        stderr: StderrSink,
+        stderr: "StderrTail",
     ) -> None:
         self._loop = get_running_loop()
-        self._stdin, self._stdout, self._stderr = ends.stdin, ends.stdout, ends.stderr
+        self._stdin, self._stdout, self._stderr = ends
         self._exit = exited
         self._splitter = LineSplitter(limit)
         self._on_lines, self._on_end, self._log = on_lines, on_end, stderr
@@ -208,9 +203,17 @@ def describe_exit(code: int) -> str:
         return f"killed by signal {-code}"
 
 
+def pipes_of(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    return process.stdin, process.stdout, process.stderr
+
+
 class RunningChild(ABC):
     def __init__(self, process: subprocess.Popen[bytes], grace: Grace) -> None:
         self._process = process
+        self._pipes = pipes_of(process)
         self._grace = grace
         self._loop: AbstractEventLoop = get_running_loop()
         self._exited: Future[int] = self._loop.create_future()
@@ -230,12 +233,14 @@ class RunningChild(ABC):
         """End the process and all it started, within bounds."""
 
     def close_stdin(self) -> None:
-        _close(self._process.stdin)
+        with contextlib.suppress(OSError):
+            self._pipes[0].close()
 
     def close_pipes(self) -> None:
         """Close our ends; nobody may be reading them any more."""
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            _close(pipe)
+        for pipe in self._pipes:
+            with contextlib.suppress(OSError):
+                pipe.close()
 
     async def _exits_within(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):
@@ -247,17 +252,7 @@ class RunningChild(ABC):
     def _wait(self) -> None:
         code = self._process.wait()
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-            self._loop.call_soon_threadsafe(self._report, code)
-
-    def _report(self, code: int) -> None:
-        if not self._exited.done():
-            self._exited.set_result(code)
-
-
-def _close(pipe: "IO[bytes] | None") -> None:
-    with contextlib.suppress(OSError):
-        if pipe is not None:
-            pipe.close()
+            self._loop.call_soon_threadsafe(self._exited.set_result, code)
 
 
 class Child(RunningChild):
@@ -266,26 +261,19 @@ class Child(RunningChild):
     def __init__(
         self, process: subprocess.Popen[bytes], marker: str, keeper: OrphanReaper, grace: Grace
     ) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
         super().__init__(process, grace)
         self._marker = marker
         self._keeper = keeper
-        self.stdin = process.stdin.fileno()
-        self.stdout = process.stdout.fileno()
-        self.stderr = process.stderr.fileno()
-        for pipe in (self.stdin, self.stdout, self.stderr):
+        for pipe in self._pipes:
             if sys.platform != "win32":
-                os.set_blocking(pipe, False)
-        enlarge(self.stdout)
+                os.set_blocking(pipe.fileno(), False)
+        enlarge(self._pipes[1].fileno())
         keeper.watch(self.pid)
         self._watch()
 
     def pipe(self, **options: Any) -> ChildPipe:
-        ends = Ends(
-            WatchedWriter(self.stdin), WatchedReader(self.stdout), WatchedReader(self.stderr)
-        )
+        stdin, stdout, stderr = (pipe.fileno() for pipe in self._pipes)
+        ends = WatchedWriter(stdin), WatchedReader(stdout), WatchedReader(stderr)
         return ChildPipe(ends, self._exited, **options)
 
     async def shut_down(self) -> None:
@@ -325,14 +313,74 @@ class Child(RunningChild):
             return
         self._loop.remove_reader(handle)
         os.close(handle)
-        self._report(code)
+        self._exited.set_result(code)
 
 
-async def spawn(program: Program, keeper: OrphanReaper, grace: Grace) -> Child:
+class WindowsChild(RunningChild):
+    """In a job object, which also ends it if we are killed. There is no gentle signal on Windows."""
+
+    def __init__(self, process: subprocess.Popen[bytes], grace: Grace) -> None:
+        super().__init__(process, grace)
+        self._end_job = _own_job(process)
+        self._wait_on_a_thread()
+
+    def pipe(self, **options: Any) -> ChildPipe:
+        return ChildPipe(threaded_ends(self._process), self._exited, **options)
+
+    async def shut_down(self) -> None:
+        self.close_stdin()
+        await self._exits_within(self._grace.stdin)
+        self._end_job()
+        self._process.kill()
+
+
+_EXTENDED_LIMITS = 9
+_KILL_ON_CLOSE = 0x2000
+_LIMIT_FLAGS_OFFSET = 16
+_LIMITS_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION on 64-bit Windows; we only set the flags.
+
+
+def _own_job(process: subprocess.Popen[bytes]) -> Callable[[], None]:
+    """Put the process into a new job; returns what ends all that is in it."""
+    if sys.platform != "win32":
+        return lambda: None
+    import ctypes
+
+    kernel = ctypes.windll.kernel32
+    kernel.CreateJobObjectW.restype = ctypes.c_void_p
+    job = ctypes.c_void_p(kernel.CreateJobObjectW(None, None))
+    limits = ctypes.create_string_buffer(_LIMITS_SIZE)
+    flags = ctypes.c_uint32(_KILL_ON_CLOSE)
+    ctypes.memmove(ctypes.addressof(limits) + _LIMIT_FLAGS_OFFSET, ctypes.byref(flags), 4)
+    kernel.SetInformationJobObject(job, _EXTENDED_LIMITS, limits, _LIMITS_SIZE)
+    kernel.AssignProcessToJobObject(job, ctypes.c_void_p(int(process._handle)))  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType] - the standard library has no other way to the handle
+
+    def end() -> None:
+        kernel.TerminateJobObject(job, 1)
+        kernel.CloseHandle(job)
+
+    return end
+
+
+def threaded_ends(process: subprocess.Popen[bytes]) -> tuple[Writer, Reader, Reader]:
+    """Threads that move bytes. They read the file: its number may be reused after it is closed."""
+    stdin, stdout, stderr = pipes_of(process)
+    return (
+        ThreadedWriter(stdin.write, f"stdin of {process.pid}"),
+        ThreadedReader(stdout.read, f"stdout of {process.pid}"),
+        ThreadedReader(stderr.read, f"stderr of {process.pid}"),
+    )
+
+
+async def spawn(program: Program, keeper: OrphanReaper, grace: Grace) -> RunningChild:
     """Start a program; raises `SpawnFailed` with a hint."""
+    # The thread is waited for even when we are cancelled, so that no process is forgotten.
+    if sys.platform == "win32":
+        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+        process = await anyio.to_thread.run_sync(partial(popen, program, creationflags=flags))
+        return WindowsChild(process, grace)
     await keeper.start()
     marker = f"{keeper.mark}.{random_id()}"
-    # The thread is waited for even when we are cancelled, so that no process is forgotten.
     marked = replace(program, environment={**program.environment, orphans.MARKER: marker})
     process = await anyio.to_thread.run_sync(partial(popen, marked, start_new_session=True))
     return Child(process, marker, keeper, grace)
@@ -412,6 +460,20 @@ def located(program: Program) -> str | None:
         base = program.directory or Path.cwd()
         return shutil.which(str(base / program.command))
     return shutil.which(program.command, path=program.environment.get("PATH", os.defpath))
+
+
+def find_windows_program(
+    command: str, environ: Mapping[str, str], is_file: Callable[[str], bool] = os.path.isfile
+) -> str:
+    """The file that a shell would run for this command (`npx.cmd` for `npx`)."""
+    known = {name.upper(): value for name, value in environ.items()}
+    extensions = known.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").split(";")
+    path = PureWindowsPath(command)
+    whole = path.suffix.upper() in (extension.upper() for extension in extensions)
+    names = [command] if whole else [command + extension.lower() for extension in extensions]
+    places = [""] if path.name != command else known.get("PATH", "").split(";")
+    candidates = (str(PureWindowsPath(place, name)) for place in places for name in names)
+    return next((candidate for candidate in candidates if is_file(candidate)), command)
 
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import pytest
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.session.connect import ConnectionDeps, _program
-from openclaw.mcp_client.transport.windows import find_program
+from openclaw.mcp_client.transport.child_process import find_windows_program
 
 ENVIRON = {"Path": r"C:\Windows;C:\node", "PATHEXT": ".EXE;.CMD"}
 
@@ -23,7 +23,7 @@ ENVIRON = {"Path": r"C:\Windows;C:\node", "PATHEXT": ".EXE;.CMD"}
     ],
 )
 def test_a_command_is_found_as_a_shell_finds_it(command: str, files: set[str], found: str) -> None:
-    assert find_program(command, ENVIRON, files.__contains__) == found
+    assert find_windows_program(command, ENVIRON, files.__contains__) == found
 
 
 async def test_a_child_on_windows_gets_the_variables_that_programs_need_there() -> None:
