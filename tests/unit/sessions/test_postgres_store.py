@@ -20,7 +20,7 @@ from tests.support.postgres_server import Server
 
 from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.sessions.model import Encoded, EntryKind, NewEntry, Outcome, Usage, encoded
-from openclaw.sessions.postgres import pool, transcript
+from openclaw.sessions.postgres import lanes, pool
 from openclaw.sessions.postgres import store as postgres_store
 from openclaw.sessions.postgres.pool import explain, is_lost, open_database, parsed
 from openclaw.sessions.postgres.store import (
@@ -151,7 +151,7 @@ async def test_a_write_that_is_sent_twice_is_written_once(postgres_url: str) -> 
         async with store.acquire_lane(session) as lane:
             for seq, write in enumerate(writes):
                 at = replace(lane.grant, seq=seq)
-                work = partial(transcript.commit, at=at, write=write, now_ms=None)
+                work = partial(lanes.commit, at=at, write=write, now_ms=None)
                 assert [await store.database.write(work) for _ in range(2)] == [True, False]
         whole = await store.history(session, since_compaction=False)
         assert [entry.seq for entry in whole] == [1, 2, 3, 4]
