@@ -141,10 +141,9 @@ class Guard:
     clock: Clock
     metrics: Metrics
     _rate: RateLimit = field(init=False)
-    _served: Counter[str] = field(init=False)
+    _served: Counter[str] = field(default_factory=Counter[str])
 
     def __post_init__(self) -> None:
-        self._served = Counter()
         self._rate = RateLimit(self.limits.requests_per_minute, self.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

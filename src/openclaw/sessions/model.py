@@ -128,7 +128,7 @@ class NewEntry:
 def turn_ending(outcome: Outcome, detail: str, usage: Usage | None) -> NewEntry:
     data: dict[str, Any] = {"detail": detail} if detail else {}
     if usage is not None:
-        data["usage"] = _usage_json(usage)
+        data["usage"] = dict(zip(_USAGE, astuple(usage), strict=True))
     return NewEntry(_ENDINGS[outcome], data)
 
 
@@ -233,33 +233,15 @@ def storable(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def searchable(text: str) -> str:
-    return storable(text[:SEARCHABLE_CHARS])
+# As JSON spells the fields of `SessionInfo` and `Usage`, in their order.
+_HEADER = ("id", "agent", "key", "title", "createdAt", "updatedAt", "messages", "entries")
+_TOKENS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+_USAGE = (*_TOKENS, "requests", "toolCalls")
 
 
 def header_json(info: SessionInfo) -> dict[str, Any]:
-    return {
-        "id": info.id,
-        "agent": info.agent,
-        "key": info.key,
-        "title": info.title,
-        "createdAt": info.created_ms,
-        "updatedAt": info.updated_ms,
-        "messages": info.messages,
-        "entries": info.entries,
-        "usage": _usage_json(info),
-    }
-
-
-def _usage_json(used: SessionInfo | Usage) -> dict[str, int]:
-    return {
-        "inputTokens": used.input_tokens,
-        "outputTokens": used.output_tokens,
-        "cacheReadTokens": used.cache_read_tokens,
-        "cacheWriteTokens": used.cache_write_tokens,
-        "requests": used.requests,
-        "toolCalls": used.tool_calls,
-    }
+    used = dict(zip(_USAGE, info[len(_HEADER) :], strict=True))
+    return {**dict(zip(_HEADER, info, strict=False)), "usage": used}
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +259,7 @@ def encoded(entries: Sequence["NewEntry | Entry"]) -> list[Encoded]:
     return [
         Encoded(
             entry.kind,
-            searchable(entry.text),
+            storable(entry.text[:SEARCHABLE_CHARS]),
             encode(entry.data),
             entry.call_id,
             None if entry.details is None else encode(entry.details),

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.sessions.model import (
@@ -26,6 +26,8 @@ from openclaw.sessions.model import (
     storable,
 )
 
+T = TypeVar("T")
+
 INFO_COLUMNS = (
     "s.id, s.agent, s.key, s.title, s.created_ms, s.updated_ms, s.messages, s.seq, s.input_tokens,"
     " s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.requests, s.tool_calls"
@@ -34,7 +36,8 @@ ENTRY_COLUMNS = "seq, turn, kind, at_ms, data, text, call_id, details"
 _INFO_WIDTH = len(SessionInfo._fields)
 
 
-def found_row(row: int | None, session: SessionRef) -> int:
+def existing(row: T | None, session: SessionRef) -> T:
+    """What was read of a session; `NotFound` if there is nothing."""
     if row is None:
         raise NotFound(f"there is no session '{session.key}' of agent '{session.agent}'")
     return row
@@ -46,10 +49,10 @@ def info_from(row: Iterable[Any]) -> SessionInfo:
 
 def page_from(rows: Sequence[Iterable[Any]], limit: int | None) -> Page:
     """From at most `limit` rows, and one more if there is a next page."""
-    more = limit is not None and len(rows) > limit
-    kept = [tuple(row) for row in (rows[:limit] if more else rows)]
+    kept = [tuple(row) for row in rows[:limit]]
     sessions = [info_from(row) for row in kept]
-    return Page(sessions, f"{sessions[-1].updated_ms}.{kept[-1][-1]}" if more and kept else None)
+    more = kept and len(rows) > len(kept)
+    return Page(sessions, f"{sessions[-1].updated_ms}.{kept[-1][-1]}" if more else None)
 
 
 def parsed_cursor(cursor: str) -> tuple[int, int]:
@@ -156,16 +159,12 @@ class Statements(Protocol):
 
 async def row_of(db: Statements, session: SessionRef, lock: str = "") -> int:
     query = f"SELECT row FROM sessions WHERE id = $1{lock}"  # noqa: S608 - ours
-    return found_row(await db.fetchval(query, session.id), session)
+    return existing(await db.fetchval(query, session.id), session)
 
 
 async def show(db: Statements, session: SessionRef) -> SessionInfo:
-    found = await db.fetchrow(
-        f"SELECT {INFO_COLUMNS} FROM sessions s WHERE id = $1",  # noqa: S608 - constant names
-        session.id,
-    )
-    found_row(None if found is None else 0, session)
-    return info_from(found or ())
+    query = f"SELECT {INFO_COLUMNS} FROM sessions s WHERE id = $1"  # noqa: S608 - constant names
+    return info_from(existing(await db.fetchrow(query, session.id), session))
 
 
 def listing(
@@ -202,12 +201,9 @@ def listing(
     return f"SELECT {columns} FROM sessions s {where} {order} LIMIT {most}", values  # noqa: S608 - ours
 
 
-async def _summary(db: Statements, session: SessionRef) -> tuple[int, int, int]:
-    found = await db.fetchrow(
-        "SELECT row, summary_seq, summarised FROM sessions WHERE id = $1", session.id
-    )
-    row, summary, through = found or (None, 0, 0)
-    return found_row(row, session), summary, through
+async def _summary(db: Statements, session: SessionRef) -> Iterable[Any]:
+    query = "SELECT row, summary_seq, summarised FROM sessions WHERE id = $1"
+    return existing(await db.fetchrow(query, session.id), session)
 
 
 async def history(db: Statements, session: SessionRef, since_compaction: bool) -> list[Entry]:

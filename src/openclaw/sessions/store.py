@@ -509,7 +509,7 @@ class SessionStore(ABC):
         line = checked_title(title)
         rename = "UPDATE sessions SET title = $2 WHERE id = $1 RETURNING row"
         row = await self._write(lambda db: db.fetchval(rename, session.id, line))
-        queries.found_row(row, session)
+        queries.existing(row, session)
 
     async def delete(self, session: SessionRef) -> None:
         """Remove a session with everything in it; `Busy` while a turn runs."""

@@ -3,7 +3,6 @@
 import logging
 import re
 from contextlib import ExitStack, aclosing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from openclaw.agent.event_codec import (
     result_json,
     settings_json,
 )
-from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply
+from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import Busy, InvalidRequest, NotFound, OpenClawError, http_status
 from openclaw.core.events import Event
@@ -252,16 +251,15 @@ class _Message:
             "attachments": [item.name or item.mime_type for item in self._body.media],
         }
         put(frame(accepted, "accepted"))
-        body, listener = self._body, NOBODY
-        if body.events:
-            listener = replace(listener, on_event=on_event)
-        if body.callbacks:
-            listener = replace(
-                listener, on_block_reply=on_block_reply, on_tool_result=on_tool_result
-            )
-        if body.questions:
-            asker = Asker(self._gateway.questions, lambda name, one: put(frame(one, name)))
-            listener = replace(listener, ask=asker.permit, elicit=asker.elicit)
+        body = self._body
+        asker = Asker(self._gateway.questions, lambda name, one: put(frame(one, name)))
+        listener = TurnListener(
+            on_event=on_event if body.events else None,
+            on_block_reply=on_block_reply if body.callbacks else None,
+            on_tool_result=on_tool_result if body.callbacks else None,
+            ask=asker.permit if body.questions else None,
+            elicit=asker.elicit if body.questions else None,
+        )
         with ExitStack() as files:
             reply = await self._gateway.answer(await self._context(files), listener)
         put(frame(reply_json(reply), "reply"))

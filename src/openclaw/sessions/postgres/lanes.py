@@ -26,7 +26,7 @@ from openclaw.sessions.postgres.pool import (
     is_lost,
     is_of_driver,
 )
-from openclaw.sessions.queries import Statements, bare, found_row
+from openclaw.sessions.queries import Statements, bare, existing
 from openclaw.sessions.store import (
     BEATS_PER_LEASE,
     Grant,
@@ -268,7 +268,7 @@ class _Claim:
 
 async def try_grant(connection: "Connection", session: SessionRef, claim: _Claim) -> Grant | None:
     """Take the session, in a transaction; None if a live process is ahead."""
-    row = found_row(await connection.fetchval(_LOCK_SESSION, session.id), session)
+    row = existing(await connection.fetchval(_LOCK_SESSION, session.id), session)
     drawn = await connection.fetchrow(
         _DRAW, row, claim.token, claim.owner, claim.entitled, claim.lease
     )

@@ -154,9 +154,7 @@ class TurnQueue:
         rows = await self._database.write(lambda db: db.fetch(query, *values))
         return [Order(**{name: row[name] for name in _ORDER_FIELDS}) for row in rows]
 
-    async def renew(
-        self, orders: Sequence[Order], *, lease: float = LEASE_SECONDS
-    ) -> dict[int, bool]:
+    async def renew(self, orders: Sequence[Order]) -> dict[int, bool]:
         """Renew leases; returns which orders are still held, and whether each must stop."""
         by_message = {order.msg_id: order.id for order in orders}
         rows = await self._database.write(
@@ -164,7 +162,7 @@ class TurnQueue:
                 "SELECT * FROM renew_orders($1, $2, $3)",
                 [order.msg_id for order in orders],
                 [order.read_ct for order in orders],
-                lease,
+                LEASE_SECONDS,
             )
         )
         return {by_message[row["msg_id"]]: row["cancelled"] for row in rows}
