@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode, urlsplit
 
@@ -26,76 +25,26 @@ from openclaw.net.proxies import open_client
 if TYPE_CHECKING:
     from openclaw.net.client import GuardedClient
 
-# The converter holds the interpreter lock while it recurses, so of a page beyond these limits only
-# the words are taken.
-MAX_HTML_CHARS = 1_000_000
-MAX_DEPTH = 200
-_DROPPED = ("script", "style", "noscript", "template", "svg", "iframe", "head")
-_BLOCKS = frozenset([
-    "address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figure", "footer",
-    "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p",
-    "pre", "section", "table", "td", "th", "tr", "ul",
-])  # fmt: skip
-_VOID = frozenset([
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
-    "wbr",
-])  # fmt: skip
+MAX_HTML_CHARS = 1_000_000  # the converter holds the interpreter lock
+_TITLE_CHARS = 300
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 
 
 def convert(html: str) -> str:
-    """The page's content as Markdown, or as plain words if it is too large or too deep."""
-    words = _Words()
-    words.feed(html[:MAX_HTML_CHARS])
-    words.close()
-    title = f"# {words.title}\n\n" if words.title else ""
-    body = words.text
-    if words.deepest <= MAX_DEPTH and len(html) <= MAX_HTML_CHARS:
-        from markdownify import markdownify
+    """The page's content as Markdown, or as plain words if its elements nest too deep."""
+    from bs4 import BeautifulSoup
+    from markdownify import MarkdownConverter
 
-        with suppress(RecursionError):
-            body = markdownify(html, heading_style="ATX", strip=["img"], bullets="-")
-    return title + _BLANK_LINES.sub("\n\n", body).strip()
-
-
-class _Words(HTMLParser):
-    """The words, the title, and how deep the elements nest."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.title = ""
-        self.deepest = 0
-        self._depth = 0
-        self._dropped = 0
-        self._in_title = False
-        self._pieces: list[str] = []
-
-    @property
-    def text(self) -> str:
-        return "".join(self._pieces)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _VOID:
-            self._pieces.append("\n" if tag in _BLOCKS else "")
-            return
-        self._depth += 1
-        self.deepest = max(self.deepest, self._depth)
-        self._in_title = tag == "title" and not self.title
-        self._dropped += tag in _DROPPED
-        if tag in _BLOCKS:
-            self._pieces.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._depth = max(0, self._depth - 1)
-        self._in_title = False
-        if tag in _DROPPED:
-            self._dropped = max(0, self._dropped - 1)
-
-    def handle_data(self, data: str) -> None:
-        if self._in_title:
-            self.title = " ".join(data.split())[:300]
-        elif not self._dropped:
-            self._pieces.append(data)
+    page = BeautifulSoup(html[:MAX_HTML_CHARS], "html.parser")
+    title = ""
+    if page.title is not None and page.title.string:
+        title = " ".join(page.title.extract().get_text().split())[:_TITLE_CHARS]
+    try:
+        body = MarkdownConverter(heading_style="ATX", strip=["img"], bullets="-").convert_soup(page)
+    except RecursionError:
+        body = page.get_text("\n")
+    heading = f"# {title}\n\n" if title else ""
+    return heading + _BLANK_LINES.sub("\n\n", body).strip()
 
 
 MAX_BYTES = 5 * 1024 * 1024
