@@ -1,22 +1,30 @@
-"""Events, results and replies to JSON and back, for front ends in other processes."""
+"""Events, results and replies to JSON and back, for front ends in other processes.
+
+A record becomes an object with its fields in camel case; blocks also say their type.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import pybase64
 
 from openclaw.agent.port import AgentSettings, ClientCall, MessageContext, Reply, Usage
 from openclaw.core import errors
 from openclaw.core.content import Block, InboundMedia, Media, ResourceLink, Text
-from openclaw.core.events import BlockReply, Event, SuspiciousContent, ToolFinished
+from openclaw.core.events import Event
 from openclaw.core.tools import ToolResult
 
 Json = dict[str, Any]
+Record = TypeVar("Record")
 
 _EVENTS: tuple[type[Any], ...] = get_args(Event)
+_BY_NAME = {re.sub(r"(?<!^)(?=[A-Z])", "_", one.__name__).lower(): one for one in _EVENTS}
+_NAMES = {kind: name for name, kind in _BY_NAME.items()}
+_BLOCKS: Mapping[str, type[Block]] = {"text": Text, "media": Media, "resource_link": ResourceLink}
+_TYPES = {kind: name for name, kind in _BLOCKS.items()}
 
 
 def _camel(name: str) -> str:
@@ -24,15 +32,15 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-_BY_NAME = {re.sub(r"(?<!^)(?=[A-Z])", "_", one.__name__).lower(): one for one in _EVENTS}
-_NAMES = {kind: name for name, kind in _BY_NAME.items()}
-_FIELDS = {kind: [(f.name, _camel(f.name)) for f in fields(kind)] for kind in _EVENTS}
+_FIELDS = {
+    kind: [(f.name, _camel(f.name)) for f in fields(kind)]
+    for kind in (*_EVENTS, Text, ResourceLink, ToolResult, Reply, Usage, ClientCall)
+}
+_FIELDS[ToolResult] = _FIELDS[ToolResult][:4]  # the others are only for the tool path
 
 _ERRORS: dict[str, type[errors.OpenClawError]] = {
-    "NotFound": errors.NotFound,
-    "Cancelled": errors.Cancelled,
-    "ModelUnavailable": errors.ModelUnavailable,
-    "UserFacing": errors.UserFacing,
+    kind.__name__: kind
+    for kind in (errors.NotFound, errors.Cancelled, errors.ModelUnavailable, errors.UserFacing)
 }
 
 
@@ -40,63 +48,45 @@ def event_name(event: Event) -> str:
     return _NAMES[type(event)]
 
 
-def event_json(event: Event) -> Json:
-    return {key: _encoded(getattr(event, name)) for name, key in _FIELDS[type(event)]}
+def _record_json(record: object) -> Json:
+    return {key: _encoded(getattr(record, name)) for name, key in _FIELDS[type(record)]}
 
 
 def _encoded(value: Any) -> Any:
-    if isinstance(value, ToolResult):
-        return result_json(value)
     if isinstance(value, Text | Media | ResourceLink):
         return block_json(value)
     if isinstance(value, tuple):
         return [_encoded(one) for one in value]  # pyright: ignore[reportUnknownVariableType] - any of ours
-    return value
+    return _record_json(value) if type(value) in _FIELDS else value
+
+
+def _record_from(kind: type[Record], body: Mapping[str, Any]) -> Record:
+    given = {name: body[key] for name, key in _FIELDS[kind] if key in body}
+    decoded = {name: decode(given[name]) for name, decode in _DECODED.items() if name in given}
+    return kind(**{**given, **decoded})
+
+
+def event_json(event: Event) -> Json:
+    return _record_json(event)
 
 
 def event_from(name: str, body: Mapping[str, Any]) -> Event | None:
     """The event back; None if we do not know it."""
     kind = _BY_NAME.get(name)
-    if kind is None:
-        return None
-    given = {name: body[key] for name, key in _FIELDS[kind]}
-    if kind is BlockReply:
-        given["blocks"] = blocks_from(given["blocks"])
-    elif kind is ToolFinished:
-        given["result"] = result_from(given["result"])
-    elif kind is SuspiciousContent:
-        given["signals"] = tuple(given["signals"])
-    return kind(**given)
+    return None if kind is None else _record_from(kind, body)
 
 
 def block_json(block: Block) -> Json:
-    match block:
-        case Text():
-            return {"type": "text", "text": block.text, "addressed": block.addressed}
-        case Media():
-            return {"type": "media", **media_json(block)}
-        case ResourceLink():
-            return {
-                "type": "resource_link",
-                "uri": block.uri,
-                "name": block.name,
-                "mimeType": block.mime_type,
-                "description": block.description,
-            }
+    fields = media_json(block) if isinstance(block, Media) else _record_json(block)
+    return {"type": _TYPES[type(block)], **fields}
 
 
 def blocks_from(items: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]:
-    blocks: list[Block] = []
-    for item in items:
-        match item["type"]:
-            case "text":
-                blocks.append(Text(item["text"], bool(item["addressed"])))
-            case "media":
-                blocks.append(media_from(item))
-            case _:
-                about = item["mimeType"], item["description"]
-                blocks.append(ResourceLink(item["uri"], item["name"], *about))
-    return tuple(blocks)
+    kinds = [_BLOCKS[item["type"]] for item in items]
+    return tuple(
+        media_from(item) if kind is Media else _record_from(kind, item)
+        for kind, item in zip(kinds, items, strict=True)
+    )
 
 
 def media_json(media: Media) -> Json:
@@ -122,48 +112,31 @@ def media_from(item: Mapping[str, Any]) -> Media:
 
 
 def result_json(result: ToolResult) -> Json:
-    return {
-        "blocks": [block_json(block) for block in result.blocks],
-        "outputs": [block_json(block) for block in result.outputs],
-        "isError": result.is_error,
-        "details": result.details,
-    }
+    return _record_json(result)
 
 
 def result_from(body: Mapping[str, Any]) -> ToolResult:
-    return ToolResult(
-        blocks=blocks_from(body["blocks"]),
-        outputs=blocks_from(body["outputs"]),
-        is_error=body["isError"],
-        details=body["details"],
-    )
+    return _record_from(ToolResult, body)
 
 
 def reply_json(reply: Reply) -> Json:
-    return {
-        "text": reply.text,
-        "outcome": reply.outcome,
-        "finishReason": reply.finish_reason,
-        "calls": [asdict(call) for call in reply.calls],
-        "sessionId": reply.session_id,
-        "turnId": reply.turn_id,
-        "media": [media_json(one) for one in reply.media],
-        "usage": {_camel(name): value for name, value in asdict(reply.usage).items()},
-    }
+    return {**_record_json(reply), "media": [media_json(one) for one in reply.media]}
 
 
 def reply_from(body: Mapping[str, Any]) -> Reply:
-    usage = body["usage"]
-    return Reply(
-        text=body["text"],
-        session_id=body["sessionId"],
-        turn_id=body["turnId"],
-        media=tuple(media_from(one) for one in body["media"]),
-        usage=Usage(**{f.name: usage.get(_camel(f.name), 0) for f in fields(Usage)}),
-        outcome=body["outcome"],
-        finish_reason=body.get("finishReason", "stop"),
-        calls=tuple(ClientCall(**call) for call in body.get("calls", ())),
-    )
+    return _record_from(Reply, body)
+
+
+# How the fields with these names are read, in whichever record they are.
+_DECODED: Mapping[str, Callable[[Any], Any]] = {
+    "blocks": blocks_from,
+    "outputs": blocks_from,
+    "result": result_from,
+    "signals": tuple,
+    "media": lambda items: tuple(map(media_from, items)),
+    "usage": lambda body: _record_from(Usage, body),
+    "calls": lambda items: tuple(_record_from(ClientCall, one) for one in items),
+}
 
 
 def message_json(context: MessageContext) -> Json:
