@@ -20,6 +20,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.events import Emit, Event
 from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSpec
+from openclaw.models.build import ModelBuilder
 from openclaw.models.stack import ModelFactory, ModelStack
 from openclaw.policy.dataflow.rules import Rules as FlowRules
 from openclaw.policy.decide import Policy, Rules
@@ -164,10 +165,9 @@ async def agent_kit(
         factory = await opened.enter_async_context(
             aclosing(
                 ModelFactory(
-                    providers=config.models.providers,
-                    resolver=SecretResolver({}, redactor),
-                    environ={},
-                    clock=SystemClock(),
+                    config.models.providers,
+                    ModelBuilder(SecretResolver({}, redactor), {}),
+                    SystemClock(),
                 )
             )
         )

@@ -26,7 +26,7 @@ from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tools import ToolSpec
 from openclaw.models.build import TOOL_SEARCH, Built
-from openclaw.models.options import ModelOptions
+from openclaw.models.choose import ModelOptions
 from openclaw.models.stack import Answered, ContextOverflow, ImageRefused, ModelStack, Watcher
 from openclaw.sessions.usage import UsageLedger
 

@@ -9,7 +9,6 @@ from openclaw.core.content import Block, InboundMedia, Media
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
 from openclaw.core.tools import Ask, Elicit, ToolResult, ToolSpec
-from openclaw.models.options import ModelOptions
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.media.transcription import Transcriber
+    from openclaw.models.choose import ModelOptions
     from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.model import SessionRef
     from openclaw.sessions.store import Lane, SessionStore
@@ -61,7 +61,7 @@ class MessageContext:
     thinking: str | None = None
     scope: str | None = None  # of the front end's own MCP servers, if it is not the session's key
     claim: "Claim | None" = None  # of a message that came out of a queue
-    options: ModelOptions | None = None
+    options: "ModelOptions | None" = None
     results: tuple[ClientResult, ...] = ()
     typed: str | None = None  # what the person wrote themselves, if `text` is somebody else's
     delegated_by: str | None = None

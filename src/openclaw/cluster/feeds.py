@@ -35,7 +35,7 @@ from openclaw.core.events import Event, ToolFinished, TurnFinished
 from openclaw.core.tools import ToolResult
 from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import in_mb
-from openclaw.models.options import options_from, options_json
+from openclaw.models.choose import ClientTool, ModelOptions
 from openclaw.sessions.postgres.queue import MOST_PAYLOAD_BYTES, Stretch, TurnQueue, Wire
 from openclaw.sessions.store import StoreError
 
@@ -69,7 +69,7 @@ def order_bytes(context: MessageContext, *, streams: bool, callbacks: bool) -> b
         )
     body = message_json(replace(context, media=media))
     body |= {
-        "options": options_json(context.options),
+        "options": asdict(context.options) if context.options is not None else None,
         "results": [asdict(one) for one in context.results],
         "streams": streams,
         "callbacks": callbacks,
@@ -93,10 +93,18 @@ def order_from(body: bytes, files: OrderFiles | None) -> Carried:
         model=item["model"],
         thinking=item.get("thinking"),
         scope=item.get("scope"),
-        options=options_from(item.get("options")),
+        options=_options_from(item.get("options")),
         results=tuple(ClientResult(**one) for one in item.get("results", ())),
     )
     return Carried(context, item["streams"], item["callbacks"])
+
+
+def _options_from(body: dict[str, Any] | None) -> ModelOptions | None:
+    if body is None:
+        return None
+    listed = {name: tuple(body[name]) for name in ("stop", "must_call")}
+    tools = tuple(ClientTool(**tool) for tool in body["tools"])
+    return ModelOptions(**{**body, **listed, "tools": tools})
 
 
 def _placed(one: InboundMedia, files: OrderFiles | None) -> InboundMedia:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai import JsonSchemaTransformer
 from pydantic_ai.models import ModelRequestParameters
@@ -17,9 +17,9 @@ from pydantic_ai.settings import ModelSettings
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.errors import InvalidRequest, MissingExtra, ModelUnavailable
 from openclaw.media.images import STRICT_LIMITS, ImageLimits
-from openclaw.models.choose import KNOWN_PROVIDERS, Candidate
-from openclaw.models.options import ModelOptions
+from openclaw.models.choose import KNOWN_PROVIDERS, Candidate, ModelOptions
 from openclaw.net.proxies import open_client
+from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
     import httpx2
@@ -38,14 +38,6 @@ _IMAGE_LIMITS: Mapping[str, ImageLimits] = {
 
 # Models that the library has no price for: it searches everything it knows before it says so.
 _UNPRICED: set[tuple[str | None, str | None, str | None]] = set()
-
-
-class Revealable(Protocol):
-    def reveal(self) -> str: ...
-
-
-class Resolver(Protocol):
-    async def resolve_text(self, text: str, /) -> Revealable: ...
 
 
 # From a name, a path, and the most tokens of an answer and of the context.
@@ -120,28 +112,21 @@ class Built:
             await self.client.aclose()
 
 
+@dataclass(frozen=True, slots=True)
 class ModelBuilder:
-    def __init__(
-        self,
-        *,
-        resolver: Resolver,
-        environ: Mapping[str, str],
-        local: LocalBuilder | None = None,
-        search: SearchMode = "auto",
-    ) -> None:
-        self._search = search
-        self._resolver = resolver
-        self._environ = environ
-        self._local = local
+    resolver: SecretResolver
+    environ: Mapping[str, str]
+    local: LocalBuilder | None = None
+    search: SearchMode = "auto"
 
     async def build(
         self, candidate: Candidate, *, temperature: float | None = None, thinking: str | None = None
     ) -> Built:
         settings = _settings(candidate, temperature, thinking)
         if candidate.api == "local":
-            if self._local is None:
+            if self.local is None:
                 raise MissingExtra("the embedded model", "local")
-            model = await self._local(
+            model = await self.local(
                 candidate.model, candidate.path, candidate.max_tokens, candidate.context_window
             )
             return Built(candidate, model, settings)
@@ -150,31 +135,22 @@ class ModelBuilder:
                 f"{candidate.ref}: its provider has no address",
                 hint=f"set models.providers.{candidate.provider}.baseUrl",
             )
-        key = await self._key(candidate)
-        headers = {
-            name: (await self._resolver.resolve_text(value)).reveal()
-            for name, value in candidate.headers.items()
-        }
-        client = open_client(candidate.base_url, self._environ, silence=candidate.timeout)
-        try:
-            model = _BUILDERS[candidate.api](candidate, key, headers, client)
-        except BaseException:
-            await client.aclose()
-            raise
-        native = self._search == "native" or (self._search == "auto" and _is_at_vendor(candidate))
-        known = model.profile.get("supported_native_tools", frozenset())
-        loads = _is_at_vendor(candidate) and type(TOOL_SEARCH) in known
-        return Built(candidate, model, settings, client, native and WebSearchTool in known, loads)
-
-    async def _key(self, candidate: Candidate) -> str:
-        if candidate.api_key:
-            return (await self._resolver.resolve_text(candidate.api_key)).reveal()
-        if candidate.key_hint:
+        key, headers = await candidate.credentials(self.resolver)
+        if key is None and candidate.key_hint:
             raise ModelUnavailable(
                 f"{candidate.ref} needs a key",
                 hint=f"set {candidate.key_hint}, or models.providers.{candidate.provider}.apiKey",
             )
-        return _PLACEHOLDER_KEY
+        client = open_client(candidate.base_url, self.environ, silence=candidate.timeout)
+        try:
+            model = _BUILDERS[candidate.api](candidate, key or _PLACEHOLDER_KEY, headers, client)
+        except BaseException:
+            await client.aclose()
+            raise
+        native = self.search == "native" or (self.search == "auto" and _is_at_vendor(candidate))
+        known = model.profile.get("supported_native_tools", frozenset())
+        loads = _is_at_vendor(candidate) and type(TOOL_SEARCH) in known
+        return Built(candidate, model, settings, client, native and WebSearchTool in known, loads)
 
 
 def _settings(

@@ -1,17 +1,20 @@
-"""Chooses the models to ask, in order, from configuration and environment."""
+"""Which models to ask, in order, by configuration and environment, and a message's own options."""
 
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
 
 from openclaw.config.agent_schema import ModelChoice, ModelCost, ModelEntry, ProviderConfig
 from openclaw.core.errors import ModelUnavailable
+
+if TYPE_CHECKING:
+    from openclaw.secrets.resolver import SecretResolver
 
 Api = Literal[
     "openai-completions",
@@ -135,6 +138,12 @@ class Candidate:
         if scheme == "secret://store":
             return f"{setting} ({key}); set it with: openclaw secrets set {name}"
         return f"{setting} ({key})" if key.startswith("secret://") else setting
+
+    async def credentials(self, resolver: "SecretResolver") -> tuple[str | None, dict[str, str]]:
+        """Its key, if it has one, and its headers."""
+        found = await resolver.resolve_map({"": self.api_key or "", **self.headers})
+        texts = {name: secret.reveal() for name, secret in found.items()}
+        return texts.pop("") or None, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,3 +352,39 @@ def _configured(
         cost=entry.cost,
         accepts=frozenset(entry.input),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTool:
+    """A tool of the sender's own: the model may call it, and the sender runs it."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Settings for one message; None leaves a setting to the configuration.
+
+    `json_output` asks for any JSON object, `schema` for one that fits it. `tools` are the sender's;
+    the model has to call one of `must_call`, if that names any.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    json_output: bool = False
+    schema: Mapping[str, Any] | None = None
+    schema_name: str | None = None
+    schema_strict: bool | None = None
+    tools: tuple[ClientTool, ...] = ()
+    must_call: tuple[str, ...] = ()
+
+    @property
+    def structured(self) -> bool:
+        return self.json_output or self.schema is not None

@@ -15,7 +15,7 @@ from openclaw.models.choose import LOCAL_PROVIDER, Candidate, resolve
 from openclaw.net.proxies import open_client
 
 if TYPE_CHECKING:
-    from openclaw.models.build import Resolver
+    from openclaw.secrets.resolver import SecretResolver
 
 _PATHS = {"anthropic-messages": "/v1/models", "google-generative-ai": "/v1beta/models"}
 _ALL = {"anthropic-messages": "?limit=1000", "google-generative-ai": "?pageSize=1000"}
@@ -146,7 +146,7 @@ def models_named(path: KeyPath, value: Any) -> list[str]:
 async def model_problem(
     ref: str,
     providers: Mapping[str, ProviderConfig],
-    resolver: "Resolver",
+    resolver: "SecretResolver",
     environ: Mapping[str, str],
     weights: Path,
 ) -> str | None:
@@ -173,18 +173,14 @@ async def model_problem(
 
 
 async def _names(
-    candidate: Candidate, resolver: "Resolver", environ: Mapping[str, str], weights: Path
+    candidate: Candidate, resolver: "SecretResolver", environ: Mapping[str, str], weights: Path
 ) -> tuple[str, ...]:
     if candidate.provider == LOCAL_PROVIDER:
         from openclaw.embedded.weights import CATALOGUE, WeightStore
 
         return tuple(one.name for one in (*CATALOGUE, *WeightStore(weights).own()))
-    texts = {
-        name: (await resolver.resolve_text(text)).reveal()
-        for name, text in {"": candidate.api_key or "", **candidate.headers}.items()
-    }
-    key = texts.pop("") or None
-    return await list_models(candidate, key, environ, texts, _LISTING_SECONDS)
+    key, headers = await candidate.credentials(resolver)
+    return await list_models(candidate, key, environ, headers, _LISTING_SECONDS)
 
 
 def _is_among(model: str, names: Iterable[str]) -> bool:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import cast
 
 import anyio
 from pydantic_ai import exceptions as known
 from pydantic_ai import messages as m
-from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import ModelRequestParameters
 
 from openclaw.config.agent_schema import ModelChoice, ProviderConfig
 from openclaw.core.clock import Clock, jittered
@@ -19,16 +20,12 @@ from openclaw.core.errors import InvalidRequest, ModelUnavailable, OpenClawError
 from openclaw.core.events import STARTS_OVER
 from openclaw.models.build import (
     Built,
-    LocalBuilder,
     ModelBuilder,
-    Resolver,
-    SearchMode,
     with_output,
     with_search,
     with_settings,
 )
-from openclaw.models.choose import Candidate, Choice, Probe, choose, ollama_models
-from openclaw.models.options import ModelOptions
+from openclaw.models.choose import Candidate, Choice, ModelOptions, choose
 
 logger = logging.getLogger(__name__)
 
@@ -238,7 +235,7 @@ RETRIES_BEFORE_FALLBACK = 1  # enough for a hiccup if there is another model
 @dataclass(frozen=True, slots=True)
 class Watcher:
     text: Callable[[str], None] = lambda piece: None
-    thinking: Callable[[str], None] | None = None
+    thinking: Callable[[str], None] = lambda piece: None
     notice: Callable[[str], None] = lambda message: None
 
 
@@ -260,20 +257,13 @@ class ModelStack:
     """Models in the order of preference; safe to be used by many turns at once."""
 
     def __init__(
-        self,
-        choice: Choice,
-        build: Callable[[Candidate], Awaitable[Built]],
-        *,
-        clock: Clock,
-        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
-        unit_random: Callable[[], float] = random.random,
+        self, choice: Choice, build: Callable[[Candidate], Awaitable[Built]], *, clock: Clock
     ) -> None:
         self.choice = choice
+        self.sleep: Callable[[float], Awaitable[None]] = anyio.sleep
         self._entries = [_Entry(candidate) for candidate in choice.candidates]
         self._build = build
         self._clock = clock
-        self.sleep = sleep
-        self.unit_random = unit_random
         self.never_say_why: set[str] = set()  # models that end every answer without a reason
 
     async def primary(self) -> Built:
@@ -375,7 +365,7 @@ class _Asking:
                 retries = min(retries, failure.most_retries)
             if failure.verdict is Verdict.NEXT or attempt > retries:
                 return failure
-            delay = delay_before(attempt, failure, self.stack.unit_random())
+            delay = delay_before(attempt, failure, random.random())  # noqa: S311 - no secret
             if delay is None:
                 return Failure(Verdict.NEXT, f"{failure.reason}; it asks for a long wait")
             logger.info("model request failed, retrying", extra={"model": ref, "delay": delay})
@@ -404,21 +394,18 @@ class _Asking:
         # It is always streamed: then only silence can end it early, however long the answer is.
         built, messages = self.built, self.messages
         async with built.model.request_stream(messages, built.settings, self.parameters) as stream:
-            await self._read(stream)
+            async for event in stream:
+                if not isinstance(event, m.PartEndEvent):  # it has all of the part once more
+                    self._pass_on(event)
             return stream.get()
 
-    async def _read(self, stream: StreamedResponse) -> None:
-        async for event in stream:
-            if isinstance(event, m.PartEndEvent):
-                continue  # it has all of the part once more
-            part = getattr(event, "part", None) or getattr(event, "delta", None)
-            piece = getattr(part, "content", None) or getattr(part, "content_delta", None)
-            if not piece:
-                continue
-            if isinstance(part, m.TextPart | m.TextPartDelta):
-                self.gate.feed(piece)
-            elif isinstance(part, m.ThinkingPart | m.ThinkingPartDelta) and self.watcher.thinking:
-                self.watcher.thinking(piece)
+    def _pass_on(self, event: m.ModelResponseStreamEvent) -> None:
+        part = getattr(event, "part", None) or getattr(event, "delta", None)
+        piece = getattr(part, "content", None) or getattr(part, "content_delta", None)
+        if piece and isinstance(part, m.TextPart | m.TextPartDelta):
+            self.gate.feed(piece)
+        elif piece and isinstance(part, m.ThinkingPart | m.ThinkingPartDelta):
+            self.watcher.thinking(piece)
 
 
 def _carry_images(messages: Sequence[m.ModelMessage]) -> bool:
@@ -444,30 +431,18 @@ def _unavailable(failures: Sequence[tuple[Candidate, Failure]]) -> ModelUnavaila
     return ModelUnavailable(f"{what}: {'; '.join(lines)}", hint=hint)
 
 
+@dataclass(slots=True)
 class ModelFactory:
     """Hands out the stack of models for a choice; the same choice gives the same stack."""
 
-    def __init__(
-        self,
-        *,
-        providers: Mapping[str, ProviderConfig],
-        resolver: Resolver,
-        environ: Mapping[str, str],
-        clock: Clock,
-        local: LocalBuilder | None = None,
-        probe: Probe = ollama_models,
-        search: SearchMode = "auto",
-    ) -> None:
-        self._providers = providers
-        self._environ = environ
-        self._clock = clock
-        self._probe = probe
-        self._builder = ModelBuilder(resolver=resolver, environ=environ, local=local, search=search)
-        self._stacks: dict[object, ModelStack] = {}
-        self._lock = anyio.Lock()
+    providers: Mapping[str, ProviderConfig]
+    builder: ModelBuilder
+    clock: Clock
+    _stacks: dict[object, ModelStack] = field(default_factory=dict[object, ModelStack])
+    _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def choice(self, model: ModelChoice | None) -> Choice:
-        return await choose(model, self._providers, self._environ, probe=self._probe)
+        return await choose(model, self.providers, self.builder.environ)
 
     async def stack(
         self,
@@ -479,14 +454,9 @@ class ModelFactory:
         key = ((model.primary, *model.fallbacks) if model else (), temperature, thinking)
         async with self._lock:
             if key not in self._stacks:
-
-                async def build(candidate: Candidate) -> Built:
-                    return await self._builder.build(
-                        candidate, temperature=temperature, thinking=thinking
-                    )
-
+                build = partial(self.builder.build, temperature=temperature, thinking=thinking)
                 chosen = await self.choice(model)
-                self._stacks[key] = ModelStack(chosen, build, clock=self._clock)
+                self._stacks[key] = ModelStack(chosen, build, clock=self.clock)
             return self._stacks[key]
 
     async def aclose(self) -> None:

@@ -96,6 +96,7 @@ class ConfigGeneration:
         return self._native[agent_id]
 
     def _models(self) -> "ModelFactory":
+        from openclaw.models.build import ModelBuilder
         from openclaw.models.stack import ModelFactory
 
         if self._factory is None:
@@ -103,16 +104,15 @@ class ConfigGeneration:
             mode: SearchMode = "native" if search.provider == "native" else "auto"
             if not search.enabled or search.provider not in (None, "native"):
                 mode = "off"  # a named engine takes precedence over the models' own search
-            self._factory = ModelFactory(
-                providers=host.config.models.providers,
-                resolver=self.secrets,
-                environ=host.environ,
-                clock=host.clock,
-                local=lambda name, path, answer, context: self._local.opened().build(
+            builder = ModelBuilder(
+                self.secrets,
+                host.environ,
+                lambda name, path, answer, context: self._local.opened().build(
                     name, path, answer, context
                 ),
-                search=mode,
+                mode,
             )
+            self._factory = ModelFactory(host.config.models.providers, builder, host.clock)
         return self._factory
 
     def sampling_rules(self, server: str) -> "SamplingConfig | None":

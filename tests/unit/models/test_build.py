@@ -295,12 +295,8 @@ async def test_a_provider_that_asks_for_a_long_wait_is_not_waited_for() -> None:
 
 async def test_the_same_choice_gives_the_same_stack() -> None:
     config = scripted_config("http://127.0.0.1:9")
-    built = ModelFactory(
-        providers=config.models.providers,
-        resolver=SecretResolver({}, Redactor()),
-        environ={},
-        clock=SystemClock(),
-    )
+    builds = ModelBuilder(SecretResolver({}, Redactor()), {})
+    built = ModelFactory(config.models.providers, builds, SystemClock())
     async with aclosing(built) as factory:
         model = config.agents.defaults.model
         assert await factory.stack(model) is await factory.stack(model)

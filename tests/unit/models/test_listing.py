@@ -5,7 +5,6 @@ import json
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,10 @@ import pytest
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.models.choose import Candidate
 from openclaw.models.listing import KeyNotChecked, model_problem, models_named, try_model
+from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.resolver import SecretResolver
 
 NOTHING: dict[str, str] = {}
-
-
-@dataclass
-class Shown:
-    text: str
-
-    def reveal(self) -> str:
-        return self.text
-
-
-class Resolver:
-    async def resolve_text(self, text: str, /) -> Shown:
-        return Shown(text)
 
 
 @contextmanager
@@ -57,7 +45,8 @@ def answering(status: int, body: object) -> Generator[tuple[str, list[str]]]:
 
 def problem(ref: str, weights: Path, **provider: Any) -> str | None:
     providers = {"acme": ProviderConfig.model_validate(provider)} if provider else {}
-    return anyio.run(model_problem, ref, providers, Resolver(), NOTHING, weights)
+    resolver = SecretResolver({}, Redactor())
+    return anyio.run(model_problem, ref, providers, resolver, NOTHING, weights)
 
 
 OPENAI = {"data": [{"id": "gpt-9"}, {"id": "claude-7-20270101"}, {"id": "llama:latest"}]}

@@ -313,11 +313,8 @@ def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str
 
     async def attempt() -> None:
         secrets = open_secrets(loaded.config, env.environ, env.redactor)
-        texts = {
-            name: (await secrets.resolve_text(text)).reveal()
-            for name, text in {"": model.api_key or "", **model.headers}.items()
-        }
-        await ask_provider(model, texts.pop("") or None, env.environ, texts)
+        key, headers = await model.credentials(secrets)
+        await ask_provider(model, key, env.environ, headers)
 
     try:
         anyio.run(attempt)

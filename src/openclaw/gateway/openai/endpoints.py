@@ -42,7 +42,7 @@ from openclaw.gateway.openai.requests import (
     unknown_model,
 )
 from openclaw.gateway.state import Gateway
-from openclaw.models.options import ModelOptions
+from openclaw.models.choose import ModelOptions
 from openclaw.sessions.model import EntryKind, SessionRef, Turn, TurnState
 
 _INLINE_BYTES = 2 * 1024 * 1024

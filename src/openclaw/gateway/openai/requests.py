@@ -25,7 +25,7 @@ from openclaw.core.errors import (
 from openclaw.gateway.api.routes import Attachments
 from openclaw.gateway.api.schema import Json
 from openclaw.gateway.auth import own_session
-from openclaw.models.options import ClientTool, ModelOptions
+from openclaw.models.choose import ClientTool, ModelOptions
 
 SESSION_HEADER = "x-openclaw-session-key"
 MODEL = "openclaw"
