@@ -102,9 +102,9 @@ def order_from(body: bytes, files: OrderFiles | None) -> Carried:
 def _options_from(body: dict[str, Any] | None) -> ModelOptions | None:
     if body is None:
         return None
-    listed = {name: tuple(body[name]) for name in ("stop", "must_call")}
-    tools = tuple(ClientTool(**tool) for tool in body["tools"])
-    return ModelOptions(**{**body, **listed, "tools": tools})
+    tuples: dict[str, Any] = {name: tuple(body[name]) for name in ("stop", "must_call")}
+    tuples["tools"] = tuple(ClientTool(**tool) for tool in body["tools"])
+    return ModelOptions(**{**body, **tuples})
 
 
 def _placed(one: InboundMedia, files: OrderFiles | None) -> InboundMedia:
