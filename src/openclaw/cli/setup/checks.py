@@ -447,7 +447,7 @@ def _declarations(env: Environment, found: Mapping[str, "Pinned"]) -> Iterator[F
     for server, pinned in found.items():
         declared = {name: one.text for name, one in {**pinned.accepted, **pinned.pending}.items()}
         for name, text in declared.items():
-            seen = suspicion(server, None if name == INSTRUCTIONS else name, text)
+            seen = suspicion(None if name == INSTRUCTIONS else name, text)
             if seen is not None:
                 told = f"MCP server '{server}': {seen.words()}"
                 hint = f"read it in full: {env.program} mcp tools {server} --json; to withhold it, "

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from contextlib import suppress
 from typing import Any, cast
 from urllib.parse import unquote, urljoin
 
@@ -232,15 +232,8 @@ class _Misfit(Exception):
         super().__init__(f"{path or 'the value'} {reason}")
 
 
-def why_unfit(schema: Mapping[str, Any], value: object, *, steps: int = MAX_STEPS) -> str | None:
-    """The first place where the value doesn't fit, in our words; None if none was found."""
-    try:
-        return _judged_within(steps, schema, value)
-    except Undecided:
-        return None
-
-
-def _judged_within(steps: int, schema: Mapping[str, Any], value: object) -> str | None:
+def why_unfit(schema: Mapping[str, Any], value: object, steps: int = MAX_STEPS) -> str | None:
+    """The first place where the value doesn't fit, in our words; raises `Undecided`."""
     try:
         _Judge(schema, steps).judge(schema, value, "", 0)
     except _Misfit as misfit:
@@ -250,23 +243,17 @@ def _judged_within(steps: int, schema: Mapping[str, Any], value: object) -> str 
     return None
 
 
-async def hold(schema: Mapping[str, Any] | None, raw: RawResult) -> RawResult:
-    try:
-        return held_to(schema, raw, partial(_judged_within, QUICK_STEPS))
-    except Undecided:
-        return await anyio.to_thread.run_sync(held_to, schema, raw)
-
-
-def held_to(
-    schema: Mapping[str, Any] | None,
-    raw: RawResult,
-    judge: Callable[[Mapping[str, Any], object], str | None] = why_unfit,
-) -> RawResult:
+async def hold(schema: Mapping[str, Any], raw: RawResult) -> RawResult:
     """The result without a structured part that doesn't fit; raises `InvalidResult` if it's all."""
     value = raw.get("structuredContent")
-    if schema is None or value is None or raw.get("isError") is True:
+    if value is None or raw.get("isError") is True:
         return raw
-    misfit = judge(schema, value)
+    misfit: str | None = None  # what nobody could decide passes
+    try:
+        misfit = why_unfit(schema, value, QUICK_STEPS)
+    except Undecided:
+        with suppress(Undecided):
+            misfit = await anyio.to_thread.run_sync(why_unfit, schema, value)
     if misfit is None:
         return raw
     words = f"the structured result does not match the tool's own output schema: {misfit}"

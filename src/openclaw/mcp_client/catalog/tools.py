@@ -44,7 +44,6 @@ class Suspicion:
     The sentence is for a person to judge, without hidden characters; it must not be logged.
     """
 
-    server: str
     tool: str | None
     score: float
     signals: tuple[str, ...]
@@ -57,11 +56,11 @@ class Suspicion:
         return f'{what} looks like an attempt to give the agent orders: "{self.sentence}"'
 
 
-def suspicion(server: str, tool: str | None, text: str) -> Suspicion | None:
+def suspicion(tool: str | None, text: str) -> Suspicion | None:
     found = detect_declaration(text)
     if not found.suspicious:
         return None
-    return Suspicion(server, tool, found.score, found.signals, single_line(found.sentence, 300))
+    return Suspicion(tool, found.score, found.signals, single_line(found.sentence, 300))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +98,8 @@ class ServerTools:
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
+    """`ours` is our own tool that reads the server's resources."""
+
     spec: ToolSpec
     server: str
     tool: str
@@ -106,12 +107,11 @@ class CatalogEntry:
     output_schema: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Named:
     server: str
-    tool: str
+    tool: PreparedTool | None  # none if it is our own, which reads resources
     base: str
-    ours: bool = False
     # It begins like another server's tools, or is called like our reading tool, so it gets
     # a distinct name at all times: the other may come and go, and names must not.
     apart: bool = False
@@ -121,9 +121,7 @@ def safe_name(name: str) -> str:
     return _UNSAFE.sub("_", name)
 
 
-def prepare_tools(
-    server: str, tools: "Iterable[Tool]", redact: Callable[[str], str] = str
-) -> PreparedTools:
+def prepare_tools(tools: "Iterable[Tool]", redact: Callable[[str], str] = str) -> PreparedTools:
     """Check and clean what a server declares; a bad tool costs only that tool.
 
     Bounded, but slow for a hostile server: don't call it on the event loop.
@@ -149,30 +147,27 @@ def prepare_tools(
         prepared[tool.name] = one
         room -= len(one.description)
         warnings.extend(f"tool '{label}': {reason}" for reason in dict.fromkeys(dropped))
-        seen = suspicion(server, tool.name, redact("\n\n".join(_words(tool))))
+        seen = suspicion(tool.name, redact("\n\n".join(_words(tool))))
         suspicions += [] if seen is None else [seen]
     return PreparedTools(tuple(prepared.values()), tuple(warnings), tuple(suspicions))
 
 
 def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
     """The tools by name, in an order that doesn't depend on the servers'."""
-    given = list(servers)
-    prepared = {(one.server, tool.name): tool for one in given for tool in one.tools}
-    entries: dict[str, CatalogEntry] = {}
-    wanted = list(_names(given))
+    wanted = list(_names(list(servers)))
     owners: dict[str, set[str]] = defaultdict(set)
     for named in wanted:
         owners[named.base.casefold()].add(named.server)
+    entries: dict[str, CatalogEntry] = {}
     for named, name in sorted(_assign(wanted).items(), key=lambda item: item[1]):
-        if named.ours:
-            spec, output = _reader_spec(name, named.server), None
-        else:
-            tool = prepared[named.server, named.tool]
-            spec, output = _spec(name, named.server, tool), tool.output_schema
+        server, tool = named.server, named.tool
         # Whether its natural name is, or may become, the name of another server's tool.
         contested = named.apart or len(owners[named.base.casefold()]) > 1
+        spec = _reader_spec(name, server) if tool is None else _spec(name, server, tool)
         spec = replace(spec, natural_name=named.base, contested=contested)
-        entries[name] = CatalogEntry(spec, named.server, named.tool, named.ours, output)
+        output = None if tool is None else tool.output_schema
+        own_name = READ_RESOURCE if tool is None else tool.name
+        entries[name] = CatalogEntry(spec, server, own_name, tool is None, output)
     return entries
 
 
@@ -187,9 +182,9 @@ def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
         for tool in one.tools:
             base = _base(one.prefix, tool.name)
             apart = base.casefold().startswith(longer) or base.casefold() == reader.casefold()
-            yield _Named(one.server, tool.name, base, apart=apart)
+            yield _Named(one.server, tool, base, apart)
         if one.reads_resources:
-            yield _Named(one.server, READ_RESOURCE, reader, ours=True)
+            yield _Named(one.server, None, reader)
 
 
 def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:
@@ -213,7 +208,8 @@ def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:
 
 
 def _distinct(named: _Named, digits: int) -> str:
-    told = f"{named.server}\0{named.tool}" + ("\0ours" if named.ours else "")
+    tool = f"{READ_RESOURCE}\0ours" if named.tool is None else named.tool.name
+    told = f"{named.server}\0{tool}"
     digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{named.base[: MAX_NAME - digits - 1]}_{digest[:digits]}"
 

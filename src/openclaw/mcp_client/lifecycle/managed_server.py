@@ -331,12 +331,12 @@ class ManagedServer:
         """Check what was listed; in a thread, since a hostile listing takes a while."""
         self.listing = listing
         self.prepared = await anyio.to_thread.run_sync(
-            catalog_tools.prepare_tools, self.name, listing.tools, self._redact
+            catalog_tools.prepare_tools, listing.tools, self._redact
         )
         for warning in self.prepared.warnings:
             logger.warning("MCP server '%s': %s", self.name, warning)
         about_itself = await anyio.to_thread.run_sync(
-            catalog_tools.suspicion, self.name, None, self._redact(listing.instructions or "")
+            catalog_tools.suspicion, None, self._redact(listing.instructions or "")
         )
         self.suspicions = (*((about_itself,) if about_itself else ()), *self.prepared.suspicions)
         for seen in self.suspicions:  # say that detection fired, but never on what
