@@ -43,7 +43,7 @@ def config(command: str, *args: str, **settings: Any) -> McpServerConfig:
 @asynccontextmanager
 async def house_of(root: Path, server: McpServerConfig) -> AsyncGenerator[McpHouse]:
     """A house with that server, `s`, whose root is `root`."""
-    agent = AgentServers("main", {"s": server}, roots=(root,))
+    agent = AgentServers({"s": server}, roots=(root,))
     agents = {"main": agent}
     async with open_gateway_runtime(
         root / "state", environ=ENVIRON, agents=agents, settle=False
@@ -83,7 +83,7 @@ async def test_the_two_tools_of_the_time_server_are_shown_beside_two_large_serve
         "filesystem": config(*node_packages.script(FILESYSTEM), str(tmp_path)),
         "time": config(str(programs / "mcp-server-time"), "--local-timezone", "UTC"),
     }
-    agents = {"main": AgentServers("main", servers, roots=(tmp_path,))}
+    agents = {"main": AgentServers(servers, roots=(tmp_path,))}
     async with open_gateway_runtime(
         tmp_path / "state", environ=ENVIRON, agents=agents, settle=False
     ) as house:
@@ -273,7 +273,7 @@ async def test_everything_researches_as_a_task_and_asks_on_the_way(
         asked.append(params["message"])
         return {"action": "accept", "content": {"interpretation": "technical"}}
 
-    agents = {"main": AgentServers("main", {"s": config(*node_packages.script(EVERYTHING))})}
+    agents = {"main": AgentServers({"s": config(*node_packages.script(EVERYTHING))})}
     async with open_gateway_runtime(
         tmp_path, environ=ENVIRON, agents=agents, settle=False, on_elicitation=elicit
     ) as house:

@@ -60,7 +60,7 @@ class Play:
 
     def open(self) -> AbstractAsyncContextManager[McpHouse]:
         """The server, started as the program starts it."""
-        agents = {"main": AgentServers("main", {"s": self.config()})}
+        agents = {"main": AgentServers({"s": self.config()})}
         return open_gateway_runtime(
             self.state,
             environ={},

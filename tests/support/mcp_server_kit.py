@@ -115,7 +115,7 @@ async def open_gateway_runtime(
         emit=events.append,
     )
     results = root / "results"
-    known = agents or {"main": AgentServers("main", servers or {})}
+    known = agents or {"main": AgentServers(servers or {})}
     made = ManagerDeps(
         replace(connection, **deps),
         pins=pins,

@@ -359,7 +359,6 @@ def servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
 
     policy = policy_of(agent)
     return AgentServers(
-        id=agent.id,
         servers=agent.servers,
         wholly_denied=lambda prefix: server_wholly_denied(policy, prefix),
         roots=(host.workspace(agent),),

@@ -111,8 +111,8 @@ async def test_tools_that_are_offered_are_not_said_to_be_missing(tmp_path: Path)
 async def test_an_agent_without_prompts_takes_them_from_nobody_else(tmp_path: Path) -> None:
     spec = {"prompts": [{"name": "hello"}]}
     agents = {
-        "a": AgentServers("a", {"s": fake_config(spec, prompts=False)}),
-        "b": AgentServers("b", {"s": fake_config(spec)}),
+        "a": AgentServers({"s": fake_config(spec, prompts=False)}),
+        "b": AgentServers({"s": fake_config(spec)}),
     }
     async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         assert not house.manager.prompts("a")
@@ -122,7 +122,7 @@ async def test_an_agent_without_prompts_takes_them_from_nobody_else(tmp_path: Pa
 @pytest.mark.requirement("NFR-1.3")
 async def test_agents_with_the_same_server_share_one_process(tmp_path: Path) -> None:
     config = fake_config(PID)
-    agents = {name: AgentServers(name, {"s": config}) for name in ("a", "b")}
+    agents = {name: AgentServers({"s": config}) for name in ("a", "b")}
     async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         assert await pid(house, "a") == await pid(house, "b")
         (status,) = house.manager.status()
@@ -131,8 +131,8 @@ async def test_agents_with_the_same_server_share_one_process(tmp_path: Path) -> 
 
 async def test_agents_that_only_name_its_tools_differently_share_a_server(tmp_path: Path) -> None:
     agents = {
-        "a": AgentServers("a", {"s": fake_config(PID)}),
-        "b": AgentServers("b", {"s": fake_config(PID, toolPrefix="t")}),
+        "a": AgentServers({"s": fake_config(PID)}),
+        "b": AgentServers({"s": fake_config(PID, toolPrefix="t")}),
     }
     async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         assert await pid(house, "a") == await pid(house, "b", server="t")
@@ -141,8 +141,8 @@ async def test_agents_that_only_name_its_tools_differently_share_a_server(tmp_pa
 @pytest.mark.parametrize("other", [{"env": {"X": "1"}}, {"timeout": 1234}])
 async def test_servers_that_differ_run_apart(tmp_path: Path, other: dict[str, Any]) -> None:
     agents = {
-        "a": AgentServers("a", {"s": fake_config(PID)}),
-        "b": AgentServers("b", {"s": fake_config(PID, **other)}),
+        "a": AgentServers({"s": fake_config(PID)}),
+        "b": AgentServers({"s": fake_config(PID, **other)}),
     }
     async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         assert await pid(house, "a") != await pid(house, "b")
@@ -151,7 +151,7 @@ async def test_servers_that_differ_run_apart(tmp_path: Path, other: dict[str, An
 async def test_servers_that_are_told_of_the_same_roots_are_shared(tmp_path: Path) -> None:
     told = {"roots": [str(tmp_path)]}
     agents = {
-        name: AgentServers(name, {"s": fake_config(PID, **told)}, roots=(tmp_path / name,))
+        name: AgentServers({"s": fake_config(PID, **told)}, roots=(tmp_path / name,))
         for name in ("a", "b")
     }
     async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
@@ -160,8 +160,7 @@ async def test_servers_that_are_told_of_the_same_roots_are_shared(tmp_path: Path
 
 async def test_agents_with_other_roots_do_not_share(tmp_path: Path) -> None:
     agents = {
-        name: AgentServers(name, {"s": fake_config(PID)}, roots=(tmp_path / name,))
-        for name in ("a", "b")
+        name: AgentServers({"s": fake_config(PID)}, roots=(tmp_path / name,)) for name in ("a", "b")
     }
     async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         assert await pid(house, "a") != await pid(house, "b")
@@ -172,7 +171,6 @@ async def test_a_server_whose_every_tool_is_denied_is_not_started(tmp_path: Path
     policy = Policy.from_layers([Rules.of("tools", deny=["mcp_s_*"])])
     log = tmp_path / "pids"
     agent = AgentServers(
-        "main",
         {"s": fake_config({"faults": {"pidFile": str(log)}}), "t": fake_config()},
         wholly_denied=lambda prefix: server_wholly_denied(policy, prefix),
     )
@@ -252,7 +250,7 @@ async def test_a_server_added_for_all_is_seen_everywhere_and_can_be_replaced(
         house.manager.add("s", fake_config())
         await house.manager.settle("main")
         assert house.names(session="any") == ["mcp_s_echo"]
-        house.manager.replace("s", fake_config(PID))
+        house.manager.add("s", fake_config(PID))
         await house.manager.settle("main")
         assert house.names() == ["mcp_s_pid"]
         house.manager.remove("s")
@@ -263,13 +261,13 @@ async def test_a_server_added_for_all_is_seen_everywhere_and_can_be_replaced(
 async def test_a_new_configuration_restarts_only_what_changed(tmp_path: Path) -> None:
     same, before, after = fake_config(PID), fake_config(PID), fake_config(PID, env={"X": "1"})
     agents = {
-        "main": AgentServers("main", {"same": same, "changed": before, "gone": before}),
-        "old": AgentServers("old", {"same": same}),
+        "main": AgentServers({"same": same, "changed": before, "gone": before}),
+        "old": AgentServers({"same": same}),
     }
     async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         pids = {s.snapshot.name: s.snapshot.pid for s in house.manager.status()}
         servers = {"same": same, "changed": after, "new": fake_config()}
-        house.manager.apply({"main": AgentServers("main", servers)})
+        house.manager.apply({"main": AgentServers(servers)})
         await house.manager.settle("main")
         now = {s.snapshot.name: s.snapshot.pid for s in house.manager.status()}
         assert set(now) == {"same", "changed", "new"}
@@ -283,10 +281,10 @@ async def test_a_new_policy_is_obeyed_without_a_restart(tmp_path: Path) -> None:
     config = fake_config(PID)
     async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
         before = await pid(house)
-        denied = AgentServers("main", {"s": config}, wholly_denied=lambda prefix: prefix == "s")
+        denied = AgentServers({"s": config}, wholly_denied=lambda prefix: prefix == "s")
         house.manager.apply({"main": denied})
         assert house.names() == []
-        house.manager.apply({"main": AgentServers("main", {"s": config})})
+        house.manager.apply({"main": AgentServers({"s": config})})
         await house.manager.settle("main")
         assert await pid(house) != before
 

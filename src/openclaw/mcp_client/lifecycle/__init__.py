@@ -1,1 +1,1 @@
-"""Servers over time: state, the owner task, the registry, the manager."""
+"""Servers over time: state, the owner task, the manager."""

@@ -1,5 +1,6 @@
 """One running server as the manager keeps it: its connection, its checked tools, its resources."""
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -184,20 +185,6 @@ def fingerprint(name: str, config: McpServerConfig, roots: Sequence[Path]) -> st
     return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
-class _Signal:
-    """An event that resets once it has been waited for."""
-
-    def __init__(self) -> None:
-        self._event = anyio.Event()
-
-    def set(self) -> None:
-        self._event.set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-        self._event = anyio.Event()
-
-
 def _prepare_once() -> None:
     with _preparing:
         prepare()
@@ -238,8 +225,8 @@ class ManagedServer:
         self._emit: Emit = deps.emit
         self._cache = cache
         self._on_change = on_change
-        self._listed = _Signal()
-        self._stale = _Signal()
+        self._listed = asyncio.Event()
+        self._stale = asyncio.Event()
         self._stale_uris: set[str] = set()
         self._all_stale = False
         self._patience_ends: float | None = None
@@ -275,9 +262,6 @@ class ManagedServer:
         with anyio.CancelScope(deadline=self._patience_ends):
             await self.tools_known.wait()
 
-    def stop(self) -> None:
-        self.connection.stop()
-
     def _on_state(self) -> None:
         was_gone, self.state = self.gone, self.connection.state
         if self.state not in _UNDECIDED:
@@ -306,6 +290,7 @@ class ManagedServer:
         await self._take_cached()
         while True:
             await self._listed.wait()
+            self._listed.clear()
             await self._take(self.connection.listing)
             # What is for one login alone must not outlive it: somebody else may log in next time.
             kept = self.config.kind == "stdio" or not self.connection.lists_privately
@@ -364,6 +349,7 @@ class ManagedServer:
             due = True
             with anyio.move_on_after(self.config.resource_refresh_ms / 1000):
                 await self._stale.wait()
+                self._stale.clear()
                 due = False
             await self._refresh(everything=due or self._all_stale)
             await anyio.sleep(_QUIET)

@@ -1,9 +1,10 @@
-"""Manages all MCP servers of all agents, and runs each only once."""
+"""Manages all MCP servers of all agents: each runs once, and only while somebody needs it."""
 
 import logging
-from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -11,46 +12,97 @@ import anyio
 import anyio.abc
 
 from openclaw.config.agent_schema import McpServerConfig
+from openclaw.config.paths import expand
 from openclaw.core.content import Block
 from openclaw.core.errors import NotFound
-from openclaw.core.tools import Elicit, ToolSource
+from openclaw.core.tools import Elicit, ToolResult, ToolSource
 from openclaw.mcp_client.bridge import prompts as mcp_prompts
 from openclaw.mcp_client.bridge import resources as mcp_resources
 from openclaw.mcp_client.bridge.results import Rendering
 from openclaw.mcp_client.bridge.tool_source import Bound, McpToolSource, ToolView
-from openclaw.mcp_client.catalog.pin_store import CrossingWatch
+from openclaw.mcp_client.catalog.pin_store import CrossingWatch, PinStore
 from openclaw.mcp_client.catalog.pins import Crossing
-from openclaw.mcp_client.catalog.tools import CatalogEntry, ServerTools, build_catalog
+from openclaw.mcp_client.catalog.tools import CatalogEntry, ServerTools, build_catalog, safe_name
 from openclaw.mcp_client.errors import CallFailed
 from openclaw.mcp_client.lifecycle import managed_server
-from openclaw.mcp_client.lifecycle.managed_server import ManagedServer, ServerStatus
-from openclaw.mcp_client.lifecycle.registry import (
-    EVERYWHERE,
-    AgentServers,
-    ManagerDeps,
-    Place,
-    ServerRegistry,
-)
+from openclaw.mcp_client.lifecycle.managed_server import ManagedServer, ServerStatus, fingerprint
+from openclaw.mcp_client.session.connect import ConnectionDeps
+from openclaw.mcp_client.session.listing import CatalogCache
 
 logger = logging.getLogger(__name__)
 
 _RESOURCES_WAIT = 3.0  # seconds that a first turn waits for resources once the tools are known
+EVERYWHERE = ""  # the scope of a server that was added for all sessions
+
+User = tuple[str, str]  # an agent, and the scope of a session or `EVERYWHERE`
+
+
+@dataclass(frozen=True, slots=True)
+class AgentServers:
+    """A server isn't started if `wholly_denied` says that policy denies all of its tools."""
+
+    servers: Mapping[str, McpServerConfig]
+    wholly_denied: Callable[[str], bool] = lambda prefix: False
+    roots: tuple[Path, ...] = ()
+    resource_budget: int = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerDeps:
+    """`clean` removes secrets from prompts; `traceparent` takes a session and a call id."""
+
+    connection: ConnectionDeps
+    pins: PinStore | None = None
+    clean: Callable[[ToolResult], ToolResult] = lambda result: result
+    traceparent: Callable[[str, str], str | None] = lambda session, call_id: None
+
+
+# Some servers, the reference filesystem server among them, take the client's roots instead of the
+# directories in their own arguments. Whoever typed a directory there wants it to count.
+
+
+def server_roots(
+    config: McpServerConfig, agent: Sequence[Path], environ: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """The configured roots; otherwise the agent's own and the directories named in `args`."""
+    if config.roots is not None:
+        base = agent[0] if agent else Path.cwd()
+        return tuple(dict.fromkeys(base / expand(root, environ) for root in config.roots))
+    return tuple(dict.fromkeys([*agent, *_named_directories(config.args, environ)]))
+
+
+def _named_directories(args: Iterable[str], environ: Mapping[str, str]) -> Iterable[Path]:
+    for argument in args:
+        # The value of an option may stand in the same word.
+        for text in (argument, argument.partition("=")[2]):
+            path = expand(text, environ)
+            with suppress(OSError):  # no permission to look
+                if text and path.is_absolute() and path.is_dir():
+                    yield path
 
 
 @dataclass(slots=True)
-class _Views:
-    version: int = -1
-    view: ToolView = field(default_factory=lambda: ToolView({}, ()))
+class Place:
+    config: McpServerConfig
+    unit: ManagedServer
 
 
 class McpManager:
     """Owns every server's task. Use it as an async context manager, then `start` it."""
 
     def __init__(self, agents: Mapping[str, AgentServers], deps: ManagerDeps) -> None:
+        self._agents = dict(agents)
         self._deps = deps
         self._redact = deps.connection.redactor.redact
-        self._places = ServerRegistry(agents, deps, self._start)
-        self._views: dict[tuple[str, str], _Views] = {}
+        cache = deps.connection.cache
+        self._cache = CatalogCache(cache / "catalog", self._redact) if cache is not None else None
+        self._units: dict[str, ManagedServer] = {}
+        self._places: dict[User, dict[str, Place]] = {}
+        self._added: dict[str, dict[str, McpServerConfig]] = {}
+        self._leaving: set[ManagedServer] = set()  # given up, but a turn still uses them
+        self._version = 0  # grows with every change
+        self._generation = 0  # grows with every configuration that is applied
+        self._views: dict[object, ToolView] = {}  # forgotten with every change
         self._crossings = CrossingWatch()
         self._group: anyio.abc.TaskGroup | None = None
         self._stack = AsyncExitStack()
@@ -65,7 +117,10 @@ class McpManager:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        self._places.close()
+        for unit in (*self._units.values(), *self._leaving):
+            unit.connection.stop()
+        self._units.clear()
+        self._leaving.clear()
         self._group = None
         try:
             return await self._stack.__aexit__(kind, error, trace)
@@ -76,32 +131,38 @@ class McpManager:
 
     def start(self) -> None:
         """Start every server that isn't lazy, all at once, without waiting."""
-        self._places.open()
+        for agent in self._agents:
+            self._update(agent, EVERYWHERE)
 
     # What agents use
 
     def tools(self, agent: str, session: str | None = None) -> ToolSource:
         """The agent's current tools, looked up anew at each use."""
-        self._places.agent(agent)
+        self._agent(agent)
         return McpToolSource(lambda: self._view(agent, session), self._deps.traceparent)
 
     @contextmanager
     def hold(self, agent: str, session: str | None = None) -> Generator[ToolSource]:
         """The tools for one turn; their servers keep running until it ends, even after a reload."""
-        known = self._places.agent(agent)
-        places = self._places.of(agent, session)
-        generation = self._places.generation
-        own = _Views()
+        known, places, generation = self._agent(agent), self._of(agent, session), self._generation
+        holder, units = object(), [place.unit for place in places.values()]
 
         def view() -> ToolView:
-            if generation == self._places.generation:
+            if generation == self._generation:
                 return self._view(agent, session)
-            if own.version != self._places.version:
-                own.version, own.view = self._places.version, self._build_view(known, places)
-            return own.view
+            if holder not in self._views:
+                self._views[holder] = self._build_view(known, places)
+            return self._views[holder]
 
-        with self._places.held(places):
+        for unit in units:
+            unit.holders.add(holder)
+        try:
             yield McpToolSource(view, self._deps.traceparent)
+        finally:
+            self._views.pop(holder, None)
+            for unit in units:
+                unit.holders.discard(holder)
+                self._leave(unit)
 
     async def settle(
         self,
@@ -118,7 +179,7 @@ class McpManager:
         """
         units = [
             place.unit
-            for name, place in self._places.of(agent, session).items()
+            for name, place in self._of(agent, session).items()
             if servers is None or name in servers
         ]
         with anyio.move_on_after(timeout):
@@ -139,7 +200,7 @@ class McpManager:
         self, agent: str, session: str | None = None, *, usable: Collection[str] | None = None
     ) -> str:
         """The block of MCP resources for the prompt; `usable` limits which tools it names."""
-        known = self._places.agent(agent)
+        known = self._agent(agent)
         readers = {
             one.entry.server: name
             for name, one in self._view(agent, session).bound.items()
@@ -147,25 +208,25 @@ class McpManager:
         }
         shown = [
             _resources(name, place.unit, readers.get(name))
-            for name, place in self._places.of(agent, session).items()
+            for name, place in self._of(agent, session).items()
             if place.config.resources
         ]
         return mcp_resources.build_resource_context(shown, known.resource_budget)
 
     def instructions(self, agent: str, session: str | None = None) -> str:
-        places = self._places.of(agent, session).items()
+        places = self._of(agent, session).items()
         return self._redact(
             managed_server.instructions_block((n, one.unit, one.config) for n, one in places)
         )
 
     def unavailable(self, agent: str, session: str | None = None) -> str:
-        places = self._places.of(agent, session).items()
+        places = self._of(agent, session).items()
         return managed_server.unavailable_block((name, place.unit) for name, place in places)
 
     def prompts(self, agent: str, session: str | None = None) -> tuple[mcp_prompts.PromptInfo, ...]:
         return tuple(
             info
-            for name, place in self._places.of(agent, session).items()
+            for name, place in self._of(agent, session).items()
             if place.config.prompts
             for info in managed_server.prompt_infos(name, place.unit.listing)
         )
@@ -174,7 +235,7 @@ class McpManager:
         self, agent: str, begun: mcp_prompts.BegunArgument, session: str | None = None
     ) -> tuple[str, ...]:
         """What a server suggests for an argument, without values that can't be typed."""
-        place = self._places.of(agent, session).get(begun.server)
+        place = self._of(agent, session).get(begun.server)
         if place is None or not place.config.prompts:
             raise NotFound(f"there is no MCP server '{begun.server}' here")
         try:
@@ -199,7 +260,7 @@ class McpManager:
         if found is None:
             raise NotFound(f"there is no prompt /{call.server}:{call.prompt}")
         mcp_prompts.check_arguments(found, call.arguments)
-        unit = self._places.of(agent, session)[call.server].unit
+        unit = self._of(agent, session)[call.server].unit
         await unit.connection.wait_ready(unit.config.timeout / 1000)
         with unit.asking.on_behalf(elicit):
             raw = await unit.connection.get_prompt(call.prompt, call.arguments)
@@ -210,7 +271,7 @@ class McpManager:
     ) -> tuple[Block, ...] | None:
         """What `/server:prompt key=value` expands to, framed; None if it isn't a known prompt."""
         call = mcp_prompts.parse_prompt_call(text) if text.lstrip().startswith("/") else None
-        if call is None or call.server not in self._places.of(agent, session):
+        if call is None or call.server not in self._of(agent, session):
             return None
         return mcp_prompts.prompt_text(await self.get_prompt(agent, call, session, elicit=elicit))
 
@@ -218,15 +279,15 @@ class McpManager:
 
     def status(self) -> tuple[ServerStatus, ...]:
         crossings = self._look_for_crossings()
-        found = [managed_server.status_of(unit, crossings) for unit in self._places.units]
+        found = [managed_server.status_of(unit, crossings) for unit in self._units.values()]
         return tuple(sorted(found, key=lambda status: status.snapshot.name))
 
     async def recheck_pins(self) -> None:
-        for unit in self._places.units:
+        for unit in self._units.values():
             await unit.recheck_pins()
 
     def restart(self, name: str) -> None:
-        units = [unit for unit in self._places.units if unit.name == name]
+        units = [unit for unit in self._units.values() if unit.name == name]
         if not units:
             raise NotFound(f"no MCP server '{name}' is running")
         for unit in units:
@@ -240,26 +301,102 @@ class McpManager:
         agent: str | None = None,
     ) -> None:
         """Add or replace a server, for one session (of `agent`, if known) or for all."""
-        self._places.add(name, config, session or EVERYWHERE, agent)
-
-    replace = add
+        scope = session or EVERYWHERE
+        self._added.setdefault(scope, {})[name] = config
+        for one in self._agents if agent is None else [agent]:
+            self._update(one, scope)
 
     def remove(self, name: str, session: str | None = None) -> None:
-        self._places.remove(name, session or EVERYWHERE)
+        scope = session or EVERYWHERE
+        if self._added.get(scope, {}).pop(name, None) is None:
+            raise NotFound(f"no MCP server '{name}' was added")
+        for agent, known in list(self._places):
+            if known == scope:
+                self._update(agent, scope)
 
     def end_session(self, session: str) -> None:
-        self._places.end(session)
-        self._forget_views(lambda user: user[1] == session)
+        self._added.pop(session, None)
+        self._drop(user for user in list(self._places) if user[1] == session)
 
     def apply(self, agents: Mapping[str, AgentServers]) -> None:
-        self._places.apply(agents)
-        self._forget_views(lambda user: user[0] not in agents)
+        """Take a new configuration; servers whose settings stayed the same keep running."""
+        self._generation += 1
+        gone = set(self._agents) - set(agents)
+        self._agents = dict(agents)
+        self._drop(user for user in list(self._places) if user[0] in gone)
+        self.start()
+        for agent, scope in [user for user in self._places if user[1] != EVERYWHERE]:
+            self._update(agent, scope)
 
-    # How it is kept
+    # Who uses which server
+
+    def _agent(self, agent: str) -> AgentServers:
+        try:
+            return self._agents[agent]
+        except KeyError:
+            raise NotFound(f"there is no agent '{agent}'") from None
+
+    def _of(self, agent: str, session: str | None) -> dict[str, Place]:
+        """The agent's servers by name, overridden by the session's."""
+        shared = self._places.get((agent, EVERYWHERE), {})
+        own = self._places.get((agent, session), {}) if session else {}
+        return dict(sorted({**shared, **own}.items()))
+
+    def _update(self, agent: str, scope: str) -> None:
+        """Start what is wanted before ending what isn't: a shared server must not stop."""
+        known = self._agent(agent)
+        user = (agent, scope)
+        before = self._places.get(user, {})
+        after: dict[str, Place] = {}
+        wanted = dict(known.servers) if scope == EVERYWHERE else dict[str, McpServerConfig]()
+        wanted |= self._added.get(scope, {})
+        for name, config in wanted.items():
+            if config.enabled and known.wholly_denied(safe_name(config.tool_prefix or name)):
+                logger.info("MCP server '%s' is not started: policy denies all of its tools", name)
+            elif config.enabled:
+                after[name] = self._take(user, known, name, config)
+        self._places[user] = after
+        kept = {place.unit for place in after.values()}
+        self._release(user, {n: p for n, p in before.items() if p.unit not in kept})
+        self._changed()
+
+    def _take(self, user: User, agent: AgentServers, name: str, config: McpServerConfig) -> Place:
+        connection = self._deps.connection
+        roots = server_roots(config, agent.roots, connection.environ)
+        key = fingerprint(name, config, roots)
+        unit = self._units.get(key)
+        if unit is None:
+            deps, keep = replace(connection, roots=roots), (self._cache, self._deps.pins)
+            unit = ManagedServer(key, name, config, deps, *keep, on_change=self._changed)
+            self._units[key] = unit
+            self._start(unit)
+        unit.users.add(user)
+        return Place(config, unit)
+
+    def _drop(self, users: Iterable[User]) -> None:
+        for user in users:
+            self._release(user, self._places.pop(user))
+
+    def _release(self, user: User, places: Mapping[str, Place]) -> None:
+        for place in places.values():
+            place.unit.users.discard(user)
+            if not place.unit.users and self._units.pop(place.unit.key, None) is not None:
+                self._leaving.add(place.unit)
+                self._leave(place.unit)
+        self._changed()
+
+    def _leave(self, unit: ManagedServer) -> None:
+        if unit in self._leaving and not unit.holders:
+            self._leaving.discard(unit)
+            unit.connection.stop()
+
+    def _changed(self) -> None:
+        self._version += 1
+        self._views.clear()
 
     def _look_for_crossings(self) -> list[Crossing]:
-        servers = ((unit.name, unit.pinning) for unit in self._places.units)
-        return self._crossings.look(self._places.version, servers)
+        servers = ((unit.name, unit.pinning) for unit in self._units.values())
+        return self._crossings.look(self._version, servers)
 
     def _start(self, unit: ManagedServer) -> None:
         assert self._group is not None, "the manager is used inside its context"
@@ -272,20 +409,13 @@ class McpManager:
         except Exception:
             logger.exception("gave up on MCP server '%s'", unit.name)
 
-    def _forget_views(self, gone: Callable[[tuple[str, str]], bool]) -> None:
-        for user in [user for user in self._views if gone(user)]:
-            del self._views[user]
-
     def _view(self, agent: str, session: str | None) -> ToolView:
         user = (agent, session or EVERYWHERE)
-        views = self._views.get(user)
-        if views is None:
-            views = self._views[user] = _Views()
-        if views.version != self._places.version:
-            views.version = self._places.version
-            places = self._places.of(agent, session)
-            views.view = self._build_view(self._places.agent(agent), places)
-        return views.view
+        if user not in self._places:  # a session without servers of its own
+            user = (agent, EVERYWHERE)
+        if user not in self._views:
+            self._views[user] = self._build_view(self._agent(agent), self._of(agent, session))
+        return self._views[user]
 
     def _build_view(self, agent: AgentServers, places: Mapping[str, Place]) -> ToolView:
         catalog = build_catalog(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.lifecycle.registry import server_roots
+from openclaw.mcp_client.lifecycle.manager import server_roots
 
 
 def roots(tmp_path: Path, **settings: Any) -> tuple[Path, ...]:
