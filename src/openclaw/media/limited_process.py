@@ -10,12 +10,12 @@ It prints JSON objects, one a line: for a document {"text", "pages", "read", "cu
 """
 
 import importlib
+import itertools
 import json
 import os
 import posixpath
 import re
 import sys
-import wave
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -272,61 +272,21 @@ class Unreadable(Exception):
 
 
 def decode(path: str) -> Any:
-    with open(path, "rb") as file:  # noqa: PTH123 (nothing is imported here that need not be)
-        is_wave = file.read(4) == b"RIFF"
-    if is_wave:
-        try:
-            return _decode_wave(path)
-        except (wave.Error, EOFError):
-            pass  # not plain PCM: the general decoder may know it
-    return _decode_any(path)
-
-
-def _decode_wave(path: str) -> Any:
-    np: Any = importlib.import_module("numpy")
-
-    with wave.open(path, "rb") as file:
-        width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
-        raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8)
-    raw = raw[: len(raw) // (width * channels) * width * channels].reshape(-1, width)
-    if width == 1:
-        samples = (raw[:, 0].astype(np.float32) - 128) / 128
-    else:
-        wide = np.zeros((len(raw), 4), np.uint8)
-        wide[:, 4 - width :] = raw  # little-endian: the high bytes are the last
-        samples = wide.view("<i4")[:, 0].astype(np.float32) / 2**31
-    return _resample(samples.reshape(-1, channels).mean(axis=1), rate)
-
-
-def _resample(samples: Any, rate: int) -> Any:
-    np: Any = importlib.import_module("numpy")
-
-    if rate == SAMPLE_RATE or not len(samples):
-        return samples.astype(np.float32)
-    step = max(1, round(rate / SAMPLE_RATE))
-    if step > 1:  # a plain low-pass, so that high tones do not fold into the speech
-        samples = np.convolve(samples, np.ones(step) / step, mode="same")
-    wanted = np.arange(0, len(samples), rate / SAMPLE_RATE)
-    return np.interp(wanted, np.arange(len(samples)), samples).astype(np.float32)
-
-
-def _decode_any(path: str) -> Any:
+    """The recording as one channel of `SAMPLE_RATE`."""
     np: Any = importlib.import_module("numpy")
 
     try:
         av: Any = importlib.import_module("av")
     except ImportError:
         raise Unreadable(
-            "only plain WAV can be decoded here; install the extra `speech` or `whisper` for "
-            "other formats"
+            "no decoder is installed; install the extra `speech` or `whisper`"
         ) from None
     try:
         with av.open(path, mode="r", metadata_errors="ignore") as container:
-            resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
-            frames = (
-                frame for got in container.decode(audio=0) for frame in resampler.resample(got)
-            )
-            pieces = [frame.to_ndarray().reshape(-1) for frame in frames]
+            resampler = av.AudioResampler(format="fltp", rate=SAMPLE_RATE)
+            got = itertools.chain(container.decode(audio=0), [None])  # which gives what is left
+            frames = (frame for one in got for frame in resampler.resample(one))
+            pieces = [frame.to_ndarray().mean(axis=0) for frame in frames]  # of its channels
     except (av.FFmpegError, IndexError) as error:
         raise Unreadable(f"it cannot be decoded ({error})") from None
     return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
