@@ -34,53 +34,30 @@ def is_reference(text: str) -> bool:
     return has_reference(text) or "${" in text
 
 
-def credential_values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    if isinstance(value, Mapping):
-        for key, child in cast("Mapping[str, Any]", value).items():
-            yield from credential_values(child, (*path, key))
-    elif isinstance(value, list | tuple):
-        items = cast("Sequence[Any]", value)
-        if path[-1:] == ("args",):
-            yield from _argument_values(items, path)
-            return
-        for index, child in enumerate(items):
-            yield from credential_values(child, (*path, index))
-    elif isinstance(value, str):
-        yield from ((path, text) for text in _credentials_at(path, value) if text)
-
-
-def _credentials_at(path: KeyPath, text: str) -> list[str]:
-    name = next((part for part in reversed(path) if isinstance(part, str)), "")
-    if looks_like_credential(name) and not (name == "auth" and text in _AUTH_WORDS):
-        return [text]
-    return credentials_in_address(text)
-
-
-def _argument_values(args: Sequence[Any], path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    follows_flag = False
-    for index, argument in enumerate(args):
-        text = argument if isinstance(argument, str) else ""
-        match = _named(text)
-        named = match is not None and looks_like_credential(match["name"])
-        complete = named and match is not None and bool(match["value"])
-        if follows_flag and not complete and not text.startswith("--"):
+def credential_values(tree: Any) -> Iterator[tuple[KeyPath, str]]:
+    """Each credential, known by the name of its key or option, or by its place in an address."""
+    for path, text, name in _texts(tree):
+        key = next((part for part in reversed(path) if isinstance(part, str)), "")
+        if key == "args":
+            found = _credentials_in_argument(text, after_flag=looks_like_credential(name))
+        elif looks_like_credential(key) and not (key == "auth" and text in _AUTH_WORDS):
             found = [text]
         else:
-            found = _credentials_in_argument(text)
-        follows_flag = named and match is not None and match["value"] is None
-        yield from (((*path, index), credential) for credential in found if credential)
+            found = credentials_in_address(text)
+        yield from ((path, credential) for credential in found if credential)
 
 
-def _credentials_in_argument(text: str) -> list[str]:
+def _credentials_in_argument(text: str, *, after_flag: bool) -> list[str]:
     """As in `--key=…`, `KEY=…`, `Key: …`, `--env=KEY=…`, `--header=Key: …` and `--url=https://…`."""
-    for _ in range(_NESTED):
+    whole = [text] if after_flag and not text.startswith("--") else []
+    for depth in range(_NESTED):
         match = _named(text)
         if match is None or not match["value"]:
             break
-        if looks_like_credential(match["name"]):
-            return [match["value"]]
         text = match["value"]
-    return credentials_in_address(text)
+        if looks_like_credential(match["name"]) and not (depth and whole):
+            return [text]
+    return whole or credentials_in_address(text)
 
 
 def _named(text: str) -> re.Match[str] | None:
@@ -116,7 +93,7 @@ def _query_pairs(parts: SplitResult) -> Iterator[tuple[str, str]]:
 def references(tree: Any) -> dict[SecretRef, list[str]]:
     """Each reference to a secret in a configuration, with the places that use it."""
     found: dict[SecretRef, list[str]] = {}
-    for path, text, _ in _texts(tree, (), ""):
+    for path, text, _ in _texts(tree):
         for hit in find(text):
             found.setdefault(hit.ref, []).append(format_path(path))
     return found
@@ -126,7 +103,7 @@ def references(tree: Any) -> dict[SecretRef, list[str]]:
 _PLACES = frozenset(["env", "headers", "args", "url", "baseUrl"])
 _WITH_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+(\S+)", re.IGNORECASE)
 _OPTION = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)(?:=|: *)([^/].*)", re.DOTALL)
-_FLAG_NAME = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
+_FLAG_NAME = re.compile(r"-{1,2}([A-Za-z][\w.-]*)")
 # What is no credential whatever its name says.
 _PLACEHOLDER = re.compile(
     r"\s*|true|false|yes|no|none|null|on|off|\d{1,3}|<[^>]*>|.{1,2}"
@@ -145,7 +122,7 @@ def plain_credentials(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
         value = scheme[1] if scheme else text
         if not (is_reference(text) or _is_harmless(value)):
             found.setdefault(path, []).append(value)
-    for path, text, name in _texts(tree, (), ""):
+    for path, text, name in _texts(tree):
         if _PLACES.isdisjoint(path):
             continue
         known = found.setdefault(path, [])
@@ -174,7 +151,7 @@ def _is_path(value: str) -> bool:
     return not looks_random(value.lstrip("~./"))
 
 
-def _texts(value: object, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str, str]]:
+def _texts(value: object, path: KeyPath = (), name: str = "") -> Iterator[tuple[KeyPath, str, str]]:
     """Each text with its path and its name: its key, or the option before it in a list."""
     if isinstance(value, str):
         yield path, value, name
