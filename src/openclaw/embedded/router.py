@@ -161,7 +161,6 @@ class Router:
             + 1.4 * known / max(1, len(said))
             - 0.88 * len(described & spoken) / max(1, len(described))
             + 1.09 * min(reading.copied, 4)
-            - 9.73 * reading.guessed / max(1, reading.copied)
             - 0.82 * min(required, 4)
             + 3.67 * score / (score + 10)
             - 0.15 * min(len(said), 20)

@@ -242,9 +242,7 @@ class TestDecoding:
         assert np.allclose(limited_process.decode(str(path)), 0.5)
 
     @pytest.mark.parametrize("codec", ["flac", "mp3", "ogg", "adts", "ipod", "f32"])
-    def test_other_formats_are_read(
-        self, tmp_path: Path, codec: str
-    ) -> None:
+    def test_other_formats_are_read(self, tmp_path: Path, codec: str) -> None:
         samples = limited_process.decode(str(encoded(tmp_path, codec)))
         assert 7_000 < len(samples) < 10_000
         assert samples.max() > 0.4
