@@ -141,7 +141,7 @@ def _splice(text: str, start: int, end: int, piece: str) -> str:
 def _entries(container: Node) -> list[tuple[int, int]]:
     if container.kind == "array":
         return [(item.start, item.end) for item in container.items]
-    return [(member.key_start, member.value.end) for member in container.members.values()]
+    return [(member.key_start, member.end) for member in container.members.values()]
 
 
 def _insert(text: str, container: Node, path: KeyPath, value: Any, style: _Style) -> str:

@@ -6,7 +6,7 @@ After an error it continues if it is clear what follows, to show as many errors 
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
@@ -93,23 +93,20 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(slots=True)
-class Member:
-    key_start: int
-    value: "Node"
-
-
-@dataclass(slots=True)
 class Node:
+    """A value and where it is. `key_start` is where its key is; negative if it has none."""
+
     kind: Kind
     start: int
     end: int = 0
     scalar: str | int | float | bool | None = None
-    members: dict[str, Member] = field(default_factory=dict[str, Member])
+    members: "dict[str, Node]" = field(default_factory=dict[str, "Node"])
     items: "list[Node]" = field(default_factory=list["Node"])
+    key_start: int = -1
 
     def plain(self) -> Any:
         if self.kind == "object":
-            return {key: member.value.plain() for key, member in self.members.items()}
+            return {key: member.plain() for key, member in self.members.items()}
         if self.kind == "array":
             return [item.plain() for item in self.items]
         return self.scalar
@@ -117,8 +114,7 @@ class Node:
     def child(self, part: str | int) -> "Node | None":
         if isinstance(part, int):
             return self.items[part] if 0 <= part < len(self.items) else None
-        member = self.members.get(part)
-        return member.value if member else None
+        return self.members.get(part)
 
 
 class Lines:
@@ -149,17 +145,13 @@ class Document:
     def position(self, path: Sequence[str | int], *, of_key: bool = False) -> tuple[int, int]:
         """Where the value (or the key) at this path is, or else the nearest thing around it."""
         node = self.root
-        offset = node.start
         for part in path:
-            member = node.members.get(part) if isinstance(part, str) else None
             child = node.child(part)
             if child is None:
-                break
-            offset = member.key_start if of_key and member else child.start
+                return self.lines.position(node.start)
             node = child
-        else:
-            return self.lines.position(offset)
-        return self.lines.position(node.start)
+        has_key = node.key_start >= 0
+        return self.lines.position(node.key_start if of_key and has_key else node.start)
 
 
 def parse(text: str) -> Document:
@@ -313,32 +305,18 @@ class _Parser:
             return "\0"
         return _ESCAPES.get(letter, letter)
 
-    def _enter(self, start: int, what: str, close: str) -> None:
-        self.at = start + 1
-        if len(self._path) >= MAX_DEPTH:
-            self._path.clear()
-            self._stop(f"is nested more than {MAX_DEPTH} levels deep", start)
-        self._skip()
-        if not self._peek():
-            self._not_closed(start, what, close)
-
     def _array(self, start: int) -> Node:
-        self._enter(start, "list", "]")
         node = Node("array", start)
-        while self._peek() != "]":
+        for _ in self._entries(start, "list", "]"):
             self._path.append(len(node.items))
             node.items.append(self._value())
             self._path.pop()
-            self._separator(start, "list", "]")
-        self.at += 1
         node.end = self.at
         return node
 
     def _object(self, start: int) -> Node:
-        self._enter(start, "object", "}")
         node = Node("object", start)
-        while self._peek() != "}":
-            key_start = self.at
+        for key_start in self._entries(start, "object", "}"):
             key = self._key()
             self._path.append(key)
             self._skip()
@@ -347,15 +325,14 @@ class _Parser:
             self.at += 1
             self._skip()
             value = self._value()
+            value.key_start = key_start
             first = node.members.get(key)
             if first:
                 line, column = self.lines.position(first.key_start)
                 where = f"line {line}, column {column}"
                 self._report(f"this key is given twice; the first is at {where}", key_start)
-            node.members[key] = Member(key_start, value)
+            node.members[key] = value
             self._path.pop()
-            self._separator(start, "object", "}")
-        self.at += 1
         node.end = self.at
         return node
 
@@ -374,26 +351,26 @@ class _Parser:
             self._stop("a key may not hold half a character (a surrogate)", match.start())
         return name
 
-    def _separator(self, opened: int, what: str, close: str) -> None:
-        """Go past the comma, or stand on the closing bracket."""
-        end_of_value = self.at
+    def _entries(self, opened: int, what: str, close: str) -> Iterator[int]:
+        """The start of each entry, which the caller reads; then it stands behind the bracket."""
+        self.at = opened + 1
+        if len(self._path) >= MAX_DEPTH:
+            self._path.clear()
+            self._stop(f"is nested more than {MAX_DEPTH} levels deep", opened)
         self._skip()
-        character = self._peek()
-        if character == ",":
-            self.at += 1
+        while (character := self._peek()) != close:
+            if not character:
+                self._stop(f"the {what} that starts here is not closed with '{close}'", opened)
+            yield self.at
+            end_of_value = self.at
             self._skip()
-            if not self._peek():
-                self._not_closed(opened, what, close)
-            return
-        if character == close:
-            return
-        if not character:
-            self._not_closed(opened, what, close)
-        # Something that can only be the next entry: the comma was forgotten, and the rest is plain.
-        if character in "\"'{[" or _NAME.match(self.text, self.at):
-            self._report("expected ',' after this", end_of_value)
-            return
-        self._stop(f"expected ',' or '{close}', not {character!r}", self.at)
-
-    def _not_closed(self, opened: int, what: str, close: str) -> NoReturn:
-        self._stop(f"the {what} that starts here is not closed with '{close}'", opened)
+            character = self._peek()
+            if character == ",":
+                self.at += 1
+                self._skip()
+            # What can only be the next entry: the comma was forgotten, and the rest is plain.
+            elif character and (character in "\"'{[" or _NAME.match(self.text, self.at)):
+                self._report("expected ',' after this", end_of_value)
+            elif character and character != close:
+                self._stop(f"expected ',' or '{close}', not {character!r}", self.at)
+        self.at += 1

@@ -175,9 +175,8 @@ class Interpolation:
 
     def value(self, node: Node, path: KeyPath = ()) -> Any:
         if node.kind == "object":
-            return {
-                key: self.value(member.value, (*path, key)) for key, member in node.members.items()
-            }
+            members = node.members.items()
+            return {key: self.value(member, (*path, key)) for key, member in members}
         if node.kind == "array":
             return [self.value(item, (*path, index)) for index, item in enumerate(node.items)]
         return self._text(node.scalar, path) if isinstance(node.scalar, str) else node.scalar
