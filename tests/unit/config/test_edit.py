@@ -203,7 +203,7 @@ def test_setting_changes_that_value_and_no_other_whatever_the_text_looks_like(
 def _places(node: Node, path: KeyPath = ()) -> Iterator[KeyPath]:
     yield path
     for key, member in node.members.items():
-        yield from _places(member.value, (*path, key))
+        yield from _places(member, (*path, key))
     for index, item in enumerate(node.items):
         yield from _places(item, (*path, index))
 
