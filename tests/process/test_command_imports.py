@@ -133,6 +133,58 @@ async def test_through_a_gateway_a_command_imports_no_more_than_it_may(tmp_path:
                 assert not found & NEVER
 
 
+# What an order to `openclaw mcp-server` needs, if a gateway carries it out.
+ORDER = {*GATEWAY} - {"argparse"}
+LINES = b"""
+{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",\
+"capabilities":{"roots":{},"elicitation":{}},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"order_openclaw",\
+"arguments":{"message":"Hi"},"_meta":{"progressToken":1}}}
+"""
+ROOTS = b'{"jsonrpc":"2.0","id":"openclaw-1","result":{"roots":[]}}\n'
+
+
+def ordered(environ: Mapping[str, str]) -> tuple[bytes, set[str]]:
+    """The answer to an order, and the packages that were imported for it."""
+    command = [sys.executable, "-X", "importtime", "-m", "openclaw", "mcp-server"]
+    with subprocess.Popen(
+        command,
+        env=dict(environ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(LINES.replace(b"\\\n", b""))
+        server.stdin.flush()
+        answer = b""
+        while b'"id":2' not in answer:
+            answer = server.stdout.readline()
+            assert answer
+            if b"roots/list" in answer:
+                server.stdin.write(ROOTS)
+                server.stdin.flush()
+        _, errors = server.communicate()
+    names = {line.rpartition(b"|")[2].strip().decode() for line in errors.splitlines()}
+    small = {one for one in sys.stdlib_module_names if one not in {*LARGE, *LOOP}}
+    small |= {"org"}  # of Jython, which the standard library looks for
+    found = {name.partition(".")[0] for name in names} - small
+    return answer, {name for name in found if name.isidentifier() and not name.startswith("_")}
+
+
+async def test_an_order_through_a_gateway_imports_no_more_than_it_may(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    async with scripted_model(default=Step(text="Hello.")) as model:
+        house.configure(model.url)
+        async with house.here():
+            answer, found = await anyio.to_thread.run_sync(ordered, house.environ())
+    assert b'"text":"Hello."' in answer
+    measuring = found & {"coverage", "a1_coverage", "sitecustomize"}
+    assert found - ORDER - measuring - (LARGE if measuring else set()) == {"openclaw"}
+
+
 OPENED = """
 import json, sys
 import anyio

@@ -30,7 +30,10 @@ class Wire:
 
     async def answer(self) -> Any:
         """The next line, which must be a message: nothing else may be on the wire."""
-        return json.loads(await self._lines.receive_until(b"\n", _LONGEST_LINE))
+        return json.loads(await self.line())
+
+    async def line(self) -> bytes:
+        return await self._lines.receive_until(b"\n", _LONGEST_LINE)
 
     async def answers(self, count: int) -> list[Any]:
         """The next lines."""

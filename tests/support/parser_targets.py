@@ -121,7 +121,7 @@ def read_line_as_client(data: bytes) -> None:
 
 def read_line_as_server(data: bytes) -> None:
     """A client's line: what json refuses is refused, and what is taken is what json reads."""
-    Handshake(answers_for("openclaw")).feed(data)
+    Handshake(answers_for("openclaw"), "order_openclaw").feed(data)
     try:
         ours = loads(data)
     except (ValueError, StopIteration, RecursionError):

@@ -179,7 +179,7 @@ def serve(
 
 
 def _serve(wire: Wire, program: str, load: "Callable[[], Any]", *, by_threads: bool) -> int:
-    handshake = Handshake(answers_for(program))
+    handshake = Handshake(answers_for(program), f"order_{program}")
     if by_threads:
         loader = _answer_by_threads(wire, handshake, load)
     else:
@@ -191,4 +191,4 @@ def _serve(wire: Wire, program: str, load: "Callable[[], Any]", *, by_threads: b
     if loader.error is not None:
         _refuse(wire, handshake, loader.error)
         return 1
-    return loader.loaded(wire, handshake.queue)
+    return loader.loaded(wire, handshake)

@@ -1,7 +1,7 @@
-"""Answers the static part of an MCP conversation before the SDK is loaded. Pure: lines in, bytes out.
+"""Answers the static part of an MCP conversation without the SDK. Pure: lines in, bytes out.
 
 Only exact, ordinary requests are answered, with answers that were recorded from the SDK's own server.
-Anything else is kept, in order, for the SDK, and so is what brings it to the connection's state.
+Anything else is queued, in order, and so is what brings the SDK to the connection's state.
 """
 
 from _json import encode_basestring, make_scanner, scanstring
@@ -17,6 +17,7 @@ _META = "io.modelcontextprotocol/"
 VERSION_KEY = _META + "protocolVersion"
 _CAPABILITIES_KEY = _META + "clientCapabilities"
 _CLIENT_KEY = _META + "clientInfo"
+TASKS = _META + "tasks"
 _LOG_LEVEL_KEY = _META + "logLevel"
 _LONGEST = 1 << 20  # nothing that is answered here is longer; to parse it would hold everything up
 
@@ -58,44 +59,75 @@ class Answered:
         self.sent = sent
 
 
-class Handshake:
-    """The state of one connection until the SDK takes over."""
+class Order:
+    __slots__ = ("arguments", "capabilities", "id", "meta", "version")
 
-    def __init__(self, answers: "dict[str, bytes]") -> None:
+    def __init__(
+        self,
+        id: "int | str",
+        arguments: "dict[str, Any]",
+        meta: "dict[str, Any]",
+        version: str,
+        capabilities: "dict[str, Any]",
+    ) -> None:
+        self.id, self.arguments, self.meta = id, arguments, meta
+        self.version, self.capabilities = version, capabilities
+
+
+class Handshake:
+    """The state of one connection until the SDK takes over, if it ever does."""
+
+    def __init__(self, answers: "dict[str, bytes]", tool: str) -> None:
         self._answers = answers  # by "REVISION METHOD"
+        self._tool = tool
         self._era: str | None = None  # None, "pinged", "legacy" or "modern"
-        self._version = ""
         self._answering = True
+        self._capabilities: dict[str, Any] = {}
+        self.needs_sdk = False  # whatever the client orders
+        self.version = ""
         self.queue: list[bytes | TooLong | Answered] = []
         self.owes_an_answer = False
 
     def feed(self, line: bytes | TooLong) -> bytes | None:
         """Take one line; returns what to write at once."""
-        if not self._answering or isinstance(line, TooLong) or len(line) > _LONGEST:
-            return self._keep(line)
-        try:
-            message = loads(line)
-        except (ValueError, StopIteration, RecursionError):
-            return self._keep(line)
-        if not is_call(message):
-            return self._keep(line)
-        if "id" not in message:
-            return self._keep(line, expects_answer=False, go_on=True)
-        plain_params = "params" not in message or _is_object(message["params"])
-        if not (can_be_written(message["id"]) and plain_params):
-            return self._keep(line)
-        result = self._result(message)
+        message: Any = None
+        if self._answering and not isinstance(line, TooLong) and len(line) <= _LONGEST:
+            try:
+                message = loads(line)
+            except (ValueError, StopIteration, RecursionError):
+                message = None
+        answer = self.answer(message)
+        if answer is None:
+            self.queue.append(line)
+            if not is_notification(message):
+                settled = self._era in ("legacy", "modern")
+                order = is_call(message) and message["method"] == "tools/call"
+                self._answering = settled and order
+                self.owes_an_answer = True
+        return answer
+
+    def answer(self, message: "Any") -> bytes | None:
+        """The answer if this is part of a handshake, as a line."""
+        result = self._result(message) if _is_plain_request(message) else None
         if result is None:
-            settled = self._era in ("legacy", "modern")
-            return self._keep(line, go_on=settled and message["method"] == "tools/call")
+            return None
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id_bytes(message["id"]), result)
 
-    def _keep(
-        self, line: bytes | TooLong, *, expects_answer: bool = True, go_on: bool = False
-    ) -> None:
-        self.queue.append(line)
-        self.owes_an_answer = self.owes_an_answer or expects_answer
-        self._answering = self._answering and go_on
+    def ordinary_order(self, message: "Any") -> Order | None:
+        """The order in this message, if the SDK isn't needed to take it."""
+        if not (_is_plain_request(message) and message["method"] == "tools/call"):
+            return None
+        params: dict[str, Any] = message.get("params") or {}
+        given = {key: value for key, value in params.items() if value is not None}
+        arguments, meta = given.get("arguments", {}), given.get("_meta", {})
+        known = given.keys() <= {"name", "arguments", "_meta"} and given.get("name") == self._tool
+        if not (known and _plain_arguments(arguments) and _is_object(meta)):
+            return None
+        if self._era == "legacy" and _plain_meta(meta):
+            return Order(message["id"], arguments, meta, self.version, self._capabilities)
+        if self._era == "modern" and self._is_modern(meta) and _asks_nothing(meta):
+            return Order(message["id"], arguments, meta, meta[VERSION_KEY], {})
+        return None
 
     def _result(self, message: "dict[str, Any]") -> bytes | None:
         params: dict[str, Any] = message.get("params") or {}
@@ -112,7 +144,7 @@ class Handshake:
                 self._enter("pinged", message, b"{}")
             return b"{}"
         if method == "tools/list" and self._era == "legacy":
-            return self._answers[f"{self._version} {method}"]
+            return self._answers[f"{self.version} {method}"]
         return None
 
     def _initialize(
@@ -127,27 +159,32 @@ class Handshake:
             and _plain_meta(meta)
         ):
             return None
-        self._version = asked if f"{asked} initialize" in self._answers else LATEST
-        sent = self._answers[f"{self._version} initialize"]
+        self.version = asked if f"{asked} initialize" in self._answers else LATEST
+        self._capabilities = params["capabilities"]
+        sent = self._answers[f"{self.version} initialize"]
         self._enter("legacy", message, sent)
         return sent
 
     def _modern(
         self, message: "dict[str, Any]", params: "dict[str, Any]", meta: "dict[str, Any]"
     ) -> bytes | None:
-        method, version = message["method"], meta[VERSION_KEY]
+        method = message["method"]
         if not (
             self._era in (None, "modern")
             and method in ("server/discover", "tools/list")
             and params.keys() == {"_meta"}
-            and f"{version} server/discover" in self._answers
-            and _plain_envelope(meta)
+            and self._is_modern(meta)
         ):
             return None
-        sent = self._answers[f"{version} {method}"]
+        sent = self._answers[f"{meta[VERSION_KEY]} {method}"]
         if self._era is None:
             self._enter("modern", message, sent)
+            self.needs_sdk = not _asks_nothing(meta)
         return sent
+
+    def _is_modern(self, meta: "dict[str, Any]") -> bool:
+        known = f"{meta.get(VERSION_KEY)} server/discover" in self._answers
+        return known and _plain_envelope(meta)
 
     def _enter(self, era: str, message: "dict[str, Any]", sent: bytes) -> None:
         self._era = era
@@ -172,6 +209,18 @@ def is_call(message: "Any") -> bool:
     )
 
 
+def is_notification(message: "Any") -> bool:
+    return is_call(message) and "id" not in message
+
+
+def _is_plain_request(message: "Any") -> bool:
+    return (
+        is_call(message)
+        and can_be_written(message.get("id"))
+        and _is_object(message.get("params", {}))
+    )
+
+
 def can_be_written(request_id: "Any") -> bool:
     """Whether an answer can have this id; half a surrogate pair cannot be written."""
     if type(request_id) is not str:
@@ -191,6 +240,27 @@ def _plain_meta(meta: "Any") -> bool:
         and VERSION_KEY not in meta
         and type(meta.get("progressToken", 0)) in (int, str)
     )
+
+
+def _plain_arguments(arguments: "Any") -> bool:
+    """Whether these are strings, and lists of objects of strings."""
+    return _is_object(arguments) and all(map(_plain_argument, arguments.values()))
+
+
+def _plain_argument(value: "Any") -> bool:
+    if type(value) is str:
+        return True
+    return type(value) is list and all(map(_all_strings, value))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _all_strings(value: "Any") -> bool:
+    return _is_object(value) and set(map(type, value.values())) <= {str}
+
+
+def _asks_nothing(meta: "dict[str, Any]") -> bool:
+    """Whether the client wants neither questions nor tasks, which from this revision on are results."""
+    declared = meta[_CAPABILITIES_KEY]
+    return "elicitation" not in declared and TASKS not in (declared.get("extensions") or {})
 
 
 def _plain_client(info: "Any") -> bool:

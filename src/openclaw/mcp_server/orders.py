@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import anyio
-import mcp_types as types
 
 from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
@@ -29,8 +27,9 @@ from openclaw.core.events import (
     discard,
 )
 from openclaw.core.ids import order_session_key
-from openclaw.core.tools import Ask, Elicit
-from openclaw.mcp_server.outbound import Collector, OutboundRules, fetch_guarded, render
+from openclaw.core.tools import NO, Ask, Elicit, JsonObject, PermissionRequest
+from openclaw.core.tools import Answer as Consent
+from openclaw.mcp_server.outbound import Collector, Json, OutboundRules, fetch_guarded, render
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.media.intake import Intake
@@ -199,6 +198,44 @@ class ProgressReporter:
                 await self._report(float(self._steps), None, message)
 
 
+ASKS_BY_RESULT = "2026-07-28"  # from this revision on, a server asks by its result or in a task
+DECLINED: JsonObject = {"action": "decline"}
+
+AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]  # takes an elicitation's params
+
+
+def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
+    """Ask by elicitation whether a call is allowed, and what an MCP server wants to know."""
+
+    async def permit(request: PermissionRequest) -> Consent:
+        choice = {
+            "type": "string",
+            "title": "Allow this call?",
+            "enum": [one.id for one in request.choices],
+            "enumNames": [one.label for one in request.choices],
+        }
+        reason = {"type": "string", "title": "If not, why? The agent will see your reason"}
+        form = {
+            "type": "object",
+            "properties": {"answer": choice, "reason": reason},
+            "required": ["answer"],
+        }
+        message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
+        answer = await ask({"mode": "form", "message": message, "requestedSchema": form})
+        said: Any = answer.get("content") if answer.get("action") == "accept" else None
+        said = said or {}
+        return Consent(str(said.get("answer", NO)), str(said.get("reason") or ""))
+
+    async def elicit(server: str, params: JsonObject) -> JsonObject:
+        message = f"MCP server '{server}' asks: {params.get('message') or ''}"
+        asked: Json = {"mode": "form", **params, "message": message}
+        if asked["mode"] == "form" and not asked.get("requestedSchema"):
+            asked["requestedSchema"] = {"type": "object", "properties": {}}
+        return await ask(asked)
+
+    return permit, elicit
+
+
 @dataclass(frozen=True, slots=True)
 class Person:
     name: str
@@ -240,10 +277,11 @@ class OrderDesk:
         answer: Answer | None = None,
     ) -> None:
         self._schema = tool["inputSchema"]
-        self._agent, self._clock, self._agent_id = agent, clock, agent_id
+        self._agent, self._clock, self.agent_id = agent, clock, agent_id
         self._answer_by = answer
 
-    async def take(self, arguments: dict[str, Any] | None, caller: Caller) -> types.CallToolResult:
+    async def take(self, arguments: dict[str, Any] | None, caller: Caller) -> Json:
+        """The result of the call, as JSON."""
         try:
             return await self._answer(arguments, caller)
         except OpenClawError as error:
@@ -255,15 +293,13 @@ class OrderDesk:
     async def works_here(self) -> bool:
         """Whether orders work in the directory that this process was started in."""
         try:
-            return (await self._agent.settings(self._agent_id)).order_workspace == "cwd"
+            return (await self._agent.settings(self.agent_id)).order_workspace == "cwd"
         except OpenClawError:
             return False
 
-    async def _answer(
-        self, arguments: dict[str, Any] | None, caller: Caller
-    ) -> types.CallToolResult:
+    async def _answer(self, arguments: dict[str, Any] | None, caller: Caller) -> Json:
         order = read_order(self._schema, arguments)
-        settings = await self._agent.settings(caller.agent_id or self._agent_id)
+        settings = await self._agent.settings(caller.agent_id or self.agent_id)
         workspace = await _workspace(settings, caller) if caller.local else None
         with order_files(settings.temp_root) as files:
             context = MessageContext(
@@ -288,8 +324,7 @@ class OrderDesk:
             )
             blocks, left_out = await render(collector.media, rules, caller.protocol_version)
             collector.add_reply(tuple(map(Text, left_out)))
-            text = types.TextContent(type="text", text=collector.text())
-            return types.CallToolResult(content=[text, *blocks], is_error=False)
+            return _result(collector.text(), *blocks)
 
     async def _work(self, context: MessageContext, collector: Collector, caller: Caller) -> None:
         async with _progress(caller.report, self._clock) as on_progress:
@@ -321,6 +356,8 @@ async def _workspace(settings: AgentSettings, caller: Caller) -> Path | None:
 
 
 def _file_path(uri: str) -> Path | None:
+    from urllib.request import url2pathname  # it imports an HTTP client, and few clients name roots
+
     parts = urlsplit(uri)
     local = parts.scheme == "file" and parts.netloc in ("", "localhost")
     return Path(url2pathname(parts.path)) if local and "%00" not in parts.path else None
@@ -337,7 +374,10 @@ async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[Emit 
         yield reporter.on_event
 
 
-def refusal(message: str) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=f"Error: {message}")], is_error=True
-    )
+def refusal(message: str) -> Json:
+    return _result(f"Error: {message}", is_error=True)
+
+
+def _result(text: str, *blocks: Json, is_error: bool = False) -> Json:
+    content = [{"text": text, "type": "text"}, *blocks]
+    return {"content": content, "isError": is_error, "resultType": "complete"}

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import anyio.to_thread
-import mcp_types as types
 import pybase64
 
 from openclaw.config.paths import CLOEXEC, NONBLOCK
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 AUDIO_SINCE = "2025-03-26"  # the first revision whose clients know an audio block
 _FETCH_SECONDS = 30.0  # the person waits for the answer meanwhile
 
+Json = dict[str, Any]
 OpenClient = Callable[[], AbstractAsyncContextManager["GuardedClient"]]
 
 
@@ -50,8 +50,8 @@ class LeftOut(OpenClawError):
 
 async def render(
     items: Sequence[Media], rules: OutboundRules, protocol_version: str
-) -> tuple[list[types.ContentBlock], list[str]]:
-    blocks: list[types.ContentBlock] = []
+) -> tuple[list[Json], list[str]]:
+    blocks: list[Json] = []
     left_out: list[str] = []
     room = kinds.MAX_RESPONSE_BYTES
     # Revisions are dates, so that their order is the order of their names.
@@ -140,20 +140,18 @@ def _true_type(declared: str, data: bytes) -> str:
     return "application/octet-stream" if declared in kinds.IMAGE_TYPES else declared
 
 
-def _block(
-    item: Media, number: int, data: bytes, mime_type: str, audio_as_block: bool
-) -> types.ContentBlock:
-    if mime_type in kinds.IMAGE_TYPES:
-        return types.ImageContent(type="image", data=_base64(data), mime_type=mime_type)
-    if mime_type.startswith("audio/") and audio_as_block:
-        return types.AudioContent(type="audio", data=_base64(data), mime_type=mime_type)
+def _block(item: Media, number: int, data: bytes, mime_type: str, audio_as_block: bool) -> Json:
+    """A content block, its keys in the order in which the SDK writes them."""
+    kind = mime_type.partition("/")[0]
+    if mime_type in kinds.IMAGE_TYPES or (kind == "audio" and audio_as_block):
+        return {"data": _base64(data), "mimeType": mime_type, "type": kind}
     uri = f"attachment://{quote(_name(item, number, mime_type))}"
-    is_text = mime_type.startswith("text/") or mime_type in ("application/json", "application/xml")
+    is_text = kind == "text" or mime_type in ("application/json", "application/xml")
     if is_text and looks_like_text(data[:HEAD_BYTES]):
-        text = types.TextResourceContents(uri=uri, mime_type=mime_type, text=decode_text(data))
-        return types.EmbeddedResource(type="resource", resource=text)
-    blob = types.BlobResourceContents(uri=uri, mime_type=mime_type, blob=_base64(data))
-    return types.EmbeddedResource(type="resource", resource=blob)
+        resource = {"mimeType": mime_type, "text": decode_text(data), "uri": uri}
+    else:
+        resource = {"blob": _base64(data), "mimeType": mime_type, "uri": uri}
+    return {"resource": resource, "type": "resource"}
 
 
 def _base64(data: bytes) -> str:

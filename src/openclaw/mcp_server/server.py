@@ -14,21 +14,30 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import decode_header_value
 from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, methods
 
-from openclaw.agent.port import Notify, OpenAgent
+from openclaw.agent.port import Agent, Notify
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.core.tools import JsonObject
-from openclaw.mcp_server.orders import OWNER, Caller, OrderDesk, Person, refusal
-from openclaw.mcp_server.tasks import EXTENSION, AskPerson, OrderTasks, questions
+from openclaw.mcp_server.orders import (
+    ASKS_BY_RESULT,
+    DECLINED,
+    OWNER,
+    AskPerson,
+    Caller,
+    OrderDesk,
+    Person,
+    questions,
+    refusal,
+)
+from openclaw.mcp_server.tasks import EXTENSION, OrderTasks
+from openclaw.mcp_server.tool import TOOLS
 from openclaw.version import __version__
 
-_ASKING_BY_RESULT = "2026-07-28"  # from this revision on, a server asks by its result or in a task
 PERSON = "openclaw.person"  # where the scope of a request over HTTP says whose it is
 
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _MOST_FORWARDED = 48 << 20  # gateways take requests of 64 MB; the text and the rest need room
-_DECLINED: JsonObject = {"action": "decline"}
 
 Forward = Callable[[dict[str, Any], Notify], Awaitable[dict[str, Any] | None]]
 
@@ -42,51 +51,11 @@ def _asked_by_request(session: ServerSession) -> AskPerson:
             else:
                 answer = await session.elicit_form(params["message"], params["requestedSchema"])
         except MCPError:
-            return _DECLINED
+            return DECLINED
         return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     return ask
 
-
-def _text(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
-
-
-def _order_tool(program: str, description: str, **attachments: Any) -> dict[str, Any]:
-    properties = {
-        "message": _text(f"The message to send to {program}"),
-        "sessionKey": _text("Optional session key for conversation continuity"),
-        **attachments,
-    }
-    return {
-        "name": f"order_{program.lower()}",
-        "description": f"Send a message to {program} and receive a response. {description}",
-        "inputSchema": {"type": "object", "properties": properties, "required": ["message"]},
-    }
-
-
-def _attachments(kind: str, most: int, example: str) -> dict[str, Any]:
-    properties = {
-        "data": _text(f"Base64-encoded {kind} data"),
-        "mimeType": _text(f"MIME type (e.g., '{example}')"),
-        "filename": _text("Optional filename"),
-    }
-    items = {"type": "object", "properties": properties, "required": ["data", "mimeType"]}
-    told = f"Optional base64-encoded {kind}s (max {most}, 15MB each)"
-    return {"type": "array", "description": told, "items": items}
-
-
-_AS_TYPED = "The message will be processed as if typed by a user."
-ORDER_OPENCLAW = _order_tool(
-    "OpenClaw",
-    f"{_AS_TYPED} Supports sending images, files (PDF, text, markdown, CSV, JSON), audio, video, "
-    "and archives (ZIP, TAR.GZ) via base64 encoding.",
-    images=_attachments("image", 10, "image/png"),
-    files=_attachments("file", 5, "application/pdf"),
-)
-ORDER_CLAWDBOT = _order_tool("Clawdbot", _AS_TYPED)
-
-TOOLS = {"openclaw": ORDER_OPENCLAW, "clawdbot": ORDER_CLAWDBOT}
 
 Context = ServerRequestContext[dict[str, Any], Any]
 
@@ -94,7 +63,7 @@ Context = ServerRequestContext[dict[str, Any], Any]
 def _roots(context: Context) -> "Callable[[], Awaitable[Sequence[str]]] | None":
     session = context.session
     wanted = types.ClientCapabilities(roots=types.RootsCapability())
-    if context.protocol_version >= _ASKING_BY_RESULT or not session.check_client_capability(wanted):
+    if context.protocol_version >= ASKS_BY_RESULT or not session.check_client_capability(wanted):
         return None
 
     async def roots() -> Sequence[str]:
@@ -148,8 +117,8 @@ class _Handlers:
         elicitation = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         can_ask = context.session.check_client_capability(elicitation)
         asks = _person_of(context).decides and can_ask
-        if context.protocol_version < _ASKING_BY_RESULT or self._tasks is None:
-            if asks and context.protocol_version < _ASKING_BY_RESULT:
+        if context.protocol_version < ASKS_BY_RESULT or self._tasks is None:
+            if asks and context.protocol_version < ASKS_BY_RESULT:
                 permit, elicit = questions(_asked_by_request(context.session))
                 caller = replace(caller, ask=permit, elicit=elicit)
             return await self._desk.take(params.arguments, caller)
@@ -184,7 +153,7 @@ class _Handlers:
     async def of_task(self, context: Context, params: _TaskParams) -> Any:
         """`tasks/get`, `tasks/update` and `tasks/cancel`, by this process or a gateway."""
         tasks, id, person = self._tasks, params.task_id, _person_of(context)
-        if tasks is None or context.protocol_version < _ASKING_BY_RESULT:
+        if tasks is None or context.protocol_version < ASKS_BY_RESULT:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
         _require_tasks(context)
         if not id.isascii():  # the store cannot even look for some
@@ -245,7 +214,7 @@ class _Handlers:
         except OpenClawError as error:
             if context.method != "tools/call":
                 return None  # what the store says of a task holds without the gateway
-            return refusal(describe(error)).model_dump(by_alias=True, exclude_none=True)
+            return refusal(describe(error))
         if answer is not None and "error" in answer:
             raise MCPError.from_error_data(types.ErrorData.model_validate(answer["error"]))
         return None if answer is None else answer["result"]
@@ -303,17 +272,13 @@ def _person_of(context: Context) -> Person:
 
 @asynccontextmanager
 async def open_server(
-    program: str, open_agent: OpenAgent, agent_id: str | None = None
+    program: str, agent: Agent, desk: OrderDesk
 ) -> AsyncGenerator[Server[dict[str, Any]]]:
-    """The server with an agent behind it, which the first order loads."""
-    async with open_agent() as agent:
-        clock = SystemClock()
-        desk = OrderDesk(TOOLS[program], agent, clock, agent_id)
-        if program != "openclaw":
-            yield make_server(program, desk)
-            return
-        async with OrderTasks(desk, agent, clock).running() as tasks:
-            yield make_server(program, desk, tasks, partial(agent.forward, agent_id))
+    if program != "openclaw":
+        yield make_server(program, desk)
+        return
+    async with OrderTasks(desk, agent, SystemClock()).running() as tasks:
+        yield make_server(program, desk, tasks, partial(agent.forward, desk.agent_id))
 
 
 def warm_up() -> None:

@@ -10,7 +10,7 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,8 +27,9 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Event
 from openclaw.core.ids import order_session_key, random_id
-from openclaw.core.tools import NO, Answer, Ask, Elicit, JsonObject, PermissionRequest
-from openclaw.mcp_server.orders import Caller, OrderDesk, Person, describe_event
+from openclaw.core.tools import JsonObject
+from openclaw.mcp_server.handshake import TASKS as EXTENSION
+from openclaw.mcp_server.orders import Caller, OrderDesk, Person, describe_event, questions
 from openclaw.sessions import tasks as records
 from openclaw.sessions.model import TurnState
 from openclaw.sessions.store import SessionStore
@@ -39,7 +40,6 @@ logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-EXTENSION = "io.modelcontextprotocol/tasks"
 _REVISION = "2026-07-28"
 # What the SDK adds to the results of that revision.
 _SERVER = {types.SERVER_INFO_META_KEY: {"name": "openclaw", "version": __version__}}
@@ -55,40 +55,6 @@ _STATE_SECONDS = 600  # how long a question may stay open that was asked by a re
 _CLOSING_SECONDS = 5.0
 _TITLE_CHARS = 80
 _QUESTION = "question-"  # how the names of our questions begin
-
-AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]  # takes an elicitation's params
-
-
-def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
-    """Ask by elicitation whether a call is allowed, and what an MCP server wants to know."""
-
-    async def permit(request: PermissionRequest) -> Answer:
-        choice = {
-            "type": "string",
-            "title": "Allow this call?",
-            "enum": [one.id for one in request.choices],
-            "enumNames": [one.label for one in request.choices],
-        }
-        reason = {"type": "string", "title": "If not, why? The agent will see your reason"}
-        form = {
-            "type": "object",
-            "properties": {"answer": choice, "reason": reason},
-            "required": ["answer"],
-        }
-        message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
-        answer = await ask({"mode": "form", "message": message, "requestedSchema": form})
-        said: Any = answer.get("content") if answer.get("action") == "accept" else None
-        said = said or {}
-        return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
-
-    async def elicit(server: str, params: JsonObject) -> JsonObject:
-        message = f"MCP server '{server}' asks: {params.get('message') or ''}"
-        asked: Json = {"mode": "form", **params, "message": message}
-        if asked["mode"] == "form" and not asked.get("requestedSchema"):
-            asked["requestedSchema"] = {"type": "object", "properties": {}}
-        return await ask(asked)
-
-    return permit, elicit
 
 
 def _check_answers(responses: Mapping[str, Any]) -> None:
@@ -201,7 +167,7 @@ class OrderTasks:
 
     async def order(
         self, arguments: Json | None, caller: Caller, person: Person, *, tasks: bool, asks: bool
-    ) -> Json | types.CallToolResult:
+    ) -> Json:
         arguments = arguments or {}
         now, key = self._clock.now_ms(), arguments.get("sessionKey")
         key = key if isinstance(key, str) and key else order_session_key(self._clock)
@@ -272,8 +238,7 @@ class OrderTasks:
                 run.after = await self._task_after()
                 run.change()
                 result = await self._desk.take(dict(run.arguments), caller)
-                dumped = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-                self._end(run, status="completed", result=dumped)
+                self._end(run, status="completed", result=result)
             if run.scope.cancelled_caught:
                 self._end(run, status="cancelled", message="The order was cancelled.")
         except BaseException:
@@ -349,7 +314,7 @@ class OrderTasks:
 
     async def continue_with_answers(
         self, state: str, arguments: Json | None, responses: Mapping[str, Any], person: Person
-    ) -> Json | types.CallToolResult:
+    ) -> Json:
         """Continue an order whose client was asked by a result."""
         id = state.partition(".")[0]
         run = self._runs.get(id)
@@ -372,7 +337,7 @@ class OrderTasks:
 
     async def _resume_elsewhere(
         self, task: Task, arguments: Json, responses: Mapping[str, Any]
-    ) -> Json | types.CallToolResult:
+    ) -> Json:
         store = await self._agent.store()
         if task.open:
             await records.tell_task(store, task, responses)
@@ -527,9 +492,9 @@ class OrderTasks:
                 await self._save(run, durable=False)
 
 
-def _result(task: Task) -> types.CallToolResult:
+def _result(task: Task) -> Json:
     if task.result is not None:
-        return types.CallToolResult.model_validate(task.result)
+        return dict(task.result)
     if task.error is not None:
         raise MCPError(task.error["code"], task.error["message"])
     raise MCPError(types.INTERNAL_ERROR, task.message or "the order was cancelled")

@@ -8,16 +8,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import anyio
 import anyio.to_thread
 
-from openclaw.config.agent_schema import ProviderConfig
-from openclaw.config.schema import TranscriptionConfig
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.media.documents import output_of
 from openclaw.secrets.refs import Secret
+
+if TYPE_CHECKING:
+    from openclaw.config.agent_schema import ProviderConfig
+    from openclaw.config.schema import TranscriptionConfig
 
 logger = logging.getLogger(__name__)
 
@@ -253,8 +255,8 @@ class Speech:
 
     def __init__(
         self,
-        settings: TranscriptionConfig,
-        openai: ProviderConfig | None,
+        settings: "TranscriptionConfig",
+        openai: "ProviderConfig | None",
         environ: Mapping[str, str],
         resolve: ResolveText,
     ) -> None:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from openclaw.agent.helper_tasks import helper_tasks
+from openclaw.agent.helper_tasks import helper_tasks, import_in_thread
 from openclaw.agent.port import (
     NOBODY,
     Agent,
@@ -763,7 +762,7 @@ class _Imports:
 
     async def _run(self, done: anyio.Event) -> None:
         try:
-            await anyio.to_thread.run_sync(self._import, abandon_on_cancel=True)
+            await import_in_thread(self._import)
         finally:
             done.set()
 

@@ -4,7 +4,7 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_server.orders import Attachment, Order, read_order
-from openclaw.mcp_server.server import ORDER_OPENCLAW
+from openclaw.mcp_server.tool import ORDER_OPENCLAW
 
 SCHEMA = ORDER_OPENCLAW["inputSchema"]
 

@@ -4,13 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mcp_types import (
-    AudioContent,
-    BlobResourceContents,
-    EmbeddedResource,
-    ImageContent,
-    TextResourceContents,
-)
 
 from openclaw.core.content import Media
 from openclaw.core.errors import ToolFailure
@@ -34,7 +27,7 @@ def encoded(data: bytes) -> str:
 @pytest.mark.requirement("M-12")
 async def test_an_image_is_an_image_block() -> None:
     blocks, left_out = await render([Media("image/png", data=PNG)], rules(), NEW)
-    assert blocks == [ImageContent(type="image", data=encoded(PNG), mime_type="image/png")]
+    assert blocks == [{"type": "image", "data": encoded(PNG), "mimeType": "image/png"}]
     assert left_out == []
 
 
@@ -42,16 +35,16 @@ async def test_an_image_is_an_image_block() -> None:
 @pytest.mark.parametrize(
     ("mode", "version", "kind"),
     [
-        ("auto", NEW, AudioContent),
-        ("auto", "2025-03-26", AudioContent),
-        ("auto", OLD, EmbeddedResource),
-        ("audio", OLD, AudioContent),
-        ("resource", NEW, EmbeddedResource),
+        ("auto", NEW, "audio"),
+        ("auto", "2025-03-26", "audio"),
+        ("auto", OLD, "resource"),
+        ("audio", OLD, "audio"),
+        ("resource", NEW, "resource"),
     ],
 )
-async def test_sound_is_sent_as_the_client_can_take_it(mode: str, version: str, kind: type) -> None:
+async def test_sound_is_sent_as_the_client_can_take_it(mode: str, version: str, kind: str) -> None:
     [block], _ = await render([Media("audio/wav", data=WAV)], rules(audio=mode), version)
-    assert isinstance(block, kind)
+    assert block["type"] == kind
 
 
 @pytest.mark.requirement("M-14")
@@ -59,33 +52,33 @@ async def test_a_document_is_a_resource_with_its_name_as_the_address(tmp_path: P
     path = tmp_path / "annual report.pdf"
     path.write_bytes(b"%PDF-1.7\n")
     [block], _ = await render([Media("application/pdf", path=path)], rules(tmp_path), NEW)
-    assert isinstance(block, EmbeddedResource)
-    assert block.resource == BlobResourceContents(
-        uri="attachment://annual%20report.pdf",
-        mime_type="application/pdf",
-        blob=encoded(b"%PDF-1.7\n"),
-    )
+    assert block["type"] == "resource"
+    assert block["resource"] == {
+        "uri": "attachment://annual%20report.pdf",
+        "mimeType": "application/pdf",
+        "blob": encoded(b"%PDF-1.7\n"),
+    }
 
 
 async def test_a_text_file_is_a_resource_with_text() -> None:
     [block], _ = await render([Media("text/csv", data=b"a,b", name="t.csv")], rules(), NEW)
-    assert isinstance(block, EmbeddedResource)
-    assert block.resource == TextResourceContents(
-        uri="attachment://t.csv", mime_type="text/csv", text="a,b"
-    )
+    assert block["type"] == "resource"
+    assert block["resource"] == {
+        "uri": "attachment://t.csv",
+        "mimeType": "text/csv",
+        "text": "a,b",
+    }
 
 
 async def test_what_has_no_name_is_numbered_by_its_place() -> None:
     items = [Media("image/png", data=PNG), Media("application/zip", data=b"PK\x03\x04")]
     blocks, _ = await render(items, rules(), NEW)
-    assert isinstance(blocks[1], EmbeddedResource)
-    assert str(blocks[1].resource.uri) == "attachment://attachment-2.zip"
+    assert blocks[1]["resource"]["uri"] == "attachment://attachment-2.zip"
 
 
 async def test_content_that_is_not_the_image_it_claims_to_be_is_not_sent_as_one() -> None:
     blocks, _ = await render([Media("image/png", data=b"PK\x03\x04")], rules(), NEW)
-    assert isinstance(blocks[0], EmbeddedResource)
-    assert blocks[0].resource.mime_type == "application/octet-stream"
+    assert blocks[0]["resource"]["mimeType"] == "application/octet-stream"
 
 
 async def test_nothing_leaves_from_outside_the_directories(tmp_path: Path) -> None:
@@ -135,7 +128,7 @@ async def test_a_url_is_fetched_by_whoever_may_and_else_left_out() -> None:
     allowed = OutboundRules((), fetch, "auto")
     items = [Media("image/png", url=f"https://{name}.example/") for name in ("good", "bad")]
     blocks, left_out = await render(items, allowed, NEW)
-    assert [type(block) for block in blocks] == [ImageContent]
+    assert [block["type"] for block in blocks] == ["image"]
     assert left_out == ["[attachment-2.png was left out: the address is private]"]
     assert asked == ["https://good.example/", "https://bad.example/"]
     _, refused = await render(items[:1], rules(), NEW)
@@ -153,9 +146,7 @@ async def test_a_file_that_got_a_secret_after_it_was_handed_over_leaves_without_
     items = [Media("text/plain", path=text), Media("image/png", path=image)]
     knowing = replace(rules(tmp_path), secrets=secrets)
     [block], [cleaned, withheld] = await render(items, knowing, NEW)
-    assert isinstance(block, EmbeddedResource)
-    assert isinstance(block.resource, TextResourceContents)
-    assert block.resource.text == "key [REDACTED]"
+    assert block["resource"]["text"] == "key [REDACTED]"
     assert cleaned == (
         "[a.txt: secrets in it were replaced by [REDACTED]; the file itself is unchanged]"
     )

@@ -13,12 +13,14 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from openclaw.mcp_server.sdk_handoff import MessageReader, MessageWriter
+from openclaw.mcp_server.messages import MessageWriter
+from openclaw.mcp_server.sdk_handoff import MessageReader
 from openclaw.stdio.descriptors import ThreadedReader
 from openclaw.stdio.lines import LineSplitter
 from openclaw.stdio.pipes import LineReader, ThreadedWriter, open_reader, open_writer
 
 LIMIT = 100_000
+Json = dict[str, Any]
 
 
 @dataclass
@@ -33,7 +35,7 @@ class Client:
     unread: bytes = b""
 
     def reader(
-        self, rest: bytes = b"", tell: Callable[[types.JSONRPCError], None] = lambda fault: None
+        self, rest: bytes = b"", tell: Callable[[Json], None] = lambda fault: None
     ) -> MessageReader:
         splitter = LineSplitter(LIMIT)
         splitter.feed(rest)
@@ -85,13 +87,13 @@ def ping(number: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}).encode() + b"\n"
 
 
-def answer(number: Any, **result: Any) -> SessionMessage:
-    return SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=number, result=result))
+def answer(number: Any, **result: Any) -> Json:
+    return {"jsonrpc": "2.0", "id": number, "result": result}
 
 
-def fault(number: Any) -> types.JSONRPCError:
-    error = types.ErrorData(code=types.INVALID_REQUEST, message="x" * (1 << 16))
-    return types.JSONRPCError(jsonrpc="2.0", id=number, error=error)
+def fault(number: Any) -> Json:
+    error = {"code": types.INVALID_REQUEST, "message": "x" * (1 << 16)}
+    return {"jsonrpc": "2.0", "id": number, "error": error}
 
 
 def id_of(item: SessionMessage) -> Any:

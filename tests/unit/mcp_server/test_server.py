@@ -8,7 +8,7 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_server.orders import Attachment, Order, read_order, receive
-from openclaw.mcp_server.server import TOOLS
+from openclaw.mcp_server.tool import TOOLS
 from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import FILE_TYPES, IMAGE_TYPES, MIB
 from openclaw.media.transcription import NoTranscriber

@@ -4,17 +4,19 @@ The client gives orders through one tool, order_openclaw (order_clawdbot under t
 name clawdbot). stdout carries the protocol and nothing else; logs go to stderr.
 """
 
-import argparse
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
 from openclaw.mcp_server import bootstrap
 from openclaw.version import __version__
 
+if TYPE_CHECKING:
+    import argparse
 
-def register(parser: argparse.ArgumentParser) -> None:
+
+def register(parser: "argparse.ArgumentParser") -> None:
     from openclaw.cli.parser import add_local  # not needed by a client that waits
 
     parser.set_defaults(goes_on=True)
@@ -25,7 +27,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
+def run(args: "argparse.Namespace", env: Environment) -> int:
     bootstrap.serve(env.program, lambda: prepare(env, args))
 
 
@@ -45,10 +47,10 @@ def prepare_first(program: str, options: bootstrap.Options) -> Any:
     return prepare(env, options)
 
 
-def prepare(env: Environment, options: bootstrap.Options | argparse.Namespace) -> Any:
-    """Load the SDK's side, and behind it the agent, unless a gateway has it."""
-    from openclaw.mcp_server import sdk_handoff
+def prepare(env: Environment, options: "bootstrap.Options | argparse.Namespace") -> Any:
+    """Load what takes orders, and behind it the agent, unless a gateway has it."""
+    from openclaw.mcp_server import stdio_server
     from openclaw.runtime.access import open_agent
 
     opened = partial(open_agent, env, local=options.local, short_grace=True, ahead=True)
-    return sdk_handoff.prepare(env.program, options.agent, opened)
+    return stdio_server.prepare(env.program, options.agent, opened)

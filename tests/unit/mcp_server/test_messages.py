@@ -3,11 +3,9 @@
 import json
 from typing import Any
 
-import mcp_types as types
 import pytest
-from mcp.shared.message import SessionMessage
 
-from openclaw.mcp_server.sdk_handoff import encode
+from openclaw.mcp_server.messages import encode
 
 BLOB = "QUJD" * 30_000
 
@@ -16,8 +14,8 @@ def line_of(pieces: list[bytes | str]) -> bytes:
     return b"".join(one if isinstance(one, bytes) else one.encode() for one in pieces)
 
 
-def response(result: dict[str, Any]) -> SessionMessage:
-    return SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id="1", result=result))
+def response(result: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": "1", "result": result}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +26,7 @@ def response(result: dict[str, Any]) -> SessionMessage:
         {"content": [{"resource": {"blob": BLOB, "uri": "attachment://\u00e9"}}], "isError": False},
         {"content": [{"data": BLOB + '"\\\n'}, {"data": "é" * 70_000}, {"data": "short"}]},
         {"data": BLOB, "list": [1, None, True, [{"blob": 3}]]},
+        {"data": BLOB, "more than 64 bits": 1 << 70, "half a pair": "\ud800"},
     ],
 )
 def test_a_line_says_what_the_message_says_however_it_is_cut(result: dict[str, Any]) -> None:

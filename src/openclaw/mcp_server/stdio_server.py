@@ -1,0 +1,267 @@
+"""Serves one client over its pipes. Ordinary orders need no SDK; it is imported if anything else comes.
+
+Importing the SDK takes longer than a gateway takes to answer. What it would do about an ordinary
+order is little: a test compares its answers with these, byte by byte.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, cast
+
+import anyio
+import anyio._backends._asyncio  # pyright: ignore[reportUnusedImport]  # otherwise loaded at the first await
+import anyio.to_thread
+import orjson
+from anyio.abc import TaskGroup
+
+from openclaw.agent.helper_tasks import import_in_thread
+from openclaw.agent.port import OpenAgent
+from openclaw.core.clock import SystemClock
+from openclaw.core.tools import JsonObject
+from openclaw.mcp_server.bootstrap import Wire
+from openclaw.mcp_server.handshake import Answered, Handshake, Order, is_notification
+from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
+from openclaw.mcp_server.orders import (
+    ASKS_BY_RESULT,
+    DECLINED,
+    Caller,
+    OrderDesk,
+    Report,
+    questions,
+)
+from openclaw.mcp_server.tool import TOOLS
+from openclaw.stdio.descriptors import on_termination
+from openclaw.stdio.lines import TooLong
+from openclaw.stdio.pipes import LineReader, ThreadedWriter, open_reader, open_writer
+from openclaw.version import __version__
+
+_PARSE_IN_THREAD = 1 << 20
+_CLOSED = {"code": -32000, "message": "Connection closed"}
+_CLOSING_SECONDS = 1.0
+_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+Line = bytes | TooLong
+
+
+class StdioServer:
+    """Takes ordinary orders, and gives everything else, in order, to the SDK."""
+
+    def __init__(
+        self,
+        program: str,
+        desk: OrderDesk,
+        handshake: Handshake,
+        lines: LineReader,
+        writer: MessageWriter,
+        tasks: TaskGroup,
+    ) -> None:
+        self._desk, self._handshake, self._lines = desk, handshake, lines
+        self._writer, self._tasks = writer, tasks
+        self._info = {
+            "io.modelcontextprotocol/serverInfo": {"name": program, "version": __version__}
+        }
+        self._orders: dict[str, anyio.CancelScope] = {}
+        self._asked: dict[str, asyncio.Future[Json]] = {}
+        self._requests = 0
+
+    async def run(self) -> Sequence[Line | Answered] | None:
+        """What the SDK has to go on with; None at the client's end."""
+        queue, self._handshake.queue = deque(self._handshake.queue), []
+        while not self._handshake.needs_sdk:
+            item = queue.popleft() if queue else await self._lines.next()
+            if item is None:
+                return None
+            if isinstance(item, Answered):
+                self._handshake.queue.append(item)
+            elif not await self._take(item):
+                queue.appendleft(item)
+                break
+        return [*self._handshake.queue, *queue]
+
+    async def next(self) -> Line | None:
+        """The next line for the SDK."""
+        while True:
+            line = await self._lines.next()
+            ours = bool(self._orders or self._asked) and self._is_ours(await _parsed(line))
+            if not ours:
+                return line
+
+    def close(self) -> None:
+        self._lines.close()
+
+    async def _take(self, line: Line) -> bool:
+        """Whether that was possible without the SDK."""
+        message = await _parsed(line)
+        if self._is_ours(message):
+            return True
+        if is_notification(message):
+            if message["method"] == "notifications/initialized":
+                self._handshake.queue.append(line)
+            return True
+        answer = self._handshake.answer(message)
+        if answer is not None:
+            self._writer.write_line(answer)
+            return True
+        order = self._handshake.ordinary_order(message)
+        if order is None:
+            return False
+        log_traffic("received", message)
+        scope = self._orders[str(order.id)] = anyio.CancelScope()
+        self._tasks.start_soon(self._carry_out, order, scope, name=f"order {order.id}")
+        return True
+
+    def _is_ours(self, message: Any) -> bool:
+        """Whether this only concerns an order that was taken here: it is cancelled, or answered."""
+        given = _object(message)
+        if given.get("method") == "notifications/cancelled" and "id" not in given:
+            named = _object(given.get("params")).get("requestId")
+            scope = self._orders.get(str(named)) if type(named) in (int, str) else None
+            if scope is not None:
+                scope.cancel()
+            return scope is not None
+        waiter = self._asked.get(str(given.get("id"))) if "method" not in given else None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(given)
+        return waiter is not None
+
+    async def _carry_out(self, order: Order, scope: anyio.CancelScope) -> None:
+        key, result = str(order.id), None
+        try:
+            with scope:
+                result = await self._desk.take(order.arguments, self._caller(order))
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
+                await self._send(id=order.id, error=_CLOSED)
+            raise
+        finally:
+            if self._orders.get(key) is scope:  # ids are the client's, and may come twice
+                del self._orders[key]
+        if result is None or scope.cancel_called:
+            return  # an order that the client cancelled is not answered
+        if order.version >= ASKS_BY_RESULT:
+            result["_meta"] = self._info
+        else:
+            del result["resultType"]
+        await self._send(id=order.id, result=result)
+
+    def _caller(self, order: Order) -> Caller:
+        ask, elicit = questions(self._ask) if "elicitation" in order.capabilities else (None, None)
+        return Caller(
+            protocol_version=order.version,
+            report=self._reporter(order.meta),
+            ask=ask,
+            elicit=elicit,
+            roots=self._roots if "roots" in order.capabilities else None,
+        )
+
+    def _reporter(self, meta: Json) -> Report | None:
+        if "progressToken" not in meta:
+            return None
+        params: Json = {"progressToken": meta["progressToken"]}
+
+        async def report(
+            progress: float, total: float | None = None, message: str | None = None
+        ) -> None:
+            told = {**params, "progress": progress, "message": message}
+            await self._send(method="notifications/progress", params=told)
+
+        return report
+
+    async def _ask(self, params: JsonObject) -> JsonObject:
+        shown: Json = {"mode": params["mode"], "message": params["message"]}
+        if shown["mode"] == "url":
+            shown["url"] = str(params.get("url"))
+            shown["elicitationId"] = str(params.get("elicitationId") or "")
+        else:
+            shown["requestedSchema"] = params["requestedSchema"]
+        answer = await self._request("elicitation/create", params=shown)
+        if answer.get("action") not in ("accept", "decline", "cancel"):
+            return DECLINED
+        content = {key: _object(answer[key]) for key in ("content",) if answer.get(key) is not None}
+        return {"action": answer["action"], **content}
+
+    async def _roots(self) -> Sequence[str]:
+        found: Any = (await self._request("roots/list")).get("roots")
+        return [str(_object(one).get("uri")) for one in found] if type(found) is list else ()  # pyright: ignore[reportUnknownVariableType]
+
+    async def _request(self, method: str, **params: Any) -> Json:
+        """What the client answers; nothing if that is an error."""
+        self._requests += 1
+        name = f"openclaw-{self._requests}"  # the SDK's are numbers
+        waiter = self._asked[name] = asyncio.get_running_loop().create_future()
+        try:
+            await self._send(id=name, method=method, **params)
+            return _object((await waiter).get("result"))
+        except anyio.get_cancelled_exc_class():
+            told = {"requestId": name, "reason": "caller cancelled"}
+            with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
+                await self._send(method="notifications/cancelled", params=told)
+            raise
+        finally:
+            del self._asked[name]
+
+    async def _send(self, **message: Any) -> None:
+        with suppress(*_GONE):
+            await self._writer.send({"jsonrpc": "2.0", **message})
+
+
+def _object(value: Any) -> Json:
+    return cast("Json", value) if type(value) is dict else {}
+
+
+async def _parsed(line: Line | None) -> Any:
+    """The JSON in this line; None if it cannot be read."""
+    if line is None or isinstance(line, TooLong):
+        return None
+    if len(line) < _PARSE_IN_THREAD:
+        return _loaded(line)
+    return await anyio.to_thread.run_sync(_loaded, line)
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except ValueError:
+        return None
+
+
+def _import_sdk() -> Any:
+    from openclaw.mcp_server import sdk_handoff
+    from openclaw.mcp_server.server import warm_up
+
+    warm_up()
+    return sdk_handoff.serve
+
+
+def prepare(
+    program: str, agent_id: str | None, open_agent: OpenAgent
+) -> Callable[[Wire, Handshake], int]:
+    """Import what serving needs, on the loading thread; returns the function that serves."""
+
+    async def serve(wire: Wire, handshake: Handshake) -> None:
+        write = partial(os.write, wire.wire_out)
+        writer = MessageWriter(ThreadedWriter(write) if wire.reader else open_writer(wire.wire_out))
+        lines = LineReader(
+            wire.reader or open_reader(wire.wire_in), wire.splitter, at_end=wire.at_end
+        )
+        async with open_agent() as agent:
+            desk = OrderDesk(TOOLS[program], agent, SystemClock(), agent_id)
+            async with anyio.create_task_group() as tasks:
+                on_termination(tasks.cancel_scope.cancel)
+                server = StdioServer(program, desk, handshake, lines, writer, tasks)
+                rest = await server.run()
+                if rest is not None:
+                    serve_rest = await import_in_thread(_import_sdk)
+                    await serve_rest(program, agent, desk, server, writer, rest)
+                tasks.cancel_scope.cancel()
+            await writer.aclose()
+
+    def run(wire: Wire, handshake: Handshake) -> int:
+        asyncio.run(serve(wire, handshake))
+        return 0
+
+    return run
