@@ -5,7 +5,7 @@ import platform
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,30 +72,29 @@ class TurnSetup:
     hooks: "Hooks | None" = None
 
 
+@dataclass(slots=True)
 class _Watch:
     """Collects what a turn has said and used so far.
 
     The log gets a line when a turn starts and one when it ends, and nothing that was said.
     """
 
-    def __init__(
-        self,
-        agent: str,
-        context: MessageContext,
-        listener: TurnListener,
-        clock: Clock,
-        heard: events.Emit,
-    ) -> None:
-        self.listener = listener
-        self.emit = events.both(self._on, heard)
-        self.text = self.thinking = ""
-        self._agent, self._context, self._clock = agent, context, clock
-        self._began = clock.monotonic()
-        self._turn = ""
-        self._tools: Counter[str] = Counter()
-        self._tokens = [0, 0]
+    agent: str
+    context: MessageContext
+    listener: TurnListener
+    clock: Clock
+    heard: Sequence[events.Emit]
+    text: str = ""
+    thinking: str = ""
+    _began: float = 0.0
+    _turn: str = ""
+    _tools: Counter[str] = field(default_factory=Counter[str])
+    _tokens: list[int] = field(default_factory=lambda: [0, 0])
 
-    def _on(self, event: events.Event) -> None:
+    def __post_init__(self) -> None:
+        self._began = self.clock.monotonic()
+
+    def emit(self, event: events.Event) -> None:
         match event:
             case events.TextDelta():
                 self.text += event.text
@@ -114,9 +113,11 @@ class _Watch:
                 self.text = self.thinking = ""
             case _:
                 pass
+        for emit in self.heard:
+            emit(event)
 
     def started(self, model: str) -> None:
-        about = self._turn, self._agent, self._context.session_key, self._context.origin, model
+        about = self._turn, self.agent, self.context.session_key, self.context.origin, model
         logger.info("turn %s started: agent %s, session %s, from %s, model %s", *about)
 
     def ended(self, outcome: str, problem: str = "", cost: float = 0.0) -> None:
@@ -124,9 +125,9 @@ class _Watch:
         logger.info(
             "turn %s of session %s %s after %.1f s; tools: %s; tokens: %s in, %s out%s%s",
             self._turn or "(not started)",
-            self._context.session_key,
+            self.context.session_key,
             named.get(outcome, outcome),
-            self._clock.monotonic() - self._began,
+            self.clock.monotonic() - self._began,
             transcript.counted(self._tools) or "none",
             *(f"{count:,}" for count in self._tokens),
             f"; cost: ${cost:.2g}" if cost else "",
@@ -134,6 +135,7 @@ class _Watch:
         )
 
 
+@dataclass(slots=True, kw_only=True)
 class AgentService:
     """Answers messages. Turns of one session run one at a time, in order; sessions run side by side.
 
@@ -141,24 +143,13 @@ class AgentService:
     MCP servers of an agent, in a scope, say to a model that may use these tools.
     """
 
-    def __init__(
-        self,
-        *,
-        store: SessionStore,
-        models: Callable[[EffectiveAgent, str | None, str | None], Awaitable["ModelStack"]],
-        server_context: Callable[[str, str, Collection[str]], str],
-        redactor: Redactor,
-        clock: Clock | None = None,
-        compact_at: float = DEFAULT_COMPACT_AT,
-        observe: Callable[[], events.Emit] | None = None,
-    ) -> None:
-        self._store = store
-        self._models = models
-        self._server_context = server_context
-        self._redactor = redactor
-        self._clock = clock or SystemClock()
-        self._compact_at = compact_at
-        self._observe = observe
+    store: SessionStore
+    models: Callable[[EffectiveAgent, str | None, str | None], Awaitable["ModelStack"]]
+    server_context: Callable[[str, str, Collection[str]], str]
+    redactor: Redactor
+    clock: Clock = field(default_factory=SystemClock)
+    compact_at: float = DEFAULT_COMPACT_AT
+    observe: Callable[[], events.Emit] | None = None
 
     async def reply(
         self, context: MessageContext, setup: TurnSetup, listener: TurnListener = NOBODY
@@ -169,12 +160,12 @@ class AgentService:
             raise InvalidRequest(
                 "contains characters that cannot be sent to a model", field="message"
             )
-        heard = listener.on_event or events.discard
-        heard = events.both(heard, self._observe()) if self._observe else heard
-        watch = _Watch(agent.id, context, listener, self._clock, heard)
-        session = await self._store.open_session(agent.id, context.session_key)
+        told = listener.on_event, self.observe() if self.observe is not None else None
+        heard = [emit for emit in told if emit is not None]
+        watch = _Watch(agent.id, context, listener, self.clock, heard)
+        session = await self.store.open_session(agent.id, context.session_key)
         claim = context.claim
-        held = claim.lane(self._store, session) if claim else self._store.acquire_lane(session)
+        held = claim.lane(self.store, session) if claim else self.store.acquire_lane(session)
         try:
             async with held as lane:
                 reply = await self._turn(lane, setup, context, watch)
@@ -194,8 +185,8 @@ class AgentService:
         self, lane: Lane, setup: TurnSetup, context: MessageContext, watch: _Watch
     ) -> Reply:
         # Only now that it is this turn's: while it waited, more secrets may have become known.
-        context = clean_message(context, self._redactor)
-        media = SessionMedia(self._store, lane.session, self._redactor)
+        context = clean_message(context, self.redactor)
+        media = SessionMedia(self.store, lane.session, self.redactor)
         said = UserItem(context.text, tuple(map(_attachment, context.media)), typed=context.typed)
         message = await media.kept(said)
         opening = [
@@ -210,7 +201,7 @@ class AgentService:
         except InvalidRequest as refusal:
             if wanted is None:
                 raise
-            if await self._store.find_turn(lane.session, wanted) is None:
+            if await self.store.find_turn(lane.session, wanted) is None:
                 raise InvalidRequest(refusal.message, field=_KEY) from refusal
             resumed = context.claim is not None and await self._resumed(lane, wanted, watch.emit)
             if not resumed:
@@ -224,9 +215,9 @@ class AgentService:
             lane=lane,
             toolbox=setup.tools(ask is not None, lane.session.id),
             budget=budget,
-            clock=self._clock,
+            clock=self.clock,
             emit=watch.emit,
-            redactor=self._redactor,
+            redactor=self.redactor,
             listener=replace(
                 listener,
                 ask=ask and budget.pausing(ask),
@@ -241,7 +232,7 @@ class AgentService:
             items = await self._items(lane.session, new, dispatcher, resumed=resumed)
             await self._recall(lane.session, items, dispatcher.toolbox)
             if len(items) == 1:
-                await self._store.set_title(lane.session, _title(context.text))
+                await self.store.set_title(lane.session, _title(context.text))
                 if setup.hooks is not None:
                     facts = {"agent": setup.agent.id, "session": lane.session.key}
                     await setup.hooks.fire("session_start", **facts, origin=context.origin)
@@ -254,11 +245,11 @@ class AgentService:
         A call of unknown outcome is marked so and never made again; the result of one that its server
         carries out as a task is fetched.
         """
-        found = await self._store.find_turn(lane.session, turn)
+        found = await self.store.find_turn(lane.session, turn)
         if found is None or found.state is not TurnState.LOST:
             return False
         fetchable = {
-            call.id for call, _ in transcript.open_tasks(await self._store.history(lane.session))
+            call.id for call, _ in transcript.open_tasks(await self.store.history(lane.session))
         }
         unknown = [
             ResultItem(
@@ -303,7 +294,7 @@ class AgentService:
             outcome, text = "limit", await loop.closing(reached.message, ask=reached.ask)
         if outcome == "limit" and watch.text:
             text = f"{watch.text}\n\n{text}"
-        text = loop.harmless(self._redactor.redact(text))
+        text = loop.harmless(self.redactor.redact(text))
         final = transcript.assistant_entry(AssistantItem(text, thinking=loop.thinking), model)
         reply = Reply(
             text=text,
@@ -338,7 +329,7 @@ class AgentService:
         from openclaw.agent.loop import Loop
 
         agent, workspace, toolbox = setup.agent, setup.workspace, dispatcher.toolbox
-        stack = await self._models(agent, context.model, context.thinking)
+        stack = await self.models(agent, context.model, context.thinking)
         built = await stack.primary()
         ref = built.candidate.ref
         watch.started(ref)
@@ -355,7 +346,7 @@ class AgentService:
         # Without `elicit`, the command line answers by the rules it was given: nobody is there.
         ask, elicit = watch.listener.ask, watch.listener.elicit
         surroundings = Surroundings(
-            self._clock.now_ms(),
+            self.clock.now_ms(),
             setup.timezone,
             _SYSTEM,
             can_ask=ask is not None and (context.origin != "cli" or elicit is not None),
@@ -366,12 +357,12 @@ class AgentService:
             workspace=workspace,
             surroundings=surroundings,
             notes=await anyio.to_thread.run_sync(setup.notes),
-            resources=self._server_context(agent.id, context.server_scope, usable),
+            resources=self.server_context(agent.id, context.server_scope, usable),
             files=files,
             window=built.context_window,
         )
-        ledger = UsageLedger(self._store, self._clock, setup.timezone)
-        return Loop(items, stack, preamble, dispatcher, self._compact_at, context.options, ledger)
+        ledger = UsageLedger(self.store, self.clock, setup.timezone)
+        return Loop(items, stack, preamble, dispatcher, self.compact_at, context.options, ledger)
 
     async def _items(
         self,
@@ -386,10 +377,10 @@ class AgentService:
         That message is the last one, except in a resumed turn: steps may have followed it, and even a
         summary that replaced it.
         """
-        entries = await self._store.history(session)
+        entries = await self.store.history(session)
         tasks = transcript.open_tasks(entries)
         if tasks and await dispatcher.fetch(tasks, wait=resumed):
-            entries = await self._store.history(session)
+            entries = await self.store.history(session)
         items = transcript.items_from(entries)
         if message is None:
             return items
@@ -402,9 +393,7 @@ class AgentService:
 
     async def _recall(self, session: SessionRef, items: list[Item], toolbox: Toolbox) -> None:
         if items and isinstance(items[0], transcript.SummaryItem):  # what it replaced counts, too
-            items = transcript.items_from(
-                await self._store.history(session, since_compaction=False)
-            )
+            items = transcript.items_from(await self.store.history(session, since_compaction=False))
         if sum(len(item.text) for item in items) > _LARGE:
             await anyio.to_thread.run_sync(toolbox.recall, items)
         else:
@@ -414,24 +403,24 @@ class AgentService:
         """The results of the sender's own tools: one for each call that waits."""
         wanted = context.idempotency_key
         if not context.results or (
-            wanted is not None and await self._store.find_turn(lane.session, wanted) is not None
+            wanted is not None and await self.store.find_turn(lane.session, wanted) is not None
         ):
             return []  # none, or given before and therefore in the transcript
-        entries = await self._store.history(lane.session)
+        entries = await self.store.history(lane.session)
         calls = transcript.waiting_calls(entries)
         given = {result.call_id: result.text for result in context.results}
         if given.keys() - calls.keys():
             raise InvalidRequest("no call is waiting for this result", field="tool_call_id")
         if calls.keys() - given.keys():
             raise InvalidRequest("the result of a call is missing", field="tool_call_id")
-        clean = {call: self._redactor.redact(storable(text)) for call, text in given.items()}
+        clean = {call: self.redactor.redact(storable(text)) for call, text in given.items()}
         return [
             ResultItem(id, call.name, frame(clean[id], source="Client tool", sender=call.name))
             for id, call in calls.items()
         ]
 
     async def _earlier(self, session: SessionRef, turn: str, text: str) -> Reply:
-        history = await self._store.history(session, since_compaction=False)
+        history = await self.store.history(session, since_compaction=False)
         entries = [entry for entry in history if entry.turn == turn]
         asked = next((e for e in entries if e.kind is EntryKind.USER_MESSAGE), None)
         if asked is not None and asked.data.get("text") != text:

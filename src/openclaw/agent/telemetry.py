@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -71,7 +72,8 @@ class Telemetry:
         self.mcp.record(call.duration_ms / 1000, attributes)
         span = self.running.get((call.session, call.call_id))
         if span is None:
-            self.finished(f"tools/call {call.tool}", call.duration_ms, attributes, client=True)
+            alone = self.begin(f"tools/call {call.tool}", attributes, lasted_ms=call.duration_ms)
+            self.end(alone, attributes.get("error.type"))
             return
         span.update_name(f"tools/call {call.tool}")
         span.set_attributes(attributes)
@@ -84,58 +86,44 @@ class Telemetry:
             return None
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
-    def finished(
-        self,
-        name: str,
-        duration_ms: float,
-        attributes: Mapping[str, Any],
-        *,
-        parent: "Span | None" = None,
-        client: bool = False,
-    ) -> None:
-        ended = self.now()
-        began = ended - int(duration_ms * 1e6)
-        span = self.begin(name, attributes, parent=parent, client=client, at=began)
-        self.end(span, attributes.get("error.type"), at=ended)
-
     def begin(
         self,
         name: str,
         attributes: Mapping[str, Any],
-        *,
         parent: "Span | None" = None,
-        client: bool = False,
-        at: int | None = None,
+        *,
+        lasted_ms: float | None = None,
     ) -> "Span":
+        """A span, of a request to somebody else that has `lasted_ms` already if that is given."""
         from opentelemetry.trace import SpanKind, set_span_in_context
 
         return self.tracer.start_span(
             name,
             context=None if parent is None else set_span_in_context(parent),
-            kind=SpanKind.CLIENT if client else SpanKind.INTERNAL,
+            kind=SpanKind.INTERNAL if lasted_ms is None else SpanKind.CLIENT,
             attributes=attributes,
-            start_time=self.now() if at is None else at,
+            start_time=self._now() - int((lasted_ms or 0) * 1e6),
         )
 
-    def end(self, span: "Span", error: str | None, *, at: int | None = None) -> None:
+    def end(self, span: "Span", error: str | None) -> None:
         from opentelemetry.trace import Status, StatusCode
 
         if error is not None:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR))
-        span.end(self.now() if at is None else at)
+        span.end(self._now())
 
-    def now(self) -> int:
+    def _now(self) -> int:
         return self.clock.now_ms() * 1_000_000
 
 
+@dataclass(slots=True)
 class _TurnObserver:
-    def __init__(self, telemetry: Telemetry) -> None:
-        self._telemetry = telemetry
-        self._turn: Span | None = None
-        self._session = ""
-        self._agent = ""
-        self._started = 0.0
+    telemetry: Telemetry
+    turn: "Span | None" = None
+    session: str = ""
+    agent: str = ""
+    started: float = 0.0
 
     def on(self, event: events.Event) -> None:
         match event:
@@ -145,33 +133,27 @@ class _TurnObserver:
                 self._model(event)
             case events.ToolStarted():
                 about = {"gen_ai.tool.name": event.name, "gen_ai.tool.call.id": event.call_id}
-                about["gen_ai.tool.type"] = "function"
-                span = self._span("execute_tool", event.name, about, self._turn)
-                self._telemetry.running[self._session, event.call_id] = span
+                about |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.type": "function"}
+                span = self.telemetry.begin(f"execute_tool {event.name}", about, self.turn)
+                self.telemetry.running[self.session, event.call_id] = span
             case events.ToolFinished():
-                span = self._telemetry.running.pop((self._session, event.call_id), None)
+                span = self.telemetry.running.pop((self.session, event.call_id), None)
                 if span is not None:
-                    self._telemetry.end(span, "tool_error" if event.result.is_error else None)
+                    self.telemetry.end(span, "tool_error" if event.result.is_error else None)
             case events.TurnFinished():
-                self._finish(event)
+                self._finish(None if event.outcome == "ok" else event.outcome)
             case _:
                 return
 
-    def _span(
-        self, operation: str, of: str, about: Mapping[str, str], parent: "Span | None" = None
-    ) -> "Span":
-        attributes = {"gen_ai.operation.name": operation, **about}
-        return self._telemetry.begin(f"{operation} {of}", attributes, parent=parent)
-
     def _begin(self, event: events.TurnStarted) -> None:
-        self._session, self._agent = event.session, event.agent
-        self._started = self._telemetry.clock.monotonic()
-        about = {"gen_ai.agent.id": event.agent, "gen_ai.agent.name": event.agent}
-        about["gen_ai.conversation.id"] = event.session
-        self._turn = self._span("invoke_agent", event.agent, about)
+        self.session, self.agent = event.session, event.agent
+        self.started = self.telemetry.clock.monotonic()
+        about = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": event.session}
+        about |= {"gen_ai.agent.id": event.agent, "gen_ai.agent.name": event.agent}
+        self.turn = self.telemetry.begin(f"invoke_agent {event.agent}", about)
 
     def _model(self, event: events.ModelCalled) -> None:
-        telemetry = self._telemetry
+        telemetry = self.telemetry
         provider, _, model = event.model.partition("/")
         shared: dict[str, str] = {
             "gen_ai.operation.name": "chat",
@@ -183,27 +165,26 @@ class _TurnObserver:
         if event.error is not None:
             shared["error.type"] = event.error
         telemetry.operations.record(event.duration_ms / 1000, shared)
-        span: dict[str, Any] = dict(shared)
+        about: dict[str, Any] = dict(shared)
         if event.error is None:
             for kind, count in (("input", event.input_tokens), ("output", event.output_tokens)):
                 telemetry.tokens.record(count, {**shared, "gen_ai.token.type": kind})
-                span[f"gen_ai.usage.{kind}_tokens"] = count
+                about[f"gen_ai.usage.{kind}_tokens"] = count
         if event.finish_reason:
-            span["gen_ai.response.finish_reasons"] = [event.finish_reason]
-        telemetry.finished(f"chat {model}", event.duration_ms, span, parent=self._turn, client=True)
+            about["gen_ai.response.finish_reasons"] = [event.finish_reason]
+        span = telemetry.begin(f"chat {model}", about, self.turn, lasted_ms=event.duration_ms)
+        telemetry.end(span, event.error)
 
-    def _finish(self, event: events.TurnFinished) -> None:
-        telemetry = self._telemetry
-        for key in [key for key in telemetry.running if key[0] == self._session]:
+    def _finish(self, error: str | None) -> None:
+        telemetry = self.telemetry
+        for key in [key for key in telemetry.running if key[0] == self.session]:
             telemetry.end(telemetry.running.pop(key), "cancelled")
-        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": self._agent}
-        error = None if event.outcome == "ok" else event.outcome
+        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": self.agent}
         if error is not None:
             attributes["error.type"] = error
-        seconds = telemetry.clock.monotonic() - self._started
-        telemetry.operations.record(seconds, attributes)
-        if self._turn is not None:
-            telemetry.end(self._turn, error)
+        telemetry.operations.record(telemetry.clock.monotonic() - self.started, attributes)
+        if self.turn is not None:
+            telemetry.end(self.turn, error)
 
 
 @asynccontextmanager
