@@ -14,11 +14,10 @@ from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent import compaction, transcript
 from openclaw.agent.attachments import digests
-from openclaw.agent.budget import LimitReached, check_day, spent_on
+from openclaw.agent.budget import LimitReached, check_day, estimate, spent_on
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.messages import answer_from, definitions, messages_from
 from openclaw.agent.port import ClientCall
-from openclaw.agent.prompt import Preamble
 from openclaw.agent.redaction import clean_answer
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.core import events
@@ -59,7 +58,7 @@ class Loop:
 
     items: list[Item]
     stack: ModelStack
-    preamble: Preamble
+    preamble: tuple[str, ...]
     dispatcher: Dispatcher
     compact_at: float
     options: ModelOptions | None
@@ -68,7 +67,8 @@ class Loop:
     thinking: str = ""  # before the last answer
     client_calls: tuple[ClientCall, ...] = ()  # the turn ended with these, for the sender to run
     _factor: float = 1.0
-    _fixed: int = 0
+    _prompt: int = 0  # tokens of the preamble
+    _fixed: int = 0  # and of the tools
     _images: dict[str, bytes | str] = field(default_factory=dict[str, bytes | str])
     _accepted: set[str] = field(default_factory=set[str])
     _notes: list[str] = field(default_factory=list[str])
@@ -79,6 +79,7 @@ class Loop:
     asking: bool = False  # whether a model is being waited for
 
     def __post_init__(self) -> None:
+        self._prompt = sum(map(estimate, self.preamble))
         self._taken = {
             call.id for item in self.items if isinstance(item, AssistantItem) for call in item.calls
         }
@@ -224,7 +225,7 @@ class Loop:
         )
         # A model whose rules look through the tools has them beside its context, not in it.
         tools = 0 if built.reads_every_tool else box.sizes.total(specs)
-        self._fixed = self.preamble.tokens + tools
+        self._fixed = self._prompt + tools
         return specs
 
     async def _request(
@@ -235,9 +236,7 @@ class Loop:
         native += [TOOL_SEARCH] if box.deferred else []
         parameters = ModelRequestParameters(
             function_tools=[*definitions(specs, box.deferred), *self._client_definitions()],
-            instruction_parts=[
-                library.InstructionPart(content=part) for part in self.preamble.parts
-            ],
+            instruction_parts=[library.InstructionPart(content=part) for part in self.preamble],
             native_tools=native,
         )
         guess = self._guess()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 from openclaw.agent.budget import LimitReached, check_day, spent_on
 from openclaw.core.errors import InvalidRequest, ToolFailure
 from openclaw.core.tools import json_object
+from openclaw.models.choose import Candidate, ModelOptions
 from openclaw.sessions.model import SessionRef
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
-    from pydantic_ai.settings import ModelSettings
 
     from openclaw.config.agent_schema import SamplingConfig
     from openclaw.models.stack import ModelStack
@@ -34,6 +34,8 @@ class Sampler:
     async def __call__(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         from pydantic_ai.models import ModelRequestParameters
 
+        from openclaw.models.stack import Watcher
+
         rules = self.rules_of(server)
         if rules is None or not rules.enabled:
             raise ToolFailure(f"MCP server '{server}' may not use the model")
@@ -47,17 +49,15 @@ class Sampler:
             except LimitReached as reached:
                 raise ToolFailure(reached.message) from None
         messages = _messages(params)
-        built = await (await self.model()).primary()
-        settings = _settings(built.settings, params, most=min(rules.max_tokens, left))
-        async with built.model.request_stream(
-            messages, settings, ModelRequestParameters()
-        ) as stream:
-            async for _ in stream:
-                pass
-            response = stream.get()
+        stack = await self.model()
+        settings = _settings(params, (await stack.primary()).candidate, min(rules.max_tokens, left))
+        answered = await stack.respond(
+            lambda _: messages, ModelRequestParameters(), Watcher(), settings
+        )
+        response, model = answered.response, answered.built.candidate.ref
         if ledger is not None:
             session = SessionRef(f"sampling {server}", agent, f"sampling:{server}")
-            await ledger.add(session, built.candidate.ref, spent_on(built, response))
+            await ledger.add(session, model, spent_on(answered.built, response))
         usage = response.usage
         self._used[server] = (
             self._used.get(server, 0) + usage.input_tokens + max(usage.output_tokens, 1)
@@ -65,21 +65,18 @@ class Sampler:
         return {
             "role": "assistant",
             "content": {"type": "text", "text": response.text or ""},
-            "model": built.candidate.ref,
+            "model": model,
             "stopReason": "maxTokens" if response.finish_reason == "length" else "endTurn",
         }
 
 
-def _settings(own: "ModelSettings", params: Mapping[str, Any], *, most: int) -> "ModelSettings":
-    wanted = params.get("maxTokens")
-    settings: ModelSettings = {
-        **own,
-        "max_tokens": min(wanted, most) if isinstance(wanted, int) and wanted > 0 else most,
-    }
-    temperature = params.get("temperature")
-    if isinstance(temperature, int | float):
-        settings["temperature"] = float(temperature)
-    return settings
+def _settings(params: Mapping[str, Any], asked: Candidate, most: int) -> ModelOptions:
+    wanted, temperature = params.get("maxTokens"), params.get("temperature")
+    taken = isinstance(temperature, int | float) and asked.api != "local"
+    return ModelOptions(
+        max_tokens=min(wanted, most) if isinstance(wanted, int) and wanted > 0 else most,
+        temperature=float(temperature) if taken else None,
+    )
 
 
 def _messages(params: Mapping[str, Any]) -> "list[ModelMessage]":

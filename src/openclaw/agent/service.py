@@ -1,7 +1,6 @@
 """Answers one message, in its session's lane."""
 
 import logging
-import platform
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.port import NOBODY, Claim, ClientCall, MessageContext, Reply, TurnListener
-from openclaw.agent.prompt import Surroundings, assemble, read_context_files
+from openclaw.agent.prompt import assemble, read_context_files, surroundings
 from openclaw.agent.redaction import clean_message
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import AssistantItem, Attachment, Item, ResultItem, UserItem
@@ -51,7 +50,6 @@ CLOSING_SECONDS = 10.0  # for a stopped turn to record that it was stopped
 DEFAULT_COMPACT_AT = 0.8
 _LARGE = 100_000  # characters of a conversation from which it is recalled in a thread
 
-_SYSTEM = f"{platform.system()} {platform.machine()}".strip()
 _TITLE_CHARS = 80
 _TAKEN_OVER = "The program that ran this turn stopped; another one continues it."
 _STOPPED_HERE = "[The answer was stopped here.]"
@@ -345,17 +343,16 @@ class AgentService:
             toolbox.flow.trust(files)
         # Without `elicit`, the command line answers by the rules it was given: nobody is there.
         ask, elicit = watch.listener.ask, watch.listener.elicit
-        surroundings = Surroundings(
+        around = surroundings(
             self.clock.now_ms(),
             setup.timezone,
-            _SYSTEM,
             can_ask=ask is not None and (context.origin != "cli" or elicit is not None),
             searches=events.WEB_SEARCH in usable or (built.native_search and toolbox.may_search),
         )
         preamble = assemble(
             agent,
             workspace=workspace,
-            surroundings=surroundings,
+            around=around,
             notes=await anyio.to_thread.run_sync(setup.notes),
             resources=self.server_context(agent.id, context.server_scope, usable),
             files=files,

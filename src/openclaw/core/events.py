@@ -184,6 +184,16 @@ def discard(event: Event) -> None:
     """An `Emit` for callers that watch nothing."""
 
 
+def both(first: Emit, second: Emit) -> Emit:
+    """Tells the one, then the other."""
+
+    def emit(event: Event) -> None:
+        first(event)
+        second(event)
+
+    return emit
+
+
 WEB_SEARCH = "web_search"
 RUN_CODE = "run_code"
 PLAN_TOOL = "update_plan"

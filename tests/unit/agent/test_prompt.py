@@ -1,5 +1,6 @@
 """What stands before a conversation, in order and within its budget."""
 
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,10 @@ import pytest
 from openclaw.agent.budget import Budget, LimitReached, estimate
 from openclaw.agent.prompt import (
     SYSTEM_PROMPT,
-    Surroundings,
     assemble,
     cut_framed,
     read_context_files,
+    surroundings,
 )
 from openclaw.config.agent_schema import TurnLimits
 from openclaw.config.merge import EffectiveAgent, effective_agents
@@ -35,31 +36,30 @@ def test_the_parts_stand_in_order() -> None:
         files=[("AGENTS.md", "Be kind."), ("NOTES.md", "Note.")],
         window=LARGE,
     )
-    system, resources, files = preamble.parts
+    system, resources, files = preamble
     assert system.startswith(SYSTEM_PROMPT)
     assert "/work" in system
     assert "news" in resources
     assert files.index("Be kind.") < files.index("Note.")
-    assert preamble.tokens == sum(map(estimate, preamble.parts))
 
 
 def test_the_prompt_says_where_and_when_it_works_at_the_resolution_of_a_day() -> None:
     def system(now_ms: int, *, can_ask: bool = False) -> str:
-        told = Surroundings(now_ms, "Asia/Tokyo", "Linux x86_64", can_ask)
+        told = surroundings(now_ms, "Asia/Tokyo", can_ask=can_ask, searches=True)
         return assemble(
             agent(),
             workspace=Path("/work"),
-            surroundings=told,
+            around=told,
             resources="",
             files=[],
             window=LARGE,
-        ).system
+        )[0]
 
     evening = 1_794_841_200_000  # 2026-11-16 15:00 UTC, midnight in Tokyo
     assert "Tuesday, 2026-11-17 (time zone Asia/Tokyo)" in system(evening)
     assert "Monday, 2026-11-16" in system(evening - 1)
     assert system(evening) == system(evening + 86_399_999)
-    assert "Linux x86_64" in system(evening)
+    assert f"The system is {platform.system()} " in system(evening)
     assert "Nobody can be asked" in system(evening)
     assert "can be asked" in system(evening, can_ask=True)
     assert estimate(system(evening)) < 900
@@ -67,9 +67,7 @@ def test_the_prompt_says_where_and_when_it_works_at_the_resolution_of_a_day() ->
 
 def test_without_memory_and_skills_nothing_stands_in_their_place() -> None:
     def parts(*notes: str) -> tuple[str, ...]:
-        return assemble(
-            agent(), workspace=None, notes=notes, resources="", files=[], window=LARGE
-        ).parts
+        return assemble(agent(), workspace=None, notes=notes, resources="", files=[], window=LARGE)
 
     assert len(parts("", "")) == 1
     assert parts("a note", "", "another")[1] == "a note\n\nanother"
@@ -79,13 +77,13 @@ def test_an_agents_own_prompt_replaces_ours() -> None:
     preamble = assemble(
         agent(systemPrompt="You are a cook."), workspace=None, resources="", files=[], window=LARGE
     )
-    assert preamble.parts == ("You are a cook.",)
+    assert preamble == ("You are a cook.",)
 
 
 def test_a_small_model_gets_a_short_prompt() -> None:
     preamble = assemble(agent(), workspace=Path("/w"), resources="", files=[], window=2048)
-    assert preamble.tokens < 120
-    assert "EXTERNAL_UNTRUSTED_CONTENT" in preamble.system
+    assert sum(map(estimate, preamble)) < 120
+    assert "EXTERNAL_UNTRUSTED_CONTENT" in preamble[0]
 
 
 def test_a_frame_that_does_not_fit_is_left_out_whole() -> None:
@@ -103,7 +101,7 @@ def test_resources_over_their_limit_never_leave_a_frame_open() -> None:
     preamble = assemble(
         agent(resourceContextChars=1000), workspace=None, resources=resources, files=[], window=9000
     )
-    text = preamble.resources
+    text = preamble[1]
     assert len(text) <= 1100
     assert text.count("<<<EXTERNAL_UNTRUSTED") == text.count("<<<END_EXTERNAL_UNTRUSTED")
 
@@ -111,8 +109,8 @@ def test_resources_over_their_limit_never_leave_a_frame_open() -> None:
 def test_long_files_are_cut_to_their_share() -> None:
     files = [("A.md", "a" * 90_000), ("B.md", "b" * 90_000)]
     preamble = assemble(agent(), workspace=None, resources="", files=files, window=10_000)
-    assert estimate(preamble.files) <= 1700
-    assert "left out" in preamble.files
+    assert estimate(preamble[1]) <= 1700
+    assert "left out" in preamble[1]
 
 
 def test_files_are_read_from_the_workspace_and_nowhere_else(tmp_path: Path) -> None:
