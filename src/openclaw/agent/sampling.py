@@ -72,10 +72,11 @@ class Sampler:
 
 def _settings(params: Mapping[str, Any], asked: Candidate, most: int) -> ModelOptions:
     wanted, temperature = params.get("maxTokens"), params.get("temperature")
-    taken = isinstance(temperature, int | float) and asked.api != "local"
+    if not isinstance(temperature, int | float) or asked.api == "local":
+        temperature = None
     return ModelOptions(
         max_tokens=min(wanted, most) if isinstance(wanted, int) and wanted > 0 else most,
-        temperature=float(temperature) if taken else None,
+        temperature=temperature,
     )
 
 
