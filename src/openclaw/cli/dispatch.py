@@ -10,6 +10,8 @@ from argparse import Namespace
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import partial
+from inspect import iscoroutinefunction
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, TypeVarTuple
 
@@ -75,7 +77,18 @@ def dispatch(program: str, arguments: list[str]) -> int:
         return EXIT_USAGE
     except SystemExit as finished:  # argparse has already printed help or what is wrong
         return finished.code if isinstance(finished.code, int) else EXIT_USAGE
-    return guarded(program, command_module(name).run, args)
+    return guarded(program, partial(run_command, name), args)
+
+
+def run_command(name: str, args: Namespace, env: "Environment") -> int:
+    """Run the action that the arguments name, or the command itself; either may be async."""
+    action: Any = getattr(args, "action", None) or command_module(name).run
+    if isinstance(action, str):  # what only some actions need is not imported for all
+        module, _, function = action.partition(":")
+        action = getattr(command_module(module), function)
+    if iscoroutinefunction(action):
+        return run_interruptible(env, action, args, env) or EXIT_OK
+    return action(args, env) or EXIT_OK
 
 
 def _not_text(arguments: list[str]) -> str | None:
@@ -172,7 +185,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
             raise
         return ended
     else:
-        return int(code or EXIT_OK)
+        return code
 
 
 def write_whatever_it_is(stream: TextIO) -> None:

@@ -15,6 +15,7 @@ from tests.support.mcp_server_kit import fake_tool
 from tests.support.terminal import on_terminal
 
 from openclaw.cli.commands import mcp
+from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse, subparsers
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, ServerUnavailable
@@ -88,7 +89,7 @@ class Shell:
         )
         parser = CommandParser(prog="openclaw mcp")
         mcp.register(parser)
-        return mcp.run(parse(parser, list(words)), env)
+        return run_command("mcp", parse(parser, list(words)), env)
 
     def json(self, *words: str) -> Any:
         self.run(*words, "--json")

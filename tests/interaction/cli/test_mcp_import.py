@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.cli.commands import mcp
+from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
 from openclaw.core.errors import NotFound
@@ -22,7 +23,7 @@ def run(home: Path, *words: str, **more: str) -> tuple[int, str, str]:
     env = Environment(environ=environ, stdin=io.StringIO(), stdout=out, stderr=err)
     parser = CommandParser(prog="openclaw mcp")
     mcp.register(parser)
-    code = mcp.run(parse(parser, ["import", *words]), env)
+    code = run_command("mcp", parse(parser, ["import", *words]), env)
     return code, out.getvalue(), err.getvalue()
 
 

@@ -13,6 +13,7 @@ from tests.support.fake_server import command
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.cli.commands import mcp
+from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
 from openclaw.core.errors import InvalidRequest, NotFound
@@ -51,7 +52,7 @@ class Desk:
         parser = CommandParser(prog="openclaw mcp")
         mcp.register(parser)
         try:
-            return mcp.run(parse(parser, list(words)), env)
+            return run_command("mcp", parse(parser, list(words)), env)
         finally:
             self.out, self.err = out.getvalue(), err.getvalue()
 

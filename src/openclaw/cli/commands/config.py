@@ -51,10 +51,6 @@ def register(parser: ArgumentParser) -> None:
             option(action, "VALUE", "JSON5; anything else is text")
 
 
-def run(args: Namespace, env: Environment) -> int:
-    return args.action(args, env) or EXIT_OK
-
-
 def _get(args: Namespace, env: Environment) -> None:
     from openclaw.config.show import redacted
 

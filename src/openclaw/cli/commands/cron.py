@@ -7,8 +7,6 @@ words: 'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00'.
 import argparse
 from dataclasses import asdict
 
-import anyio
-
 from openclaw.agent.port import MessageContext, Reply
 from openclaw.agent.schedules import Job, JobFile, new_job, told
 from openclaw.cli.commands.agent import add_session
@@ -21,7 +19,7 @@ from openclaw.gateway.lock import running_gateway
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="what")
     added = add_action(actions, "add", "add a schedule", json=False)
     option(added, "WHEN", "'weekdays 8:00' or a cron expression")
     option(added, "TEXT", "the message to send to the agent", dest="message")
@@ -39,26 +37,26 @@ def register(parser: argparse.ArgumentParser) -> None:
         option(add_action(actions, name, summary, json=name == "run"), "NAME")
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
+async def run(args: argparse.Namespace, env: Environment) -> int:
     jobs, now = JobFile(env.paths.cron), SystemClock().now_ms()
-    if args.action == "add":
+    if args.what == "add":
         _add(args, env, jobs, now)
-    elif args.action == "list":
+    elif args.what == "list":
         found = jobs.read().values()
         facts = {"jobs": [{**asdict(job), "next_ms": job.next(now)} for job in found]}
         empty = f"No schedules yet. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'"
         env.report(args, facts, *(told(job, now) for job in found), empty=empty)
-    elif args.action == "run":
+    elif args.what == "run":
         job = jobs.get(args.name)
-        reply = anyio.run(_turn, env, job)
+        reply = await _turn(env, job)
         env.report(args, as_json(reply, job.session_key), reply.text or "(No response)")
         return EXIT_OK if reply.outcome == "ok" else EXIT_FAILED
-    elif args.action == "remove":
+    elif args.what == "remove":
         jobs.remove(args.name)
         env.say(f"Removed {args.name}.")
     else:
-        jobs.pause(args.name, args.action == "pause", now)
-        env.say(f"{args.action.capitalize()}d {args.name}.")
+        jobs.pause(args.name, args.what == "pause", now)
+        env.say(f"{args.what.capitalize()}d {args.name}.")
     return EXIT_OK
 
 

@@ -85,10 +85,6 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_action(actions, "print", summary, _print_token, json=False)
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
-    return args.action(args, env) or EXIT_OK
-
-
 def _run(args: argparse.Namespace, env: Environment) -> None:
     gc.disable()  # what is loaded until it is ready stays: to look through it takes a tenth of the start
     loaded = env.load_config()

@@ -1,11 +1,9 @@
 """Manage the MCP servers that the agent uses: list, add, remove and try them."""
 
 import argparse
-import importlib
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from inspect import iscoroutinefunction
 from pathlib import PurePath
 from typing import Any
 
@@ -17,7 +15,7 @@ from openclaw.config.edit import delete_value, set_value
 from openclaw.config.files import edit_config
 from openclaw.config.json5 import Document, KeyPath, parse
 from openclaw.config.merge import agent_servers
-from openclaw.core.errors import EXIT_OK, InvalidRequest, NotFound
+from openclaw.core.errors import InvalidRequest, NotFound
 
 
 class _Parser(CommandParser):
@@ -133,18 +131,6 @@ def _declare_trust(actions: Any) -> None:
     option(
         add_action(actions, "logout", "delete the login to a server", "mcp_live:log_out"), "NAME"
     )
-
-
-def run(args: argparse.Namespace, env: Environment) -> int:
-    action: Any = args.action
-    if isinstance(action, str):  # what only some actions need is not imported for all
-        module, _, function = action.partition(":")
-        action = getattr(importlib.import_module(f"openclaw.cli.commands.{module}"), function)
-    if iscoroutinefunction(action):
-        from openclaw.cli.dispatch import run_interruptible
-
-        return run_interruptible(env, action, args, env) or EXIT_OK
-    return action(args, env) or EXIT_OK
 
 
 # ---- the servers as the configuration has them

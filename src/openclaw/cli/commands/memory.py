@@ -10,12 +10,12 @@ from openclaw.agent.tools.memory import OTHERS, PERSON, Memory
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, chosen_agent, option
 from openclaw.config.paths import check_directory
-from openclaw.core.errors import EXIT_OK, InvalidRequest
+from openclaw.core.errors import InvalidRequest
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", dest="action")
-    parser.set_defaults(action="show", agent=None, json=False)
+    actions = parser.add_subparsers(metavar="ACTION", dest="what")
+    parser.set_defaults(what="show", agent=None, json=False)
     for name, summary in (
         ("show", "print what is remembered (the default)"),
         ("search", "print the lines that contain these words"),
@@ -30,13 +30,13 @@ def register(parser: argparse.ArgumentParser) -> None:
             option(action, "WORD…", dest="words")
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
+def run(args: argparse.Namespace, env: Environment) -> None:
     agent = chosen_agent(env.load_config().config, args.agent).id
     memory = Memory(env.paths.memory / agent)
     check_directory(memory.directory)
-    if args.action == "path":
+    if args.what == "path":
         env.say(str(memory.directory))
-    elif args.action == "clear":
+    elif args.what == "clear":
         if not args.yes and not (env.stdin.isatty() and env.stdout.isatty()):
             raise InvalidRequest(
                 "nobody can be asked here; add --yes to forget everything for good"
@@ -44,13 +44,12 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         question = f"Forget everything that agent '{agent}' remembers, for good?"
         if not args.yes and not env.confirms(question):
             env.say("Nothing was forgotten.")
-            return EXIT_OK
+            return
         for name in (PERSON, OTHERS):
             (memory.directory / name).unlink(missing_ok=True)
         env.say("Forgotten.")
     else:
-        found = [*memory.lines()] if args.action == "show" else memory.find(" ".join(args.words))
+        found = [*memory.lines()] if args.what == "show" else memory.find(" ".join(args.words))
         facts = {"lines": [{"file": name, "text": line} for name, line in found]}
         lines = [f"{name}: {line}" for name, line in found]
         env.report(args, facts, *lines, empty="Nothing is remembered.")
-    return EXIT_OK

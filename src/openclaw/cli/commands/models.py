@@ -35,10 +35,6 @@ def register(parser: ArgumentParser) -> None:
     option(pull, "--force", "download again even if present")
 
 
-def run(args: Namespace, env: Environment) -> int:
-    return args.action(args, env)
-
-
 def _store(env: Environment) -> WeightStore:
     return WeightStore(env.paths.models)
 
@@ -75,11 +71,11 @@ def _provider_facts(env: Environment) -> list[dict[str, Any]]:
     return configured + keyed
 
 
-def _list(args: Namespace, env: Environment) -> int:
+def _list(args: Namespace, env: Environment) -> None:
     providers, local = _provider_facts(env), _local_facts(env)
     if args.json:
         env.say_json({"providers": providers, "local": local})
-        return EXIT_OK
+        return
     env.say("Provider models:")
     for fact in providers:
         env.say(f"  {fact['id']}  ({fact['from']})")
@@ -96,7 +92,6 @@ def _list(args: Namespace, env: Environment) -> int:
         env.say(f"      {fact['title']}. Good for: {fact['goodFor']}.")
     env.say("\nDownload one with: openclaw models pull NAME")
     env.say('You can also use your own GGUF: "agents.defaults.model": "local//path/to.gguf"')
-    return EXIT_OK
 
 
 def choices(env: Environment, config: Config | None = None) -> dict[str, Choice]:
@@ -194,9 +189,8 @@ def pull(env: Environment, weights: Weights | None = None, *, force: bool = Fals
         return Puller(_store(env), env.environ, report=report).pull(wanted, force=force)
 
 
-def _pull(args: Namespace, env: Environment) -> int:
+def _pull(args: Namespace, env: Environment) -> None:
     weights = _wanted(args, env)
     path = pull(env, weights, force=args.force)
     facts = {"id": f"local/{weights.name}", "path": str(path), "goodFor": weights.good_for}
     env.report(args, facts, f"{facts['id']} is at {path}", f"Good for: {weights.good_for}.")
-    return EXIT_OK

@@ -42,10 +42,6 @@ def register(parser: argparse.ArgumentParser) -> None:
     option(add_action(actions, "remove", "delete a stored secret", _remove), "NAME", "its name")
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
-    return args.action(args, env) or EXIT_OK
-
-
 def _set(args: argparse.Namespace, env: Environment) -> None:
     value = hidden_line(env, f"Value of {args.name} (not shown): ")
     if not value:

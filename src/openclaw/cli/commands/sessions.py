@@ -11,8 +11,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible, visible_lines
 from openclaw.cli.parser import add_action, option, whole_number
@@ -55,10 +53,6 @@ def register(parser: argparse.ArgumentParser) -> None:
     option(search, "TEXT…", "words that must all occur")
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
-    return anyio.run(_copy if args.action is _copy else _run, args, env) or EXIT_OK
-
-
 def _common(parser: argparse.ArgumentParser) -> None:
     hidden: Any = argparse.SUPPRESS
     option(parser, "--store STORE", "file, a path, or the address of a store", default=hidden)
@@ -74,22 +68,18 @@ def _action(actions: Any, name: str, action: object, summary: str) -> argparse.A
     return parser
 
 
-async def _run(args: argparse.Namespace, env: Environment) -> None:
-    async with opened(args.store, env) as store:
-        await args.action(args, env, store)
-
-
-async def _list(args: argparse.Namespace, env: Environment, store: SessionStore | None) -> None:
+async def _list(args: argparse.Namespace, env: Environment) -> None:
     found: Sequence[SessionInfo] = ()
     more, hidden = False, 0
-    if store is not None:
-        chosen = not (args.all or args.search)
-        page = await store.list_sessions(
-            args.agent, limit=args.limit, search=args.search, conversations=chosen
-        )
-        found, more = page.sessions, bool(page.cursor)
-        if chosen and not more and not args.agent and not args.json:
-            hidden = await store.count_sessions() - len(found)
+    async with opened(args.store, env) as store:
+        if store is not None:
+            chosen = not (args.all or args.search)
+            page = await store.list_sessions(
+                args.agent, limit=args.limit, search=args.search, conversations=chosen
+            )
+            found, more = page.sessions, bool(page.cursor)
+            if chosen and not more and not args.agent and not args.json:
+                hidden = await store.count_sessions() - len(found)
     if args.json:
         env.say_json({"sessions": [header_json(info) for info in found], "more": more})
         return
@@ -103,11 +93,11 @@ async def _list(args: argparse.Namespace, env: Environment, store: SessionStore 
         env.say(f"{hidden} more: orders, API calls and scheduled jobs. List them with --all.")
 
 
-async def _show(args: argparse.Namespace, env: Environment, store: SessionStore | None) -> None:
-    store, info = await _found(args, store)
-    after = max(0, info.entries - args.limit)
-    entries = await store.entries(info.ref, after=after, limit=args.limit)
-    unfinished = await store.unfinished_turns(info.ref)
+async def _show(args: argparse.Namespace, env: Environment) -> None:
+    async with _found(args, env) as (store, info):
+        after = max(0, info.entries - args.limit)
+        entries = await store.entries(info.ref, after=after, limit=args.limit)
+        unfinished = await store.unfinished_turns(info.ref)
     if not args.json:
         _print_session(env, info, entries, unfinished, raw=args.raw)
         return
@@ -124,37 +114,38 @@ async def _show(args: argparse.Namespace, env: Environment, store: SessionStore 
     env.say_json(facts | {"entries": [entry.to_json() for entry in entries]})
 
 
-async def _export(args: argparse.Namespace, env: Environment, store: SessionStore | None) -> None:
+async def _export(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.sessions.copying import exported
 
-    store, info = await _found(args, store)
-    async for line in exported(store, info.ref):
-        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        # Readable in any script; escaped where it would not print.
-        env.say(text if text.isprintable() else json.dumps(line, separators=(",", ":")))
+    async with _found(args, env) as (store, info):
+        async for line in exported(store, info.ref):
+            text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+            # Readable in any script; escaped where it would not print.
+            env.say(text if text.isprintable() else json.dumps(line, separators=(",", ":")))
 
 
-async def _delete(args: argparse.Namespace, env: Environment, store: SessionStore | None) -> None:
+async def _delete(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.sessions.tasks import delete_session
 
-    store, info = await _found(args, store)
-    messages = counted(info.messages, "message")
-    if not args.yes:
-        if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
-            raise InvalidRequest("nobody can be asked here; add --yes to delete it for good")
-        title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
-        if not env.confirms(f"Delete '{visible(info.key)}'{title} with {messages}, for good?"):
-            env.say("Nothing was deleted.")
-            return
-    await delete_session(store, info, SystemClock().now_ms())
+    async with _found(args, env) as (store, info):
+        messages = counted(info.messages, "message")
+        if not args.yes:
+            if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
+                raise InvalidRequest("nobody can be asked here; add --yes to delete it for good")
+            title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
+            if not env.confirms(f"Delete '{visible(info.key)}'{title} with {messages}, for good?"):
+                env.say("Nothing was deleted.")
+                return
+        await delete_session(store, info, SystemClock().now_ms())
     facts = {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
     env.report(args, facts, f"Deleted '{visible(info.key)}' with {messages}.")
 
 
-async def _search(args: argparse.Namespace, env: Environment, store: SessionStore | None) -> None:
+async def _search(args: argparse.Namespace, env: Environment) -> None:
     hits: Sequence[Hit] = ()
-    if store is not None:
-        hits = await store.search(" ".join(args.text), agent=args.agent, limit=args.limit)
+    async with opened(args.store, env) as store:
+        if store is not None:
+            hits = await store.search(" ".join(args.text), agent=args.agent, limit=args.limit)
     if args.json or not hits:
         rows = [
             {
@@ -175,22 +166,25 @@ async def _search(args: argparse.Namespace, env: Environment, store: SessionStor
         env.say("  " + visible(env.redactor.redact(" ".join(hit.snippet.split()))))
 
 
+@asynccontextmanager
 async def _found(
-    args: argparse.Namespace, store: SessionStore | None
-) -> tuple[SessionStore, SessionInfo]:
-    missing = f"there is no session '{args.key}'"
-    if store is None:
-        raise NotFound(missing)
-    found = await store.find_sessions(args.key, args.agent)
-    if not found and "\\" in args.key:  # as the list shows a key that cannot be printed
-        every = await store.list_sessions(args.agent, limit=None)
-        found = [info for info in every.sessions if visible(info.key) == args.key]
-    if not found:
-        raise NotFound(missing, hint="list them with: openclaw sessions --all")
-    if len(found) > 1:
-        agents = ", ".join(info.agent for info in found)
-        raise InvalidRequest(f"several agents have a session '{args.key}': {agents}; use --agent")
-    return store, found[0]
+    args: argparse.Namespace, env: Environment
+) -> AsyncGenerator[tuple[SessionStore, SessionInfo]]:
+    async with opened(args.store, env) as store:
+        missing = f"there is no session '{args.key}'"
+        if store is None:
+            raise NotFound(missing)
+        found = await store.find_sessions(args.key, args.agent)
+        if not found and "\\" in args.key:  # as the list shows a key that cannot be printed
+            every = await store.list_sessions(args.agent, limit=None)
+            found = [info for info in every.sessions if visible(info.key) == args.key]
+        if not found:
+            raise NotFound(missing, hint="list them with: openclaw sessions --all")
+        if len(found) > 1:
+            agents = ", ".join(info.agent for info in found)
+            told = f"several agents have a session '{args.key}': {agents}; use --agent"
+            raise InvalidRequest(told)
+        yield store, found[0]
 
 
 _TELL_EVERY = 100  # sessions between two lines

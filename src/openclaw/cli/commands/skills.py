@@ -15,25 +15,21 @@ from openclaw.agent.tools.skills import Skill, plugin_skills, read_skill
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, not_there, option
 from openclaw.config.paths import private_directory
-from openclaw.core.errors import EXIT_OK, InvalidRequest, ToolFailure
+from openclaw.core.errors import InvalidRequest, ToolFailure
 
 _MAX_BYTES = 64 * 1024 * 1024
 _MOST_FILES = 2000
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", dest="action")
-    parser.set_defaults(action="list", json=False)
-    add_action(actions, "list", "list the skills with their digests (the default)")
-    added = add_action(actions, "add", "copy a skill from a folder or an archive", json=False)
+    actions = parser.add_subparsers(metavar="ACTION")
+    parser.set_defaults(action=_list, json=False)
+    add_action(actions, "list", "list the skills with their digests (the default)", _list)
+    added = add_action(actions, "add", "copy a skill from a folder or an archive", _add, json=False)
     option(added, "PATH", "a folder, .zip, .tar or .tar.gz", type=Path, dest="source")
     option(added, "--digest SHA256", "refuse it if its digest differs")
-    option(add_action(actions, "remove", "remove a skill that you added", json=False), "NAME")
-
-
-def run(args: argparse.Namespace, env: Environment) -> int:
-    {"list": _list, "add": _add, "remove": _remove}[args.action](args, env)
-    return EXIT_OK
+    summary = "remove a skill that you added"
+    option(add_action(actions, "remove", summary, _remove, json=False), "NAME")
 
 
 def _list(args: argparse.Namespace, env: Environment) -> None:

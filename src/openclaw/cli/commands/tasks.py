@@ -6,15 +6,13 @@ recently changed first.
 
 import argparse
 
-import anyio
-
 from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible, visible_lines
 from openclaw.cli.parser import add_action, option
 from openclaw.cli.render.terminal import local_time
 from openclaw.core.clock import SystemClock
-from openclaw.core.errors import EXIT_OK, NotFound
+from openclaw.core.errors import NotFound
 from openclaw.sessions.store import SessionStore
 from openclaw.sessions.tasks import Task, current_tasks, task_json, tell_task
 
@@ -23,8 +21,8 @@ _ID_CHARS = 16
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", dest="action")
-    parser.set_defaults(action="list", json=False)
+    actions = parser.add_subparsers(metavar="ACTION", dest="what")
+    parser.set_defaults(what="list", json=False)
     add_action(actions, "list", "list tasks (the default)")
     show = add_action(actions, "show", "print a task: the order, its state and its answer")
     cancel = add_action(actions, "cancel", "stop a task, wherever it is running")
@@ -32,18 +30,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         option(one, "ID", "the task's id, or its first characters")
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
-    anyio.run(_run, args, env)
-    return EXIT_OK
-
-
-async def _run(args: argparse.Namespace, env: Environment) -> None:
+async def run(args: argparse.Namespace, env: Environment) -> None:
     async with opened(None, env) as store:
         now = SystemClock().now_ms()
         found = [] if store is None else await current_tasks(store, now, _SHOWN)
-        if args.action == "list":
+        if args.what == "list":
             _list(args, env, found)
-        elif args.action == "show":
+        elif args.what == "show":
             _show(args, env, _named(args.id, found))
         else:
             await _cancel(args, env, store, _named(args.id, found))

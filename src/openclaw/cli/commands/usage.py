@@ -5,8 +5,6 @@ Days are in the time zone of `userTimezone`, otherwise this machine's.
 
 import argparse
 
-import anyio
-
 from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, chosen_agent, option, whole_number
@@ -34,8 +32,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(args: argparse.Namespace, env: Environment) -> None:
-    rows = anyio.run(_rows, args, env)
+async def run(args: argparse.Namespace, env: Environment) -> None:
+    rows = await _rows(args, env)
     groups = {**grouped(rows, args.by), "total": total(rows)} if rows else {}
     width = max(map(len, groups), default=0)
     lines = [

@@ -14,6 +14,7 @@ from keyring.errors import PasswordDeleteError
 from tests.support.fake_vault import FakeVault
 
 from openclaw.cli.commands import secrets
+from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
 from openclaw.config.paths import state_dir
@@ -44,7 +45,7 @@ def run(*arguments: str, environ: dict[str, str]) -> Done:
     out, err = io.StringIO(), io.StringIO()
     env = Environment(environ=environ, stdout=out, stderr=err)
     try:
-        code = secrets.run(args, env)
+        code = run_command("secrets", args, env)
     except OpenClawError as error:
         err.write(describe(error))
         code = exit_code(error)

@@ -12,6 +12,7 @@ from tests.support.fake_server import server_entry
 
 from openclaw.cli.commands import gateway, status
 from openclaw.cli.commands.status import duration, print_status
+from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
 
 
@@ -183,6 +184,6 @@ def test_a_span_of_time_has_two_units(milliseconds: int | None, shown: str) -> N
 def test_a_unit_is_printed(tmp_path: Path, kind: str) -> None:
     env = environment(tmp_path)
     shown = Namespace(action=gateway._install, kind=kind, print_only=True)
-    assert gateway.run(shown, env) == 0
+    assert run_command("gateway", shown, env) == 0
     assert "gateway" in said(env)
     assert not [path for path in tmp_path.rglob("*gateway*") if path.is_file()]
