@@ -17,7 +17,7 @@ from acp.helpers import update_available_commands, update_current_mode
 
 from openclaw.acp_agent import session as sessions
 from openclaw.acp_agent.session import ClientServer, Session
-from openclaw.acp_agent.updates import ContentBlock, Forms, replay
+from openclaw.acp_agent.updates import ContentBlock, replay
 from openclaw.agent.port import Agent, OpenAgent
 from openclaw.core import errors
 from openclaw.core.ids import random_id
@@ -199,8 +199,7 @@ class OpenClawAgent:
         self, session_id: str, prompt: Sequence[ContentBlock], **kwargs: Any
     ) -> schema.PromptResponse:
         session = self._session(session_id)
-        forms = None if self._forms is None else Forms(self._client, self._forms)
-        reply = await sessions.take_turn(session, prompt, self._agent, self._client, forms=forms)
+        reply = await sessions.take_turn(session, prompt, self._agent, self._client, self._forms)
         if reply is None:
             return schema.PromptResponse(stop_reason="cancelled")
         await self._tell_title(session)
@@ -317,11 +316,8 @@ def _directory(cwd: str) -> Path:
 
 def _command(prompt: "PromptInfo") -> schema.AvailableCommand:
     wanted = " ".join(f"{argument.name}=…" for argument in prompt.arguments)
-    hint = (
-        schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=wanted))
-        if wanted
-        else None
-    )
+    text = schema.UnstructuredCommandInput(hint=wanted)
+    hint = schema.AvailableCommandInput(text) if wanted else None
     return schema.AvailableCommand(
         name=prompt.command.removeprefix("/"), description=prompt.description, input=hint
     )

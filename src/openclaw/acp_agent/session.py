@@ -18,12 +18,12 @@ from pydantic import ValidationError
 
 from openclaw.acp_agent.updates import (
     ContentBlock,
-    Forms,
     Translator,
     Update,
     call_content,
     kind_of,
     locations,
+    put_form,
 )
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.config.agent_schema import McpServerConfig
@@ -42,78 +42,67 @@ from openclaw.sessions.store import SessionStore
 _NAME_LENGTH = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    text: str
-    media: tuple[InboundMedia, ...]
-
-
 async def receive(
     blocks: Sequence[ContentBlock], files: OrderFiles, transcriber: Transcriber
-) -> Received:
-    """Read a prompt; `InvalidRequest` names the block that can't be accepted."""
-    reader = _Reader(Intake(transcriber, lambda: files))
+) -> tuple[str, tuple[InboundMedia, ...]]:
+    """A prompt's words and attachments; `InvalidRequest` names the block that can't be accepted."""
+    intake = Intake(transcriber, lambda: files)
+    media: list[InboundMedia] = []
+    text, mentioned = "", False
     for index, block in enumerate(blocks):
-        await reader.take(block, f"prompt[{index}]")
-    text = "".join(reader.words)
-    if not text.strip() and not reader.media:
+        words, mention = _words(block)
+        if words:
+            text += _gap(text, words, inline=mention or mentioned) + words
+            mentioned = mention
+        stored = await _stored(block, intake, f"prompt[{index}]")
+        if stored is not None:
+            media.append(await intake.read(stored))
+    if not text.strip() and not media:
         raise InvalidRequest("is empty", field="prompt")
-    return Received(text, tuple(reader.media))
+    return text, tuple(media)
 
 
-@dataclass(slots=True)
-class _Reader:
-    intake: Intake
-    words: list[str] = field(default_factory=list[str])
-    media: list[InboundMedia] = field(default_factory=list[InboundMedia])
-    mentioned: bool = False  # whether the last words are a mention
+def _words(block: ContentBlock) -> tuple[str, bool]:
+    """What a block adds to the text, and whether that is a mention."""
+    match block:
+        case schema.TextContentBlock():
+            return block.text, False
+        case schema.ResourceContentBlock():
+            return f"[@{block.name or _name_of(block.uri)}]({block.uri})", True
+        case schema.EmbeddedResourceContentBlock():
+            uri = block.resource.uri
+            return f"[@{_name_of(uri)}]({uri})", True
+        case _:
+            return "", False
 
-    async def take(self, block: ContentBlock, where: str) -> None:
-        match block:
-            case schema.TextContentBlock():
-                self._say(block.text, mention=False)
-            case schema.ResourceContentBlock():
-                self._mention(block.name or _name_of(block.uri), block.uri)
-            case schema.EmbeddedResourceContentBlock():
-                await self._resource(block, where)
-            case schema.ImageContentBlock():
-                name = _name_of(block.uri or "")
-                await self._binary(block.data, block.mime_type, kinds.IMAGE_TYPES, name, where)
-            case schema.AudioContentBlock():
-                await self._binary(block.data, block.mime_type, kinds.AUDIO_TYPES, "", where)
 
-    def _say(self, text: str, *, mention: bool) -> None:
-        """Append words; an editor's mentions are inside a sentence."""
-        if not text:
-            return
-        before = self.words[-1] if self.words else " "
-        if not before[-1].isspace() and not text[0].isspace():
-            inline = mention or self.mentioned
-            self.words.append("" if inline and text[0] in ".,;:!?)" else " " if inline else "\n")
-        self.words.append(text)
-        self.mentioned = mention
+def _gap(before: str, after: str, *, inline: bool) -> str:
+    """What separates two blocks' words; an editor's mentions are inside a sentence."""
+    if not before or before[-1].isspace() or after[0].isspace():
+        return ""
+    if not inline:
+        return "\n"
+    return "" if after[0] in ".,;:!?)" else " "
 
-    def _mention(self, name: str, uri: str) -> None:
-        self._say(f"[@{name}]({uri})", mention=True)
 
-    async def _resource(self, block: schema.EmbeddedResourceContentBlock, where: str) -> None:
-        resource = block.resource
-        name = _name_of(resource.uri)
-        self._mention(name, resource.uri)
-        if isinstance(resource, schema.TextResourceContents):
+async def _stored(block: ContentBlock, intake: Intake, where: str) -> Media | None:
+    allowed: Sequence[str] | None = None
+    match block:
+        case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as given):
             # The MIME type of source code is anything; what matters is that it is text.
-            await self._take(await self.intake.store_text(resource.text, field=where, name=name))
-        else:
-            await self._binary(resource.blob, resource.mime_type, None, name, where)
-
-    async def _binary(
-        self, data: str, declared: str | None, allowed: Sequence[str] | None, name: str, where: str
-    ) -> None:
-        declared = declared or "application/octet-stream"
-        await self._take(await self.intake.store(data, declared, allowed, field=where, name=name))
-
-    async def _take(self, media: Media) -> None:
-        self.media.append(await self.intake.read(media))
+            return await intake.store_text(given.text, field=where, name=_name_of(given.uri))
+        case schema.EmbeddedResourceContentBlock(resource=schema.BlobResourceContents() as given):
+            data, declared, name = given.blob, given.mime_type, _name_of(given.uri)
+        case schema.ImageContentBlock():
+            data, declared, name = block.data, block.mime_type, _name_of(block.uri or "")
+            allowed = kinds.IMAGE_TYPES
+        case schema.AudioContentBlock():
+            data, declared, name = block.data, block.mime_type, ""
+            allowed = kinds.AUDIO_TYPES
+        case _:
+            return None
+    declared = declared or "application/octet-stream"
+    return await intake.store(data, declared, allowed, field=where, name=name)
 
 
 def _name_of(uri: str) -> str:
@@ -165,12 +154,12 @@ async def take_turn(
     blocks: Sequence[ContentBlock],
     agent: Agent,
     client: Client,
-    *,
-    forms: Forms | None = None,
+    forms: schema.ElicitationCapabilities | None,
 ) -> Reply | None:
     """Answer a prompt, with updates on the way; None if it was cancelled.
 
-    `forms` asks the person what MCP servers want to know. Every update has been sent when this returns.
+    `forms` are the questions of MCP servers that the client can show. Every update has been sent
+    when this returns.
     """
     with anyio.CancelScope() as scope:
         session.turns.add(scope)
@@ -184,61 +173,53 @@ async def take_turn(
     return None
 
 
+@dataclass
 class _Turn:
-    def __init__(
-        self,
-        session: Session,
-        agent: Agent,
-        settings: AgentSettings,
-        client: Client,
-        forms: Forms | None,
-    ) -> None:
-        self._session = session
-        self._forms = forms
-        self._agent, self._settings = agent, settings
-        self._client = client
-        self._translator = Translator(settings.redactor, session.cwd)
+    session: Session
+    agent: Agent
+    settings: AgentSettings
+    client: Client
+    forms: schema.ElicitationCapabilities | None
+
+    def __post_init__(self) -> None:
+        self._translator = Translator(self.settings.redactor, self.session.cwd)
         # Unbounded: an event must never wait, and a turn's events are bounded by its limits.
         self._queue, self._queued = anyio.create_memory_object_stream[Update | anyio.Event](
             math.inf
         )
 
     async def run(self, blocks: Sequence[ContentBlock]) -> Reply:
-        session = self._session
-        settings = self._settings
-        files = session.files(settings.temp_root)
-        received = await receive(blocks, files, settings.transcriber)
+        session = self.session
+        files = session.files(self.settings.temp_root)
+        text, media = await receive(blocks, files, self.settings.transcriber)
         context = MessageContext(
-            text=received.text,
+            text=text,
             session_key=session.id,
             agent_id=session.agent_id,
-            media=received.media,
+            media=media,
             origin=ORIGIN,
             prompt_calls=True,
             workspace=session.cwd,
             model=session.model,
         )
-        failure: OpenClawError | None = None
-        reply: Reply | None = None
+        listener = TurnListener(
+            on_event=lambda event: self._put(self._translator.updates(event)),
+            ask=self._ask,
+            elicit=None if self.forms is None else self._elicit,
+        )
+        ended: Reply | OpenClawError | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._send_all, name=f"updates of {session.id}")
             with self._queue:
                 try:
-                    reply = await self._agent.reply(
-                        context,
-                        TurnListener(
-                            on_event=lambda event: self._put(self._translator.updates(event)),
-                            ask=self._ask,
-                            elicit=None if self._forms is None else self._elicit,
-                        ),
-                    )
-                    self._put(self._translator.closing(reply))
+                    ended = await self.agent.reply(context, listener)
+                    self._put(self._translator.closing(ended))
                 except OpenClawError as error:
-                    failure = error  # raised in here, it would come out in a group of errors
-        if failure is not None:
-            raise failure
-        assert reply is not None
-        return reply
+                    ended = error  # raised in here, it would come out in a group of errors
+        if isinstance(ended, OpenClawError):
+            raise ended
+        assert ended is not None
+        return ended
 
     def _put(self, updates: Sequence[Update]) -> None:
         for update in updates:
@@ -251,21 +232,21 @@ class _Turn:
                 item.set()
             elif not gone:
                 try:
-                    await self._client.session_update(self._session.id, item)
+                    await self.client.session_update(self.session.id, item)
                 except ConnectionError:
                     gone = True  # the turn itself ends with the connection
 
     async def _ask(self, request: PermissionRequest) -> Answer:
-        async with self._session.asking:
+        async with self.session.asking:
             self._put(self._translator.asking(request))
             await self._all_shown()
             return Answer(await self._choice(request))
 
     async def _elicit(self, server: str, params: JsonObject) -> JsonObject:
-        assert self._forms is not None
-        async with self._session.asking:
+        assert self.forms is not None
+        async with self.session.asking:
             await self._all_shown()
-            return await self._forms.ask(self._session.id, server, params)
+            return await put_form(self.client, self.forms, self.session.id, server, params)
 
     async def _all_shown(self) -> None:
         shown = anyio.Event()
@@ -279,17 +260,16 @@ class _Turn:
             kind=kind_of(request.name),
             status="pending",
             content=call_content(request),
-            locations=locations(request.name, request.arguments, self._session.cwd),
+            locations=locations(request.name, request.arguments, self.session.cwd),
             raw_input=dict(request.arguments),
         )
         options = [_option(choice) for choice in request.choices]
         try:
-            answer = await self._client.request_permission(self._session.id, call, options)
+            answer = await self.client.request_permission(self.session.id, call, options)
         except (RequestError, ConnectionError, ValueError):
             logger.warning("the client did not say whether %s may be used", request.name)
             return NO
-        outcome = answer.outcome
-        return outcome.option_id if isinstance(outcome, schema.AllowedOutcome) else NO
+        return answer.outcome.option_id if answer.outcome.outcome == "selected" else NO
 
 
 def _option(choice: Choice) -> schema.PermissionOption:

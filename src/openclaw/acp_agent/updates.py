@@ -20,7 +20,7 @@ from openclaw.content.labels import sanitise_label
 from openclaw.core import events
 from openclaw.core.content import Block, Media, Text, text_of
 from openclaw.core.ids import random_id
-from openclaw.core.tools import JsonObject, PermissionRequest, ToolResult
+from openclaw.core.tools import JsonObject, PermissionRequest
 from openclaw.media.files import read_regular
 from openclaw.media.intake import decode_text
 from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
@@ -46,11 +46,6 @@ def content_block(block: Block) -> ContentBlock:
     if isinstance(block, Media):
         return _media_block(block)
     return acp.resource_link_block(block.name, block.uri, mime_type=block.mime_type)
-
-
-def tool_blocks(result: ToolResult) -> list[schema.ContentToolCallContent]:
-    """A tool's result for a person to see: unframed if available."""
-    return tool_contents(map(content_block, result.outputs or result.blocks))
 
 
 def tool_contents(blocks: Iterable[ContentBlock]) -> list[schema.ContentToolCallContent]:
@@ -100,44 +95,38 @@ _DECLINED: JsonObject = {"action": "decline"}
 _MESSAGE_CHARS = 2000
 
 
-class Forms:
-    def __init__(self, client: Client, kinds: schema.ElicitationCapabilities) -> None:
-        self._client = client
-        self._kinds = kinds
+async def put_form(
+    client: Client,
+    forms: schema.ElicitationCapabilities,
+    session: str,
+    server: str,
+    params: JsonObject,
+) -> JsonObject:
+    """The person's answer to a server in MCP's form; anything that can't be asked is declined."""
+    words = sanitise_label(str(params.get("message") or ""), _MESSAGE_CHARS)
+    by_url = params.get("mode") == "url"
+    if (forms.url if by_url else forms.form) is None:
+        return _DECLINED
+    try:
+        mode = _url_mode(session, params) if by_url else _form_mode(session, params)
+        answer = await client.create_elicitation(f"MCP server '{server}' asks: {words}", mode)
+    except (acp.RequestError, ConnectionError, ValidationError) as error:
+        logger.warning("the client did not put a question of '%s': %s", server, error)
+        return _DECLINED
+    return answer.model_dump(
+        by_alias=True, mode="json", exclude_none=True, include={"action", "content"}
+    )
 
-    async def ask(self, session: str, server: str, params: JsonObject) -> JsonObject:
-        """The person's answer in MCP's form; anything that can't be asked is declined."""
-        words = sanitise_label(str(params.get("message") or ""), _MESSAGE_CHARS)
-        question = f"MCP server '{server}' asks: {words}"
-        try:
-            mode = self._mode(session, params)
-            if mode is None:
-                return _DECLINED
-            answer = await self._client.create_elicitation(question, mode)
-        except (acp.RequestError, ConnectionError, ValidationError) as error:
-            logger.warning("the client did not put a question of '%s': %s", server, error)
-            return _DECLINED
-        return answer.model_dump(
-            by_alias=True, mode="json", exclude_none=True, include={"action", "content"}
-        )
 
-    def _mode(
-        self, session: str, params: JsonObject
-    ) -> schema.ElicitationFormSessionMode | schema.ElicitationUrlSessionMode | None:
-        if params.get("mode") == "url":
-            if self._kinds.url is None:
-                return None
-            return schema.ElicitationUrlSessionMode.model_validate(
-                {
-                    "sessionId": session,
-                    "elicitationId": params.get("elicitationId") or random_id(),
-                    "url": params.get("url"),
-                }
-            )
-        if self._kinds.form is None:
-            return None
-        wanted = schema.ElicitationSchema.model_validate(params.get("requestedSchema") or {})
-        return schema.ElicitationFormSessionMode(session_id=session, requested_schema=wanted)
+def _url_mode(session: str, params: JsonObject) -> schema.ElicitationUrlSessionMode:
+    elicitation = params.get("elicitationId") or random_id()
+    fields = {"sessionId": session, "elicitationId": elicitation, "url": params.get("url")}
+    return schema.ElicitationUrlSessionMode.model_validate(fields)
+
+
+def _form_mode(session: str, params: JsonObject) -> schema.ElicitationFormSessionMode:
+    wanted = schema.ElicitationSchema.model_validate(params.get("requestedSchema") or {})
+    return schema.ElicitationFormSessionMode(session_id=session, requested_schema=wanted)
 
 
 Update = Any  # one of the SDK's session updates
@@ -255,7 +244,9 @@ class Translator:
                 return acp.update_tool_call(event.call_id, status="in_progress", content=message)
             case events.ToolFinished():
                 status = "failed" if event.result.is_error else "completed"
-                content = tool_blocks(event.result)
+                # For a person to see: unframed if available.
+                blocks = event.result.outputs or event.result.blocks
+                content = tool_contents(map(content_block, blocks))
                 return acp.update_tool_call(event.call_id, status=status, content=content)
 
     def _announce(

@@ -14,7 +14,8 @@ from acp import (
     text_block,
 )
 
-from openclaw.acp_agent.session import Received, receive
+from openclaw.acp_agent.session import receive
+from openclaw.core.content import InboundMedia
 from openclaw.core.errors import InvalidRequest
 from openclaw.media.files import OrderFiles
 from openclaw.media.transcription import NoTranscriber
@@ -22,7 +23,7 @@ from openclaw.media.transcription import NoTranscriber
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)
 
 
-async def read(tmp_path: Path, *blocks: Any) -> Received:
+async def read(tmp_path: Path, *blocks: Any) -> tuple[str, tuple[InboundMedia, ...]]:
     return await receive(blocks, OrderFiles(tmp_path), NoTranscriber())
 
 
@@ -54,16 +55,14 @@ def blob(data: bytes, uri: str = "file:///x/data.bin", mime_type: str | None = N
 async def test_words_and_mentions_become_one_text(
     tmp_path: Path, blocks: list[Any], text: str
 ) -> None:
-    received = await read(tmp_path, *blocks)
-    assert (received.text, received.media) == (text, ())
+    assert await read(tmp_path, *blocks) == (text, ())
 
 
 async def test_embedded_text_is_an_attachment_whatever_its_type_is_called(tmp_path: Path) -> None:
     resource = embedded_text_resource("file:///x/main.rs", "fn main() {}", mime_type="text/rust")
-    received = await read(tmp_path, resource_block(resource))
-    (media,) = received.media
+    text, (media,) = await read(tmp_path, resource_block(resource))
     assert (media.media.name, media.text) == ("main.rs", "fn main() {}")
-    assert received.text == "[@main.rs](file:///x/main.rs)"
+    assert text == "[@main.rs](file:///x/main.rs)"
 
 
 @pytest.mark.parametrize(
@@ -78,21 +77,21 @@ async def test_embedded_text_is_an_attachment_whatever_its_type_is_called(tmp_pa
 async def test_a_blob_is_what_it_is_and_not_what_it_is_called(
     tmp_path: Path, data: bytes, declared: str | None, found: str
 ) -> None:
-    (media,) = (await read(tmp_path, blob(data, mime_type=declared))).media
+    _, (media,) = await read(tmp_path, blob(data, mime_type=declared))
     assert media.media.mime_type == found
 
 
 async def test_what_cannot_be_read_is_kept_with_a_note(tmp_path: Path) -> None:
-    (media,) = (await read(tmp_path, blob(b"\x00\x01" * 20))).media
+    _, (media,) = await read(tmp_path, blob(b"\x00\x01" * 20))
     assert (media.text, media.note) == (None, "its content is not read")
 
 
 async def test_attachments_share_one_budget_of_words(tmp_path: Path) -> None:
     long = "x" * 150_000
     blocks = [resource_block(embedded_text_resource(f"file:///{name}", long)) for name in "abc"]
-    received = await read(tmp_path, *blocks)
-    assert [len(one.text or "") for one in received.media] == [150_000, 50_000, 0]
-    assert [one.note for one in received.media] == [
+    _, received = await read(tmp_path, *blocks)
+    assert [len(one.text or "") for one in received] == [150_000, 50_000, 0]
+    assert [one.note for one in received] == [
         None,
         "cut to 50000 characters",
         "left out: the other attachments fill the text budget",
