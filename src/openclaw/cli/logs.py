@@ -7,12 +7,11 @@ nobody whose words we log can forge a record or control the terminal.
 import json as jsonlib
 import logging
 import os
-import re
 import sys
 import threading
 import traceback
 from argparse import Namespace
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -21,7 +20,7 @@ from types import TracebackType
 from typing import Any, Final, TextIO
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.render.terminal import wants_colour
+from openclaw.cli.render.terminal import Redact, visible, wants_colour
 from openclaw.config.paths import CLOEXEC, private_directory
 from openclaw.core.errors import OpenClawError, sentence
 from openclaw.secrets.redactor import Redactor
@@ -34,36 +33,7 @@ _MAX_BREAKS: Final = 200  # of one message; those beyond are escaped
 _PLAIN_ATTRIBUTES: Final = frozenset(
     (*vars(logging.makeLogRecord({})), "message", "asctime", "taskName")
 )
-_CONTROL: Final = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    r"\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
 _COLOURS: Final = {"DEBUG": "2", "INFO": "36", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
-_NAMED_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-Redact = Callable[[str], str]
-
-
-def visible(text: str) -> str:
-    """The text with everything escaped that breaks a line, controls a terminal or cannot be seen."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _CONTROL.sub(_escape, text)
-
-
-def visible_lines(text: str) -> str:
-    """The same, but line breaks and tabs stay."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    return "\n".join("\t".join(map(visible, line.split("\t"))) for line in lines)
-
-
-def _escape(match: re.Match[str]) -> str:
-    character = match[0]
-    code = ord(character)
-    if code > 0xFFFF:
-        return f"\\U{code:08x}"
-    return _NAMED_ESCAPES.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
 
 def message_of(record: logging.LogRecord) -> str:

@@ -210,7 +210,7 @@ class _Turn:
             sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
             return 0
         from openclaw.agent.event_codec import reply_from
-        from openclaw.cli.render.reply import report
+        from openclaw.cli.render.terminal import report
 
         if not fits:
             from openclaw.cli.dispatch import write_whatever_it_is

@@ -19,8 +19,8 @@ import pytest
 
 from openclaw.agent.port import Reply, Usage
 from openclaw.cli.chat.input import read_attachments
-from openclaw.cli.render.reply import as_json
-from openclaw.cli.render.turn import TurnView, describe_event, print_markdown
+from openclaw.cli.render.terminal import as_json, print_markdown
+from openclaw.cli.render.turn import TurnView, describe_event
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import (

@@ -30,9 +30,9 @@ from openclaw.cli.chat.view import (
     PlainView,
     TerminalView,
     finished_blocks,
-    harmless,
     without_last_word,
 )
+from openclaw.cli.render.terminal import harmless
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import BlockReply, TextDelta, ToolStarted

@@ -7,6 +7,7 @@ import shutil
 import textwrap
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,23 +15,18 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
-from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.cli.chat.input import Interrupts, read_attachments
 from openclaw.cli.commands.agent import EFFORTS, new_conversation
 from openclaw.cli.dispatch import stopped_by_interrupt
-from openclaw.cli.logs import visible
-from openclaw.cli.render.reply import place_of
-from openclaw.cli.render.terminal import counted, folded, shortened
+from openclaw.cli.render.terminal import counted, folded, place_of, shortened, visible
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
 from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import Agent, AgentSettings, Reply
+    from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
     from openclaw.cli.chat.input import LineInput, TerminalInput
-    from openclaw.cli.chat.questions import Consent
     from openclaw.cli.chat.view import PlainView, TerminalView
-    from openclaw.core.tools import Elicit
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
 
 logger = logging.getLogger(__name__)
@@ -213,35 +209,29 @@ class ChatCompleter(Completer):
 
 
 class Talk:
-    """What a person says to the agent, and what comes back. `session` is the conversation's key."""
+    """What a person says to the agent, and what comes back. `context` is of every message."""
 
     def __init__(
         self,
         agent: "Agent",
         settings: "AgentSettings",
         view: "PlainView | TerminalView",
-        session: str,
-        environ: Mapping[str, str],
+        context: "MessageContext",
+        listener: "TurnListener",
         interrupts: Interrupts,
-        consent: "Consent",
-        elicit: "Elicit | None" = None,
-        *,
-        workspace: Path | None = None,
-        model: str | None = None,
-        thinking: str | None = None,
+        environ: Mapping[str, str],
     ) -> None:
-        self.session = session
         self.exit_code = EXIT_OK
-        self._agent, self._id, self._transcriber = agent, settings.id, settings.transcriber
+        self._agent, self._settings, self._id = agent, settings, settings.id
+        self._context, self._listener = context, listener
         self._view, self._interrupts = view, interrupts
-        self._listener = TurnListener(on_event=view.show, ask=consent.permit, elicit=elicit)
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
-        self._workspace = workspace
-        self._asked, self._thinking = model, thinking
-        self._timezone = settings.timezone
-        self._choices = settings.model_choices
         self._pending: list[InboundMedia] = []
         self._over = False
+
+    @property
+    def session(self) -> str:
+        return self._context.session_key
 
     async def recap(self) -> None:
         store = await self._agent.store()
@@ -313,43 +303,42 @@ class Talk:
             self._view.say(visible(f"  {prompt.command} {needs}".rstrip()))
 
     async def _new(self, _: str) -> None:
-        self.session = new_conversation()
+        self._context = replace(self._context, session_key=new_conversation())
         self._view.say("This is a new conversation.")
 
     async def _session(self, key: str) -> None:
         if key:
-            self.session = key
+            self._context = replace(self._context, session_key=key)
             await self.recap()
         else:
             self._view.say(f"This is conversation '{visible(self.session)}'.")
 
     async def _model(self, name: str) -> None:
-        if name == "default":
-            self._asked = None
-        elif name:
-            if (problem := await self._agent.model_problem(name)) is not None:
-                self._view.say(visible(sentence(problem)))
-                return
-            self._asked = name
-        models = [self._asked] if self._asked else await self._agent.models(self._id)
+        chosen = None if name == "default" else name or self._context.model
+        if name and chosen and (problem := await self._agent.model_problem(name)) is not None:
+            self._view.say(visible(sentence(problem)))
+            return
+        self._context = replace(self._context, model=chosen)
+        models = [chosen] if chosen else await self._agent.models(self._id)
         none = "No model is set: the first available one is used."
         self._view.say(visible(", then ".join(models)) or none)
-        if not name and self._choices:
-            self._view.say(visible(f"Also configured: {', '.join(self._choices)}"))
+        if not name and (choices := self._settings.model_choices):
+            self._view.say(visible(f"Also configured: {', '.join(choices)}"))
 
     async def _think(self, level: str) -> None:
         if level and level not in (*EFFORTS, "default"):
             self._view.say(f"Unknown level. Choose one of: {', '.join(EFFORTS)}, default.")
             return
         if level:
-            self._thinking = None if level == "default" else level
-        self._view.say(f"Thinking: {self._thinking or 'default'}.")
+            thinking = None if level == "default" else level
+            self._context = replace(self._context, thinking=thinking)
+        self._view.say(f"Thinking: {self._context.thinking or 'default'}.")
 
     async def _usage(self, _: str) -> None:
         from openclaw.core.clock import SystemClock
         from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, money, total
 
-        ledger = UsageLedger(await self._agent.store(), SystemClock(), self._timezone)
+        ledger = UsageLedger(await self._agent.store(), SystemClock(), self._settings.timezone)
         rows = [row for row in await ledger.rows(ledger.days(KEPT_DAYS)) if row.agent == self._id]
         here = total(row for row in rows if row.session == self.session)
         today = total(row for row in rows if row.day == ledger.today())
@@ -371,7 +360,7 @@ class Talk:
             return
         paths = [named_path(rest, self._home)]
         images, files = (paths, []) if command == "/image" else ([], paths)
-        for one in await read_attachments(images, files, self._transcriber):
+        for one in await read_attachments(images, files, self._settings.transcriber):
             self._pending.append(one)
             name = visible(one.media.name or "")
             self._view.say(f"{name} ({one.media.mime_type}) will be sent with the next message.")
@@ -385,18 +374,8 @@ class Talk:
         files, missing = mentions(text, self._home)
         for name in missing:
             self._view.say(f"There is no file {visible(name)}, so it is sent as text.")
-        mentioned = await read_attachments([], files, self._transcriber)
-        context = MessageContext(
-            text=text,
-            session_key=self.session,
-            agent_id=self._id,
-            media=(*self._pending, *mentioned),
-            origin="cli",
-            prompt_calls=True,
-            workspace=self._workspace,
-            model=self._asked,
-            thinking=self._thinking,
-        )
+        mentioned = await read_attachments([], files, self._settings.transcriber)
+        context = replace(self._context, text=text, media=(*self._pending, *mentioned))
         reply: Reply | None = None
         self._interrupts.forget()
         presses = self._interrupts

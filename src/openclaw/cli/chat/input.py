@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-    from openclaw.cli.logs import Redact
+    from openclaw.cli.render.terminal import Redact
     from openclaw.core.content import InboundMedia
     from openclaw.media.transcription import Transcriber
 

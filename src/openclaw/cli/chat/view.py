@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 import anyio
 from prompt_toolkit.application import get_app_or_none
 
-from openclaw.cli.logs import Redact, visible
-from openclaw.cli.render.terminal import rendered
+from openclaw.cli.render.terminal import Redact, rendered, visible
 from openclaw.cli.render.turn import SPINNER_AFTER_SECONDS, THINKING, Doing, TurnView, event_lines
 from openclaw.core.events import BlockReply, Event, TextDelta
 
@@ -46,10 +45,6 @@ def without_last_word(text: str) -> str:
     while end and not text[end - 1].isspace():
         end -= 1
     return text[:end]
-
-
-def harmless(text: str) -> str:
-    return "\n".join(visible(line.replace("\t", "    ")) for line in text.split("\n"))
 
 
 class PlainView(TurnView):
@@ -180,7 +175,7 @@ class TerminalView:
     def _settle(self, length: int) -> None:
         done, self._tail = self._tail[:length], self._tail[length:]
         if done.strip():
-            self._console.print(rendered(harmless(self._redact(done))))
+            self._console.print(rendered(self._redact(done)))
 
     def _moving(self) -> "RenderableType":
         from rich.console import Group
@@ -188,7 +183,7 @@ class TerminalView:
         parts: list[RenderableType] = []
         shown = without_last_word(self._tail)
         if shown.strip():
-            parts.append(self._last_lines(harmless(self._redact(shown))))
+            parts.append(self._last_lines(self._redact(shown)))
         if time.monotonic() - self._last_change >= SPINNER_AFTER_SECONDS:
             words = visible(self._redact(self.doing.words))
             if self._spinner is not None:

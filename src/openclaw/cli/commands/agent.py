@@ -10,21 +10,21 @@ import os
 import select
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_json, add_local, option
-from openclaw.cli.render.reply import report
+from openclaw.cli.render.terminal import report
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import Agent, AgentSettings, Reply
+    from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply
     from openclaw.cli.chat.questions import Consent, Questions
     from openclaw.cli.render.turn import TurnView
     from openclaw.core.content import InboundMedia
-    from openclaw.sessions.model import SessionInfo
 
 EFFORTS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive")
 _KEY_LENGTH = 512  # as stores and orders over MCP have it
@@ -147,10 +147,26 @@ def _parent_writes(descriptor: int) -> bool:
     return any(int(one, 8) & (os.O_WRONLY | os.O_RDWR) for one in flags)
 
 
-async def last_conversation(agent: "Agent", agent_id: str) -> "SessionInfo | None":
-    store = await agent.store()
-    page = await store.list_sessions(agent_id, limit=1, conversations=True)
-    return next(iter(page.sessions), None)
+async def conversation(
+    args: argparse.Namespace, agent: "Agent", agent_id: str, workspace: Path | None, *, resume: bool
+) -> "MessageContext":
+    """The conversation that the options mean, before anything is said; `resume` the last one."""
+    from openclaw.agent.port import MessageContext
+
+    key = args.session_key
+    if key is None and resume:
+        store = await agent.store()
+        page = await store.list_sessions(agent_id, limit=1, conversations=True)
+        key = next((info.key for info in page.sessions), None)
+    return MessageContext(
+        text="",
+        session_key=key or new_conversation(),
+        agent_id=agent_id,
+        prompt_calls=True,
+        workspace=workspace,
+        model=args.model,
+        thinking=args.think,
+    )
 
 
 def new_conversation() -> str:
@@ -160,12 +176,13 @@ def new_conversation() -> str:
 async def _turn(
     args: argparse.Namespace, env: Environment, message: str, piped: str | None
 ) -> "tuple[Reply, Consent, str]":
-    from openclaw.agent.port import MessageContext, TurnListener
+    from openclaw.agent.port import TurnListener
     from openclaw.cli.chat.questions import Consent
     from openclaw.cli.logs import servers_logged
     from openclaw.cli.render.turn import TurnView
     from openclaw.runtime.access import open_agent
 
+    workspace = workspace_of(args, env)
     view = TurnView(env.stderr, env.redactor.redact, env.environ)
     questions = _questions(args, env, view)
     consent = Consent(args.yes_to, questions.permit if questions is not None else None)
@@ -175,25 +192,15 @@ async def _turn(
             view.working(quiet=args.json),
         ):
             settings = await agent.settings(args.agent)
-            last = await last_conversation(agent, settings.id) if args.resume else None
-            session = args.session_key or (last.key if last else new_conversation())
-            context = MessageContext(
-                text=message,
-                session_key=session,
-                agent_id=settings.id,
-                media=await _attachments(args, env, settings, piped),
-                origin="cli",
-                prompt_calls=True,
-                workspace=workspace_of(args, env),
-                model=args.model,
-                thinking=args.think,
-            )
+            context = await conversation(args, agent, settings.id, workspace, resume=args.resume)
+            media = await _attachments(args, env, settings, piped)
             listener = TurnListener(
                 on_event=None if args.json else view.show,
                 ask=consent.permit,
                 elicit=questions.elicit if questions is not None else None,
             )
-            return await agent.reply(context, listener), consent, session
+            reply = await agent.reply(replace(context, text=message, media=media), listener)
+            return reply, consent, context.session_key
 
 
 async def _attachments(

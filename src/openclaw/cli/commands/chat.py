@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import anyio
 
+from openclaw.agent.port import TurnListener
 from openclaw.cli.chat.input import Interrupts, LineInput, open_terminal_input
 from openclaw.cli.chat.questions import Consent, Questions
 from openclaw.cli.commands.agent import (
     add_session,
     add_turn_options,
-    last_conversation,
-    new_conversation,
+    conversation,
     workspace_of,
 )
 from openclaw.cli.dispatch import leave
@@ -66,20 +66,13 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
         here = open_agent(env, local=args.local, person=terminal is not None, emit=emit)
         async with here as agent:
             settings = await agent.settings(args.agent)
-            last = None if args.session_key else await last_conversation(agent, settings.id)
-            talk = Talk(
-                agent,
-                settings,
-                view,
-                args.session_key or (last.key if last else new_conversation()),
-                env.environ,
-                interrupts,
-                consent,
-                person.elicit if person is not None else None,
-                workspace=workspace,
-                model=args.model,
-                thinking=args.think,
+            context = await conversation(args, agent, settings.id, workspace, resume=True)
+            listener = TurnListener(
+                on_event=view.show,
+                ask=consent.permit,
+                elicit=person.elicit if person is not None else None,
             )
+            talk = Talk(agent, settings, view, context, listener, interrupts, env.environ)
             if terminal is None:
                 await talk.run(LineInput(env.stdin))
                 if (lacking := consent.lacking()) is not None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.logs import visible_lines
 from openclaw.cli.parser import option, whole_number
+from openclaw.cli.render.terminal import visible_lines
 from openclaw.config.paths import check_directory, expand
 from openclaw.core.errors import InvalidConfig, NotFound
 

@@ -12,9 +12,15 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.logs import visible, visible_lines
 from openclaw.cli.parser import add_action, option, whole_number
-from openclaw.cli.render.terminal import console, counted, local_time, print_unpadded
+from openclaw.cli.render.terminal import (
+    console,
+    counted,
+    local_time,
+    print_unpadded,
+    visible,
+    visible_lines,
+)
 from openclaw.config.sensitive import credentials_in_address
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound

@@ -19,9 +19,9 @@ import anyio
 from openclaw.cli.commands.models import model_facts
 from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
-from openclaw.cli.logs import servers_logged, visible_lines
+from openclaw.cli.logs import servers_logged
 from openclaw.cli.parser import add_json, option
-from openclaw.cli.render.terminal import console, counted, local_time, print_unpadded
+from openclaw.cli.render.terminal import console, counted, local_time, print_unpadded, visible_lines
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import effective_agents
 from openclaw.core.clock import SystemClock

@@ -1,20 +1,43 @@
-"""Decides whether to use colour.
+"""How text looks on a terminal: colours, widths, Markdown, and nothing that could steer it."""
 
-In this order: `NO_COLOR` set to anything means no colour (https://no-color.org); `FORCE_COLOR` and
-`CLICOLOR_FORCE` mean colour even without a terminal; `CLICOLOR=0` and `TERM=dumb` mean none.
-"""
-
+import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
+
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.markdown import Markdown
 
+    from openclaw.agent.port import Reply
+    from openclaw.cli.environment import Environment
+    from openclaw.core.content import Media
+
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 _DUMB = ("dumb", "unknown")
+
+Redact = Callable[[str], str]
+
+
+def visible(text: str) -> str:
+    """The text with everything escaped that breaks a line, controls a terminal or cannot be seen."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def visible_lines(text: str) -> str:
+    """The same, but line breaks and tabs stay."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(map(visible, line.split("\t"))) for line in lines)
 
 
 def counted(number: int, what: str) -> str:
@@ -34,6 +57,9 @@ def print_unpadded(screen: "Console", stream: TextIO, parts: "Iterable[Renderabl
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """`NO_COLOR` set to anything means no colour (https://no-color.org); `FORCE_COLOR` and
+    `CLICOLOR_FORCE` mean colour even without a terminal; `CLICOLOR=0` and `TERM=dumb` mean none.
+    """
     if environ.get("NO_COLOR"):
         return False
     if forced(environ):
@@ -111,4 +137,65 @@ def keep_line_breaks(text: str) -> str:
 def rendered(text: str) -> "Markdown":
     from rich.markdown import Markdown
 
-    return Markdown(keep_line_breaks(text))
+    return Markdown(keep_line_breaks(harmless(text)))
+
+
+def harmless(text: str) -> str:
+    return "\n".join(visible(line.replace("\t", "    ")) for line in text.split("\n"))
+
+
+def print_markdown(stream: TextIO, text: str, environ: Mapping[str, str] | None = None) -> None:
+    if not stream.isatty():
+        stream.write(text if text.endswith("\n") else f"{text}\n")
+        return
+    console(stream, environ or {}).print(rendered(text))
+
+
+# ---- an answer
+
+
+def report(
+    env: "Environment",
+    reply: "Reply",
+    session: str,
+    refused: list[str],
+    lacking: str | None,
+    json: bool,
+) -> int:
+    """Print it and return the exit code; `lacking` says in words what was `refused`."""
+    if json:
+        env.say_json({**as_json(reply, session), "refused": refused})
+    else:
+        text = env.redactor.redact(reply.text) or "(No response)"
+        print_markdown(env.stdout, text, env.environ)
+        for media in reply.media:
+            env.say(f"[{media.mime_type}] {place_of(media)}")
+        if lacking is not None:
+            env.warn(lacking)
+    return EXIT_OK if reply.outcome in ("ok", "duplicate") else EXIT_FAILED
+
+
+def place_of(media: "Media") -> str:
+    if media.path is not None:
+        return str(media.path)
+    if media.url is not None:
+        return media.url
+    return f"{media.name or 'unnamed'}, {len(media.data or b'')} bytes"
+
+
+def as_json(reply: "Reply", session_key: str) -> dict[str, Any]:
+    return {
+        "text": reply.text,
+        "outcome": reply.outcome,
+        "sessionKey": session_key,
+        "sessionId": reply.session_id,
+        "turnId": reply.turn_id,
+        "usage": {
+            "inputTokens": reply.usage.input_tokens,
+            "outputTokens": reply.usage.output_tokens,
+            "requests": reply.usage.requests,
+            "toolCalls": reply.usage.tool_calls,
+            "cost": None if reply.usage.unpriced and not reply.usage.cost else reply.usage.cost,
+        },
+        "media": [{"mimeType": one.mime_type, "where": place_of(one)} for one in reply.media],
+    }

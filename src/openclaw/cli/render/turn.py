@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 import anyio
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.logs import Redact, visible
-from openclaw.cli.render.terminal import console, is_dumb, rendered
+from openclaw.cli.render.terminal import Redact, console, is_dumb, visible
 from openclaw.core.events import (
     PLAN_TOOL,
     RUN_CODE,
@@ -209,11 +208,3 @@ def describe_event(event: Event) -> str | None:
             return f"{event.level.capitalize()}: {event.message}"
         case _:
             return None
-
-
-def print_markdown(stream: TextIO, text: str, environ: Mapping[str, str] | None = None) -> None:
-    if not stream.isatty():
-        stream.write(text if text.endswith("\n") else f"{text}\n")
-        return
-    harmless = "\n".join(visible(line) for line in text.split("\n"))
-    console(stream, environ or {}).print(rendered(harmless))
