@@ -11,7 +11,6 @@ import anyio
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
-from rich.console import Console
 from tests.support.mcp_server_kit import until
 
 from openclaw.cli.chat.conversation import (
@@ -23,16 +22,10 @@ from openclaw.cli.chat.conversation import (
     parse_command,
     tool_text,
 )
-from openclaw.cli.chat.input import LineInput
+from openclaw.cli.chat.input import LineInput, LinesAbove
 from openclaw.cli.chat.questions import Questions, fields_of, pages_of, value_of
-from openclaw.cli.chat.view import (
-    LinesAbove,
-    PlainView,
-    TerminalView,
-    finished_blocks,
-    without_last_word,
-)
 from openclaw.cli.render.terminal import harmless
+from openclaw.cli.render.turn import PlainView, TerminalView, finished_blocks, without_last_word
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import BlockReply, TextDelta, ToolStarted
@@ -249,10 +242,14 @@ async def test_a_program_gets_what_was_said_before_an_answer_failed() -> None:
     assert out.getvalue() == "half of \n"
 
 
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 async def test_a_person_sees_paragraphs_for_good_and_never_a_secret() -> None:
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=60, height=12, color_system=None)
-    view = TerminalView(console, hide)
+    out = Screen()
+    view = TerminalView(out, hide, {"COLUMNS": "60", "LINES": "12", "NO_COLOR": "1"})
     async with view.turn():
         view.show(TextDelta("The **first**.\n\nIt is hun"))
         view.show(ToolStarted("1", "list", "List", {}))

@@ -26,7 +26,7 @@ from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
     from openclaw.cli.chat.input import LineInput, TerminalInput
-    from openclaw.cli.chat.view import PlainView, TerminalView
+    from openclaw.cli.render.turn import AnswerView
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
 
 logger = logging.getLogger(__name__)
@@ -215,7 +215,7 @@ class Talk:
         self,
         agent: "Agent",
         settings: "AgentSettings",
-        view: "PlainView | TerminalView",
+        view: "AnswerView",
         context: "MessageContext",
         listener: "TurnListener",
         interrupts: Interrupts,

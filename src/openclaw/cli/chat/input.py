@@ -1,8 +1,10 @@
 """Reads chat input: from a person at a terminal, or lines from a file or pipe."""
 
+import io
 import os
 import stat
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -232,3 +234,32 @@ async def read_attachments(
     wanted += [(path, kinds.FILE_TYPES + kinds.IMAGE_TYPES) for path in files]
     checked = [await intake.check_file(path, allowed) for path, allowed in wanted]
     return tuple([await intake.read(media) for media in checked])
+
+
+class LinesAbove(io.TextIOBase):
+    """A stream whose lines appear above the prompt or the answer; other threads' are written directly."""
+
+    def __init__(self, say: Callable[[str], None], stream: TextIO) -> None:
+        super().__init__()
+        self._say, self._stream = say, stream
+        self._home = threading.get_ident()
+        self._unfinished = ""
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def write(self, text: str, /) -> int:
+        """Write whole lines; a line that is not finished waits for its end."""
+        from prompt_toolkit.application import get_app_or_none
+
+        lines, newline, self._unfinished = (self._unfinished + text).rpartition("\n")
+        app = get_app_or_none()
+        if newline and threading.get_ident() != self._home:
+            self._stream.write(f"{lines}\n")
+        elif newline and app is not None and app.is_running:
+            app.renderer.erase()
+            self._say(lines)
+            app.invalidate()
+        elif newline:
+            self._say(lines)
+        return len(text)

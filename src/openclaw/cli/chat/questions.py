@@ -42,50 +42,29 @@ Ask = Callable[[str], Awaitable[str]]  # KeyboardInterrupt or EOFError if the pe
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    value: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
 class Field:
-    """One thing that a server wants to know. `kind` is string, number, integer, boolean or list."""
+    """One thing that a server wants to know; `options` are values with their titles."""
 
     name: str
-    title: str
-    kind: str = "string"
-    description: str = ""
-    required: bool = False
-    default: Any = None
-    options: tuple[Option, ...] = ()
-    bounds: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any]
+    required: bool
+    options: Sequence[tuple[str, str]]
 
 
-def fields_of(schema: object) -> tuple[Field, ...]:
+def fields_of(schema: object) -> list[Field]:
     """What a schema asks for, which may only have the flat shapes that the protocol allows."""
     found = _object(schema)
     required = _list(found.get("required"))
     properties = list(_object(found.get("properties")).items())[:_MOST_FIELDS]
-    return tuple(_field(name, _object(value), name in required) for name, value in properties)
+    return [
+        Field(name, _object(one), name in required, _options(_object(one)))
+        for name, one in properties
+    ]
 
 
-def _field(name: str, schema: Mapping[str, Any], required: bool) -> Field:
-    declared = schema.get("type")
-    many = declared == "array"
-    kind = "list" if many else declared if isinstance(declared, str) else "string"
-    return Field(
-        name=name,
-        title=_words(schema.get("title") or name, _LABEL_CHARS),
-        kind=kind,
-        description=_words(schema.get("description") or "", _LABEL_CHARS),
-        required=required,
-        default=schema.get("default"),
-        options=_options(_object(schema.get("items")) if many else schema),
-        bounds=schema,
-    )
-
-
-def _options(schema: Mapping[str, Any]) -> tuple[Option, ...]:
+def _options(schema: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    if schema.get("type") == "array":
+        schema = _object(schema.get("items"))
     titled = _list(schema.get("oneOf")) or _list(schema.get("anyOf"))
     if titled:
         pairs = [(one.get("const"), one.get("title")) for one in map(_object, titled)]
@@ -93,35 +72,40 @@ def _options(schema: Mapping[str, Any]) -> tuple[Option, ...]:
         values = _list(schema.get("enum"))
         names = _list(schema.get("enumNames"))
         pairs = list(zip(values, names if len(names) == len(values) else values, strict=True))
-    return tuple(
-        Option(value, _words(title or value, _LABEL_CHARS))
+    return [
+        (value, _words(title or value, _LABEL_CHARS))
         for value, title in pairs
         if isinstance(value, str)
-    )
+    ]
 
 
 def value_of(field: Field, text: str) -> Any:
     """Raises `InvalidRequest` with what is expected."""
-    said = text.strip()
-    if field.kind == "list":
-        return [_chosen(field, part) for part in said.split(",") if part.strip()]
+    said, kind = text.strip(), field.schema.get("type")
+    if kind == "array":
+        return [_chosen(field, part.strip()) for part in said.split(",") if part.strip()]
     if field.options:
         return _chosen(field, said)
-    if field.kind == "boolean":
+    if kind == "boolean":
         return _yes_or_no(said)
-    if field.kind in ("integer", "number"):
-        return _number(field, said)
+    if kind in ("integer", "number"):
+        try:
+            value = int(said) if kind == "integer" else float(said)
+        except ValueError:
+            wanted = "a whole number" if kind == "integer" else "a number"
+            raise InvalidRequest(f"enter {wanted}") from None
+        _check_bounds(field, value, "minimum", "maximum")
+        return value
     _check_bounds(field, len(text), "minLength", "maxLength", " characters")
     return text
 
 
 def _chosen(field: Field, said: str) -> str:
-    said = said.strip()
     if said.isascii() and said.isdigit() and 1 <= int(said) <= len(field.options):
-        return field.options[int(said) - 1].value
-    for option in field.options:
-        if said.casefold() in (option.value.casefold(), option.title.casefold()):
-            return option.value
+        return field.options[int(said) - 1][0]
+    for value, title in field.options:
+        if said.casefold() in (value.casefold(), title.casefold()):
+            return value
     raise InvalidRequest(f"choose 1 to {len(field.options)}")
 
 
@@ -132,18 +116,8 @@ def _yes_or_no(said: str) -> bool:
     return answers[said.casefold()]
 
 
-def _number(field: Field, said: str) -> int | float:
-    whole = field.kind == "integer"
-    try:
-        value = int(said) if whole else float(said)
-    except ValueError:
-        raise InvalidRequest(f"enter {'a whole number' if whole else 'a number'}") from None
-    _check_bounds(field, value, "minimum", "maximum")
-    return value
-
-
 def _check_bounds(field: Field, size: float, low: str, high: str, unit: str = "") -> None:
-    least, most = ((field.bounds or {}).get(key) for key in (low, high))
+    least, most = field.schema.get(low), field.schema.get(high)
     if isinstance(least, int | float) and size < least:
         raise InvalidRequest(f"enter at least {least}{unit}")
     if isinstance(most, int | float) and size > most:
@@ -293,15 +267,17 @@ class Questions:
                 self._say("Please answer y or n.")
 
     async def _answer(self, field: Field) -> Any:
-        if field.description:
-            self._say(f"  {field.description}")
-        for number, option in enumerate(field.options, 1):
-            self._say(f"  {number}. {option.title}")
+        default, about = field.schema.get("default"), field.schema.get("description")
+        if about and (told := _words(about, _LABEL_CHARS)):
+            self._say(f"  {told}")
+        for number, (_, title) in enumerate(field.options, 1):
+            self._say(f"  {number}. {title}")
+        title = _words(field.schema.get("title") or field.name, _LABEL_CHARS)
         while True:
-            said = await self._ask(f"  {field.title}{_hint(field)}: ")
+            said = await self._ask(f"  {title}{_hint(field)}: ")
             if not said.strip():
-                if field.default is not None or not field.required:
-                    return field.default
+                if default is not None or not field.required:
+                    return default
                 self._say("  this is required; press Ctrl-C to give no answer at all")
                 continue
             try:
@@ -310,16 +286,20 @@ class Questions:
                 self._say(f"  {error.message}")
 
 
+_KINDS = {
+    "boolean": "y/n",
+    "integer": "number",
+    "number": "number",
+    "array": "several, separated by commas",
+}
+
+
 def _hint(field: Field) -> str:
-    kinds = {
-        "boolean": "y/n",
-        "integer": "number",
-        "number": "number",
-        "list": "several, separated by commas",
-    }
-    parts = [kinds.get(field.kind, ""), "" if field.required else "optional"]
-    if field.default is not None:
-        parts.append(f"default {_words(str(field.default), _LABEL_CHARS)}")
+    declared, default = field.schema.get("type"), field.schema.get("default")
+    parts = [_KINDS.get(declared, "") if isinstance(declared, str) else ""]
+    parts.append("" if field.required else "optional")
+    if default is not None:
+        parts.append(f"default {_words(default, _LABEL_CHARS)}")
     told = ", ".join(part for part in parts if part)
     return f" ({told})" if told else ""
 

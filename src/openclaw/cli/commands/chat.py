@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 import anyio
 
 from openclaw.agent.port import TurnListener
-from openclaw.cli.chat.input import Interrupts, LineInput, open_terminal_input
+from openclaw.cli.chat.input import Interrupts, LineInput, LinesAbove, open_terminal_input
 from openclaw.cli.chat.questions import Consent, Questions
 from openclaw.cli.commands.agent import (
     add_session,
@@ -25,13 +25,12 @@ from openclaw.cli.dispatch import leave
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import configure_for, servers_logged
 from openclaw.cli.parser import option
-from openclaw.cli.render.terminal import console
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_OK
 from openclaw.core.events import discard
 
 if TYPE_CHECKING:
-    from openclaw.cli.chat.view import TerminalView
+    from openclaw.cli.render.turn import TerminalView
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -47,14 +46,14 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 async def _chat(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.chat.conversation import ChatCompleter, Talk
-    from openclaw.cli.chat.view import PlainView, TerminalView
+    from openclaw.cli.render.turn import PlainView, TerminalView
     from openclaw.runtime.access import open_agent
 
     workspace, redact = workspace_of(args, env), env.redactor.redact
     person: Questions | None = None
     if env.stdin.isatty() and env.stdout.isatty():
-        terminal = TerminalView(console(env.stdout, env.environ), redact)
-        view, emit, logs = terminal, terminal.doing.note, _logs_above(args, env, terminal)
+        terminal = TerminalView(env.stdout, redact, env.environ)
+        view, emit, logs = terminal, terminal.note, _logs_above(args, env, terminal)
         if not args.no_questions:
             person = Questions.at_terminal(env.stdin, env.stdout, view.say, terminal.paused)
     else:
@@ -94,8 +93,6 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
 def _logs_above(
     args: argparse.Namespace, env: Environment, view: "TerminalView"
 ) -> Generator[None]:
-    from openclaw.cli.chat.view import LinesAbove
-
     stream = LinesAbove(view.say, env.stderr)
     configure_for(env, args, cast("TextIO", stream))  # as much of one as a log needs
     try:

@@ -111,7 +111,7 @@ def folded(line: str, width: int, hang: int) -> str:
     )
 
 
-_FENCES = ("```", "~~~")
+FENCES = ("```", "~~~")
 
 
 def shortened(text: str, limit: int) -> str:
@@ -126,7 +126,7 @@ def keep_line_breaks(text: str) -> str:
     lines: list[str] = []
     in_code = False
     for line in text.split("\n"):
-        if line.lstrip().startswith(_FENCES):
+        if line.lstrip().startswith(FENCES):
             in_code = not in_code
             lines.append(line)
         else:

@@ -1,21 +1,25 @@
-"""Shows one turn in the terminal: running tools, a spinner, the answer as Markdown."""
+"""Shows a turn as it happens: running tools, a spinner, the answer piece by piece."""
 
 import json
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
 import anyio
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.render.terminal import Redact, console, is_dumb, visible
+from openclaw.cli.render.terminal import FENCES, Redact, console, is_dumb, rendered, visible
 from openclaw.core.events import (
     PLAN_TOOL,
     RUN_CODE,
+    BlockReply,
     Downloading,
     Event,
     Notice,
     ServerChanged,
+    TextDelta,
     ToolFinished,
     ToolProgress,
     ToolStarted,
@@ -24,7 +28,9 @@ from openclaw.core.events import (
 )
 
 if TYPE_CHECKING:
-    from rich.status import Status
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+    from rich.spinner import Spinner
 
     from openclaw.embedded.pull import Progress
 
@@ -94,14 +100,17 @@ async def waiting(
         yield
 
 
-_TICK_SECONDS = 0.2
+_TICK_SECONDS = 0.1
 SPINNER_AFTER_SECONDS = 1.0
 _ARGUMENT_CHARS = 100
 _SCRIPT_LINES = 20
 
 
 class TurnView:
-    """Shows a turn on stderr, without the answer. `words` says what is happening, instead of the events."""
+    """Shows what happens in a turn, without the answer; on a terminal, a spinner in between.
+
+    `words` says what is happening, instead of the events.
+    """
 
     def __init__(
         self,
@@ -111,11 +120,10 @@ class TurnView:
         words: Callable[[], str] | None = None,
     ) -> None:
         self._stream, self._redact, self._environ = stream, redact, environ or {}
-        self._status: Status | None = None
-        self._paused = False
-        self._doing = Doing()
-        self._said = words or (lambda: self._doing.words)
-        self.note = self._doing.note
+        self._live: Live | None = None
+        self._paused, self._last_change = False, 0.0
+        doing = Doing()
+        self._words, self.note = words or (lambda: doing.words), doing.note
 
     def show(self, event: Event) -> None:
         self.note(event)
@@ -129,51 +137,189 @@ class TurnView:
     def paused(self) -> Generator[None]:
         """Nothing moves meanwhile: the person is being asked something."""
         self._paused = True
-        if self._status is not None:
-            self._status.stop()
+        if self._live is not None:
+            self._live.stop()
         try:
             yield
         finally:
             self._paused = False
-            if self._status is not None:
-                self._status.start()
-
-    def _write(self, line: str) -> None:
-        if self._status is not None:
-            self._status.console.print(line, markup=False, highlight=False)
-        else:
-            self._stream.write(f"{line}\n")
-            self._stream.flush()
+            if self._live is not None:
+                self._live.start()
+            self._last_change = time.monotonic()
 
     @asynccontextmanager
     async def working(self, *, quiet: bool = False) -> AsyncGenerator[None]:
         if quiet or not self._stream.isatty() or is_dumb(self._environ):
             yield
             return
+        self._last_change = time.monotonic()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._spin, name="spinner")
+            tasks.start_soon(self._move, name="spinner")
             try:
                 yield
             finally:
                 tasks.cancel_scope.cancel()
 
-    async def _spin(self) -> None:
-        await anyio.sleep(SPINNER_AFTER_SECONDS)
-        self._status = console(self._stream, self._environ).status(self._words())
+    def _write(self, line: str) -> None:
+        self._last_change = time.monotonic()
+        if self._live is not None:
+            self._console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
+        else:
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+    @cached_property
+    def _console(self) -> "Console":
+        return console(self._stream, self._environ)
+
+    async def _move(self) -> None:
+        from rich.console import Group
+        from rich.live import Live
+
+        live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            get_renderable=lambda: Group(*self._moving()),
+        )
+        with live as self._live:
+            try:
+                while True:
+                    await anyio.sleep(_TICK_SECONDS)
+                    if not self._paused:
+                        live.refresh()
+            finally:
+                self._last_change = time.monotonic()  # the last frame has no spinner in it
+                self._live = None
+
+    @cached_property
+    def _spinner(self) -> "Spinner":
+        from rich.spinner import Spinner
+
+        return Spinner("dots", style="status.spinner")
+
+    def _moving(self) -> "Iterator[RenderableType]":
+        """What is below everything that was written, and changes."""
+        from rich.text import Text
+
+        if time.monotonic() - self._last_change >= SPINNER_AFTER_SECONDS:
+            self._spinner.update(text=Text(visible(self._redact(self._words()))))
+            yield self._spinner
+
+
+def finished_blocks(text: str) -> int:
+    """The length of the text up to the last blank line outside of a code fence: that part is final."""
+    fence = ""
+    position = done = 0
+    for line in text.splitlines(keepends=True):
+        position += len(line)
+        start = line.strip()
+        if not fence and start.startswith(FENCES):
+            fence = start[:3]
+        elif fence and start.startswith(fence):
+            fence = ""
+        elif not fence and not start and line.endswith("\n"):
+            done = position
+    return done
+
+
+def without_last_word(text: str) -> str:
+    """The last word may be the beginning of something secret."""
+    end = len(text)
+    while end and not text[end - 1].isspace():
+        end -= 1
+    return text[:end]
+
+
+class AnswerView(TurnView):
+    """Shows the answer too, each piece of it as soon as it is final."""
+
+    _tail, _streamed = "", False
+
+    def show(self, event: Event) -> None:
+        self._last_change = time.monotonic()
+        if isinstance(event, TextDelta):
+            self._streamed = True
+            self._tail += event.text
+            self._settle(self._final())
+        elif isinstance(event, BlockReply) or event_lines(event):
+            self._settle(len(self._tail))
+            self._streamed = self._streamed and not isinstance(event, BlockReply)
+        super().show(event)
+
+    def finish(self, text: str) -> None:
+        if not self._streamed:
+            self._tail = text or "(No response)"
+        self._settle(len(self._tail))
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        self._streamed, self._tail = False, ""
         try:
-            if not self._paused:
-                self._status.start()
-            while True:
-                await anyio.sleep(_TICK_SECONDS)
-                self._status.update(self._words())
+            yield
         finally:
-            self._status.stop()
-            self._status = None
+            self._settle(len(self._tail))
 
-    def _words(self) -> str:
-        from rich.markup import escape
+    def _settle(self, length: int) -> None:
+        done, self._tail = self._tail[:length], self._tail[length:]
+        if done:
+            self._print(done)
 
-        return escape(visible(self._redact(self._said())))
+    def _final(self) -> int:
+        """How much of the tail cannot change any more."""
+        raise NotImplementedError
+
+    def _print(self, done: str) -> None:
+        raise NotImplementedError
+
+
+class PlainView(AnswerView):
+    """For a pipe or a file: only the answers on `out`, everything else on `notes`."""
+
+    def __init__(self, out: TextIO, notes: TextIO, redact: Redact) -> None:
+        super().__init__(notes, redact)
+        self._out = out
+
+    def _final(self) -> int:
+        return self._tail.rfind("\n") + 1
+
+    def _print(self, done: str) -> None:
+        self._out.write(self._redact(done).removesuffix("\n") + "\n")
+        self._out.flush()
+
+
+class TerminalView(AnswerView):
+    """For a person: paragraphs as Markdown, and what is not final in motion below them."""
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        async with self.working(), super().turn():
+            yield
+
+    def _final(self) -> int:
+        return finished_blocks(self._tail)
+
+    def _print(self, done: str) -> None:
+        if done.strip():
+            self._console.print(rendered(self._redact(done)))
+
+    def _moving(self) -> "Iterator[RenderableType]":
+        shown = without_last_word(self._tail)
+        if shown.strip():
+            yield self._last_lines(self._redact(shown))
+        yield from super()._moving()
+
+    def _last_lines(self, text: str) -> "RenderableType":
+        from rich.segment import Segment, Segments
+
+        lines = self._console.render_lines(rendered(text), pad=False)
+        room = max(self._console.size.height - 4, 1)
+        segments: list[Segment] = []
+        for line in lines[-room:]:
+            segments += [*line, Segment.line()]
+        return Segments(segments[:-1])
 
 
 _MARKS = {"completed": "✓", "in_progress": "▸", "pending": "·"}

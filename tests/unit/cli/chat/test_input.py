@@ -12,8 +12,7 @@ import pytest
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.cli.chat.conversation import Talk
 from openclaw.cli.chat.input import MOMENT, Interrupts, LineInput
-from openclaw.cli.chat.questions import Consent
-from openclaw.cli.chat.view import PlainView
+from openclaw.cli.render.turn import PlainView
 from openclaw.core.clock import SystemClock
 from openclaw.media.transcription import NoTranscriber
 from openclaw.secrets.redactor import Redactor
@@ -88,7 +87,8 @@ async def test_a_second_press_does_not_wait_until_the_answer_is_stopped() -> Non
         transcriber=NoTranscriber(),
     )
     view, interrupts = PlainView(said, said, str), Interrupts(SystemClock(), leave)
-    talk = Talk(cast("Agent", agent), settings, view, "main", {}, interrupts, Consent([], None))
+    context = MessageContext("", "main")
+    talk = Talk(cast("Agent", agent), settings, view, context, TurnListener(), interrupts, {})
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(talk.run, LineInput(io.StringIO("hello\n")))
