@@ -23,7 +23,6 @@ from openclaw.cli.setup.model_choice import (
     AUTO,
     NONE,
     Asker,
-    Left,
     chosen_model,
     chosen_names,
     offered_models,
@@ -84,7 +83,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         plan = _planned(args, env, asker, text)
         agreed = _agreed(args, env, plan, asker)
         written = _write(env, plan) if agreed else []
-    except (Left, KeyboardInterrupt):
+    except (EOFError, KeyboardInterrupt):
         env.say("\nNothing was written.")
         return EXIT_INTERRUPTED
     if args.json:
@@ -113,7 +112,7 @@ def import_servers(args: argparse.Namespace, env: Environment) -> int:
         if _agreed(args, env, plan, _asker(args, env)):
             written = _write(env, plan)
             env.say(f"Imported {', '.join(plan.servers)} into {env.config_file}.")
-    except (Left, KeyboardInterrupt):
+    except (EOFError, KeyboardInterrupt):
         env.say("\nNothing was written.")
         return EXIT_INTERRUPTED
     if args.json:

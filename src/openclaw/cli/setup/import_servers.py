@@ -7,7 +7,7 @@ import math
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -228,23 +228,6 @@ class Reference:
         return f"secret://{'store' if self.stored else 'env'}/{self.variable}"
 
 
-@dataclass(slots=True)
-class _Names:
-    """Which variable stands for which value; two values never share one."""
-
-    known: Mapping[str, str]
-    taken: dict[str, str]
-
-    def variable(self, value: str, *wanted: str) -> str:
-        """The variable that holds this value already, else the first of these that is free."""
-        if value in self.known:
-            return self.known[value]
-        last = variable_name(wanted[-1])
-        numbered = (f"{last}_{number}" for number in count(2))
-        names = chain(map(variable_name, wanted), numbered)
-        return next(name for name in names if self.taken.setdefault(name, value) == value)
-
-
 def protect(
     servers: Iterable[ImportedServer],
     environ: Mapping[str, str] | None = None,
@@ -255,13 +238,23 @@ def protect(
     A value that a variable of `environ` holds is read from there. `stored` are the names in use.
     """
     held = {value: name for name, value in (environ or {}).items() if len(value) >= 8}
-    names = _Names(held, dict(stored or {}))
+    taken = dict(stored or {})  # two values never share a name
+
+    def named(value: str, wanted: Sequence[str]) -> str:
+        """The variable that holds this value already, else the first of these that is free."""
+        if value in held:
+            return held[value]
+        names = [variable_name(one) for one in wanted]
+        numbered = (f"{names[-1]}_{number}" for number in count(2))
+        free = (name for name in chain(names, numbered) if taken.setdefault(name, value) == value)
+        return next(free)
+
     references: list[Reference] = []
     protected: list[ImportedServer] = []
     for server in servers:
         entry, notes = deepcopy(server.entry), list(server.notes)
         for path, value in credentials(server.entry):
-            variable = names.variable(value, *_wanted(server.name, entry, path, value))
+            variable = named(value, _wanted(server.name, entry, path, value))
             where, is_new = format_path(path), value not in held
             one = Reference(variable, server.name, where, Secret(value), is_new)
             references.append(one)

@@ -34,12 +34,11 @@ _OWN = "address"
 Providers = Mapping[str, ProviderConfig]
 
 
-class Left(Exception):
-    """Raised when the person wants to stop."""
-
-
 class Asker:
-    """Asks at a terminal. `lines` are a question's answers, each with the line that shows it."""
+    """Asks at a terminal. `lines` are a question's answers, each with the line that shows it.
+
+    Raises `EOFError` if the person wants to stop.
+    """
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -87,7 +86,7 @@ class Asker:
         self._env.stdout.flush()
         line = text_of(self._env.stdin.readline)
         if not line:  # Ctrl-D
-            raise Left
+            raise EOFError
         return line.strip()
 
     def hidden(self, prompt: str) -> str:

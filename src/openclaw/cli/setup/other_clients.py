@@ -6,6 +6,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -180,26 +181,12 @@ def registered(text: str, client: Client, entry: Mapping[str, Any]) -> str:
         if all(now.get(key) == value for key, value in wanted.items()):
             return text
     if client.name == "codex":
-        return _toml_registered(_toml_without(text), wanted)
+        return _toml_registered(text, wanted)
     return set_value(text, (*client.place, OUR_NAME), wanted)
 
 
 def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
-    lines = [f"[mcp_servers.{OUR_NAME}]"]
-    plain = {key: value for key, value in entry.items() if key != "env"}
-    for table, head in ((plain, []), (entry.get("env"), ["", f"[mcp_servers.{OUR_NAME}.env]"])):
-        if table:
-            lines += head
-            lines += [
-                f"{key} = {json.dumps(one, ensure_ascii=False)}" for key, one in table.items()
-            ]
-    before = f"{text.rstrip()}\n\n" if text.strip() else ""
-    after = before + "\n".join(lines) + "\n"
-    servers = {**parse_toml(text).get("mcp_servers", {}), OUR_NAME: dict(entry)}
-    return _checked(after, {**parse_toml(text), "mcp_servers": servers})
-
-
-def _toml_without(text: str) -> str:
+    """The text with our tables at its end, instead of those that it has of ours."""
     kept: list[str] = []
     ours = False
     for line in text.splitlines(keepends=True):
@@ -209,20 +196,18 @@ def _toml_without(text: str) -> str:
             ours = f"{name}.".startswith(f"mcp_servers.{OUR_NAME}.")
         if not ours:
             kept.append(line)
-    expected = parse_toml(text)
-    expected.get("mcp_servers", {}).pop(OUR_NAME, None)
-    if not expected.get("mcp_servers", True):
-        del expected["mcp_servers"]
-    after = "".join(kept).rstrip()
-    return _checked(f"{after}\n" if after else "", expected)
-
-
-def _checked(text: str, expected: Mapping[str, Any]) -> str:
-    """The text, provided that it says what it should: TOML is edited by lines, which may mislead."""
-    try:
-        if tomllib.loads(text) == expected:
-            return text
-    except tomllib.TOMLDecodeError:
-        pass
+    parts = ["".join(kept).rstrip()] if "".join(kept).strip() else []
+    plain = {key: value for key, value in entry.items() if key != "env"}
+    for name, table in ((OUR_NAME, plain), (f"{OUR_NAME}.env", entry.get("env"))):
+        if table:
+            lines = [f"{key} = {json.dumps(one, ensure_ascii=False)}" for key, one in table.items()]
+            parts.append("\n".join([f"[mcp_servers.{name}]", *lines]))
+    after = "\n\n".join(parts) + "\n"
+    before = parse_toml(text)
+    servers = {**before.get("mcp_servers", {}), OUR_NAME: dict(entry)}
+    # It was edited by lines, which may mislead: it must say what it should.
+    with suppress(tomllib.TOMLDecodeError):
+        if tomllib.loads(after) == {**before, "mcp_servers": servers}:
+            return after
     hint = "use: codex mcp add openclaw -- openclaw mcp-server"
     raise InvalidRequest("it cannot be edited safely here", hint=hint)
