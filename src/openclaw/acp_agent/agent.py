@@ -90,7 +90,6 @@ class OpenClawAgent:
         self,
         protocol_version: int,
         client_capabilities: schema.ClientCapabilities | None = None,
-        client_info: schema.Implementation | None = None,
         **kwargs: Any,
     ) -> schema.InitializeResponse:
         self._forms = client_capabilities.elicitation if client_capabilities else None
@@ -118,7 +117,6 @@ class OpenClawAgent:
     async def new_session(
         self,
         cwd: str,
-        additional_directories: list[str] | None = None,
         mcp_servers: Sequence[ClientServer] | None = None,
         **kwargs: Any,
     ) -> schema.NewSessionResponse:
@@ -133,7 +131,6 @@ class OpenClawAgent:
         cwd: str,
         session_id: str,
         mcp_servers: Sequence[ClientServer] | None = None,
-        additional_directories: list[str] | None = None,
         **kwargs: Any,
     ) -> schema.LoadSessionResponse:
         session, found = await self._reopen(session_id, cwd, mcp_servers or ())
@@ -146,7 +143,6 @@ class OpenClawAgent:
         self,
         session_id: str,
         cwd: str,
-        additional_directories: list[str] | None = None,
         mcp_servers: Sequence[ClientServer] | None = None,
         **kwargs: Any,
     ) -> schema.ResumeSessionResponse:

@@ -23,19 +23,7 @@ from openclaw.cli.parser import (
     nearest,
     parse,
 )
-from openclaw.core.errors import (
-    EXIT_FAILED,
-    EXIT_OK,
-    EXIT_USAGE,
-    InvalidConfig,
-    InvalidRequest,
-    OpenClawError,
-    OperatorFacing,
-    cause_of,
-    describe,
-    exit_code,
-    sentence,
-)
+from openclaw.core import errors
 
 if TYPE_CHECKING:
     from anyio import CancelScope
@@ -57,7 +45,7 @@ def dispatch(program: str, arguments: list[str]) -> int:
     if (wrong := _not_text(arguments)) is not None:
         sys.stderr.write(f"{program}: {wrong}\n")
         _usage_as_json(wrong, arguments)
-        return EXIT_USAGE
+        return errors.EXIT_USAGE
     at = _command_index(arguments)
     if at is None:
         return _no_command(program, arguments)
@@ -69,14 +57,14 @@ def dispatch(program: str, arguments: list[str]) -> int:
         near = nearest(name, COMMANDS)
         guess = f" Did you mean '{near}'?" if near else ""
         sys.stderr.write(f"{program}: Unknown command {name!r}.{guess} See '{program} --help'.\n")
-        return EXIT_USAGE
+        return errors.EXIT_USAGE
     try:
         args = parse(command_parser(program, name), rest)
     except WrongUsage as error:
         _usage_as_json(error.message, rest)
-        return EXIT_USAGE
+        return errors.EXIT_USAGE
     except SystemExit as finished:  # argparse has already printed help or what is wrong
-        return finished.code if isinstance(finished.code, int) else EXIT_USAGE
+        return finished.code if isinstance(finished.code, int) else errors.EXIT_USAGE
     return guarded(program, partial(run_command, name), args)
 
 
@@ -87,8 +75,8 @@ def run_command(name: str, args: Namespace, env: "Environment") -> int:
         module, _, function = action.partition(":")
         action = getattr(command_module(module), function)
     if iscoroutinefunction(action):
-        return run_interruptible(env, action, args, env) or EXIT_OK
-    return action(args, env) or EXIT_OK
+        return run_interruptible(env, action, args, env) or errors.EXIT_OK
+    return action(args, env) or errors.EXIT_OK
 
 
 def _not_text(arguments: list[str]) -> str | None:
@@ -141,12 +129,12 @@ on every command:
 def _no_command(program: str, arguments: list[str]) -> int:
     if {"-h", "--help"} & set(arguments):
         sys.stdout.write(_help(program))
-        return EXIT_OK
+        return errors.EXIT_OK
     if "--version" in arguments:
         from openclaw.version import __version__
 
         sys.stdout.write(f"{program} {__version__}\n")
-        return EXIT_OK
+        return errors.EXIT_OK
     unknown = [word for word in arguments if word.startswith("-") and word not in _OPTIONS]
     if unknown:
         near = nearest(unknown[0], (*_OPTIONS, "--version", "--help"))
@@ -155,7 +143,7 @@ def _no_command(program: str, arguments: list[str]) -> int:
         sys.stderr.write(f"{program}: {told}\n")
     else:
         sys.stderr.write(_help(program))
-    return EXIT_USAGE
+    return errors.EXIT_USAGE
 
 
 def _usage_as_json(message: str, arguments: list[str]) -> None:
@@ -163,7 +151,7 @@ def _usage_as_json(message: str, arguments: list[str]) -> None:
     if "--json" in arguments:
         import json
 
-        error = {"type": InvalidRequest.__name__, "message": message}
+        error = {"type": errors.InvalidRequest.__name__, "message": message}
         sys.stdout.write(json.dumps({"error": error}, indent=2) + "\n")
 
 
@@ -180,7 +168,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
         code = action(args, env)
         env.stdout.flush()
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:
-        ended = _ended(env, cause_of(error), as_json=getattr(args, "json", False))
+        ended = _ended(env, errors.cause_of(error), as_json=getattr(args, "json", False))
         if ended is None:
             raise
         return ended
@@ -209,7 +197,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:
     match error:
-        case OpenClawError():
+        case errors.OpenClawError():
             return _report(env, error, as_json=as_json)
         case KeyboardInterrupt():
             return EXIT_INTERRUPTED
@@ -217,7 +205,7 @@ def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:
             return cannot_write(env.program, error)
         case OSError() if error.errno in NO_ROOM:
             told = f"cannot write to the disk: {error.strerror}"
-            full = OperatorFacing(told, hint="free some space and try again")
+            full = errors.OperatorFacing(told, hint="free some space and try again")
             return _report(env, full, as_json=as_json)
         case _:
             return None
@@ -244,14 +232,14 @@ def cannot_write(program: str, error: OSError) -> int:
     if isinstance(error, BrokenPipeError):
         return EXIT_BROKEN_PIPE
     sys.stderr.write(f"{program}: Cannot write the output: {error.strerror}.\n")
-    return EXIT_FAILED
+    return errors.EXIT_FAILED
 
 
-def _report(env: Any, error: OpenClawError, *, as_json: bool) -> int:
+def _report(env: Any, error: errors.OpenClawError, *, as_json: bool) -> int:
     if as_json:
         body: dict[str, Any] = {"type": type(error).__name__, "message": error.message}
         body |= {"hint": error.hint} if error.hint else {}
-        if isinstance(error, InvalidConfig):
+        if isinstance(error, errors.InvalidConfig):
             body["problems"] = [asdict(one) for one in error.problems]
         try:
             env.say_json({"error": body})
@@ -259,11 +247,11 @@ def _report(env: Any, error: OpenClawError, *, as_json: bool) -> int:
         except OSError as lost:
             return cannot_write(env.program, lost)
     else:
-        said = describe(error) if isinstance(error, InvalidConfig) else error.message
-        env.warn(f"{env.program}: {sentence(said)}")
+        said = errors.describe(error) if isinstance(error, errors.InvalidConfig) else error.message
+        env.warn(f"{env.program}: {errors.sentence(said)}")
         if error.hint:
-            env.warn(f"  {sentence(error.hint)}")
-    return exit_code(error) or EXIT_FAILED
+            env.warn(f"  {errors.sentence(error.hint)}")
+    return errors.exit_code(error) or errors.EXIT_FAILED
 
 
 # ---- Ctrl-C: the first stops the work and says so at once, the second leaves without waiting

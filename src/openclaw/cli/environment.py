@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from openclaw.config.load import LoadedConfig
     from openclaw.config.paths import StatePaths
+    from openclaw.config.schema import Config
+    from openclaw.secrets.resolver import SecretResolver
 
 
 def text_of(read: Callable[[], str | bytes]) -> str:
@@ -101,10 +103,20 @@ class Environment:
         for line in lines or ([] if empty is None else [empty]):
             self.say(line)
 
-    def confirms(self, question: str) -> bool:
-        self.stdout.write(f"{question} [y/N] ")
+    def confirms(self, args: "Namespace", question: str, what: str) -> bool:
+        """Ask before `what` is done, unless there is `--yes`; raises `InvalidRequest` if nobody is here."""
+        if args.yes:
+            return True
+        if getattr(args, "json", False) or not (self.stdin.isatty() and self.stdout.isatty()):
+            raise InvalidRequest(f"nobody can be asked here; add --yes to {what} for good")
+        self.stdout.write(f"{question}, for good? [y/N] ")
         self.stdout.flush()
         return text_of(self.stdin.readline).strip().casefold() in ("y", "yes")
+
+    def secrets(self, config: "Config") -> "SecretResolver":
+        from openclaw.runtime.host import open_secrets
+
+        return open_secrets(config, self.environ, self.redactor)
 
     def warn(self, text: str) -> None:
         self.stderr.write(self.redactor.redact(text) + "\n")

@@ -210,6 +210,9 @@ def _add(
     undo.callback(remove)
 
 
+logger = logging.getLogger("openclaw")
+
+
 def _catch_everything() -> None:
     before = sys.excepthook, threading.excepthook, sys.unraisablehook
 
@@ -217,14 +220,18 @@ def _catch_everything() -> None:
         sys.excepthook, threading.excepthook, sys.unraisablehook = before
         logging.captureWarnings(False)
 
+    def in_thread(args: threading.ExceptHookArgs) -> None:
+        name = args.thread.name if args.thread else "a thread"
+        _uncaught(args.exc_type, args.exc_value, args.exc_traceback, f" in {name}")
+
+    def unraisable(args: "sys.UnraisableHookArgs") -> None:
+        if (error := args.exc_value) is not None:
+            info = (args.exc_type, error, args.exc_traceback)
+            logger.error("%s: %s", args.err_msg or "ignored", type(error).__name__, exc_info=info)
+
     _undo.callback(put_back)
-    sys.excepthook = _uncaught
-    threading.excepthook = _uncaught_in_thread
-    sys.unraisablehook = _unraisable
+    sys.excepthook, threading.excepthook, sys.unraisablehook = _uncaught, in_thread, unraisable
     logging.captureWarnings(True)
-
-
-logger = logging.getLogger("openclaw")
 
 
 def _uncaught(
@@ -235,18 +242,6 @@ def _uncaught(
 ) -> None:
     if error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
         logger.critical("uncaught %s%s", kind.__name__, where, exc_info=(kind, error, trace))
-
-
-def _uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
-    name = args.thread.name if args.thread else "a thread"
-    _uncaught(args.exc_type, args.exc_value, args.exc_traceback, f" in {name}")
-
-
-def _unraisable(args: "sys.UnraisableHookArgs") -> None:
-    error = args.exc_value
-    if error is not None:
-        info = (args.exc_type, error, args.exc_traceback)
-        logger.error("%s: %s", args.err_msg or "ignored", type(error).__name__, exc_info=info)
 
 
 def open_log_file(path: Path, *, max_bytes: int, keep: int) -> logging.Handler:

@@ -88,14 +88,11 @@ def _warn_of_models(env: Environment, path: KeyPath, value: Any) -> None:
     import anyio
 
     from openclaw.models.listing import model_problem, models_named
-    from openclaw.runtime.host import open_secrets
 
     for model in models_named(path, value):
         config = env.load_config().config
-        secrets = open_secrets(config, env.environ, env.redactor)
-        problem = anyio.run(
-            model_problem, model, config.models.providers, secrets, env.environ, env.paths.models
-        )
+        given = (config.models.providers, env.secrets(config), env.environ, env.paths.models)
+        problem = anyio.run(model_problem, model, *given)
         if problem is not None:
             env.warn(f"Warning: {problem}")
 

@@ -100,7 +100,6 @@ async def _serve(
     from openclaw.gateway.daemon import Daemon, serve
     from openclaw.gateway.page.routes import login_link
     from openclaw.mcp_client.transport.child_process import child_environment
-    from openclaw.runtime.host import open_secrets
     from openclaw.runtime.runtime import open_backend
 
     log_file = _log(args, env, loaded)
@@ -122,7 +121,7 @@ async def _serve(
         clock=SystemClock(),
         redact=env.redactor.redact,
         open_backend=opened,
-        resolve=open_secrets(loaded.config, env.environ, env.redactor).resolve_text,
+        resolve=env.secrets(loaded.config).resolve_text,
         notifier=Notifier(env.environ),
         log_file=log_file,
         environ=child_environment(env.environ, {}, inherit=False),

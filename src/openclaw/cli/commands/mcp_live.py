@@ -509,14 +509,10 @@ def log_out(args: argparse.Namespace, env: Environment) -> None:
 
 def _logins(env: Environment) -> "Logins":
     from openclaw.mcp_client.auth.oauth import Logins
-    from openclaw.runtime.host import open_secrets
 
-    secrets = open_secrets(env.load_config().config, env.environ, env.redactor)
-    return Logins(
-        directory=env.paths.tokens,
-        register=env.redactor.register,
-        resolve_secrets=secrets.resolve_map,
-    )
+    resolve = env.secrets(env.load_config().config).resolve_map
+    hide = env.redactor.register
+    return Logins(directory=env.paths.tokens, resolve_secrets=resolve, register=hide)
 
 
 def _login_server(args: argparse.Namespace, env: Environment) -> McpServerConfig:

@@ -10,7 +10,6 @@ from openclaw.agent.tools.memory import OTHERS, PERSON, Memory
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, chosen_agent, option
 from openclaw.config.paths import check_directory
-from openclaw.core.errors import InvalidRequest
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -37,12 +36,8 @@ def run(args: argparse.Namespace, env: Environment) -> None:
     if args.what == "path":
         env.say(str(memory.directory))
     elif args.what == "clear":
-        if not args.yes and not (env.stdin.isatty() and env.stdout.isatty()):
-            raise InvalidRequest(
-                "nobody can be asked here; add --yes to forget everything for good"
-            )
-        question = f"Forget everything that agent '{agent}' remembers, for good?"
-        if not args.yes and not env.confirms(question):
+        question = f"Forget everything that agent '{agent}' remembers"
+        if not env.confirms(args, question, "forget everything"):
             env.say("Nothing was forgotten.")
             return
         for name in (PERSON, OTHERS):

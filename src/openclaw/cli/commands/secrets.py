@@ -91,14 +91,11 @@ def _check(args: argparse.Namespace, env: Environment) -> int:
 
 
 def check_all(env: Environment, config: "Config", only: str | None = None) -> list[SecretFinding]:
-    from openclaw.runtime.host import open_secrets
-
-    resolver = open_secrets(config, env.environ, env.redactor)
     wanted: Mapping[SecretRef, list[str]]
     if only is not None:
         wanted = {parse(only): []}
     else:
         wanted = references(config.model_dump(mode="json", by_alias=True))
-    found = anyio.run(resolver.try_all, wanted)
+    found = anyio.run(env.secrets(config).try_all, wanted)
     wrong = {ref: one for ref, one in found.items() if isinstance(one, SecretUnavailable)}
     return [SecretFinding(ref.text, list(wanted[ref]), wrong.get(ref)) for ref in wanted]

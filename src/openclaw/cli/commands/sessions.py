@@ -135,13 +135,11 @@ async def _delete(args: argparse.Namespace, env: Environment) -> None:
 
     async with _found(args, env) as (store, info):
         messages = counted(info.messages, "message")
-        if not args.yes:
-            if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
-                raise InvalidRequest("nobody can be asked here; add --yes to delete it for good")
-            title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
-            if not env.confirms(f"Delete '{visible(info.key)}'{title} with {messages}, for good?"):
-                env.say("Nothing was deleted.")
-                return
+        title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
+        question = f"Delete '{visible(info.key)}'{title} with {messages}"
+        if not env.confirms(args, question, "delete it"):
+            env.say("Nothing was deleted.")
+            return
         await delete_session(store, info, SystemClock().now_ms())
     facts = {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
     env.report(args, facts, f"Deleted '{visible(info.key)}' with {messages}.")
@@ -250,10 +248,7 @@ async def opened(
     """
 
     async def resolve(text: str) -> Secret:
-        from openclaw.runtime.host import open_secrets
-
-        config = (loaded or env.load_config()).config
-        return await open_secrets(config, env.environ, env.redactor).resolve_text(text)
+        return await env.secrets((loaded or env.load_config()).config).resolve_text(text)
 
     where = spec or (loaded or env.load_config()).config.sessions.store
     named = loaded is None and spec not in (None, "file")
