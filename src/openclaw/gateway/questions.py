@@ -80,17 +80,12 @@ class Asker:
         self._tell = tell
 
     async def permit(self, request: PermissionRequest) -> Answer:
+        facts = asdict(request)
         question = {
             "kind": "permission",
             "text": f"The agent wants to use {request.title}",
-            "callId": request.call_id,
-            "name": request.name,
-            "label": request.label,
-            "arguments": dict(request.arguments),
-            "title": request.title,
-            "body": request.body,
-            "choices": [asdict(one) for one in request.choices],
-            "doubt": request.doubt,
+            "callId": facts.pop("call_id"),
+            **facts,
             "options": ["accept", "decline"],
         }
         answer = await self._questions.put(self._tell, question)
@@ -117,12 +112,8 @@ class Asker:
 
 def permission_from(question: JsonObject) -> PermissionRequest:
     return PermissionRequest(
-        call_id=question["callId"],
-        name=question["name"],
-        label=question["label"],
-        arguments=question["arguments"],
-        title=question["title"],
-        body=question["body"],
+        question["callId"],
+        *(question[name] for name in ("name", "label", "arguments", "title", "body")),
         choices=tuple(Choice(**one) for one in question["choices"]),
         doubt=bool(question.get("doubt")),
     )

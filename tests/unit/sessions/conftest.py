@@ -11,7 +11,7 @@ from tests.support.postgres_server import Server
 
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.model import SessionRef
-from openclaw.sessions.postgres.pool import parsed
+from openclaw.sessions.postgres.pool import Database, Result, Work, parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
 from openclaw.sessions.store import SessionStore
@@ -54,13 +54,26 @@ async def file_store(database: Path) -> AsyncGenerator[FileStore]:
         yield store
 
 
+def _space_writes(database: Database) -> None:
+    """No two times of the server's clock are the same, either."""
+    write = database.write
+
+    async def spaced(work: Work[Result]) -> Result:
+        done = await write(work)
+        await write(lambda db: db.execute("SELECT pg_sleep(0.001)"))
+        return done
+
+    database.write = spaced
+
+
 @pytest.fixture(params=["file", "postgres"])
 async def subject(request: pytest.FixtureRequest, database: Path) -> AsyncGenerator[Subject]:
     if request.param == "postgres":
         server: Server = request.getfixturevalue("postgres")
         url: str = request.getfixturevalue("postgres_url")
         name = url.partition("@/")[2].partition("?")[0]
-        async with open_postgres_store(parsed(url), clock=TickingClock()) as shared:
+        async with open_postgres_store(parsed(url)) as shared:
+            _space_writes(shared.database)
             yield Subject(shared, lambda session: server.run(_FORGET, name))
         return
     async with open_file_store(database, TickingClock()) as store:

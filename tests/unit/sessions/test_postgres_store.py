@@ -151,7 +151,7 @@ async def test_a_write_that_is_sent_twice_is_written_once(postgres_url: str) -> 
         async with store.acquire_lane(session) as lane:
             for seq, write in enumerate(writes):
                 at = replace(lane.grant, seq=seq)
-                work = partial(lanes.commit, at=at, write=write, now_ms=None)
+                work = partial(lanes.commit, at=at, write=write)
                 assert [await store.database.write(work) for _ in range(2)] == [True, False]
         whole = await store.history(session, since_compaction=False)
         assert [entry.seq for entry in whole] == [1, 2, 3, 4]

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from openclaw.core.clock import Clock
 from openclaw.core.ids import random_id
 from openclaw.sessions import queries
 from openclaw.sessions.model import Encoded, SessionRef, Turn, storable
@@ -55,62 +54,62 @@ logger = logging.getLogger(__name__)
 # The database's own time, which is the same for every gateway.
 NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 
-# $1 row, $2 epoch, $3 last number, $4 entries, $5 messages, $6 time, $7 turn; then the entries.
+# $1 row, $2 epoch, $3 last number, $4 entries, $5 messages, $6 turn; then the entries.
 _ADVANCE = f"""
 WITH lane AS (
   UPDATE sessions SET seq = seq + $4, messages = messages + $5,
-    updated_ms = greatest(updated_ms, coalesce($6::bigint, {NOW_MS})){{more}}
+    updated_ms = greatest(updated_ms, {NOW_MS}){{more}}
   WHERE row = $1 AND epoch = $2 AND seq = $3 AND {{condition}}
-  RETURNING coalesce($6::bigint, {NOW_MS}) AS now_ms
+  RETURNING {NOW_MS} AS now_ms
 ), added AS (
   INSERT INTO entries (session, seq, turn, kind, at_ms, call_id, text, data, details, words)
-  SELECT $1, $3 + e.number, $7, e.kind, lane.now_ms, e.call_id, e.text, e.data, e.details,
+  SELECT $1, $3 + e.number, $6, e.kind, lane.now_ms, e.call_id, e.text, e.data, e.details,
     e.words::tsvector
-  FROM lane, unnest($8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[], $13::text[])
+  FROM lane, unnest($7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::text[])
     WITH ORDINALITY AS e (kind, call_id, text, data, details, words, number)
 ){{parts}}
 SELECT now_ms FROM lane
 """  # noqa: S608 - constants
-_RUNNING = "EXISTS (SELECT FROM turns WHERE session = $1 AND id = $7 AND state = 'running')"
+_RUNNING = "EXISTS (SELECT FROM turns WHERE session = $1 AND id = $6 AND state = 'running')"
 
-_WHERE_RUNNING = f"($7::text IS NULL OR {_RUNNING})"
+_WHERE_RUNNING = f"($6::text IS NULL OR {_RUNNING})"
 
 _STATEMENTS = {
     "begin": _ADVANCE.format(
         more="",
         condition="NOT EXISTS"
-        " (SELECT FROM turns WHERE session = $1 AND (id = $7 OR state = 'running'))",
+        " (SELECT FROM turns WHERE session = $1 AND (id = $6 OR state = 'running'))",
         parts=""", turn AS (
   INSERT INTO turns (session, id, state, started_ms, first_seq)
-  SELECT $1, $7, 'running', lane.now_ms, $3 + 1 FROM lane
+  SELECT $1, $6, 'running', lane.now_ms, $3 + 1 FROM lane
 )""",
     ),
     "resume": _ADVANCE.format(
         more="",
-        condition="EXISTS (SELECT FROM turns WHERE session = $1 AND id = $7 AND state = 'lost')"
+        condition="EXISTS (SELECT FROM turns WHERE session = $1 AND id = $6 AND state = 'lost')"
         " AND NOT EXISTS (SELECT FROM turns WHERE session = $1 AND state = 'running')",
         parts=""", turn AS (
   UPDATE turns SET state = 'running', finished_ms = NULL FROM lane
-  WHERE session = $1 AND id = $7
+  WHERE session = $1 AND id = $6
 )""",
     ),
     "append": _ADVANCE.format(more="", condition=_WHERE_RUNNING, parts=""),
     "compact": _ADVANCE.format(
-        more=", summary_seq = seq + $4, summarised = $14",
-        condition=f"{_WHERE_RUNNING} AND $14::bigint BETWEEN summarised AND seq",
+        more=", summary_seq = seq + $4, summarised = $13",
+        condition=f"{_WHERE_RUNNING} AND $13::bigint BETWEEN summarised AND seq",
         parts=""", forgotten AS (
   UPDATE entries SET details = NULL FROM lane
-  WHERE session = $1 AND entries.seq <= $14 AND entries.details IS NOT NULL
+  WHERE session = $1 AND entries.seq <= $13 AND entries.details IS NOT NULL
 )""",
     ),
     "finish": _ADVANCE.format(
-        more=""", input_tokens = input_tokens + $15, output_tokens = output_tokens + $16,
-    cache_read_tokens = cache_read_tokens + $17, cache_write_tokens = cache_write_tokens + $18,
-    requests = requests + $19, tool_calls = tool_calls + $20""",
+        more=""", input_tokens = input_tokens + $14, output_tokens = output_tokens + $15,
+    cache_read_tokens = cache_read_tokens + $16, cache_write_tokens = cache_write_tokens + $17,
+    requests = requests + $18, tool_calls = tool_calls + $19""",
         condition=_RUNNING,
         parts=""", ended AS (
-  UPDATE turns SET state = $14, finished_ms = lane.now_ms FROM lane
-  WHERE session = $1 AND id = $7
+  UPDATE turns SET state = $13, finished_ms = lane.now_ms FROM lane
+  WHERE session = $1 AND id = $6
 )""",
     ),
 }
@@ -144,22 +143,6 @@ def as_query(text: str) -> str | None:
     return " & ".join(f"{word}:*" for word in words_of(text)) or None
 
 
-def _values(write: Write, now_ms: int | None) -> list[Any]:
-    entries = write.entries
-    values: list[Any] = [
-        len(entries),
-        write.messages,
-        now_ms,
-        None if write.turn is None else storable(write.turn),
-        *columns(entries),
-    ]
-    if write.step == "compact":
-        values.append(write.through)
-    if write.outcome is not None:
-        values += [str(write.outcome), *astuple(write.usage)]
-    return values
-
-
 def columns(entries: Sequence[Encoded]) -> list[list[Any]]:
     """Kind, call, text, data, details and words of entries, as arrays for `unnest`."""
     return [
@@ -172,12 +155,15 @@ def columns(entries: Sequence[Encoded]) -> list[list[Any]]:
     ]
 
 
-async def commit(connection: "Connection", at: Grant, write: Write, now_ms: int | None) -> bool:
-    """Write it; false if an earlier try, whose connection broke, has done so already.
-
-    Without `now_ms`, the time is the database's.
-    """
-    statement, values = _STATEMENTS[write.step], _values(write, now_ms)
+async def commit(connection: "Connection", at: Grant, write: Write) -> bool:
+    """Write it; false if an earlier try, whose connection broke, has done so already."""
+    turn = None if write.turn is None else storable(write.turn)
+    values: list[Any] = [len(write.entries), write.messages, turn, *columns(write.entries)]
+    if write.step == "compact":
+        values.append(write.through)
+    if write.outcome is not None:
+        values += [str(write.outcome), *astuple(write.usage)]
+    statement = _STATEMENTS[write.step]
     if await connection.fetchval(statement, at.row, at.epoch, at.seq, *values) is not None:
         return True
     if await was_written(connection, at, len(write.entries)):
@@ -185,7 +171,7 @@ async def commit(connection: "Connection", at: Grant, write: Write, now_ms: int 
     rows = await connection.fetch(
         "SELECT id, state FROM turns WHERE session = $1 AND (id = $2 OR state = 'running')",
         at.row,
-        None if write.turn is None else storable(write.turn),
+        turn,
     )
     states: dict[str, str] = {row["id"]: row["state"] for row in rows}
     running = next((name for name, state in states.items() if state == "running"), None)
@@ -283,7 +269,7 @@ async def try_grant(connection: "Connection", session: SessionRef, claim: _Claim
         )
         assert taken is not None
         epoch, seq = taken
-    lost = await give_up_turns(connection, row, None) if unfinished else ()
+    lost = await give_up_turns(connection, row) if unfinished else ()
     return Grant(row, epoch, lost, seq + len(lost))
 
 
@@ -349,20 +335,18 @@ async def hand_in(connection: "Connection", session: SessionRef, token: str) -> 
     )
 
 
-async def abandon(
-    connection: "Connection", session: SessionRef, token: str, grant: Grant, now_ms: int | None
-) -> None:
+async def abandon(connection: "Connection", session: SessionRef, token: str, grant: Grant) -> None:
     """The same with an unfinished turn, which is then lost. Runs in a transaction."""
     epoch = await connection.fetchval(
         "SELECT epoch FROM sessions WHERE row = $1 FOR NO KEY UPDATE", grant.row
     )
     if epoch == grant.epoch:
-        await give_up_turns(connection, grant.row, now_ms)
+        await give_up_turns(connection, grant.row)
     await hand_in(connection, session, token)
 
 
-async def give_up_turns(connection: "Connection", row: int, now_ms: int | None) -> tuple[Turn, ...]:
-    now = await connection.fetchval(f"SELECT {NOW_MS}") if now_ms is None else now_ms
+async def give_up_turns(connection: "Connection", row: int) -> tuple[Turn, ...]:
+    now = await connection.fetchval(f"SELECT {NOW_MS}")
     return await queries.give_up_turns(connection, row, now)
 
 
@@ -374,29 +358,25 @@ OnFinish = Callable[["Connection"], Awaitable[None]]
 class PostgresLane(Lane):
     """Every write is on disk when it returns."""
 
-    def __init__(
-        self, session: SessionRef, grant: Grant, database: Database, clock: Clock | None
-    ) -> None:
+    def __init__(self, session: SessionRef, grant: Grant, database: Database) -> None:
         super().__init__(session, grant)
         self.on_finish: OnFinish | None = None
         self.tidy = True  # false while a turn may be unfinished
         self._at = grant
         self._sure = True
         self._database = database
-        self._clock = clock
         self._writing = anyio.Lock()
 
     async def _write(self, write: Write) -> range:
-        now_ms = self._clock.now_ms() if self._clock else None
         if write.step in ("begin", "resume"):
             self.tidy = False
 
         async def write_once(connection: "Connection") -> None:
             if write.step != "finish" or self.on_finish is None:
-                await commit(connection, at, write, now_ms)
+                await commit(connection, at, write)
                 return
             async with connection.transaction():
-                if await commit(connection, at, write, now_ms):
+                if await commit(connection, at, write):
                     await self.on_finish(connection)
 
         async with self._writing:
@@ -435,10 +415,9 @@ class Desk(LaneDesk[PostgresLane]):
 
     look_seconds = (0.005, 0.25)  # for one that dies, or was not heard: others say that they leave
 
-    def __init__(self, database: Database, clock: Clock | None, *, lease: float) -> None:
+    def __init__(self, database: Database, lease: float) -> None:
         super().__init__(lease)
         self._database = database
-        self._clock = clock
         self._wanted = anyio.Event()
         self._known = anyio.Event()
         self._broken = anyio.Event()
@@ -450,7 +429,7 @@ class Desk(LaneDesk[PostgresLane]):
         claim = _Claim(place.wanted, owner, place.entitled, self.lease)
         grant = await self._database.transact(lambda db: try_grant(db, place.session, claim))
         place.ticket = place.wanted  # it is there for certain, so that it can be missed
-        return grant and PostgresLane(place.session, grant, self._database, self._clock)
+        return grant and PostgresLane(place.session, grant, self._database)
 
     async def _hand_in(self, place: Place[PostgresLane]) -> None:
         lane, token = place.lane, place.wanted
@@ -459,8 +438,7 @@ class Desk(LaneDesk[PostgresLane]):
         if lane is None or lane.tidy:
             await self._database.write(lambda db: hand_in(db, place.session, token))
             return
-        now = self._clock.now_ms() if self._clock else None
-        await self._database.transact(lambda db: abandon(db, place.session, token, lane.grant, now))
+        await self._database.transact(lambda db: abandon(db, place.session, token, lane.grant))
 
     async def _present_as(self) -> int:
         """The number by which this process is known, once it has one."""

@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw.core.clock import Clock
 from openclaw.core.errors import MissingExtra, OperatorFacing
 from openclaw.core.installed import install_command
 from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
@@ -198,11 +197,10 @@ class PostgresStore(SessionStore):
         "ts_rank(e.words, $3::text::tsquery) DESC, e.at_ms DESC",
     )
 
-    def __init__(self, database: Database, desk: Desk, clock: Clock | None) -> None:
+    def __init__(self, database: Database, desk: Desk) -> None:
         self.database = database
         self.lease = desk.lease
         self._desk = desk
-        self._clock = clock
         self._unseen = LOOK_EVERY_BYTES
 
     async def _read(self, work: Work[T]) -> T:
@@ -238,7 +236,6 @@ class PostgresStore(SessionStore):
     async def _insert_session(
         self, db: Statements, session: SessionRef, times: tuple[int, int] | None = None
     ) -> None:
-        now = self._clock.now_ms() if self._clock else None
         await db.execute(
             "INSERT INTO sessions (id, agent, key, name_digest, key_digest, created_ms, updated_ms)"
             f" SELECT $1, $2, $3, $4, $5, coalesce($6::bigint, {NOW_MS}),"
@@ -246,7 +243,7 @@ class PostgresStore(SessionStore):
             *astuple(session),
             _name_digest(session.agent, session.key),
             _digest(session.key),
-            *(times or (now, now)),
+            *(times or (None, None)),
         )
 
     async def _delete(self, db: Statements, row: int) -> None:
@@ -323,18 +320,17 @@ def _name_digest(agent: str, key: str) -> bytes:
 async def open_postgres_store(
     address: Address,
     *,
-    clock: Clock | None = None,
     lease: float = LEASE_SECONDS,
     create: bool = True,
     patience: float = RECONNECT_SECONDS,
 ) -> AsyncGenerator[PostgresStore]:
-    """The store in the database at `address`. Times are the database's unless there is a `clock`.
+    """The store in the database at `address`, whose clock says the times.
 
     Without `create`, nothing is changed in the database, and one without a store is refused.
     `patience` is how long to wait for a server that is away.
     """
     async with open_database(address, patience=patience) as database:
         await migrate(database, create=create)
-        desk = Desk(database, clock, lease=lease)
+        desk = Desk(database, lease)
         async with beating(desk.run):
-            yield PostgresStore(database, desk, clock)
+            yield PostgresStore(database, desk)
