@@ -7,9 +7,11 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import anyio
+import orjson
 
 from openclaw.core.errors import (
     Busy,
@@ -291,13 +293,15 @@ class LaneDesk(ABC, Generic[L]):
 class SessionStore(ABC):
     """Sessions in a database. What differs between the two databases comes first."""
 
-    lease: float  # how long a frozen process keeps its sessions
     like: Literal["LIKE", "ILIKE"]  # whichever ignores case
-    among: str  # the condition that `id` is in the list $2
+    among: str  # the condition that `id` is in $2, a list in JSON
     repeated = ""  # the condition that a document is the same as the stored one
     row_lock: str = ""  # what makes a SELECT lock its row
     newest_entry: str
     word_search: tuple[str, str, str]  # tables, condition with $3, and order
+
+    def __init__(self, desk: LaneDesk[Any]) -> None:
+        self._desk = desk
 
     @abstractmethod
     async def _read(self, work: Work[T]) -> T: ...
@@ -307,8 +311,6 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def _transact(self, work: Work[T], *, durable: bool = True) -> T: ...
-    @abstractmethod
-    def _list(self, ids: Sequence[str]) -> Any: ...
     @abstractmethod
     def _now(self) -> tuple[str, list[Any]]:
         """The time in a statement of five values, and the sixth value if it needs one."""
@@ -321,8 +323,6 @@ class SessionStore(ABC):
     def _words(self, text: str) -> str | None:
         """A query for every word of `text`; None if there is none."""
 
-    @abstractmethod
-    async def _find_id(self, db: Statements, agent: str, key: str) -> str | None: ...
     @abstractmethod
     async def _insert_session(
         self, db: Statements, session: SessionRef, times: tuple[int, int] | None = None
@@ -337,14 +337,6 @@ class SessionStore(ABC):
     async def _is_held(self, db: Statements, row: int) -> bool: ...
 
     @abstractmethod
-    def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
-        """Wait in line until the session is free, and hold it; `NotFound` if it was deleted.
-
-        A turn that is unfinished when the body ends is marked as lost. If another process takes
-        the session over, the body is cancelled and `LaneLost` raised.
-        """
-
-    @abstractmethod
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
         """Keep an attachment and return its digest; the oldest are deleted if there are too many."""
 
@@ -352,19 +344,24 @@ class SessionStore(ABC):
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
         """An attachment, or None if it is gone."""
 
+    def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
+        """Wait in line until the session is free, and hold it; `NotFound` if it was deleted.
+
+        A turn that is unfinished when the body ends is marked as lost. If another process takes
+        the session over, the body is cancelled and `LaneLost` raised.
+        """
+        return self._desk.hold(session)
+
     async def open_session(self, agent: str, key: str) -> SessionRef:
         """The session of this agent with this key, which is created if there is none."""
         checked_key(agent, "agent id")
         checked_key(key)
-
-        async def created(db: Statements) -> str | None:
-            await self._insert_session(db, SessionRef(random_id(), agent, key))
-            return await self._find_id(db, agent, key)
-
-        id = await self._read(lambda db: self._find_id(db, agent, key))
-        id = id or await self._write(created)
-        assert id is not None
-        return SessionRef(id, agent, key)
+        while True:
+            for info in await self.find_sessions(key, agent):
+                if info.key == key:  # it may be another one's id
+                    return info.ref
+            new = SessionRef(random_id(), agent, key)
+            await self._write(partial(self._insert_session, session=new))
 
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
         named, values = self._named(storable(key))
@@ -399,7 +396,9 @@ class SessionStore(ABC):
         self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
     ) -> list[Document]:
         """Documents of a kind, those with these ids or all, the last written first."""
-        chosen, values = ("", []) if ids is None else (f"AND {self.among}", [self._list(ids)])
+        chosen, values = (
+            ("", []) if ids is None else (f"AND {self.among}", [orjson.dumps(list(ids)).decode()])
+        )
         query = (
             f"SELECT id, rev, data FROM documents WHERE kind = $1 {chosen}"  # noqa: S608 - ours
             f" ORDER BY written_ms DESC, id LIMIT ${len(values) + 2}"
@@ -446,7 +445,8 @@ class SessionStore(ABC):
     async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
         """Remove these documents of a kind, and all that expired before `expired`."""
         query = f"DELETE FROM documents WHERE (kind = $1 AND {self.among}) OR expires_ms < $3"  # noqa: S608 - ours
-        await self._write(lambda db: db.execute(query, kind, self._list(ids), expired))
+        listed = orjson.dumps(list(ids)).decode()
+        await self._write(lambda db: db.execute(query, kind, listed, expired))
 
     async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
         """The transcript in order; `since_compaction`, the latest summary and what came after it."""
@@ -553,7 +553,7 @@ class SessionStore(ABC):
     async def _require_free(self, db: Statements, row: int, session: SessionRef) -> None:
         if await self._is_held(db, row):
             message = f"a turn of session '{session.key}' is running"
-            raise Busy(message, retry_after=self.lease)
+            raise Busy(message, retry_after=self._desk.lease)
 
 
 class LaneLost(UserFacing):

@@ -186,7 +186,7 @@ DELETE FROM media USING (
 
 class PostgresStore(SessionStore):
     like = "ILIKE"
-    among = "id = ANY ($2)"
+    among = "id IN (SELECT jsonb_array_elements_text($2::jsonb))"
     # It may be there already, from before a connection broke.
     repeated = "OR (d.rev = excluded.rev AND d.data = excluded.data)"
     row_lock = " FOR UPDATE"
@@ -198,9 +198,8 @@ class PostgresStore(SessionStore):
     )
 
     def __init__(self, database: Database, desk: Desk) -> None:
+        super().__init__(desk)
         self.database = database
-        self.lease = desk.lease
-        self._desk = desk
         self._unseen = LOOK_EVERY_BYTES
 
     async def _read(self, work: Work[T]) -> T:
@@ -217,9 +216,6 @@ class PostgresStore(SessionStore):
 
         return await self.database.transact(inside)
 
-    def _list(self, ids: Sequence[str]) -> Sequence[str]:
-        return ids
-
     def _now(self) -> tuple[str, list[Any]]:
         return NOW_MS, []
 
@@ -228,10 +224,6 @@ class PostgresStore(SessionStore):
 
     def _words(self, text: str) -> str | None:
         return as_query(text)
-
-    async def _find_id(self, db: Statements, agent: str, key: str) -> str | None:
-        query = "SELECT id FROM sessions WHERE name_digest = $1"
-        return await db.fetchval(query, _name_digest(agent, key))
 
     async def _insert_session(
         self, db: Statements, session: SessionRef, times: tuple[int, int] | None = None
@@ -265,7 +257,7 @@ class PostgresStore(SessionStore):
         )
 
     async def _is_held(self, db: Statements, row: int) -> bool:
-        return await is_held(db, row, self.lease)
+        return await is_held(db, row, self._desk.lease)
 
     def acquire_lane(
         self, session: SessionRef, *, entitled: bool = False

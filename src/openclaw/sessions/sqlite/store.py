@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
@@ -296,6 +296,7 @@ class FileStore(SessionStore):
     among = "id IN (SELECT value FROM json_each($2))"
     newest_entry = "e.row DESC"
     word_search = ("words JOIN entries e ON e.row = words.rowid", "words MATCH $3", "rank")
+    _desk: _Desk
 
     def __init__(
         self,
@@ -305,12 +306,8 @@ class FileStore(SessionStore):
         clock: Clock,
         media: AttachmentFiles,
     ) -> None:
-        self.lease = desk.lease
-        self._media = media
-        self._writer = writer
-        self._readers = readers
-        self._desk = desk
-        self._clock = clock
+        super().__init__(desk)
+        self._writer, self._readers, self._clock, self._media = writer, readers, clock, media
 
     async def _read(self, work: Work[T]) -> T:
         return await self._readers.run(lambda db: at_once(work(Statements(db))))
@@ -320,9 +317,6 @@ class FileStore(SessionStore):
 
     async def _transact(self, work: Work[T], *, durable: bool = True) -> T:
         return await self._writer.run(lambda db: at_once(work(Statements(db))), durable=durable)
-
-    def _list(self, ids: Sequence[str]) -> str:
-        return orjson.dumps(list(ids)).decode()
 
     def _now(self) -> tuple[str, list[Any]]:
         return "$6", [self._clock.now_ms()]
@@ -334,11 +328,6 @@ class FileStore(SessionStore):
         """Each word as FTS5 takes it literally, or the beginning of a longer one."""
         doubled = [word.replace('"', '""') for word in text.split()]
         return " ".join(f'"{word}"*' for word in doubled) or None
-
-    async def _find_id(self, db: shared.Statements, agent: str, key: str) -> str | None:
-        return await db.fetchval(
-            "SELECT id FROM sessions WHERE agent = $1 AND key = $2", agent, key
-        )
 
     async def _insert_session(
         self, db: shared.Statements, session: SessionRef, times: tuple[int, int] | None = None
@@ -368,12 +357,9 @@ class FileStore(SessionStore):
         await db.execute("DELETE FROM sessions WHERE row = $1", row)
 
     async def _is_held(self, db: shared.Statements, row: int) -> bool:
-        moment = self._desk.moment()
         tickets = await db.fetch("SELECT owner, expires FROM tickets WHERE session = $1", row)
+        moment = self._desk.moment()
         return any(not moment.is_dead(*ticket) for ticket in tickets)
-
-    def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[FileLane]:
-        return self._desk.hold(session)
 
     async def delete(self, session: SessionRef) -> None:
         await super().delete(session)
