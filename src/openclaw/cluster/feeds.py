@@ -346,7 +346,7 @@ class Feeds:
 
 
 def _stretch(feed: Feed, pieces: list[_Piece]) -> Stretch:
-    body = b"[" + b",".join(piece.encoded for piece in pieces) + b"]"
+    body = b"[%b]" % b",".join(piece.encoded for piece in pieces)
     return Stretch(feed.order, pieces[0].number, pieces[-1].number, body)
 
 

@@ -269,10 +269,9 @@ class Reloader:
 
 def waiting_changes(before: Config, after: Config) -> tuple[str, ...]:
     """The key paths that changed and that only a restart can apply."""
-    changed = (
+    return tuple(
         path for path in _ONCE.split() if attrgetter(path)(before) != attrgetter(path)(after)
     )
-    return tuple(changed)
 
 
 # ---- schedules

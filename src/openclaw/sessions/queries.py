@@ -47,25 +47,8 @@ def info_from(row: Iterable[Any]) -> SessionInfo:
     return SessionInfo._make(tuple(row)[:_INFO_WIDTH])
 
 
-def page_from(rows: Sequence[Iterable[Any]], limit: int | None) -> Page:
-    """From at most `limit` rows, and one more if there is a next page."""
-    kept = [tuple(row) for row in rows[:limit]]
-    sessions = [info_from(row) for row in kept]
-    more = kept and len(rows) > len(kept)
-    return Page(sessions, f"{sessions[-1].updated_ms}.{kept[-1][-1]}" if more else None)
-
-
-def parsed_cursor(cursor: str) -> tuple[int, int]:
-    try:
-        updated, row = cursor.split(".")
-        return int(updated), int(row)
-    except ValueError:
-        raise InvalidRequest("this cursor did not come from a listing", field="cursor") from None
-
-
 def hit_from(row: Iterable[Any], wanted: str) -> Hit:
-    values = tuple(row)
-    seq, kind, at_ms, text = values[_INFO_WIDTH:]
+    *_, seq, kind, at_ms, text = values = tuple(row)
     return Hit(info_from(values), seq, EntryKind(kind), at_ms, snippet(text, wanted))
 
 
@@ -167,15 +150,15 @@ async def show(db: Statements, session: SessionRef) -> SessionInfo:
     return info_from(existing(await db.fetchrow(query, session.id), session))
 
 
-def listing(
+async def page(
+    db: Statements,
     like: str,
     agent: str | None,
     conversations: bool,
     search: str | None,
     cursor: str | None,
     limit: int | None,
-) -> tuple[str, list[Any]]:
-    """The statement that lists these sessions, one more than `limit`, and its values."""
+) -> Page:
     values: list[Any] = []
     conditions: list[str] = []
 
@@ -192,13 +175,24 @@ def listing(
         either = (f"{column} {like} {pattern} ESCAPE '\\'" for column in ("key", "title"))
         conditions.append(f"({' OR '.join(either)})")
     if cursor is not None:
-        updated, row = map(given, parsed_cursor(cursor))
-        conditions.append(f"(updated_ms, row) < ({updated}, {row})")
+        try:
+            updated, row = map(int, cursor.split("."))
+        except ValueError:
+            told = "this cursor did not come from a listing"
+            raise InvalidRequest(told, field="cursor") from None
+        conditions.append(f"(updated_ms, row) < ({given(updated)}, {given(row)})")
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    most = given(_ALL if limit is None else limit + 1)
-    columns = f"{INFO_COLUMNS}, row"
-    order = "ORDER BY updated_ms DESC, row DESC"
-    return f"SELECT {columns} FROM sessions s {where} {order} LIMIT {most}", values  # noqa: S608 - ours
+    most = given(_ALL if limit is None else limit + 1)  # one more, if there is a next page
+    query = (
+        f"SELECT {INFO_COLUMNS}, row FROM sessions s {where}"  # noqa: S608 - ours
+        f" ORDER BY updated_ms DESC, row DESC LIMIT {most}"
+    )
+    rows = await db.fetch(query, *values)
+    sessions = [info_from(row) for row in rows[:limit]]
+    if not sessions or len(sessions) == len(rows):
+        return Page(sessions, None)
+    *_, last = rows[len(sessions) - 1]
+    return Page(sessions, f"{sessions[-1].updated_ms}.{last}")
 
 
 async def _summary(db: Statements, session: SessionRef) -> Iterable[Any]:

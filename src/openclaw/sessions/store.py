@@ -496,8 +496,8 @@ class SessionStore(ABC):
 
         With `conversations`, those that programs began are left out (`PROGRAM_KEYS`).
         """
-        sql, values = queries.listing(self.like, agent, conversations, search, cursor, limit)
-        return queries.page_from(await self._read(lambda db: db.fetch(sql, *values)), limit)
+        wanted = (self.like, agent, conversations, search, cursor, limit)
+        return await self._read(lambda db: queries.page(db, *wanted))
 
     async def count_sessions(self) -> int:
         return await self._read(lambda db: db.fetchval("SELECT count(*) FROM sessions"))

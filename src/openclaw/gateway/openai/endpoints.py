@@ -31,7 +31,6 @@ from openclaw.gateway.openai.requests import (
     chat_options,
     error_body,
     error_response,
-    flag,
     objects,
     order_index,
     order_text,
@@ -39,6 +38,7 @@ from openclaw.gateway.openai.requests import (
     results_of,
     session_of,
     text_field,
+    typed,
     unknown_model,
 )
 from openclaw.gateway.state import Gateway
@@ -179,7 +179,7 @@ class Order(ABC):
         self.session = named or own_session(self._request.scope, new_session())
 
     def respond(self) -> Any:
-        if flag(self.body, "stream"):
+        if typed(self.body.get("stream"), bool, "stream"):
             return EventStream(self.stream, headers=self.headers)
         return WatchedAnswer(self._whole, error_response)
 

@@ -7,7 +7,7 @@ earlier messages in it.
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -26,6 +26,8 @@ from openclaw.gateway.api.routes import Attachments
 from openclaw.gateway.api.schema import Json
 from openclaw.gateway.auth import own_session
 from openclaw.models.choose import ClientTool, ModelOptions
+
+T = TypeVar("T")
 
 SESSION_HEADER = "x-openclaw-session-key"
 MODEL = "openclaw"
@@ -59,18 +61,27 @@ def session_of(request: Request) -> str | None:
     return own_session(request.scope, named) if named else None
 
 
-def text_field(body: Mapping[str, Any], name: str) -> str | None:
-    value = body.get(name)
-    if value is not None and not isinstance(value, str):
-        raise InvalidRequest("has to be a string", field=name)
+_KINDS: Mapping[type, str] = {
+    str: "a string",
+    bool: "true or false",
+    int: "a whole number",
+    dict: "an object",
+}
+
+
+def typed(value: Any, kind: type[T], field: str) -> T | None:
+    """A value of this type; null means the default everywhere, as it does for OpenAI."""
+    if value is not None and type(value) is not kind:
+        raise InvalidRequest(f"has to be {_KINDS[kind]}", field=field)
     return value
 
 
-def flag(body: Mapping[str, Any], name: str) -> bool:
-    value = body.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise InvalidRequest("has to be true or false", field=name)
-    return bool(value)
+def text_field(body: Mapping[str, Any], name: str) -> str | None:
+    return typed(body.get(name), str, name)
+
+
+def _object(value: Any, field: str) -> Json:
+    return cast("Json", typed(value, dict, field) or {})
 
 
 def objects(value: Any, name: str) -> list[Json]:
@@ -243,8 +254,6 @@ def error_response(error: BaseException) -> JSONResponse:
     return JSONResponse(error_body(error), http_status(error), headers)
 
 
-# Null means the default everywhere, as it does for OpenAI.
-
 _MOST_STOPS = 4
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -330,9 +339,7 @@ def _number(body: Json, name: str, least: float, most: float) -> float | None:
 
 
 def _whole(body: Json, name: str, least: int | None = None) -> int | None:
-    value = body.get(name)
-    if value is not None and type(value) is not int:
-        raise InvalidRequest("has to be a whole number", field=name)
+    value = typed(body.get(name), int, name)
     if value is not None and least is not None and value < least:
         raise InvalidRequest(f"has to be at least {least}", field=name)
     return value
@@ -398,11 +405,3 @@ def _tool(given: Json, field: str) -> ClientTool:
     return ClientTool(
         name, text_field(inner, "description") or "", schema or {"type": "object", "properties": {}}
     )
-
-
-def _object(value: Any, field: str) -> Json:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InvalidRequest("has to be an object", field=field)
-    return cast("Json", value)

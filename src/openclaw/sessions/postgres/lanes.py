@@ -275,7 +275,11 @@ async def try_grant(connection: "Connection", session: SessionRef, claim: _Claim
 
 async def _clear_the_way(connection: "Connection", row: int, ticket: int, claim: _Claim) -> bool:
     ahead = await connection.fetch(_AHEAD, row, ticket, claim.owner, claim.entitled, claim.lease)
-    dead = [one["id"] for one in ahead if _is_dead(one)]
+    dead = [
+        one["id"]
+        for one in ahead
+        if one["replaced"] or one["expired"] or (one["gone"] and one["overdue"])
+    ]
     doubted = [one["id"] for one in ahead if one["gone"] and not one["suspected"]]
     trusted = [one["id"] for one in ahead if one["suspected"] and not one["gone"]]
     if doubted or trusted:
@@ -288,10 +292,6 @@ async def _clear_the_way(connection: "Connection", row: int, ticket: int, claim:
     if dead:
         await connection.execute("DELETE FROM tickets WHERE id = ANY($1)", dead)
     return len(dead) == len(ahead)
-
-
-def _is_dead(ticket: Any) -> bool:
-    return bool(ticket["replaced"] or ticket["expired"] or (ticket["gone"] and ticket["overdue"]))
 
 
 async def is_held(connection: Statements, row: int, lease: float) -> bool:
