@@ -351,8 +351,8 @@ def _session(entries: list[Entry]) -> _Seen:
                 seen.finished.append(text_of[entry.turn])
             case EntryKind.TOOL_RESULT:
                 results[entry.call_id] += 1
-                if "Outcome unknown" in entry.text:
-                    seen.unknown += 1
+                if entry.data.get("isError"):  # the model was told that it failed, or may have
+                    seen.unknown += "Outcome unknown" in entry.text
                     seen.uncertain.add(text_of[entry.turn])
             case EntryKind.NOTICE if entry.data.get("resumed"):
                 seen.resumed += 1
