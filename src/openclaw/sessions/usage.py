@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pydantic.alias_generators import to_camel
-
 from openclaw.core.clock import Clock
 from openclaw.core.tools import JsonObject
 from openclaw.sessions.model import SessionRef
@@ -105,6 +103,8 @@ def money(spent: Spent) -> str:
 
 
 def spent_json(spent: Spent) -> dict[str, Any]:
+    from pydantic.alias_generators import to_camel  # not for the command's help
+
     return {to_camel(name): round(value, 8) for name, value in asdict(spent).items()}
 
 
