@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -88,10 +88,10 @@ def until_prompt(environ: Environ, used: list[float]) -> Contender:
 
 
 @contextmanager
-def model(directory: Path) -> Generator[str]:
+def model(directory: Path, *rules: Mapping[str, object]) -> Generator[str]:
     """An instant model; yields its address."""
     script = directory / "script.json"
-    script.write_text(json.dumps({"default": {"text": "Done."}}))
+    script.write_text(json.dumps({"rules": rules, "default": {"text": "Done."}}))
     command = [sys.executable, "-m", "openclaw.testing.scripted_model", "--script", str(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -5,6 +5,8 @@ contenders of one point interleaved.
 """
 
 import json
+import logging
+import os
 import statistics
 import sys
 import tempfile
@@ -16,18 +18,25 @@ from pathlib import Path
 from typing import Any
 
 from anyio.from_thread import start_blocking_portal
+from bench_cli import model
+from bench_many_servers import SERVER
 from bench_sessions import make_sessions, one_turn
 from bench_turn import ours
 from harness import Contender, Unable, compare, human
 from peers.contenders import ENGINE, OPENCLAW, SDK, Peer, Worker
 
+from openclaw.agent.port import MessageContext
+from openclaw.config.load import parse_config
 from openclaw.core.clock import SystemClock
+from openclaw.runtime.runtime import open_runtime
+from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 TOOLS = (10, 100, 1_000, 5_000)
 SERVERS = (1, 5, 10, 25, 50)
 IN_A_TURN = (10, 100, 1_000)
+BEHIND_A_TURN = (1, 10, 50)
 ENTRIES_PER_TURN = 4  # what was asked, the call, its result, the answer
 SESSIONS = (100, 1_000, 10_000, 100_000)
 CLIENTS = (SDK, ENGINE, OPENCLAW)
@@ -194,14 +203,53 @@ def offered() -> Growth:
     return _of_turns("A turn with so many tools", "tools", turn)
 
 
-def _of_turns(title: str, of: str, turn: Callable[[int], Awaitable[float]]) -> Growth:
+def connected() -> Growth:
+    """A turn that calls a tool of one of so many MCP servers, with everything that a gateway runs."""
+    call = {"role": "user", "calls": [{"name": "mcp_s0_echo", "arguments": {"city": "Bern"}}]}
+    with tempfile.TemporaryDirectory() as directory, model(Path(directory), call) as url:
+
+        async def turn(servers: int) -> float:
+            root = Path(directory) / str(servers)
+            root.mkdir(exist_ok=True)
+            environ = {**os.environ, "OPENCLAW_STATE_DIR": str(root)}
+            entry = {"command": sys.executable, "args": ["-S", str(SERVER)]}
+            provider = {"baseUrl": f"{url}/v1", "models": [{"id": "m"}]}
+            config = {
+                "models": {"providers": {"acme": provider}},
+                "dataflow": {"mode": "off"},
+                "agents": {"defaults": {"model": "acme/m", "workspace": str(root)}},
+                "mcp": {"servers": {f"s{number}": entry for number in range(servers)}},
+            }
+            loaded = parse_config(json.dumps(config), environ, source=root / "openclaw.json")
+            async with open_runtime(loaded, environ, Redactor()) as runtime:
+                await runtime.manager.settle("main", timeout=60)
+                assert len(runtime.manager.tools("main").specs()) >= servers
+                number = 0
+
+                async def one() -> str:
+                    nonlocal number
+                    number += 1
+                    return (await runtime.agent.reply(MessageContext("go", f"s{number}"))).text
+
+                assert await one() == "Done."
+                return await _median(one)
+
+        return _of_turns("A turn with so many MCP servers", "servers", turn, BEHIND_A_TURN)
+
+
+def _of_turns(
+    title: str,
+    of: str,
+    turn: Callable[[int], Awaitable[float]],
+    points: Sequence[int] = IN_A_TURN,
+) -> Growth:
     name = "openclaw, instant model"
     with start_blocking_portal() as portal:
 
         def at(count: int) -> list[Contender]:
             return [Contender(name, lambda: portal.call(turn, count))]
 
-        return grow(title, of, IN_A_TURN, [name], at, rounds=3)
+        return grow(title, of, points, [name], at, rounds=3)
 
 
 async def _median(turn: Callable[[], Awaitable[str]]) -> float:
@@ -220,10 +268,11 @@ async def _created(path: Path) -> None:
 
 
 def growths() -> list[Growth]:
-    return [message_size(), tools(), servers(), sessions(), history(), offered()]
+    return [message_size(), tools(), servers(), sessions(), history(), offered(), connected()]
 
 
 def main() -> None:
+    logging.disable(logging.WARNING)
     found = growths()
     if "--json" in sys.argv:
         print(json.dumps({"growths": [asdict(growth) for growth in found]}))
