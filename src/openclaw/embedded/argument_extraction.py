@@ -35,13 +35,11 @@ _SOUGHT = re.compile(
     r"([^\s?!,][^?!,\n]*?)(?=\s+(?:in|on|under|inside|within|at|from)\b|[?!,.]?\s*$|[?!,])",
     re.IGNORECASE,
 )
-_SEARCH_FIRST = re.compile(r"\W*(?:please\s+)?(?:search|grep|look)\b", re.IGNORECASE)
 _RUN = re.compile(
     r"^\W*(?:please\s+|(?:can|could|would) you\s+(?:please\s+)?)?(?:run|execute|exec)(?=[\s:])"
     r":?\s*(?:(?:the|this|following|shell|command)(?=[\s:])\s*)*:?\s*(.+?)[\s?!]*$",
     re.IGNORECASE | re.DOTALL,
 )
-_MEASURES = frozenset({"length", "index", "lines", "bytes"})
 _LATEST = re.compile(
     r"\b(?:last|latest|most recent|newest)\b(?!\s+(?:few|some|couple|several)\b|\s+\w+s\b)",
     re.IGNORECASE,
@@ -229,8 +227,7 @@ class _Filler:
         sought = _SOUGHT.search(self.message)
         if sought and not any(span.start == sought.start(1) for span in self.spans):
             self.out.arguments[param.name] = sought[1]
-            if _SEARCH_FIRST.match(self.message):
-                self.out.copied.update(terms(self.message[sought.start(1) :]))
+            self.out.copied.update(terms(sought[1]))
             return True
         said = self.doc.name_terms.union(*map(synonyms, self.doc.name_terms))
         text = without(self.message, tuple(self.spans))
@@ -274,7 +271,7 @@ class _Filler:
         found = self.free("number")
         counts = param.name_words & _COUNTS
         for span in found:
-            if self.number_fits(param, span) or (counts and not param.name_words & _MEASURES):
+            if self.number_fits(param, span) or counts:
                 self.put(param, span, self.cast(param, span))
                 return
         if counts and self.doc.name_terms & _RECORDS and not found and _LATEST.search(self.message):

@@ -44,7 +44,6 @@ _DATE = re.compile(
     rf"|(?P<d4>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m4>{_NAMES})\.?,?\s+(?P<y4>\d{{4}}))\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w))+)'(?!\w)|\"([^\"\n]+)\"|`([^`\n]+)`")
 _CAPITAL = r"(?:[A-Z](?:\.[A-Z])+\.?|[A-Z]\.(?=\s[A-Z])|(?:Mr|Mrs|Ms|Dr|St|Mt|Ft)\.|[A-Z][\w#&'-]*(?:\.\w+)*)"
 _NAME = re.compile(
     rf"\b{_CAPITAL}(?:(?:\s+(?:(?:of|the|de|von|van|la|vs\.?)\s+)*|\s*&\s*)(?:{_CAPITAL}|\d{{1,3}}\b))*"
@@ -54,7 +53,6 @@ _EXAMPLES = re.compile(
     re.IGNORECASE,
 )
 _ID = re.compile(r"(?<![\w.])(?=[\w/#.-]*\d)[A-Za-z0-9#][\w/#.-]*\w|(?<![\w.])\d(?!\w)")
-_CLOCK_SHAPE = re.compile(r"\bHH\b|\b\d?\d:\d\d|\bhour", re.IGNORECASE)
 _FORMAT = re.compile(r"\b([MDY]{1,4})([-/.])([MDY]{1,4})\2([MDY]{1,4})\b")
 _WITH_STATE = re.compile(r"\b[Cc]ity,? (?:(?:and|or) )?(?:the )?[Ss]tate|[a-z], ?[A-Z]{2}\b")
 _WITH_COUNTRY = re.compile(r"\b(?:city|location),? (?:and )?country", re.IGNORECASE)
@@ -170,9 +168,7 @@ class _Reader:
             if slot.schema.get("type") == "array":
                 value: Any = [one for _, one in found]
             else:
-                _, value = max(
-                    found, key=lambda one: (not _usual(one[1], slot), one[0], len(str(one[1])))
-                )
+                _, value = max(found, key=lambda one: (one[0], len(str(one[1]))))
             named = not stems.isdisjoint(map(stem, slot.said))
             if slot.required or named or not str(value).isdigit():
                 self.put(slot, value)
@@ -188,9 +184,6 @@ class _Reader:
     def lists(self) -> None:
         for slot in self.open("numbers", "texts"):
             found = self.free(_lists(self.message, numbers=slot.kind == "numbers"))
-            if not found and slot.kind == "texts" and slot.required:
-                single = self.free([*_quoted(self.message), *_names(self.message)])
-                found = _runs(self.message, single)
             if found:
                 longest = max(found, key=lambda one: len(one.value))
                 best = _nearest(slot, self.message, found) or longest
@@ -241,8 +234,6 @@ class _Reader:
                 self.put(slot, _whole_place(one, self.message, slot) if place else one.value, one)
 
     def candidates(self, slot: _Slot) -> list[Span]:
-        if slot.wants == "time":
-            return self.free(_marked(self.message, "time"))
         if slot.wants == "path":
             addresses = _as_written(self.message, "url", "path")  # without a scheme that we added
             found = [*_marked(self.message, "path"), *addresses, *_quoted(self.message)]
@@ -287,7 +278,6 @@ _CUED = 1.0
 # How well each kind of candidate suits what a parameter wants.
 _FITS = {
     "place": {"place": 3.0, "name": 1.6, "quoted": 1.2},
-    "time": {"time": 4.0},
     "path": {"path": 3.0, "quoted": 2.0},
     "text": {"listed": 3.0, "quoted": 2.6, "id": 2.2, "email": 2.2, "name": 2.0},
 }
@@ -304,8 +294,6 @@ def _slot(name: str, raw: Any, required: bool) -> _Slot:
         wants = "place"
     elif said & _PATHS:
         wants = "path"
-    elif "time" in said and _CLOCK_SHAPE.search(described):
-        wants = "time"
     return _Slot(name, schema, required, _kind(said, schema), said, stems, wants)
 
 
@@ -336,19 +324,11 @@ def _says(said: str, stems: set[str], option: Any) -> int:
     return int(bool(own) and (own <= stems or (len(text) > _SHORT and text in said)))
 
 
-def _usual(value: Any, slot: _Slot) -> bool:
-    """Whether an option is often said without being meant, such as `all`, or is the default."""
-    return fold(str(value)) in STOP_WORDS or value == slot.schema.get("default")
-
-
 def _numbers(message: str) -> list[Span]:
     """Those in digits first: `two` is often no value, as in `two sides, 3 and 4`."""
     found: list[Span] = []
     written: list[Span] = []
-    quoted = [one for one in _quoted(message) if " " in str(one.value)]
     for match in _NUMBER.finditer(message):
-        if any(one.start < match.start() < one.end for one in quoted):
-            continue
         if match["word"]:
             written.append(Span("number", NUMBER_WORDS[match["word"].lower()], *match.span()))
             continue
@@ -413,10 +393,9 @@ def _marked(message: str, kind: str) -> list[Span]:
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def _quoted(message: str) -> list[Span]:
-    return [
-        Span("quoted", next(filter(None, match.groups())), *match.span())
-        for match in _QUOTED.finditer(message)
-    ]
+    """What is in quotes, whatever it looks like."""
+    found = [one for one in find_spans(message) if message[one.start] in "\"'`"]
+    return [Span("quoted", one.value, one.start, one.end) for one in found]
 
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
@@ -469,19 +448,6 @@ def _listed(slot: _Slot, message: str) -> list[Span]:
         if at is not None and len(option) > 1:
             found.append(Span("listed", option, *at.span()))
     return found
-
-
-def _runs(message: str, found: Sequence[Span]) -> list[Span]:
-    runs: list[list[Span]] = []
-    for one in sorted(found, key=lambda each: each.start):
-        gap = message[runs[-1][-1].end : one.start] if runs else ""
-        if runs and one.start < runs[-1][-1].end:
-            continue
-        if runs and re.fullmatch(r"\s*(?:,|and|or|&|,\s*and|,\s*or)\s*(?:the\s+|a\s+)?", gap):
-            runs[-1].append(one)
-        else:
-            runs.append([one])
-    return [Span("list", [one.value for one in run], run[0].start, run[-1].end) for run in runs]
 
 
 def _cues(slot: _Slot) -> tuple[str, ...]:
