@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openclaw.embedded.entities import Kind, Span, without
+from openclaw.embedded.entities import Kind, Span
 from openclaw.embedded.tool_doc import Param, Role, ToolDoc, Want
-from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, words
+from openclaw.embedded.words import stem, terms, words
 
 _KINDS: dict[Want, tuple[Kind, ...]] = {
     "url": ("url",),
@@ -174,10 +174,7 @@ class _Filler:
         """The paths that suit this parameter best come first; a list leaves a sibling its own."""
         rank = {param.role: 0, "any": 1}
         fits = {s: rank.get(path_role(s.text, self.message, s.start), 2) for s in found}
-        if not param.is_list:
-            return sorted(found, key=fits.__getitem__)
-        others = [p for p in self.doc.params if p.want == "path" and p.required and not p.is_list]
-        return [span for span in found if not (others and fits[span])] or found
+        return found if param.is_list else sorted(found, key=fits.__getitem__)
 
     def from_words(self, param: Param) -> bool:
         if param.want == "choice":
@@ -229,21 +226,7 @@ class _Filler:
             self.out.arguments[param.name] = sought[1]
             self.out.copied.update(terms(sought[1]))
             return True
-        said = self.doc.name_terms.union(*map(synonyms, self.doc.name_terms))
-        text = without(self.message, tuple(self.spans))
-        runs: list[list[str]] = [[]]
-        for word in re.findall(r"[^\s,;?!\"]+|[,;?!]", text):
-            plain = word.strip(".:")
-            own = terms(plain)  # a stop word has none
-            if own and said.isdisjoint(own) and plain.lower() not in STOP_WORDS:
-                runs[-1].append(plain)
-            else:
-                runs.append([])
-        best = max(runs, key=lambda run: sum(map(len, run)))
-        if not best:
-            return False
-        self.out.arguments[param.name] = " ".join(best)
-        return True
+        return False
 
     def fill_optional(self, param: Param) -> None:
         """An optional argument is filled only where the message speaks of it."""
@@ -253,9 +236,7 @@ class _Filler:
             kinds = ("glob",) if param.want == "glob" else _KINDS[param.want]
             if self.free(*kinds):
                 self.from_span(param)
-        elif param.want in ("place", "query") or (
-            param.want == "choice" and set(map(stem, param.name_words)) & set(terms(self.message))
-        ):
+        elif param.want == "choice" and set(map(stem, param.name_words)) & set(terms(self.message)):
             self.from_words(param)
 
     def number_fits(self, param: Param, span: Span) -> bool:
