@@ -171,7 +171,7 @@ class _Filler:
         return span.value
 
     def paths_for(self, param: Param, found: list[Span]) -> list[Span]:
-        """The paths that suit this parameter best come first; a list leaves a sibling its own."""
+        """The paths that suit this parameter best come first."""
         rank = {param.role: 0, "any": 1}
         fits = {s: rank.get(path_role(s.text, self.message, s.start), 2) for s in found}
         return found if param.is_list else sorted(found, key=fits.__getitem__)
@@ -190,7 +190,7 @@ class _Filler:
             if files:
                 self.put(param, files[0])
                 return True
-            return self.rest_of_message(param)
+            return self.sought(param)
         return False
 
     def command(self, param: Param) -> bool:
@@ -217,16 +217,16 @@ class _Filler:
             self.out.defaulted += 1
         return param.name in self.out.arguments
 
-    def rest_of_message(self, param: Param) -> bool:
-        """The longest run of words that neither name the tool nor are grammar, for a search."""
+    def sought(self, param: Param) -> bool:
+        """What a search is for, as in "search for cheese"."""
         if not self.doc.name_terms & _SEARCHING:
             return False
-        sought = _SOUGHT.search(self.message)
-        if sought and not any(span.start == sought.start(1) for span in self.spans):
-            self.out.arguments[param.name] = sought[1]
-            self.out.copied.update(terms(sought[1]))
-            return True
-        return False
+        found = _SOUGHT.search(self.message)
+        if found is None or any(span.start == found.start(1) for span in self.spans):
+            return False
+        self.out.arguments[param.name] = found[1]
+        self.out.copied.update(terms(found[1]))
+        return True
 
     def fill_optional(self, param: Param) -> None:
         """An optional argument is filled only where the message speaks of it."""

@@ -147,17 +147,6 @@ _MIDNIGHT = re.compile(r"\bmidnight\b", re.IGNORECASE)
 _NOON = re.compile(r"\b(?:noon|midday)\b", re.IGNORECASE)
 _IANA = re.compile(r"\b[A-Z][A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _GLOB = re.compile(r"(?<!\S)(?:[\w./-]*\*[\w./*{},-]*)")
-# Stress as Markdown writes it, and stars that stand alone. Between single stars may stand a glob,
-# where the message speaks of files.
-_STRESSED = re.compile(
-    r"(?<![\w*/.])(\*{2,3})(?=[^\s*/])[^*\n]*(?<=[^\s/])\1(?![\w*/]|\.\w)"
-    r"|(?<![\w*/.])(\*)(?=[^\s*/])[^*\n./]*(?<=[^\s/])\2(?![\w*/]|\.\w)"
-    r"|(?<!\S)\*+(?!\S)"
-)
-_SPEAKS_OF_FILES = re.compile(
-    r"\b(?:files?|folders?|director(?:y|ies)|match\w*|globs?|patterns?|named|called|ls|find|search)\b",
-    re.IGNORECASE,
-)
 _PATH = re.compile(
     r"(?<![\w/])(?:~|\.{1,2})?/[\w.@+/~-]*"
     r"|[A-Za-z]:\\[^\s\"?*<>|]+"
@@ -219,13 +208,20 @@ def _quoted(reader: _Reader) -> None:
         # Not from the rest, in which an address in quotes is hidden.
         value = reader.message[slice(*match.span(match.lastindex or 0))]
         kind = "quoted"
-        stressed = _STRESSED.fullmatch(value)
-        bold = stressed is not None and stressed[1] is not None
-        if "\0" not in match[0] and _LOOKS_LIKE_GLOB.fullmatch(value) and not bold:
+        if "\0" not in match[0] and _LOOKS_LIKE_GLOB.fullmatch(value) and not _is_bold(value):
             kind = "glob"
         elif _LOOKS_LIKE_PATH.fullmatch(value):
             kind = "path"
         reader.take(kind, match.start(), match.end(), value)
+
+
+def _is_bold(text: str) -> bool:
+    return text.startswith("**") and "/" not in text
+
+
+def _glob(match: re.Match[str]) -> str | None:
+    """Without a dot or a slash, stars stress a word, as in Markdown, or multiply."""
+    return match[0] if set("./") & set(match[0]) and not _is_bold(match[0]) else None
 
 
 def _clock(match: re.Match[str]) -> str | None:
@@ -274,24 +270,11 @@ def _places(reader: _Reader) -> None:
                 reader.take("zone", start, start + len(text), zone)
 
 
-def _unstressed(reader: _Reader) -> None:
-    """Hide the stars that are no glob; what stands between them stays to be read."""
-    globs = _SPEAKS_OF_FILES.search(reader.message) is not None
-
-    def bare(match: re.Match[str]) -> str:
-        if globs and match[1] is None:
-            return match.group()
-        return match.group().replace("*", " ")
-
-    reader.rest = _STRESSED.sub(bare, reader.rest)
-
-
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def find_spans(message: str) -> tuple[Span, ...]:
     reader = _Reader(message)
     reader.each("url", _URL, _trimmed)
     _quoted(reader)
-    _unstressed(reader)
     reader.each("email", _EMAIL, lambda match: match.group())
     reader.each("url", _HOST, lambda match: f"https://{match.group()}")
     reader.each("date", _DATE, lambda match: match.group())
@@ -301,7 +284,7 @@ def find_spans(message: str) -> tuple[Span, ...]:
     reader.each(
         "zone", _IANA, lambda match: match.group() if match.group() in zone_names() else None
     )
-    reader.each("glob", _GLOB, lambda match: match.group())
+    reader.each("glob", _GLOB, _glob)
     reader.each("path", _PATH, _trimmed)
     reader.each("revision", _REVISION, lambda match: match.group())
     _named_things(reader, "ref", _REFS, _NOT_A_REF)
