@@ -5,6 +5,7 @@ before anything is decoded.
 """
 
 import io
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -111,7 +112,7 @@ def measure(data: bytes) -> ImageSize:
         raise BadImage("it is text" if is_markup(data) else "it is not a PNG, JPEG, GIF or WebP")
     try:
         size = found(data)
-    except IndexError:
+    except struct.error:
         raise BadImage("its header is cut off") from None
     _check(size)
     return size
@@ -137,60 +138,49 @@ def is_markup(data: bytes) -> bool:
     return head.startswith((b"<svg", b"<?xml", b"<!doctype", b"<html", b"<!--"))
 
 
-def _number(data: bytes, start: int, length: int, order: str) -> int:
-    piece = data[start : start + length]
-    if len(piece) < length:
-        raise IndexError(start)
-    return int.from_bytes(piece, "big" if order == "big" else "little")
-
-
 def _png(data: bytes) -> ImageSize:
     if data[12:16] != b"IHDR":
         raise BadImage("its header is not where a PNG has it")
-    width, height = _number(data, 16, 4, "big"), _number(data, 20, 4, "big")
+    width, height = struct.unpack_from(">II", data, 16)
     frames, at = 1, 8
-    while at + 8 <= len(data) and data[at + 4 : at + 8] != b"IDAT":
-        if data[at + 4 : at + 8] == b"acTL":  # what an animation claims, before the first pixels
-            frames = max(1, _number(data, at + 8, 4, "big"))
+    while at + 8 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        if kind == b"acTL":  # what an animation claims, before the first pixels
+            frames = max(1, struct.unpack_from(">I", data, at + 8)[0])
+        if kind in (b"acTL", b"IDAT"):
             break
-        at += 12 + _number(data, at, 4, "big")
+        at += 12 + length
     return ImageSize("image/png", width, height, frames)
 
 
 def _jpeg(data: bytes) -> ImageSize:
     at = 2
     while True:
-        if data[at] != 0xFF:
+        start, marker = struct.unpack_from("BB", data, at)
+        if start != 0xFF:
             raise BadImage("its header is not where a JPEG has it")
-        marker = data[at + 1]
         if marker == 0xFF:  # filling
             at += 1
         elif marker in _JPEG_ALONE:
             at += 2
         elif marker in _JPEG_FRAMES:
-            height, width = _number(data, at + 5, 2, "big"), _number(data, at + 7, 2, "big")
+            height, width = struct.unpack_from(">HH", data, at + 5)
             return ImageSize("image/jpeg", width, height)
         else:
-            at += 2 + max(2, _number(data, at + 2, 2, "big"))
+            at += 2 + max(2, struct.unpack_from(">H", data, at + 2)[0])
 
 
 def _gif(data: bytes) -> ImageSize:
-    width, height = _number(data, 6, 2, "little"), _number(data, 8, 2, "little")
-    frames, at = 0, 13 + _gif_colours(data[10])
-    while at < len(data) and data[at] != 0x3B:
+    width, height, flags = struct.unpack_from("<HHB", data, 6)
+    frames, at = 0, 13 + _gif_colours(flags)
+    while at < len(data) and data[at] in b"\x2c\x21":
         if data[at] == 0x2C:
             frames += 1
-            width = max(
-                width, _number(data, at + 1, 2, "little") + _number(data, at + 5, 2, "little")
-            )
-            height = max(
-                height, _number(data, at + 3, 2, "little") + _number(data, at + 7, 2, "little")
-            )
-            at += 11 + _gif_colours(data[at + 9])
-        elif data[at] == 0x21:
-            at += 2
+            left, top, wide, high, flags = struct.unpack_from("<HHHHB", data, at + 1)
+            width, height = max(width, left + wide), max(height, top + high)
+            at += 11 + _gif_colours(flags)
         else:
-            break
+            at += 2
         while at < len(data) and data[at]:
             at += 1 + data[at]
         at += 1
@@ -204,18 +194,19 @@ def _gif_colours(flags: int) -> int:
 def _webp(data: bytes) -> ImageSize:
     kind = data[12:16]
     if kind == b"VP8 ":
-        width, height = _number(data, 26, 2, "little"), _number(data, 28, 2, "little")
+        width, height = struct.unpack_from("<HH", data, 26)
         return ImageSize("image/webp", width & 0x3FFF, height & 0x3FFF)
     if kind == b"VP8L":
-        bits = _number(data, 21, 4, "little")
+        (bits,) = struct.unpack_from("<I", data, 21)
         return ImageSize("image/webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
     if kind == b"VP8X":
-        width, height = _number(data, 24, 3, "little") + 1, _number(data, 27, 3, "little") + 1
+        low, high, low_2, high_2 = struct.unpack_from("<HBHB", data, 24)  # of 24 bits each
         frames, at = 0, 12
         while at + 8 <= len(data):
-            frames += data[at : at + 4] == b"ANMF"
-            length = _number(data, at + 4, 4, "little")
+            chunk, length = struct.unpack_from("<4sI", data, at)
+            frames += chunk == b"ANMF"
             at += 8 + length + (length & 1)
+        width, height = (high << 16 | low) + 1, (high_2 << 16 | low_2) + 1
         return ImageSize("image/webp", width, height, max(1, frames))
     raise BadImage("its header is not where a WebP has it")
 
