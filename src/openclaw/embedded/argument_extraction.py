@@ -143,7 +143,7 @@ class _Filler:
     def fill_required(self, param: Param) -> None:
         if self.from_span(param) or self.from_words(param):
             return
-        if param.has_default and param.default not in (None, ""):
+        if param.default not in (None, ""):
             if param.must_send_default:
                 self.out.arguments[param.name] = param.default
             self.out.defaulted += 1
@@ -210,7 +210,7 @@ class _Filler:
         elif (
             param.choices
             and param.required
-            and not param.has_default
+            and param.default is None
             and self.doc.effect == "reads"
         ):
             self.out.arguments[param.name] = param.choices[0]

@@ -190,17 +190,6 @@ def routable(definition: ToolDefinition) -> RoutableTool:
     )
 
 
-def label_of(tool: RoutableTool | None, name: str) -> str:
-    if tool is None:
-        return name
-    if tool.label:
-        return tool.label
-    server = tool.description.removeprefix("[MCP server: ").partition("]")[0]
-    if tool.description.startswith("[MCP server: ") and name.startswith(f"mcp_{server}_"):
-        return f"MCP: {server}/{name.removeprefix(f'mcp_{server}_')}"
-    return name
-
-
 MAX_REPLY_TOKENS = 200
 MAX_MESSAGE = 3000
 _MAX_REMEMBERED = 300

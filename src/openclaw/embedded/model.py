@@ -23,7 +23,6 @@ from openclaw.embedded.conversation import (
     Turn,
     chat_message,
     fitted,
-    label_of,
     read_in_part,
     read_turn,
     render_result,
@@ -49,16 +48,6 @@ _WORTH_SEARCHING = frozenset({"path", "url", "time", "quoted", "email"})
 
 
 @dataclass(frozen=True, slots=True)
-class CallTools:
-    calls: tuple[Call, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Write:
     """Let the model write the answer. `planned` of the person's `total` characters are in the prompt."""
 
@@ -78,7 +67,8 @@ class Write:
         return "".join(f"{note}\n\n" for note in notes if note)
 
 
-Plan = CallTools | Say | Write
+# What comes next: calls of tools, a sentence of ours, or words of the model's own.
+Plan = tuple[Call, ...] | str | Write
 
 
 class RouterPlanner:
@@ -103,10 +93,10 @@ class RouterPlanner:
         searched = any(call.tool_name == TOOL_SEARCH for call in turn.calls)
         real = [outcome for outcome in turn.outcomes if outcome.tool != TOOL_SEARCH]
         if real:
-            by_name = {tool.name: tool for tool in tools}
+            labels = {tool.name: tool.label for tool in tools}
             parts = [
-                render_result(o.text, label_of(by_name.get(o.tool), o.tool), failed=o.failed)
-                for o in real
+                render_result(one.text, labels.get(one.tool) or one.tool, failed=one.failed)
+                for one in real
             ]
             return _say("\n\n".join(parts), turn)
         need = _need(turn)
@@ -116,10 +106,10 @@ class RouterPlanner:
             return _write(turn, max_tokens)
         calls = self._router_for(tools).route(turn.message, turn.previous)
         if calls:
-            return CallTools(calls)
+            return calls
         can_search = any(tool.name == TOOL_SEARCH for tool in tools)
         if can_search and not searched and kinds & _WORTH_SEARCHING:
-            return CallTools((Call(TOOL_SEARCH, {"query": turn.message[:200]}),))
+            return (Call(TOOL_SEARCH, {"query": turn.message[:200]}),)
         if turn.has_unseen:
             return _say(CANNOT_SEE, turn)
         if need is not None:
@@ -127,10 +117,10 @@ class RouterPlanner:
         return _write(turn, max_tokens)
 
 
-def _say(text: str, turn: Turn) -> Say:
+def _say(text: str, turn: Turn) -> str:
     """Rules read the beginning of a message; where it has more, that is said."""
     cut = read_in_part(MAX_MESSAGE, len(turn.message))
-    return Say(f"{text}\n\n{cut}".strip())
+    return f"{text}\n\n{cut}".strip()
 
 
 def _write(turn: Turn, max_tokens: int) -> Write:
@@ -272,9 +262,9 @@ class AdapterPlanner:
             call = await self._choose(turn, tools)
             made = [(one.tool_name, one.args_as_dict()) for one in turn.calls]
             if call is not None and (call.tool, call.arguments) not in made:
-                return CallTools((call,))
+                return (call,)
         if turn.has_unseen and not turn.outcomes:
-            return Say(CANNOT_SEE)
+            return CANNOT_SEE
         total, attached = len(turn.message), len(turn.attached)
         prompt = answer_prompt(turn, max_tokens)
         return Write(prompt, total, min(total, _MAX_MESSAGE), min(attached, _MAX_RESULT), attached)
@@ -418,9 +408,9 @@ class LocalStream(StreamedResponse):
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
-        if isinstance(self.plan, CallTools):
+        if isinstance(self.plan, tuple):
             self.finish_reason = "tool_call"
-            for index, call in enumerate(self.plan.calls):
+            for index, call in enumerate(self.plan):
                 yield self._parts_manager.handle_tool_call_part(
                     vendor_part_id=index,
                     tool_name=call.tool,
@@ -436,8 +426,8 @@ class LocalStream(StreamedResponse):
         self.finish_reason = "stop"
 
     async def _pieces(self) -> AsyncIterator[str]:
-        if isinstance(self.plan, Say):
-            yield self.plan.text
+        if isinstance(self.plan, str):
+            yield self.plan
             return
         assert self.generation is not None
         if self.heading:

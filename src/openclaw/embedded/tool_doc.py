@@ -26,7 +26,6 @@ class Param:
     integer: bool = False
     relative: bool = False
     default: Any = None
-    has_default: bool = False
     # The default is only described in words, so it must be written out in the call.
     must_send_default: bool = False
     stems: frozenset[str] = field(default_factory=frozenset[str])
@@ -147,7 +146,6 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
         integer=schema.get("type") == "integer",
         relative=bool(_RELATIVE.search(f"{description} {' '.join(tool_words)}".lower())),
         default=described[1] if default is None and described else default,
-        has_default="default" in json_object(raw) or described is not None,
         must_send_default=default is None and described is not None,
         stems=frozenset(terms(f"{name} {description}"))
         | frozenset(stem(word) for word in name_words),
@@ -206,19 +204,14 @@ CHANGING_STEMS = frozenset(map(stem, _CHANGING))
 _READING = word_set("""check compare convert count current describe diff explain fetch find get grep info inspect
     list log look lookup query read retrieve search show stat status summarize tree validate view
     history branch""")
-_PREFIX = re.compile(r"^\[MCP server: ([^\]]*)\]\s*")
+_PREFIX = re.compile(r"^\[MCP server: [^\]]*\]\s*")
 _LABEL = re.compile(r"MCP: ([^/]+)/(.+)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
 
 
 def _own_name(tool: RoutableTool) -> tuple[str, str]:
     labelled = _LABEL.fullmatch(tool.label)
-    if labelled:
-        return labelled[2], labelled[1]
-    said = _PREFIX.match(tool.description)
-    if said and tool.name.startswith(f"mcp_{said[1]}_"):
-        return tool.name.removeprefix(f"mcp_{said[1]}_"), said[1]
-    return tool.name.removeprefix("mcp_"), ""
+    return (labelled[2], labelled[1]) if labelled else (tool.name.removeprefix("mcp_"), "")
 
 
 def _effect(tool: RoutableTool, name_words: list[str]) -> Effect:

@@ -2,7 +2,7 @@ import pytest
 from pydantic_ai.messages import ToolCallPart
 
 from openclaw.embedded.conversation import CANNOT_SEE, Outcome, Turn, fitted
-from openclaw.embedded.model import TOOL_SEARCH, CallTools, RouterPlanner, Say, Write, no_tool
+from openclaw.embedded.model import TOOL_SEARCH, RouterPlanner, Write, no_tool
 from openclaw.embedded.router import Call, Previous
 from openclaw.embedded.tool_doc import RoutableTool
 from openclaw.embedded.tool_intent import Need
@@ -22,7 +22,7 @@ def clock(tools: list[RoutableTool]) -> RoutableTool:
 
 async def test_a_question_for_a_tool_becomes_a_call(mcp_tools: list[RoutableTool]) -> None:
     plan = await RouterPlanner().plan(Turn("What time is it in Tokyo?"), mcp_tools, 100)
-    assert plan == CallTools((Call("mcp_time_get_current_time", {"timezone": "Asia/Tokyo"}),))
+    assert plan == (Call("mcp_time_get_current_time", {"timezone": "Asia/Tokyo"}),)
 
 
 async def test_results_are_rendered_and_nothing_is_called_again(
@@ -36,9 +36,9 @@ async def test_results_are_rendered_and_nothing_is_called_again(
         ),
     )
     plan = await RouterPlanner().plan(turn, mcp_tools, 100)
-    assert isinstance(plan, Say)
-    assert "05:00\n\nSource: MCP: time/get_current_time" in plan.text
-    assert "That did not work: oh no" in plan.text
+    assert isinstance(plan, str)
+    assert "05:00\n\nSource: MCP: time/get_current_time" in plan
+    assert "That did not work: oh no" in plan
 
 
 async def test_conversation_is_left_to_the_model(mcp_tools: list[RoutableTool]) -> None:
@@ -69,12 +69,12 @@ async def test_a_tool_is_used_beside_an_attached_text(
     asked: str, mcp_tools: list[RoutableTool]
 ) -> None:
     plan = await RouterPlanner().plan(Turn(asked, attached="[a.txt]\nwords"), mcp_tools, 100)
-    assert isinstance(plan, CallTools)
+    assert isinstance(plan, tuple)
 
 
 async def test_an_image_is_honestly_said_to_be_unseen() -> None:
     plan = await RouterPlanner().plan(Turn("What is this?", has_unseen=True), [], 100)
-    assert plan == Say(CANNOT_SEE)
+    assert plan == CANNOT_SEE
 
 
 @pytest.mark.parametrize(
@@ -91,24 +91,24 @@ async def test_an_image_is_honestly_said_to_be_unseen() -> None:
     ],
 )
 async def test_nothing_is_made_up_where_a_tool_would_be_needed(message: str, need: Need) -> None:
-    assert await RouterPlanner().plan(Turn(message), [], 100) == Say(no_tool(need))
+    assert await RouterPlanner().plan(Turn(message), [], 100) == no_tool(need)
 
 
 async def test_a_tool_that_is_not_shown_is_searched_for_once(mcp_tools: list[RoutableTool]) -> None:
     planner = RouterPlanner()
     turn = Turn("What does /a/b.txt say?")
     first = await planner.plan(turn, [clock(mcp_tools), SEARCHING], 100)
-    assert first == CallTools((Call(TOOL_SEARCH, {"query": turn.message}),))
+    assert first == (Call(TOOL_SEARCH, {"query": turn.message}),)
     searched = Turn(
         turn.message,
         calls=(ToolCallPart(TOOL_SEARCH, {}, "1"),),
         outcomes=(Outcome(TOOL_SEARCH, "These tools…", False),),
     )
     second = await planner.plan(searched, [*mcp_tools, SEARCHING], 100)
-    assert isinstance(second, CallTools)
-    assert second.calls[0].tool == "mcp_filesystem_read_text_file"
+    assert isinstance(second, tuple)
+    assert second[0].tool == "mcp_filesystem_read_text_file"
     third = await planner.plan(searched, [clock(mcp_tools), SEARCHING], 100)
-    assert third == Say(no_tool(Need.FILES))
+    assert third == no_tool(Need.FILES)
 
 
 async def test_small_talk_searches_for_no_tool() -> None:
@@ -123,16 +123,16 @@ async def test_a_follow_up_of_a_request_without_a_tool_is_none_either(before: bo
         history=() if before else ((asked, no_tool(Need.TIME)),),
         previous=Previous(asked, "gone") if before else None,
     )
-    assert await RouterPlanner().plan(turn, [], 100) == Say(no_tool(Need.TIME))
+    assert await RouterPlanner().plan(turn, [], 100) == no_tool(Need.TIME)
 
 
 async def test_a_picture_that_is_spoken_of_is_said_to_be_unseen() -> None:
-    assert await RouterPlanner().plan(Turn("Describe the picture"), [], 100) == Say(CANNOT_SEE)
+    assert await RouterPlanner().plan(Turn("Describe the picture"), [], 100) == CANNOT_SEE
 
 
 async def test_a_tool_is_used_beside_an_image(mcp_tools: list[RoutableTool]) -> None:
     turn = Turn("What time is it in Tokyo?", has_unseen=True)
-    assert isinstance(await RouterPlanner().plan(turn, mcp_tools, 100), CallTools)
+    assert isinstance(await RouterPlanner().plan(turn, mcp_tools, 100), tuple)
 
 
 async def test_an_answer_tells_how_much_of_a_long_message_was_read() -> None:
@@ -149,8 +149,8 @@ async def test_an_answer_that_no_model_wrote_tells_it_too(mcp_tools: list[Routab
     long = f"What time is it in Tokyo? {'x ' * 2000}"
     turn = Turn(long, outcomes=(Outcome(clock(mcp_tools).name, "05:00", False),))
     plan = await RouterPlanner().plan(turn, mcp_tools, 100)
-    assert isinstance(plan, Say)
-    assert "only the first 2,000 were read" in plan.text
+    assert isinstance(plan, str)
+    assert "only the first 2,000 were read" in plan
 
 
 async def test_an_answer_tells_how_much_of_an_attached_text_was_read() -> None:
@@ -171,5 +171,5 @@ async def test_nothing_is_said_of_a_message_that_was_read_whole() -> None:
 async def test_servers_that_are_not_available_are_named() -> None:
     line = "The MCP server 'time' is not available (it failed)"
     plan = await RouterPlanner().plan(Turn("What time is it?", unavailable=(line,)), [], 100)
-    assert isinstance(plan, Say)
-    assert f"{line}. " in plan.text
+    assert isinstance(plan, str)
+    assert f"{line}. " in plan

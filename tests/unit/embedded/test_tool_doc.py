@@ -70,7 +70,7 @@ def test_a_default_in_words_must_be_sent_and_one_in_the_schema_need_not() -> Non
     )
     assert (said.default, said.must_send_default) == ("UTC", True)
     plain = param("count", {"type": "integer", "default": 10})
-    assert (plain.default, plain.has_default, plain.must_send_default) == (10, True, False)
+    assert (plain.default, plain.must_send_default) == (10, False)
 
 
 def test_a_schema_that_is_no_schema_has_no_parameters() -> None:

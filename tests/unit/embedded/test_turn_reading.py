@@ -12,7 +12,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import ToolDefinition
 
 from openclaw.content.frame import frame
-from openclaw.embedded.conversation import Outcome, Turn, label_of, read_turn, routable
+from openclaw.embedded.conversation import Outcome, Turn, read_turn, routable
 from openclaw.embedded.router import Previous
 
 
@@ -82,15 +82,11 @@ def test_the_text_of_an_attachment_is_kept_apart_from_the_message() -> None:
     assert (alone.message, alone.attached) == ("", "[a.txt]\nwords")
 
 
-def test_a_tool_is_labelled_by_what_is_known_of_it() -> None:
+def test_a_tool_has_the_label_that_the_agent_gave_it() -> None:
     told = routable(ToolDefinition(name="t", metadata={"label": "MCP: s/t", "read_only": True}))
-    assert label_of(told, "t") == "MCP: s/t"
-    assert told.read_only is True
-    said = routable(ToolDefinition(name="mcp_s_t", description="[MCP server: s] Does it"))
-    assert label_of(said, "mcp_s_t") == "MCP: s/t"
-    assert said.read_only is None
-    assert label_of(routable(ToolDefinition(name="plain")), "plain") == "plain"
-    assert label_of(None, "gone") == "gone"
+    assert (told.label, told.read_only) == ("MCP: s/t", True)
+    plain = routable(ToolDefinition(name="plain"))
+    assert (plain.label, plain.read_only) == ("", None)
 
 
 def test_servers_that_are_not_available_are_taken_from_the_agents_words_only() -> None:
