@@ -9,10 +9,9 @@ from openclaw.discovery.index import (
     load_vectors,
     save_index,
 )
-from openclaw.discovery.words import CoUse, ToolDocument, catalogue_hash
+from openclaw.discovery.words import ToolDocument, catalogue_hash
 
 __all__ = [
-    "CoUse",
     "IndexCache",
     "Match",
     "ToolDocument",

@@ -6,32 +6,29 @@ import tempfile
 import threading
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
 from importlib.util import find_spec
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import orjson
 
 from openclaw.discovery.scoring import (
     FITS,
-    PartScores,
     Postings,
     Query,
     Scorer,
     Scores,
     build_postings,
-    confidence,
     read_conversation,
     read_query,
 )
 from openclaw.discovery.words import (
-    NO_CO_USE,
-    CoUse,
     ToolDocument,
     catalogue_hash,
     concept_counts,
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
     from openclaw.discovery.vectors import ToolVectors, WordVectors
 
 # In units of the fused score, where a clear winner is ahead by 1 to 3.
-CO_USE_WEIGHT = 1.0
 PART_WEIGHT = 0.6
 
 
@@ -76,48 +72,27 @@ class ToolIndex:
     tool_vectors: "ToolVectors | None" = None
     word_vectors: "WordVectors | None" = None
 
-    def search(
-        self,
-        query: str,
-        limit: int = 5,
-        *,
-        used: Collection[str] = (),
-        co_use: CoUse = NO_CO_USE,
-    ) -> list[Match]:
-        """The best matches first. `used` are tools already called for the same task."""
-        return self._search(read_query(query), limit, co_use.companions(used))
+    def search(self, query: str, limit: int = 5) -> list[Match]:
+        """The best matches first."""
+        return self._search(read_query(query), limit)
 
-    def search_many(self, queries: Iterable[str], limit: int = 5) -> list[list[Match]]:
-        """One list of matches for each query, in their order."""
-        return [self.search(query, limit) for query in queries]
-
-    def nearest(
-        self,
-        conversation: str,
-        limit: int = 20,
-        *,
-        used: Collection[str] = (),
-        co_use: CoUse = NO_CO_USE,
-    ) -> list[Match]:
+    def nearest(self, conversation: str, limit: int = 20) -> list[Match]:
         """For a longer text with code, addresses and small talk in it; its end counts most."""
-        return self._search(read_conversation(conversation), limit, co_use.companions(used))
+        return self._search(read_conversation(conversation), limit)
 
-    def _search(self, query: Query, limit: int, companions: Mapping[str, float]) -> list[Match]:
+    def _search(self, query: Query, limit: int) -> list[Match]:
         if not self.names or not query.words:
             return []
         whole = self._scorer.whole(query.words)
         parts = [self._scorer.part(words) for words in query.parts]
-        totals = list(whole.totals)
+        totals = whole.totals
         for place, bonus in _best_parts(parts).items():
             totals[place] += PART_WEIGHT * bonus
-        if companions:
-            for place, name in enumerate(self.names):
-                totals[place] += CO_USE_WEIGHT * companions.get(name, 0.0)
-        places = nlargest(limit, range(len(totals)), key=totals.__getitem__)
+        places = nlargest(limit, whole.places, key=totals.__getitem__)
         return [self._match(place, totals[place], [whole, *parts]) for place in places]
 
-    def _match(self, place: int, score: float, scores: Sequence[Scores | PartScores]) -> Match:
-        likelihood = max(_confidence(place, each) for each in scores)
+    def _match(self, place: int, score: float, scores: Sequence[Scores]) -> Match:
+        likelihood = max(each.confidence(place) for each in scores)
         return Match(self.names[place], self.servers[place], score, likelihood)
 
     @cached_property
@@ -125,16 +100,11 @@ class ToolIndex:
         return Scorer(self.words, self.concepts, self.tool_vectors, self.word_vectors)
 
 
-def _confidence(place: int, scores: Scores | PartScores) -> float:
-    similar = scores.similarities
-    return confidence(scores.coverage(place), None if similar is None else similar.values[place])
-
-
-def _best_parts(parts: Iterable[PartScores]) -> dict[int, float]:
+def _best_parts(parts: Iterable[Scores]) -> dict[int, float]:
     """A tool that fits one sentence well need not fit the others."""
     best: dict[int, float] = {}
     for part in parts:
-        for place, score in part.totals.items():
+        for place, score in zip(part.places, part.totals, strict=True):
             if score > best.get(place, 0.0):
                 best[place] = score
     return best
@@ -195,33 +165,45 @@ def _tool_vectors(
 
 
 # Raise it when the analysis of documents changes: files of another format are not used.
-FORMAT = 3
+FORMAT = 4
 _LENGTH_BYTES = 8
-_VECTOR_ITEM_BYTES = 2
 
 
 class _Header(TypedDict):
+    """`sizes` are those of the blocks that follow: four for words, four for concepts, vectors."""
+
     signature: str
     names: list[str]
     servers: list[str]
     digests: list[str]
     words: list[str]
-    word_entries: int
     concepts: list[str]
-    concept_entries: int
     dimensions: int
+    sizes: list[int]
 
 
 def save_index(index: ToolIndex, path: Path, catalogue: str) -> None:
     """`catalogue` is the hash to load it by. A reader never sees half a file."""
-    header = orjson.dumps(_header(index, catalogue))
-    parts = [len(header).to_bytes(_LENGTH_BYTES, "little"), header]
-    parts += [*_array_bytes(index.words), *_array_bytes(index.concepts)]
-    if index.tool_vectors is not None:
-        parts.append(index.tool_vectors.own.tobytes())
+    vectors = index.tool_vectors
+    blocks = [
+        *_blocks(index.words),
+        *_blocks(index.concepts),
+        vectors.own.tobytes() if vectors else b"",
+    ]
+    header: _Header = {
+        "signature": _signature(catalogue),
+        "names": list(index.names),
+        "servers": list(index.servers),
+        "digests": list(index.digests),
+        "words": list(index.words.terms),
+        "concepts": list(index.concepts.terms),
+        "dimensions": vectors.own.shape[1] if vectors else 0,
+        "sizes": [len(block) for block in blocks],
+    }
+    start = orjson.dumps(header)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
-        draft.write(b"".join(parts))
+        draft.writelines([len(start).to_bytes(_LENGTH_BYTES, "little"), start, *blocks])
     Path(draft.name).replace(path)
 
 
@@ -230,92 +212,60 @@ def load_index(
 ) -> ToolIndex | None:
     """None if there is no file, or it holds something else than this catalogue's index."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return _read(memoryview(path.read_bytes()), catalogue, vectors)
+        return _read(path.read_bytes(), catalogue, vectors)
     return None
-
-
-def _header(index: ToolIndex, catalogue: str) -> _Header:
-    return {
-        "signature": _signature(catalogue),
-        "names": list(index.names),
-        "servers": list(index.servers),
-        "digests": list(index.digests),
-        "words": list(index.words.terms),
-        "word_entries": len(index.words.documents),
-        "concepts": list(index.concepts.terms),
-        "concept_entries": len(index.concepts.documents),
-        "dimensions": index.tool_vectors.own.shape[1] if index.tool_vectors else 0,
-    }
 
 
 def _signature(catalogue: str) -> str:
     return f"{FORMAT} {sys.byteorder} {array('I').itemsize} {fingerprint()} {catalogue}"
 
 
-def _array_bytes(postings: Postings) -> list[bytes]:
+def _blocks(postings: Postings) -> list[bytes]:
     arrays = (postings.starts, postings.documents, postings.frequencies, postings.scores)
     return [each.tobytes() for each in arrays]
 
 
-def _read(data: memoryview, catalogue: str, vectors: "WordVectors | None") -> ToolIndex | None:
+def _read(data: bytes, catalogue: str, vectors: "WordVectors | None") -> ToolIndex | None:
     end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
     header = cast("_Header", orjson.loads(data[_LENGTH_BYTES:end]))
     if header["signature"] != _signature(catalogue):
         return None
     if vectors is not None and header["dimensions"] != vectors.dimensions:
         return None
-    reader = _Reader(data, end)
+    places = list(accumulate(header["sizes"], initial=end))
+    if places[-1] != len(data):
+        return None
+    blocks = (data[begin:end] for begin, end in pairwise(places))
     size = len(header["names"])
-    words = reader.postings(size, header["words"], header["word_entries"])
-    concepts = reader.postings(size, header["concepts"], header["concept_entries"])
     return ToolIndex(
         names=tuple(header["names"]),
         servers=tuple(header["servers"]),
         digests=tuple(header["digests"]),
-        words=words,
-        concepts=concepts,
-        tool_vectors=reader.vectors(header) if vectors is not None else None,
+        words=_postings(size, header["words"], blocks),
+        concepts=_postings(size, header["concepts"], blocks),
+        tool_vectors=_combined(header, next(blocks)) if vectors is not None else None,
         word_vectors=vectors,
     )
 
 
-class _Reader:
-    def __init__(self, data: memoryview, place: int) -> None:
-        self._data = data
-        self._place = place
+def _postings(size: int, terms: list[str], blocks: Iterator[bytes]) -> Postings:
+    return Postings(
+        size=size,
+        terms={term: place for place, term in enumerate(terms)},
+        starts=array("I", next(blocks)),
+        documents=array("I", next(blocks)),
+        frequencies=array("f", next(blocks)),
+        scores=array("f", next(blocks)),
+    )
 
-    def postings(self, size: int, terms: list[str], entries: int) -> Postings:
-        return Postings(
-            size=size,
-            terms={term: place for place, term in enumerate(terms)},
-            starts=cast("array[int]", self._array("I", len(terms) + 1)),
-            documents=cast("array[int]", self._array("I", entries)),
-            frequencies=cast("array[float]", self._array("f", entries)),
-            scores=cast("array[float]", self._array("f", entries)),
-        )
 
-    def vectors(self, header: _Header) -> "ToolVectors":
-        import numpy as np
+def _combined(header: _Header, block: bytes) -> "ToolVectors":
+    import numpy as np
 
-        from openclaw.discovery.vectors import combine
+    from openclaw.discovery.vectors import combine
 
-        shape = (len(header["names"]), header["dimensions"])
-        taken = self._take(shape[0] * shape[1] * _VECTOR_ITEM_BYTES)
-        # Copied, so that the rest of the file can be freed.
-        own = np.frombuffer(taken, dtype=np.float16).reshape(shape).copy()
-        return combine(own, header["servers"])
-
-    def _array(self, kind: Literal["I", "f"], count: int) -> "array[int] | array[float]":
-        result = cast("array[int] | array[float]", array(kind))
-        result.frombytes(self._take(count * result.itemsize))
-        return result
-
-    def _take(self, length: int) -> memoryview:
-        taken = self._data[self._place : self._place + length]
-        if len(taken) != length:
-            raise ValueError("the file ends too early")
-        self._place += length
-        return taken
+    own = np.frombuffer(block, dtype=np.float16).reshape(-1, header["dimensions"])
+    return combine(own, header["servers"])
 
 
 def load_vectors(directory: Path | None = None) -> "WordVectors | None":

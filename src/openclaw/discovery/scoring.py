@@ -3,7 +3,8 @@
 import math
 import re
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -28,6 +29,10 @@ COMMON_SHARE = 0.15
 COMMON_LEAST = 50
 
 
+# Scores by document: a list has every one of them, a dictionary those that are not 0.
+Tally = list[float] | defaultdict[int, float]
+
+
 @dataclass(frozen=True, slots=True)
 class Postings:
     """Immutable. `starts[i]` to `starts[i + 1]` are the entries of the i-th term."""
@@ -39,27 +44,14 @@ class Postings:
     frequencies: "array[float]"
     scores: "array[float]"
 
-    def scores_of(self, weights: Mapping[str, float]) -> list[float]:
-        totals = [0.0] * self.size
+    def add_scores(self, totals: Tally, weights: Mapping[str, float], most: float) -> None:
+        """Leaves out the terms that over `most` documents have."""
         for term, weight in weights.items():
             begin, end = self._range(term)
-            entries = zip(self.documents[begin:end], self.scores[begin:end], strict=True)
-            for document, score in entries:
-                totals[document] += weight * score
-        return totals
-
-    def some_scores_of(self, weights: Mapping[str, float]) -> dict[int, float]:
-        """The scores that are not 0, without the terms that too many documents have."""
-        most = COMMON_LEAST + self.size * COMMON_SHARE
-        totals: dict[int, float] = {}
-        for term, weight in weights.items():
-            begin, end = self._range(term)
-            if end - begin > most:
-                continue
-            entries = zip(self.documents[begin:end], self.scores[begin:end], strict=True)
-            for document, score in entries:
-                totals[document] = totals.get(document, 0.0) + weight * score
-        return totals
+            if end - begin <= most:
+                entries = zip(self.documents[begin:end], self.scores[begin:end], strict=True)
+                for document, score in entries:
+                    totals[document] += weight * score
 
     def rarity(self, term: str) -> float:
         begin, end = self._range(term)
@@ -137,16 +129,18 @@ WITH_VECTORS = Weights(words=0.33, concepts=0.18, vectors=0.75)
 WORDS_ONLY = Weights(words=0.46, concepts=0.35, vectors=0.0)
 
 
-def spread_of(scores: Collection[float], size: int) -> Spread:
-    average = sum(scores) / max(1, size)
-    squares = sum(map(mul, scores, scores)) / max(1, size)
+def spread_of(scores: Sequence[float], size: int) -> Spread:
+    average = sum(scores) / size
+    squares = sum(map(mul, scores, scores)) / size
     return Spread(average, math.sqrt(max(0.0, squares - average * average)))
 
 
 def fuse(signals: Sequence[tuple[float, Sequence[float], Spread]]) -> list[float]:
     """Two or three signals, each with its weight and one score per tool."""
     factors = [spread.factor(weight) for weight, _, spread in signals]
-    offset = _offset(signals, factors)
+    offset = sum(
+        factor * spread.average for factor, (_, _, spread) in zip(factors, signals, strict=True)
+    )
     columns = [scores for _, scores, _ in signals]
     if len(columns) == 2:
         a, b = factors
@@ -155,55 +149,22 @@ def fuse(signals: Sequence[tuple[float, Sequence[float], Spread]]) -> list[float
     return [a * x + b * y + c * z - offset for x, y, z in zip(*columns, strict=True)]
 
 
-def fuse_some(
-    signals: Sequence[tuple[float, Mapping[int, float], Spread]],
-) -> dict[int, float]:
-    """The same for a few tools: a score that is not given is 0."""
-    factors = [spread.factor(weight) for weight, _, spread in signals]
-    offset = _offset(signals, factors)
-    result: dict[int, float] = {}
-    for factor, (_, scores, _) in zip(factors, signals, strict=True):
-        for place, score in scores.items():
-            result[place] = result.get(place, -offset) + factor * score
-    return result
-
-
-def _offset(signals: Sequence[tuple[float, object, Spread]], factors: Sequence[float]) -> float:
-    return sum(
-        factor * spread.average for factor, (_, _, spread) in zip(factors, signals, strict=True)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Similarities:
-    values: Sequence[float]
-    spread: Spread
-
-
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """One entry per tool. `reachable` is what a tool with every word of the query would get."""
+    """`totals` has one entry for each of `places`, which are tools.
 
+    `reachable` is what a tool with every word of the query would get for its words.
+    """
+
+    places: Sequence[int]
     totals: list[float]
-    words: list[float]
-    similarities: Similarities | None
+    words: Tally
+    similarities: Sequence[float] | None
     reachable: float
 
-    def coverage(self, place: int) -> float:
-        return self.words[place] / max(self.reachable, 1e-9)
-
-
-@dataclass(frozen=True, slots=True)
-class PartScores:
-    """The same for the tools that share a telling word or concept with the sentence."""
-
-    totals: dict[int, float]
-    words: dict[int, float]
-    similarities: Similarities | None
-    reachable: float
-
-    def coverage(self, place: int) -> float:
-        return self.words.get(place, 0.0) / max(self.reachable, 1e-9)
+    def confidence(self, place: int) -> float:
+        coverage = self.words[place] / max(self.reachable, 1e-9)
+        return confidence(coverage, self.similarities[place] if self.similarities else None)
 
 
 @dataclass(frozen=True)
@@ -214,42 +175,46 @@ class Scorer:
     word_vectors: "WordVectors | None"
 
     def whole(self, words: Mapping[str, float]) -> Scores:
-        stems = self._spelt(query_stems(words))
-        by_words = self.words.scores_of(stems)
-        by_concepts = self.concepts.scores_of(query_concepts(stems))
-        similar = self._similarities(words)
-        weights = WORDS_ONLY if similar is None else WITH_VECTORS
-        signals: list[tuple[float, Sequence[float], Spread]] = [
-            (weights.words, by_words, spread_of(by_words, len(by_words))),
-            (weights.concepts, by_concepts, spread_of(by_concepts, len(by_concepts))),
-        ]
-        if similar is not None:
-            signals.append((weights.vectors, similar.values, similar.spread))
-        return Scores(fuse(signals), by_words, similar, self._reachable(stems))
-
-    def part(self, words: Mapping[str, float]) -> PartScores:
-        stems = self._spelt(query_stems(words))
-        by_words = self.words.some_scores_of(stems)
-        by_concepts = self.concepts.some_scores_of(query_concepts(stems))
-        similar = self._similarities(words)
-        weights = WORDS_ONLY if similar is None else WITH_VECTORS
+        """Scores every tool."""
         size = self.words.size
-        signals = [
-            (weights.words, by_words, spread_of(by_words.values(), size)),
-            (weights.concepts, by_concepts, spread_of(by_concepts.values(), size)),
-        ]
-        if similar is not None:
-            found = {each: similar.values[each] for each in by_words.keys() | by_concepts.keys()}
-            signals.append((weights.vectors, found, similar.spread))
-        return PartScores(fuse_some(signals), by_words, similar, self._reachable(stems))
+        return self._scores(words, [0.0] * size, [0.0] * size, size)
 
-    def _similarities(self, words: Mapping[str, float]) -> Similarities | None:
+    def part(self, words: Mapping[str, float]) -> Scores:
+        """Scores the tools that share a telling word or concept with the words."""
+        most = COMMON_LEAST + self.words.size * COMMON_SHARE
+        return self._scores(words, defaultdict(float), defaultdict(float), most)
+
+    def _scores(
+        self, words: Mapping[str, float], by_words: Tally, by_concepts: Tally, most: float
+    ) -> Scores:
+        stems, size = self._spelt(query_stems(words)), self.words.size
+        self.words.add_scores(by_words, stems, most)
+        self.concepts.add_scores(by_concepts, query_concepts(stems), most)
+        if isinstance(by_words, list) or isinstance(by_concepts, list):
+            places = range(size)
+        else:
+            places = [*(by_words.keys() | by_concepts.keys())]
+        similar = self._similarities(words)
+        weights = WORDS_ONLY if similar is None else WITH_VECTORS
+        signals: list[tuple[float, Sequence[float], Spread]] = []
+        for weight, tally in ((weights.words, by_words), (weights.concepts, by_concepts)):
+            column = _column(tally, places)
+            signals.append((weight, column, spread_of(column, size)))
+        if similar is not None:
+            values, spread = similar
+            signals.append((weights.vectors, _column(values, places), spread))
+        return Scores(
+            places=places,
+            totals=fuse(signals),
+            words=by_words,
+            similarities=None if similar is None else similar[0],
+            reachable=sum(weight * self.words.rarity(each) for each, weight in stems.items()),
+        )
+
+    def _similarities(self, words: Mapping[str, float]) -> tuple[list[float], Spread] | None:
         if self.tool_vectors is None or self.word_vectors is None:
             return None
-        return Similarities(*self.tool_vectors.similarities(self.word_vectors.mean(words)))
-
-    def _reachable(self, stems: dict[str, float]) -> float:
-        return sum(weight * self.words.rarity(each) for each, weight in stems.items())
+        return self.tool_vectors.similarities(self.word_vectors.mean(words))
 
     def _spelt(self, stems: dict[str, float]) -> dict[str, float]:
         """Adds words of the catalogue for those that it does not have."""
@@ -263,6 +228,12 @@ class Scorer:
     @cached_property
     def _speller(self) -> Speller:
         return Speller(self.words.terms)
+
+
+def _column(scores: Tally, places: Sequence[int]) -> Sequence[float]:
+    if isinstance(scores, list) and isinstance(places, range):
+        return scores
+    return [scores[place] for place in places]
 
 
 # Learnt by logistic regression on queries whose first match is right, and on queries put to a

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -19,10 +19,6 @@ ENUM_VALUES = 20
 SCHEMA_DEPTH = 3
 
 
-def _no_schema() -> Mapping[str, object]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class ToolDocument:
     """`full_name` identifies the tool in results; `name` is what its server calls it."""
@@ -31,7 +27,7 @@ class ToolDocument:
     server: str
     name: str
     description: str = ""
-    schema: Mapping[str, object] = field(default_factory=_no_schema)
+    schema: Mapping[str, object] = field(default_factory=dict[str, object])
     server_description: str = ""
 
 
@@ -100,34 +96,6 @@ def _parameter(name: str, described: Mapping[str, object]) -> Parameter:
 def _mapping(value: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
-
-# A pair seen once is hardly evidence; one seen ten times is.
-_DOUBT = 3.0
-
-
-def _no_pairs() -> Mapping[str, Mapping[str, int]]:
-    return {}
-
-
-@dataclass(frozen=True, slots=True)
-class CoUse:
-    """`pairs[a][b]` is the number of tasks that used both a and b, by full name."""
-
-    pairs: Mapping[str, Mapping[str, int]] = field(default_factory=_no_pairs)
-
-    def companions(self, used: Collection[str]) -> dict[str, float]:
-        """Tools not used yet, each with a likelihood from 0 to 1."""
-        result: dict[str, float] = {}
-        for name in used:
-            counts = self.pairs.get(name, {})
-            most = max(counts.values(), default=0) + _DOUBT
-            for other, count in counts.items():
-                if other not in used:
-                    result[other] = max(result.get(other, 0.0), count / most)
-        return result
-
-
-NO_CO_USE = CoUse()
 
 # `concepts.txt` has one concept a line: first the actions ("create add make…"), then the topics with
 # words that give them away ("weather forecast rain…"). A word may be in several.

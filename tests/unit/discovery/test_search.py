@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.unit.discovery.catalogue import TOOLS, tool
 
-from openclaw.discovery import CoUse, ToolDocument, ToolIndex, build_index
+from openclaw.discovery import ToolDocument, ToolIndex, build_index
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +103,6 @@ def test_a_limit_beyond_the_catalogue_returns_every_tool(index: ToolIndex) -> No
     assert len(index.search("file", 100)) == len(TOOLS)
 
 
-def test_several_needs_have_their_own_matches(index: ToolIndex) -> None:
-    found = index.search_many(["read a file", "send mail"], 1)
-    assert [each[0].full_name for each in found] == ["mcp_files_read_file", "mcp_mail_send_message"]
-
-
 def test_a_task_of_several_sentences_finds_a_tool_for_each(index: ToolIndex) -> None:
     task = "Read the contents of the file. Then send an email to Ann. Look up the weather forecast."
     names = {match.full_name for match in index.search(task, 3)}
@@ -155,25 +150,9 @@ def test_the_end_of_a_conversation_counts_and_its_code_does_not(index: ToolIndex
     assert index.nearest(talk, 1)[0].full_name == "mcp_files_read_file"
 
 
-def test_tools_used_together_before_come_up(index: ToolIndex) -> None:
-    history = CoUse(
-        {"mcp_files_read_file": {"mcp_files_delete_file": 12, "mcp_sky_get_forecast": 1}}
-    )
-    used = ["mcp_files_read_file"]
-    plain = [match.full_name for match in index.search("budget", 9)]
-    known = [match.full_name for match in index.search("budget", 9, used=used, co_use=history)]
-    assert known.index("mcp_files_delete_file") < plain.index("mcp_files_delete_file")
-    assert known[0] == "mcp_shop_find_product"
-
-
-def test_tools_that_are_in_use_are_not_their_own_companions() -> None:
-    history = CoUse({"a": {"b": 5, "c": 1}, "b": {"a": 5}})
-    assert set(history.companions(["a", "b"])) == {"c"}
-
-
 def test_threads_that_share_an_index_get_the_same_matches(index: ToolIndex) -> None:
     queries = ["create an issue", "rain", "recipent", "file"] * 25
-    alone = index.search_many(queries)
+    alone = [index.search(query) for query in queries]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(index.search, queries)) == alone
 

@@ -6,10 +6,22 @@ from pathlib import Path
 import pytest
 from tests.unit.discovery.catalogue import TOOLS
 
-from openclaw.discovery import build_index, index, load_index, save_index, words
+from openclaw.discovery import (
+    Match,
+    ToolIndex,
+    build_index,
+    index,
+    load_index,
+    save_index,
+    words,
+)
 from openclaw.discovery.words import ToolDocument
 
 QUERIES = ("create an issue", "rain tomorrow", "recipent", "erase a file. Then send a mail to Ann")
+
+
+def found(searched: ToolIndex) -> list[list[Match]]:
+    return [searched.search(query) for query in QUERIES]
 
 
 @pytest.fixture
@@ -21,7 +33,7 @@ def stored(tmp_path: Path) -> Path:
 def test_a_stored_index_finds_the_same(stored: Path) -> None:
     loaded = load_index(stored, "hash")
     assert loaded is not None
-    assert loaded.search_many(QUERIES) == build_index(TOOLS).search_many(QUERIES)
+    assert found(loaded) == found(build_index(TOOLS))
 
 
 def test_another_catalogues_index_is_not_loaded(stored: Path) -> None:
@@ -54,7 +66,7 @@ def test_an_updated_index_finds_what_a_new_one_finds(stored: Path) -> None:
     changed = [replace(TOOLS[0], description="Report a defect"), *TOOLS[2:]]
     for previous in (build_index(TOOLS), load_index(stored, "hash")):
         updated = build_index(changed, previous=previous)
-        assert updated.search_many(QUERIES) == build_index(changed).search_many(QUERIES)
+        assert found(updated) == found(build_index(changed))
 
 
 def test_an_update_reads_only_the_tools_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
