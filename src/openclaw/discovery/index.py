@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from heapq import nlargest
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
@@ -67,10 +67,7 @@ class ToolIndex:
     names: tuple[str, ...]
     servers: tuple[str, ...]
     digests: tuple[str, ...]
-    words: Postings
-    concepts: Postings
-    tool_vectors: "ToolVectors | None" = None
-    word_vectors: "WordVectors | None" = None
+    scorer: Scorer
 
     def search(self, query: str, limit: int = 5) -> list[Match]:
         """The best matches first."""
@@ -83,8 +80,8 @@ class ToolIndex:
     def _search(self, query: Query, limit: int) -> list[Match]:
         if not self.names or not query.words:
             return []
-        whole = self._scorer.whole(query.words)
-        parts = [self._scorer.part(words) for words in query.parts]
+        whole = self.scorer.whole(query.words)
+        parts = [self.scorer.part(words) for words in query.parts]
         totals = whole.totals
         for place, bonus in _best_parts(parts).items():
             totals[place] += PART_WEIGHT * bonus
@@ -94,10 +91,6 @@ class ToolIndex:
     def _match(self, place: int, score: float, scores: Sequence[Scores]) -> Match:
         likelihood = max(each.confidence(place) for each in scores)
         return Match(self.names[place], self.servers[place], score, likelihood)
-
-    @cached_property
-    def _scorer(self) -> Scorer:
-        return Scorer(self.words, self.concepts, self.tool_vectors, self.word_vectors)
 
 
 def _best_parts(parts: Iterable[Scores]) -> dict[int, float]:
@@ -118,19 +111,20 @@ def build_index(
     """Without `vectors`, search goes by words and concepts alone."""
     digests = tuple(digest(document) for document in documents)
     counts = _stem_counts(documents, digests, previous)
+    concepts = [
+        concept_counts(each) | named_actions(Counter(stems(document.name)))
+        for each, document in zip(counts, documents, strict=True)
+    ]
     return ToolIndex(
         names=tuple(document.full_name for document in documents),
         servers=tuple(document.server for document in documents),
         digests=digests,
-        words=build_postings(counts),
-        concepts=build_postings(
-            [
-                concept_counts(each) | named_actions(Counter(stems(document.name)))
-                for each, document in zip(counts, documents, strict=True)
-            ]
+        scorer=Scorer(
+            words=build_postings(counts),
+            concepts=build_postings(concepts),
+            tool_vectors=_tool_vectors(documents, digests, vectors, previous) if vectors else None,
+            word_vectors=vectors,
         ),
-        tool_vectors=_tool_vectors(documents, digests, vectors, previous) if vectors else None,
-        word_vectors=vectors,
     )
 
 
@@ -139,7 +133,7 @@ def _stem_counts(
 ) -> list[dict[str, float]]:
     known: dict[str, dict[str, float]] = {}
     if previous is not None:
-        known = dict(zip(previous.digests, previous.words.by_document(), strict=True))
+        known = dict(zip(previous.digests, previous.scorer.words.by_document(), strict=True))
     return [
         known[key] if key in known else document_stems(document)
         for key, document in zip(digests, documents, strict=True)
@@ -156,7 +150,7 @@ def _tool_vectors(
 
     from openclaw.discovery.vectors import combine, document_vector
 
-    before = previous.tool_vectors if previous is not None else None
+    before = previous.scorer.tool_vectors if previous is not None else None
     known = dict(zip(previous.digests, before.own, strict=True)) if previous and before else {}
     own = np.zeros((len(documents), vectors.dimensions), dtype=np.float16)
     for place, (key, document) in enumerate(zip(digests, documents, strict=True)):
@@ -184,10 +178,11 @@ class _Header(TypedDict):
 
 def save_index(index: ToolIndex, path: Path, catalogue: str) -> None:
     """`catalogue` is the hash to load it by. A reader never sees half a file."""
-    vectors = index.tool_vectors
+    words, concepts = index.scorer.words, index.scorer.concepts
+    vectors = index.scorer.tool_vectors
     blocks = [
-        *_blocks(index.words),
-        *_blocks(index.concepts),
+        *_blocks(words),
+        *_blocks(concepts),
         vectors.own.tobytes() if vectors else b"",
     ]
     header: _Header = {
@@ -195,8 +190,8 @@ def save_index(index: ToolIndex, path: Path, catalogue: str) -> None:
         "names": list(index.names),
         "servers": list(index.servers),
         "digests": list(index.digests),
-        "words": list(index.words.terms),
-        "concepts": list(index.concepts.terms),
+        "words": list(words.terms),
+        "concepts": list(concepts.terms),
         "dimensions": vectors.own.shape[1] if vectors else 0,
         "sizes": [len(block) for block in blocks],
     }
@@ -241,10 +236,12 @@ def _read(data: bytes, catalogue: str, vectors: "WordVectors | None") -> ToolInd
         names=tuple(header["names"]),
         servers=tuple(header["servers"]),
         digests=tuple(header["digests"]),
-        words=_postings(size, header["words"], blocks),
-        concepts=_postings(size, header["concepts"], blocks),
-        tool_vectors=_combined(header, next(blocks)) if vectors is not None else None,
-        word_vectors=vectors,
+        scorer=Scorer(
+            words=_postings(size, header["words"], blocks),
+            concepts=_postings(size, header["concepts"], blocks),
+            tool_vectors=_combined(header, next(blocks)) if vectors is not None else None,
+            word_vectors=vectors,
+        ),
     )
 
 
@@ -308,9 +305,7 @@ class IndexCache:
         vectors: "Callable[[], WordVectors | None]" = load_vectors,
     ) -> None:
         self._directory = directory
-        self._load_vectors = vectors
-        self._vectors: WordVectors | None = None
-        self._opened = False
+        self._vectors = cache(vectors)
         self._indexes: OrderedDict[str, ToolIndex] = OrderedDict()
         self._working = threading.Lock()
 
@@ -326,16 +321,11 @@ class IndexCache:
                 self._indexes.popitem(last=False)
             return index
 
-    def _words(self) -> "WordVectors | None":
-        if not self._opened:
-            self._vectors, self._opened = self._load_vectors(), True
-        return self._vectors
-
     def _read(self, key: str) -> ToolIndex | None:
         if self._directory is None:
             return None
         path = self._directory / f"{key}{SUFFIX}"
-        found = load_index(path, key, self._words())
+        found = load_index(path, key, self._vectors())
         if found is not None:
             with suppress(OSError):
                 path.touch()  # the files used longest ago are removed first
@@ -343,7 +333,7 @@ class IndexCache:
 
     def _build(self, documents: Sequence[ToolDocument], key: str) -> ToolIndex:
         previous = next(reversed(self._indexes.values()), None)
-        index = build_index(documents, self._words(), previous)
+        index = build_index(documents, self._vectors(), previous)
         if self._directory is not None:
             try:
                 save_index(index, self._directory / f"{key}{SUFFIX}", key)

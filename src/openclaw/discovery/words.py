@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.resources import files
+from itertools import islice
 from typing import cast
 
 import orjson
@@ -39,12 +40,7 @@ class Parameter:
 
 
 def parameters(schema: Mapping[str, object]) -> list[Parameter]:
-    found: list[Parameter] = []
-    for parameter in _walk(schema, SCHEMA_DEPTH):
-        found.append(parameter)
-        if len(found) == PARAMETERS:
-            break
-    return found
+    return list(islice(_walk(schema, SCHEMA_DEPTH), PARAMETERS))
 
 
 def digest(document: ToolDocument) -> str:
