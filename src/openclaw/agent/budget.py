@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import anyio
 
-from openclaw.agent.port import Usage
 from openclaw.config.agent_schema import TurnLimits
+from openclaw.core.events import Usage
 from openclaw.core.tools import ToolSpec
-from openclaw.sessions.usage import Spent, UsageLedger
+from openclaw.sessions.usage import UsageLedger
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
@@ -35,9 +35,7 @@ class LimitReached(Exception):
 @dataclass(slots=True)
 class Budget:
     limits: TurnLimits
-    spent: Spent = field(default_factory=Spent)
-    reasoning_tokens: int = 0
-    tool_calls: int = 0
+    usage: Usage = field(default_factory=Usage)
     _over: str | None = field(default=None)
     _scope: anyio.CancelScope | None = None
     _waiting: int = 0
@@ -46,7 +44,7 @@ class Budget:
     def before_request(self) -> None:
         if self._over is not None:
             raise LimitReached(self._over)
-        spent, limits = self.spent, self.limits
+        spent, limits = self.usage, self.limits
         if spent.requests >= limits.max_steps:
             raise LimitReached(
                 _stopped(f"reached its limit of {limits.max_steps} steps", "maxSteps")
@@ -63,10 +61,10 @@ class Budget:
     def take_call(self) -> bool:
         """Count a tool call; False if it is one too many, and the turn ends after this step."""
         most = self.limits.max_tool_calls
-        if self.tool_calls >= most:
+        if self.usage.tool_calls >= most:
             self._over = _stopped(f"reached its limit of {most} tool calls", "maxToolCalls")
             return False
-        self.tool_calls += 1
+        self.usage += Usage(tool_calls=1)
         return True
 
     @contextmanager
@@ -98,20 +96,6 @@ class Budget:
         seconds = self.limits.timeout_ms / 1000
         return _stopped(f"reached its time limit of {seconds:g} s", "timeoutMs")
 
-    @property
-    def usage(self) -> Usage:
-        spent = self.spent
-        return Usage(
-            spent.input_tokens,
-            spent.output_tokens,
-            spent.requests,
-            self.tool_calls,
-            spent.cache_read_tokens,
-            self.reasoning_tokens,
-            spent.cost,
-            spent.unpriced,
-        )
-
 
 def _stopped(why: str, limit: str) -> str:
     return f"I stopped: this turn {why}. Say “go on” to continue (limits.{limit})."
@@ -128,16 +112,17 @@ async def check_day(ledger: UsageLedger, agent: str, most: float) -> None:
         )
 
 
-def spent_on(built: "Built", response: "ModelResponse") -> Spent:
+def spent_on(built: "Built", response: "ModelResponse") -> Usage:
     usage, price = response.usage, built.price_of(response)
-    return Spent(
-        1,
+    return Usage(
         usage.input_tokens,
         usage.output_tokens,
         usage.cache_read_tokens,
         usage.cache_write_tokens,
-        price or 0.0,
-        int(price is None),
+        requests=1,
+        reasoning_tokens=usage.output_reasoning_tokens,
+        cost=price or 0.0,
+        unpriced=int(price is None),
     )
 
 

@@ -11,10 +11,10 @@ from typing import Any, TypeVar, get_args
 
 import pybase64
 
-from openclaw.agent.port import AgentSettings, ClientCall, MessageContext, Reply, Usage
+from openclaw.agent.port import AgentSettings, ClientCall, MessageContext, Reply
 from openclaw.core import errors
 from openclaw.core.content import Block, InboundMedia, Media, ResourceLink, Text
-from openclaw.core.events import Event
+from openclaw.core.events import Event, Usage
 from openclaw.core.tools import ToolResult
 
 Json = dict[str, Any]

@@ -290,8 +290,7 @@ class Loop:
         response, usage = answered.response, answered.response.usage
         model, spent = answered.built.candidate.ref, spent_on(answered.built, response)
         self._note_searches(response)
-        budget.spent += spent
-        budget.reasoning_tokens += usage.output_reasoning_tokens
+        budget.usage += spent
         await self.ledger.add(session, model, spent)
         elapsed = (clock.monotonic() - started) * 1000
         tokens, named = (usage.input_tokens, usage.output_tokens), response.model_name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from openclaw.core.content import Block, InboundMedia, Media
 from openclaw.core.errors import OpenClawError
-from openclaw.core.events import Emit
+from openclaw.core.events import Emit, Usage
 from openclaw.core.tools import Ask, Elicit, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
@@ -69,18 +69,6 @@ class MessageContext:
     @property
     def server_scope(self) -> str:
         return self.scope or self.session_key
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    input_tokens: int = 0
-    output_tokens: int = 0
-    requests: int = 0
-    tool_calls: int = 0
-    cached_tokens: int = 0  # of the input
-    reasoning_tokens: int = 0  # of the output
-    cost: float = 0.0  # in US dollars, as far as prices are known
-    unpriced: int = 0  # requests whose price is not
 
 
 @dataclass(frozen=True, slots=True)

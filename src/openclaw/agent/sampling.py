@@ -28,7 +28,7 @@ class Sampler:
     model: Callable[[], Awaitable["ModelStack"]]
     rules_of: Callable[[str], "SamplingConfig | None"]
     # Who pays: the ledger, the agent, and that agent's limit in dollars a day.
-    account: "Callable[[], tuple[UsageLedger, str, float]] | None" = None
+    account: "Callable[[], tuple[UsageLedger, str, float]]"
     _used: dict[str, int] = field(default_factory=dict[str, int])
 
     async def __call__(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -42,12 +42,11 @@ class Sampler:
         left = rules.token_budget - self._used.get(server, 0)
         if left <= 0:
             raise ToolFailure(f"MCP server '{server}' has used up its token budget")
-        ledger, agent, most = self.account() if self.account is not None else (None, "", 0.0)
-        if ledger is not None:
-            try:
-                await check_day(ledger, agent, most)
-            except LimitReached as reached:
-                raise ToolFailure(reached.message) from None
+        ledger, agent, most = self.account()
+        try:
+            await check_day(ledger, agent, most)
+        except LimitReached as reached:
+            raise ToolFailure(reached.message) from None
         messages = _messages(params)
         stack = await self.model()
         settings = _settings(params, (await stack.primary()).candidate, min(rules.max_tokens, left))
@@ -55,9 +54,8 @@ class Sampler:
             lambda _: messages, ModelRequestParameters(), Watcher(), settings
         )
         response, model = answered.response, answered.built.candidate.ref
-        if ledger is not None:
-            session = SessionRef(f"sampling {server}", agent, f"sampling:{server}")
-            await ledger.add(session, model, spent_on(answered.built, response))
+        session = SessionRef(f"sampling {server}", agent, f"sampling:{server}")
+        await ledger.add(session, model, spent_on(answered.built, response))
         usage = response.usage
         self._used[server] = (
             self._used.get(server, 0) + usage.input_tokens + max(usage.output_tokens, 1)

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,6 @@ from openclaw.sessions.model import (
     Outcome,
     SessionRef,
     TurnState,
-    Usage,
     storable,
 )
 from openclaw.sessions.store import Lane, LaneLost, SessionStore, StoreError
@@ -310,7 +309,7 @@ class AgentService:
             turn,
             Outcome.OK,
             closing if calls else [*closing, final],
-            usage=_stored_usage(budget),
+            usage=budget.usage,
             detail="" if outcome == "ok" else text,
         )
         watch.emit(events.TurnFinished(lane.session.key, turn, "ok"))
@@ -502,7 +501,7 @@ async def _ending(
                     turn,
                     outcome,
                     [*dispatcher.close_open(transcript.CANCELLED_CALL), *partial],
-                    usage=_stored_usage(dispatcher.budget),
+                    usage=dispatcher.budget.usage,
                     detail=dispatcher.redact(told),
                 )
             except LaneLost as lost:
@@ -511,12 +510,6 @@ async def _ending(
                 logger.warning("the end of a turn could not be written", exc_info=True)
         watch.emit(events.TurnFinished(lane.session.key, turn, str(outcome)))
         raise
-
-
-def _stored_usage(budget: Budget) -> Usage:
-    spent = asdict(budget.spent)
-    del spent["cost"], spent["unpriced"]  # the ledger has them
-    return Usage(**spent, tool_calls=budget.tool_calls)
 
 
 def _attachment(inbound: InboundMedia) -> Attachment:

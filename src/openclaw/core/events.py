@@ -1,7 +1,8 @@
 """The events of a turn, in the order they happen."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import Any, Literal, cast
 
 from openclaw.core.content import Block
@@ -51,6 +52,32 @@ class ModelCalled:
     finish_reason: str | None = None
     response_model: str | None = None
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What requests took. Cached tokens are part of the input, and reasoning is part of the output.
+
+    `cost` is in US dollars, without the `unpriced` requests.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    requests: int = 0
+    tool_calls: int = 0
+    reasoning_tokens: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*map(add, astuple(self), astuple(other)))
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """What a session counts, in the order of its columns: all down to the tool calls."""
+        return astuple(self)[:6]
 
 
 @dataclass(frozen=True, slots=True)

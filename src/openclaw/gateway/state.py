@@ -10,14 +10,14 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from starlette.types import Receive, Scope, Send
 
-from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener, Usage
+from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
-from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted
+from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted, Usage
 from openclaw.core.ids import random_id
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn

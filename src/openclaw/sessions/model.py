@@ -7,14 +7,14 @@ that says how it ended, which is `turn_lost` (written by the next process) if it
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import add
 from typing import Any, NamedTuple
 
 import orjson
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.events import Usage
 from openclaw.core.tools import JsonObject
 
 MAX_KEY_CHARS = 512
@@ -75,19 +75,6 @@ class SessionRef:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    requests: int = 0
-    tool_calls: int = 0
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(*map(add, astuple(self), astuple(other)))
-
-
 class SessionInfo(NamedTuple):
     """A session and its totals; a named tuple, because a listing makes many of them."""
 
@@ -128,7 +115,7 @@ class NewEntry:
 def turn_ending(outcome: Outcome, detail: str, usage: Usage | None) -> NewEntry:
     data: dict[str, Any] = {"detail": detail} if detail else {}
     if usage is not None:
-        data["usage"] = dict(zip(_USAGE, astuple(usage), strict=True))
+        data["usage"] = dict(zip(_USAGE, usage.counted, strict=True))
     return NewEntry(_ENDINGS[outcome], data)
 
 

@@ -1,12 +1,13 @@
 """What models were asked and what it cost: a record per day and session, in the store."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from openclaw.core.clock import Clock
+from openclaw.core.events import Usage
 from openclaw.core.tools import JsonObject
 from openclaw.sessions.model import SessionRef
 from openclaw.sessions.store import SessionStore
@@ -14,23 +15,10 @@ from openclaw.sessions.store import SessionStore
 KEPT_DAYS = 400
 _DAY_MS = 86_400_000
 _MOST_SESSIONS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Requests and their tokens. `cost` is in US dollars, without the `unpriced` requests."""
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cost: float = 0.0
-    unpriced: int = 0
-
-    def __add__(self, other: "Spent") -> "Spent":
-        names = (one.name for one in fields(self))
-        return Spent(**{name: getattr(self, name) + getattr(other, name) for name in names})
+_KEPT = (
+    "requests", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost",
+    "unpriced",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +27,7 @@ class UsageRow:
     agent: str
     session: str
     model: str
-    spent: Spent
+    spent: Usage
 
 
 class UsageLedger:
@@ -56,10 +44,10 @@ class UsageLedger:
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, self._zone)
         return [f"{now - timedelta(days=back):%Y-%m-%d}" for back in range(count)]
 
-    async def add(self, session: SessionRef, model: str, spent: Spent) -> None:
+    async def add(self, session: SessionRef, model: str, spent: Usage) -> None:
         def added(data: JsonObject) -> JsonObject:
             models: dict[str, Any] = dict(data.get("models", {}))
-            models[model] = asdict(_spent(models.get(model, {})) + spent)
+            models[model] = _kept(_usage(models.get(model, {})) + spent)
             return {"agent": session.agent, "key": session.key, "models": models}
 
         kind, expires = _kind(self.today()), self._clock.now_ms() + KEPT_DAYS * _DAY_MS
@@ -70,7 +58,7 @@ class UsageLedger:
     async def rows(self, days: Sequence[str]) -> list[UsageRow]:
         """What was used on these days, in their order."""
         return [
-            UsageRow(day, one.data["agent"], one.data["key"], model, _spent(spent))
+            UsageRow(day, one.data["agent"], one.data["key"], model, _usage(spent))
             for day in days
             for one in await self._store.documents(_kind(day), limit=_MOST_SESSIONS)
             for model, spent in one.data["models"].items()
@@ -81,20 +69,20 @@ class UsageLedger:
         return sum(row.spent.cost for row in rows if row.agent == agent)
 
 
-def total(rows: Iterable[UsageRow]) -> Spent:
-    return sum((row.spent for row in rows), Spent())
+def total(rows: Iterable[UsageRow]) -> Usage:
+    return sum((row.spent for row in rows), Usage())
 
 
-def grouped(rows: Iterable[UsageRow], by: str) -> dict[str, Spent]:
+def grouped(rows: Iterable[UsageRow], by: str) -> dict[str, Usage]:
     """Totals by day, session (with its agent) or model, in the order of the rows."""
-    groups: dict[str, Spent] = {}
+    groups: dict[str, Usage] = {}
     for row in rows:
         name = f"{row.agent}/{row.session}" if by == "session" else str(getattr(row, by))
-        groups[name] = groups.get(name, Spent()) + row.spent
+        groups[name] = groups.get(name, Usage()) + row.spent
     return groups
 
 
-def money(spent: Spent) -> str:
+def money(spent: Usage) -> str:
     """The cost for people: in cents, or with two significant digits if it is less."""
     if not spent.cost:
         return "price unknown" if spent.unpriced else "$0.00"
@@ -102,10 +90,10 @@ def money(spent: Spent) -> str:
     return f"at least {shown}" if spent.unpriced else shown
 
 
-def spent_json(spent: Spent) -> dict[str, Any]:
+def spent_json(spent: Usage) -> dict[str, Any]:
     from pydantic.alias_generators import to_camel  # not for the command's help
 
-    return {to_camel(name): round(value, 8) for name, value in asdict(spent).items()}
+    return {to_camel(name): round(value, 8) for name, value in _kept(spent).items()}
 
 
 def row_json(row: UsageRow) -> dict[str, Any]:
@@ -114,8 +102,12 @@ def row_json(row: UsageRow) -> dict[str, Any]:
     return {**facts, **spent_json(row.spent)}
 
 
-def _spent(data: JsonObject) -> Spent:
-    return Spent(**{one.name: data[one.name] for one in fields(Spent) if one.name in data})
+def _usage(data: JsonObject) -> Usage:
+    return Usage(**{name: data[name] for name in _KEPT if name in data})
+
+
+def _kept(spent: Usage) -> dict[str, Any]:
+    return {name: getattr(spent, name) for name in _KEPT}
 
 
 def _kind(day: str) -> str:

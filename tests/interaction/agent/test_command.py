@@ -318,7 +318,7 @@ def test_a_reply_is_told_as_facts() -> None:
         Media("image/png", url="https://x/b.png"),
         Media("image/png", data=b"xyz"),
     )
-    facts = as_json(Reply("hi", "s", "t", media, Usage(1, 2, 3, 4)), "key")
+    facts = as_json(Reply("hi", "s", "t", media, Usage(1, 2, requests=3, tool_calls=4)), "key")
     assert [one["where"] for one in facts["media"]] == [
         "/a.png",
         "https://x/b.png",
@@ -326,7 +326,9 @@ def test_a_reply_is_told_as_facts() -> None:
     ]
     counted = {"inputTokens": 1, "outputTokens": 2, "requests": 3, "toolCalls": 4}
     assert facts["usage"] == {**counted, "cost": 0.0}
-    unknown = as_json(Reply("hi", "s", "t", (), Usage(1, 2, 3, 4, unpriced=3)), "key")
+    unknown = as_json(
+        Reply("hi", "s", "t", (), Usage(1, 2, requests=3, tool_calls=4, unpriced=3)), "key"
+    )
     assert unknown["usage"]["cost"] is None
 
 

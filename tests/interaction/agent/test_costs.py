@@ -14,10 +14,10 @@ from tests.support.fake_server import server_entry
 
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
-from openclaw.core.events import Notice
+from openclaw.core.events import Notice, Usage
 from openclaw.sessions.model import SessionRef
 from openclaw.sessions.sqlite.store import open_file_store
-from openclaw.sessions.usage import Spent, UsageLedger, grouped, money, total
+from openclaw.sessions.usage import UsageLedger, grouped, money, total
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 COST = {"input": 100_000, "output": 200_000}  # a request: 2 dollars
@@ -156,14 +156,16 @@ async def test_rows_that_are_written_at_once_are_all_counted(tmp_path: Path) -> 
         session = SessionRef("1", "main", "k")
         async with anyio.create_task_group() as group:
             for number in range(8):
-                group.start_soon(ledger.add, session, f"m/{number % 2}", Spent(1, 10, 5, cost=0.25))
+                group.start_soon(
+                    ledger.add, session, f"m/{number % 2}", Usage(10, 5, requests=1, cost=0.25)
+                )
         rows = await ledger.rows([ledger.today()])
-        assert total(rows) == Spent(8, 80, 40, cost=2.0)
+        assert total(rows) == Usage(80, 40, requests=8, cost=2.0)
         assert grouped(rows, "model")["m/0"].cost == 1.0
         assert await ledger.cost_today("main") == 2.0
         assert await ledger.cost_today("other") == 0
-        assert money(Spent(cost=0.00123)) == "$0.0012"
-        assert money(Spent(cost=1.5, unpriced=1)) == "at least $1.50"
+        assert money(Usage(cost=0.00123)) == "$0.0012"
+        assert money(Usage(cost=1.5, unpriced=1)) == "at least $1.50"
 
 
 async def test_what_a_server_asks_of_the_model_is_counted_and_bounded(

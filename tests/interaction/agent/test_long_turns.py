@@ -16,10 +16,10 @@ from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.agent.transcript import NOT_MADE
 from openclaw.config.agent_schema import TurnLimits
 from openclaw.core.content import Text
+from openclaw.core.events import Usage
 from openclaw.core.tools import Answer, CallContext, JsonObject, PermissionRequest, ToolResult
 from openclaw.policy.decide import Rules
 from openclaw.sessions.model import EntryKind
-from openclaw.sessions.usage import Spent
 from openclaw.testing.scripted_model import Request, Script, Step, scripted_model
 
 ORDER = "Sort all 200 files into folders.\n\n  NEVER delete anything.  Ask before you rename.\n"
@@ -181,8 +181,8 @@ def test_cached_input_does_not_use_up_the_budget() -> None:
     budget = Budget(TurnLimits())
     for _ in range(100):
         budget.before_request()
-        budget.spent += Spent(1, 95_000, 500, cache_read_tokens=94_000)
-    budget.spent += Spent(cost=25.0)
+        budget.usage += Usage(95_000, 500, 94_000, requests=1)
+    budget.usage += Usage(cost=25.0)
     with pytest.raises(LimitReached, match=r"cost \$25.00"):
         budget.before_request()
 

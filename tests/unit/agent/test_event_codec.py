@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from openclaw.agent import event_codec
-from openclaw.agent.port import MessageContext, Reply, Usage
+from openclaw.agent.port import MessageContext, Reply
 from openclaw.core import errors
 from openclaw.core.content import InboundMedia, Media, ResourceLink, Text
 from openclaw.core.events import (
@@ -22,6 +22,7 @@ from openclaw.core.events import (
     ToolStarted,
     TurnFinished,
     TurnStarted,
+    Usage,
 )
 from openclaw.core.tools import ToolResult
 

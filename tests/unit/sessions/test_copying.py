@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from openclaw.core.clock import SystemClock
+from openclaw.core.events import Usage
 from openclaw.sessions.copying import CopyConflict, CopyReport, copy_sessions
-from openclaw.sessions.model import Entry, EntryKind, NewEntry, Outcome, SessionInfo, Usage
+from openclaw.sessions.model import Entry, EntryKind, NewEntry, Outcome, SessionInfo
 from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.sqlite.store import open_file_store

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from openclaw.core.errors import Busy, DeveloperFacing, InvalidRequest, NotFound
+from openclaw.core.events import Usage
 from openclaw.sessions.copying import exported
 from openclaw.sessions.model import (
     MAX_ENTRY_BYTES,
@@ -17,7 +18,6 @@ from openclaw.sessions.model import (
     Outcome,
     SessionRef,
     TurnState,
-    Usage,
 )
 from openclaw.sessions.sqlite.store import FileStore
 from openclaw.sessions.store import LaneLost, SessionStore

@@ -19,7 +19,8 @@ import trustme
 from tests.support.postgres_server import Server
 
 from openclaw.core.errors import InvalidRequest, MissingExtra
-from openclaw.sessions.model import Encoded, EntryKind, NewEntry, Outcome, Usage, encoded
+from openclaw.core.events import Usage
+from openclaw.sessions.model import Encoded, EntryKind, NewEntry, Outcome, encoded
 from openclaw.sessions.postgres import lanes, pool
 from openclaw.sessions.postgres import store as postgres_store
 from openclaw.sessions.postgres.pool import explain, is_lost, open_database, parsed

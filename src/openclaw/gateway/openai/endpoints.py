@@ -344,7 +344,7 @@ def usage(reply: Reply) -> Json:
     used = reply.usage
     return {
         "prompt_tokens": used.input_tokens,
-        "prompt_tokens_details": {"cached_tokens": used.cached_tokens},
+        "prompt_tokens_details": {"cached_tokens": used.cache_read_tokens},
         "completion_tokens": used.output_tokens,
         "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
         "total_tokens": used.input_tokens + used.output_tokens,
@@ -497,7 +497,7 @@ class _Response(Order):
             "usage": {
                 "input_tokens": used.input_tokens,
                 "input_tokens_details": {
-                    "cached_tokens": used.cached_tokens,
+                    "cached_tokens": used.cache_read_tokens,
                     "cache_write_tokens": 0,
                 },
                 "output_tokens": used.output_tokens,

@@ -10,7 +10,7 @@ transaction, but never for a turn that was committed.
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -162,7 +162,7 @@ async def commit(connection: "Connection", at: Grant, write: Write) -> bool:
     if write.step == "compact":
         values.append(write.through)
     if write.outcome is not None:
-        values += [str(write.outcome), *astuple(write.usage)]
+        values += [str(write.outcome), *write.usage.counted]
     statement = _STATEMENTS[write.step]
     if await connection.fetchval(statement, at.row, at.epoch, at.seq, *values) is not None:
         return True

@@ -122,7 +122,7 @@ class _Transcript:
             " output_tokens = output_tokens + ?, cache_read_tokens = cache_read_tokens + ?,"
             " cache_write_tokens = cache_write_tokens + ?, requests = requests + ?,"
             " tool_calls = tool_calls + ? WHERE row = ? RETURNING seq",
-            *(len(write.entries), write.messages, self.now_ms, *astuple(write.usage), self.row),
+            *(len(write.entries), write.messages, self.now_ms, *write.usage.counted, self.row),
         )
         numbers = range(last - len(write.entries) + 1, last + 1)
         for number, entry in zip(numbers, write.entries, strict=True):

@@ -13,7 +13,8 @@ from tests.support.terminal import on_terminal
 from openclaw.cli.main import run
 from openclaw.content.frame import frame
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
+from openclaw.core.events import Usage
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome
 from openclaw.sessions.queries import unframed
 from openclaw.sessions.sqlite.store import open_file_store
 
