@@ -34,9 +34,16 @@ def _camel(name: str) -> str:
 
 _FIELDS = {
     kind: [(f.name, _camel(f.name)) for f in fields(kind)]
-    for kind in (*_EVENTS, Text, ResourceLink, ToolResult, Reply, Usage, ClientCall)
+    for kind in (*_EVENTS, Text, ResourceLink, Reply, Usage, ClientCall)
 }
-_FIELDS[ToolResult] = _FIELDS[ToolResult][:4]  # the others are only for the tool path
+_SOME: Mapping[type[Any], str] = {  # of which only these fields are for other processes
+    ToolResult: "blocks outputs is_error details",
+    MessageContext: "text session_key origin idempotency_key prompt_calls workspace model thinking "
+    "scope",
+    AgentSettings: "all_tool_text temp_root directories audio model_choices config_digest "
+    "order_workspace timezone",
+}
+_FIELDS.update({kind: [(n, _camel(n)) for n in names.split()] for kind, names in _SOME.items()})
 
 _ERRORS: dict[str, type[errors.OpenClawError]] = {
     kind.__name__: kind
@@ -57,6 +64,8 @@ def _encoded(value: Any) -> Any:
         return block_json(value)
     if isinstance(value, tuple):
         return [_encoded(one) for one in value]  # pyright: ignore[reportUnknownVariableType] - any of ours
+    if isinstance(value, Path):
+        return str(value)
     return _record_json(value) if type(value) in _FIELDS else value
 
 
@@ -140,21 +149,8 @@ _DECODED: Mapping[str, Callable[[Any], Any]] = {
 
 
 def message_json(context: MessageContext) -> Json:
-    return {
-        "text": context.text,
-        "sessionKey": context.session_key,
-        "agent": context.agent_id,
-        "origin": context.origin,
-        "idempotencyKey": context.idempotency_key,
-        "promptCalls": context.prompt_calls,
-        "workspace": str(context.workspace) if context.workspace is not None else None,
-        "model": context.model,
-        "thinking": context.thinking,
-        "scope": context.scope,
-        "media": [
-            {**media_json(one.media), "text": one.text, "note": one.note} for one in context.media
-        ],
-    }
+    media = [{**media_json(one.media), "text": one.text, "note": one.note} for one in context.media]
+    return {**_record_json(context), "agent": context.agent_id, "media": media}
 
 
 def inbound_from(item: Mapping[str, Any]) -> InboundMedia:
@@ -162,17 +158,7 @@ def inbound_from(item: Mapping[str, Any]) -> InboundMedia:
 
 
 def settings_json(settings: AgentSettings) -> Json:
-    return {
-        "agent": settings.id,
-        "allToolText": settings.all_tool_text,
-        "tempRoot": str(settings.temp_root),
-        "directories": [str(one) for one in settings.directories],
-        "audio": settings.audio,
-        "modelChoices": settings.model_choices,
-        "configDigest": settings.config_digest,
-        "orderWorkspace": settings.order_workspace,
-        "timezone": settings.timezone,
-    }
+    return {"agent": settings.id, **_record_json(settings)}
 
 
 def error_json(error: BaseException) -> Json:

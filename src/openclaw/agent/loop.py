@@ -16,7 +16,7 @@ from openclaw.agent import compaction, transcript
 from openclaw.agent.attachments import digests
 from openclaw.agent.budget import LimitReached, check_day, estimate, spent_on
 from openclaw.agent.dispatch import Dispatcher
-from openclaw.agent.messages import answer_from, definitions, messages_from
+from openclaw.agent.messages import answer_from, definition, definitions, messages_from
 from openclaw.agent.port import ClientCall
 from openclaw.agent.redaction import clean_answer
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
@@ -253,15 +253,7 @@ class Loop:
             if self.dispatcher.toolbox.find(name) is not None:
                 raise InvalidRequest(f"the agent already has a tool called '{name}'", field="tools")
         tools = self.options.tools if self.options else ()
-        return [
-            ToolDefinition(
-                name=tool.name,
-                description=tool.description,
-                parameters_json_schema=dict(tool.schema),
-                strict=False,
-            )
-            for tool in tools
-        ]
+        return [definition(tool.name, tool.description, tool.schema) for tool in tools]
 
     async def _respond(
         self,

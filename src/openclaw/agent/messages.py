@@ -18,7 +18,7 @@ from openclaw.agent.transcript import (
     SummaryItem,
     UserItem,
 )
-from openclaw.core.tools import ToolSpec
+from openclaw.core.tools import JsonObject, ToolSpec
 from openclaw.media.images import measure
 
 SUMMARY_HEAD = (
@@ -33,26 +33,31 @@ def definitions(
     specs: Sequence[ToolSpec], deferred: Sequence[ToolSpec] = ()
 ) -> list[ToolDefinition]:
     """A provider that loads the `deferred` ones by itself does not get our search for them."""
-    found = [_definition(spec) for spec in specs]
+    found = [_of_spec(spec) for spec in specs]
     if not deferred:
         return found
     search = SEARCH_TOOL  # as the library calls it too
     shown = [
         replace(one, unless_native=search) if one.name == SEARCH_TOOL else one for one in found
     ]
-    rest = [replace(_definition(s), defer_loading=True, with_native=search) for s in deferred]
+    rest = [replace(_of_spec(s), defer_loading=True, with_native=search) for s in deferred]
     return [*shown, *rest]
 
 
-def _definition(spec: ToolSpec) -> ToolDefinition:
+def definition(name: str, description: str, schema: JsonObject, **more: Any) -> ToolDefinition:
     return ToolDefinition(
-        name=spec.name,
-        description=spec.description,
-        parameters_json_schema=dict(spec.input_schema),
+        name=name,
+        description=description,
+        parameters_json_schema=dict(schema),
         strict=False,
-        # Not sent to a provider; the embedded model's router goes by it.
-        metadata={"label": spec.label, "read_only": spec.read_only},
+        **more,
     )
+
+
+def _of_spec(spec: ToolSpec) -> ToolDefinition:
+    # The metadata is not sent to a provider; the embedded model's router goes by it.
+    known = {"label": spec.label, "read_only": spec.read_only}
+    return definition(spec.name, spec.description, spec.input_schema, metadata=known)
 
 
 def messages_from(items: Sequence[Item], images: Shown) -> list[library.ModelMessage]:

@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from openclaw.agent.port import Reply, Usage
+from openclaw.agent.port import Reply
 from openclaw.cli.chat.input import read_attachments
 from openclaw.cli.render.terminal import as_json, print_markdown
 from openclaw.cli.render.turn import TurnView, describe_event
@@ -29,6 +29,7 @@ from openclaw.core.events import (
     ToolFinished,
     ToolProgress,
     ToolStarted,
+    Usage,
 )
 from openclaw.core.tools import ToolResult, failed
 from openclaw.media.transcription import NoTranscriber

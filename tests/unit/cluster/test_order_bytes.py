@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.agent.port import MessageContext, Reply, Usage
+from openclaw.agent.port import MessageContext, Reply
 from openclaw.cluster import feeds
 from openclaw.cluster.feeds import (
     answer_bytes,
@@ -16,6 +16,7 @@ from openclaw.cluster.feeds import (
 )
 from openclaw.core.content import InboundMedia, Media, Text
 from openclaw.core.errors import Busy, InvalidRequest
+from openclaw.core.events import Usage
 from openclaw.core.tools import ToolResult
 from openclaw.media.files import order_files
 
