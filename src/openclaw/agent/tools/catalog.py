@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from openclaw.agent.tools.base import NativeTool, NativeTools, plugins
 from openclaw.agent.tools.exec import Shells, shell_tools
-from openclaw.agent.tools.files import listing_tools, reading_tools, writing_tools
+from openclaw.agent.tools.files import FileTools
 from openclaw.agent.tools.memory import session_tools
 from openclaw.agent.tools.planning import planning_tool
 from openclaw.agent.tools.web import fetch_page, web_tool
@@ -92,11 +92,7 @@ def native_tools(
     `results` is where results that were cut are stored whole. No file tool touches what is `private`.
     """
     place = Workspace(workspace.absolute(), private)
-    tools: list[NativeTool] = [
-        *reading_tools(place, results),
-        *writing_tools(place, checkpoints),
-        *listing_tools(place, results),
-    ]
+    tools: list[NativeTool] = [*FileTools(place, results, checkpoints).tools()]
     if shells is not None:
         tools += shell_tools(shells, place.root, shell or ExecToolConfig())
     fetch = fetch or WebFetchConfig()

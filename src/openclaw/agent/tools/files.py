@@ -9,7 +9,6 @@ import shutil
 import stat
 import sys
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -101,23 +100,6 @@ _ATTACH = spec(
 )
 
 
-def reading_tools(workspace: Workspace, results: Path | None) -> list[FunctionTool]:
-    async def read(arguments: Arguments, context: CallContext) -> ToolResult:
-        path = arguments.text("path")
-        offset = arguments.whole("offset", 1, least=1, most=2**53)
-        limit = arguments.whole("limit", MAX_LINES, least=1, most=MAX_LINES)
-        whole = _kept_file(results, path, context)
-        if whole is not None:
-            return await anyio.to_thread.run_sync(_read_kept, whole, offset, limit)
-        result = await anyio.to_thread.run_sync(_read, workspace, path, offset, limit)
-        return result if isinstance(result, ToolResult) else await _document(result, path, offset)
-
-    return [
-        FunctionTool(_READ, read),
-        FunctionTool(_ATTACH, in_thread(partial(_attach, workspace))),
-    ]
-
-
 def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResult | bytes:
     """The file as a result, or the bytes of a document, which another process reads."""
     with workspace.open_file(path) as (file, status, _):
@@ -199,20 +181,6 @@ def _lines(
     return "".join(taken), "" if whole else f"[lines {offset} to {last} of {total}{more}]"
 
 
-def _attach(workspace: Workspace, arguments: Arguments, context: CallContext) -> ToolResult:
-    path, name = arguments.text("path"), arguments.text("name", "")
-    with workspace.open_file(path) as (file, status, relative):
-        if status.st_size > kinds.MAX_OUTBOUND_BYTES:
-            raise ToolFailure(
-                f"'{path}' has {kinds.in_mb(status.st_size)}; the limit is {kinds.in_mb(kinds.MAX_OUTBOUND_BYTES)}."
-            )
-        kind = mime_type(file.read(kinds.HEAD_BYTES), relative)
-    shown = Path(name).name or Path(relative).name
-    media = Media(kind, path=workspace.root / relative, name=shown)
-    said_so = Text(f"'{shown}' ({kind}) will be sent to the user with your answer.")
-    return ToolResult(blocks=(said_so,), outputs=(media,), details={"size": status.st_size})
-
-
 def mime_type(head: bytes, name: str) -> str:
     """A file's type by its content or, if that says little, by its name."""
     found = kinds.sniff(head)
@@ -271,106 +239,6 @@ HIDDEN = REDACTED.encode()
 _STANDS_FOR = (
     f"{REDACTED} stands for a secret that you are not shown. Use edit on the text around it."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    workspace: Workspace
-    checkpoints: Checkpoints | None
-
-    def _keep(self, path: str, context: CallContext) -> None:
-        if self.checkpoints is not None:
-            self.checkpoints.before(context, self.workspace, path)
-
-    def write(self, arguments: Arguments, context: CallContext) -> ToolResult:
-        path, content = arguments.text("path"), _encoded(arguments.text("content"))
-        with contextlib.suppress(ToolFailure), self.workspace.locate(path, create_parents=True):
-            pass
-        before = HIDDEN
-        if HIDDEN in content:
-            with contextlib.suppress(ToolFailure), self.workspace.open_file(path) as (file, _, _):
-                before = file.read(MAX_BYTES)
-        if HIDDEN not in before:
-            raise ToolFailure(f"Nothing was written: {_STANDS_FOR}")
-        self._keep(path, context)
-        relative = self.workspace.replace_file(path, content)
-        return said(f"Wrote {len(content)} bytes to '{relative}'.")
-
-    def edit(self, arguments: Arguments, context: CallContext) -> ToolResult:
-        path, edits = arguments.text("path"), _edits(arguments)
-        with self.workspace.open_file(path) as (file, status, _):
-            content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise ToolFailure(f"'{path}' is too large to edit.")
-        places = 0
-        for number, one in enumerate(edits, 1):
-            try:
-                content, count = one.apply(content, path)
-            except ToolFailure as wrong:
-                which = f"Edit {number}: " if len(edits) > 1 else ""
-                raise ToolFailure(f"{which}{wrong.message}") from wrong
-            places += count
-        self._keep(path, context)
-        relative = self.workspace.replace_file(path, content, expected=stamp(status))
-        where = "one place" if places == 1 else f"{places} places"
-        return said(f"Changed '{relative}' in {where}.")
-
-    def move(self, arguments: Arguments, context: CallContext) -> ToolResult:
-        path, to = arguments.text("path"), arguments.text("to")
-        with (
-            self.workspace.locate(path) as source,
-            self.workspace.locate(to, create_parents=True) as target,
-        ):
-            status = source.status()
-            if status is None or not stat.S_ISREG(status.st_mode):
-                raise ToolFailure(f"'{path}' is not a workspace file; only files can be moved.")
-            if not target.name or target.status() is not None:
-                raise ToolFailure(f"'{to}' already exists; delete it or choose another name.")
-            self._keep(path, context)
-            self._keep(to, context)
-            os.rename(
-                source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory
-            )
-            return said(f"Moved '{source.relative}' to '{target.relative}'.")
-
-    def delete(self, arguments: Arguments, context: CallContext) -> ToolResult:
-        path = arguments.text("path")
-        with self.workspace.locate(path) as spot:
-            status = spot.status()
-            if status is None or not spot.name:
-                raise ToolFailure(f"There is no '{path}' in the workspace; use list to look.")
-            found = self._files_in(spot, path)
-            for relative in found:
-                self._keep(relative, context)
-            if stat.S_ISDIR(status.st_mode):
-                shutil.rmtree(spot.name, dir_fd=spot.directory)
-            else:
-                os.unlink(spot.name, dir_fd=spot.directory)
-            many = f" ({len(found)} files)" if stat.S_ISDIR(status.st_mode) else ""
-            return said(f"Deleted '{spot.relative}'{many}. The person can undo it with /undo.")
-
-    def _files_in(self, spot: Spot, path: str) -> list[str]:
-        status = spot.status()
-        if status is None or not stat.S_ISDIR(status.st_mode):
-            return [spot.relative] if status and stat.S_ISREG(status.st_mode) else []
-        found: list[str] = []
-        for one in self.workspace.walk(spot):
-            if one.private:
-                raise ToolFailure(f"'{spot.relative}' has files of this program in it.")
-            if stat.S_ISREG(one.status.st_mode):
-                found.append(one.path)
-            if len(found) > _MOST_FILES:
-                raise ToolFailure(
-                    f"'{path}' has more than {_MOST_FILES} files; delete fewer at once."
-                )
-        return found
-
-
-def writing_tools(workspace: Workspace, checkpoints: Checkpoints | None) -> list[FunctionTool]:
-    changes = _Changes(workspace, checkpoints)
-    runs = changes.write, changes.edit, changes.move, changes.delete
-    specs = _WRITE, _EDIT, _MOVE, _DELETE
-    return [FunctionTool(*one) for one in zip(specs, map(in_thread, runs), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,47 +413,6 @@ _SEARCH = spec(
 )
 
 
-def listing_tools(workspace: Workspace, results: Path | None) -> list[FunctionTool]:
-    async def search(arguments: Arguments, context: CallContext) -> ToolResult:
-        path = arguments.text("path", ".")
-        whole = _kept_file(results, path, context)
-        place = workspace if whole is None else whole.place
-        request = {
-            "root": str(place.root),
-            "private": [str(path) for path in place.private],
-            "path": path if whole is None else whole.name,
-            "pattern": arguments.text("pattern"),
-            "glob": arguments.text("glob", ""),
-            "literal": arguments.flag("literal"),
-            "ignore_case": arguments.flag("ignore_case"),
-            "most": MAX_MATCHES,
-            "fold": whole is not None,
-        }
-        text, note = await _search(request)
-        if whole is not None:
-            return whole.shown(text, note)
-        return quoted(text, WORKSPACE_FILE, f"search in {path}", note=note)
-
-    return [
-        FunctionTool(_LIST, in_thread(partial(_list, workspace))),
-        FunctionTool(_SEARCH, search),
-    ]
-
-
-def _list(workspace: Workspace, arguments: Arguments, context: CallContext) -> ToolResult:
-    path, glob = arguments.text("path", "."), arguments.text("glob", "")
-    depth = arguments.whole("depth", MAX_DEPTH if glob else 1, least=1, most=MAX_DEPTH)
-    wanted = PathGlob(glob) if glob else None
-    with workspace.locate(path) as spot:
-        found = (one for one in workspace.walk(spot, depth=depth) if not one.private)
-        matching = (one for one in found if wanted is None or wanted.matches(one.path))
-        lines = [_described(one) for one in islice(matching, MAX_ENTRIES + 1)]
-    note = f"[only the first {MAX_ENTRIES}; list a directory below, or give a glob]"
-    text = "\n".join(lines[:MAX_ENTRIES]) or "(nothing)"
-    complete = len(lines) <= MAX_ENTRIES
-    return quoted(text, WORKSPACE_FILE, f"names in {path}", note="" if complete else note)
-
-
 def _described(found: Found) -> str:
     shown, mode = found.path.encode("utf-8", "replace").decode("utf-8"), found.status.st_mode
     if stat.S_ISDIR(mode):
@@ -618,3 +445,167 @@ async def _search(request: JsonObject) -> tuple[str, str]:
     if "error" in answer:
         raise ToolFailure(answer["error"])
     return answer["text"], answer["note"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileTools:
+    """The tools for the files of a workspace; `results` is where results that were cut are stored."""
+
+    workspace: Workspace
+    results: Path | None
+    checkpoints: Checkpoints | None
+
+    def tools(self) -> list[FunctionTool]:
+        blocking = (
+            (_ATTACH, self.attach),
+            (_WRITE, self.write),
+            (_EDIT, self.edit),
+            (_MOVE, self.move),
+            (_DELETE, self.delete),
+            (_LIST, self.list_),
+        )
+        others = [FunctionTool(spec, in_thread(run)) for spec, run in blocking]
+        return [FunctionTool(_READ, self.read), *others, FunctionTool(_SEARCH, self.search)]
+
+    async def read(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path = arguments.text("path")
+        offset = arguments.whole("offset", 1, least=1, most=2**53)
+        limit = arguments.whole("limit", MAX_LINES, least=1, most=MAX_LINES)
+        whole = _kept_file(self.results, path, context)
+        if whole is not None:
+            return await anyio.to_thread.run_sync(_read_kept, whole, offset, limit)
+        result = await anyio.to_thread.run_sync(_read, self.workspace, path, offset, limit)
+        return result if isinstance(result, ToolResult) else await _document(result, path, offset)
+
+    def attach(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path, name = arguments.text("path"), arguments.text("name", "")
+        with self.workspace.open_file(path) as (file, status, relative):
+            if status.st_size > kinds.MAX_OUTBOUND_BYTES:
+                raise ToolFailure(
+                    f"'{path}' has {kinds.in_mb(status.st_size)}; the limit is {kinds.in_mb(kinds.MAX_OUTBOUND_BYTES)}."
+                )
+            kind = mime_type(file.read(kinds.HEAD_BYTES), relative)
+        shown = Path(name).name or Path(relative).name
+        media = Media(kind, path=self.workspace.root / relative, name=shown)
+        said_so = Text(f"'{shown}' ({kind}) will be sent to the user with your answer.")
+        return ToolResult(blocks=(said_so,), outputs=(media,), details={"size": status.st_size})
+
+    def _keep(self, path: str, context: CallContext) -> None:
+        if self.checkpoints is not None:
+            self.checkpoints.before(context, self.workspace, path)
+
+    def write(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path, content = arguments.text("path"), _encoded(arguments.text("content"))
+        with contextlib.suppress(ToolFailure), self.workspace.locate(path, create_parents=True):
+            pass
+        before = HIDDEN
+        if HIDDEN in content:
+            with contextlib.suppress(ToolFailure), self.workspace.open_file(path) as (file, _, _):
+                before = file.read(MAX_BYTES)
+        if HIDDEN not in before:
+            raise ToolFailure(f"Nothing was written: {_STANDS_FOR}")
+        self._keep(path, context)
+        relative = self.workspace.replace_file(path, content)
+        return said(f"Wrote {len(content)} bytes to '{relative}'.")
+
+    def edit(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path, edits = arguments.text("path"), _edits(arguments)
+        with self.workspace.open_file(path) as (file, status, _):
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ToolFailure(f"'{path}' is too large to edit.")
+        places = 0
+        for number, one in enumerate(edits, 1):
+            try:
+                content, count = one.apply(content, path)
+            except ToolFailure as wrong:
+                which = f"Edit {number}: " if len(edits) > 1 else ""
+                raise ToolFailure(f"{which}{wrong.message}") from wrong
+            places += count
+        self._keep(path, context)
+        relative = self.workspace.replace_file(path, content, expected=stamp(status))
+        where = "one place" if places == 1 else f"{places} places"
+        return said(f"Changed '{relative}' in {where}.")
+
+    def move(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path, to = arguments.text("path"), arguments.text("to")
+        with (
+            self.workspace.locate(path) as source,
+            self.workspace.locate(to, create_parents=True) as target,
+        ):
+            status = source.status()
+            if status is None or not stat.S_ISREG(status.st_mode):
+                raise ToolFailure(f"'{path}' is not a workspace file; only files can be moved.")
+            if not target.name or target.status() is not None:
+                raise ToolFailure(f"'{to}' already exists; delete it or choose another name.")
+            self._keep(path, context)
+            self._keep(to, context)
+            os.rename(
+                source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory
+            )
+            return said(f"Moved '{source.relative}' to '{target.relative}'.")
+
+    def delete(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path = arguments.text("path")
+        with self.workspace.locate(path) as spot:
+            status = spot.status()
+            if status is None or not spot.name:
+                raise ToolFailure(f"There is no '{path}' in the workspace; use list to look.")
+            found = self._files_in(spot, path)
+            for relative in found:
+                self._keep(relative, context)
+            if stat.S_ISDIR(status.st_mode):
+                shutil.rmtree(spot.name, dir_fd=spot.directory)
+            else:
+                os.unlink(spot.name, dir_fd=spot.directory)
+            many = f" ({len(found)} files)" if stat.S_ISDIR(status.st_mode) else ""
+            return said(f"Deleted '{spot.relative}'{many}. The person can undo it with /undo.")
+
+    def _files_in(self, spot: Spot, path: str) -> list[str]:
+        status = spot.status()
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            return [spot.relative] if status and stat.S_ISREG(status.st_mode) else []
+        found: list[str] = []
+        for one in self.workspace.walk(spot):
+            if one.private:
+                raise ToolFailure(f"'{spot.relative}' has files of this program in it.")
+            if stat.S_ISREG(one.status.st_mode):
+                found.append(one.path)
+            if len(found) > _MOST_FILES:
+                raise ToolFailure(
+                    f"'{path}' has more than {_MOST_FILES} files; delete fewer at once."
+                )
+        return found
+
+    def list_(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path, glob = arguments.text("path", "."), arguments.text("glob", "")
+        depth = arguments.whole("depth", MAX_DEPTH if glob else 1, least=1, most=MAX_DEPTH)
+        wanted = PathGlob(glob) if glob else None
+        with self.workspace.locate(path) as spot:
+            found = (one for one in self.workspace.walk(spot, depth=depth) if not one.private)
+            matching = (one for one in found if wanted is None or wanted.matches(one.path))
+            lines = [_described(one) for one in islice(matching, MAX_ENTRIES + 1)]
+        note = f"[only the first {MAX_ENTRIES}; list a directory below, or give a glob]"
+        text = "\n".join(lines[:MAX_ENTRIES]) or "(nothing)"
+        complete = len(lines) <= MAX_ENTRIES
+        return quoted(text, WORKSPACE_FILE, f"names in {path}", note="" if complete else note)
+
+    async def search(self, arguments: Arguments, context: CallContext) -> ToolResult:
+        path = arguments.text("path", ".")
+        whole = _kept_file(self.results, path, context)
+        place = self.workspace if whole is None else whole.place
+        request = {
+            "root": str(place.root),
+            "private": [str(path) for path in place.private],
+            "path": path if whole is None else whole.name,
+            "pattern": arguments.text("pattern"),
+            "glob": arguments.text("glob", ""),
+            "literal": arguments.flag("literal"),
+            "ignore_case": arguments.flag("ignore_case"),
+            "most": MAX_MATCHES,
+            "fold": whole is not None,
+        }
+        text, note = await _search(request)
+        if whole is not None:
+            return whole.shown(text, note)
+        return quoted(text, WORKSPACE_FILE, f"search in {path}", note=note)
