@@ -1,13 +1,13 @@
 """A session's media: stored on arrival, read again when the model needs to see them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import anyio.to_thread
 
 from openclaw.agent.compaction import LEFT_OUT
-from openclaw.agent.transcript import Attachment, Item, ResultItem, UserItem
+from openclaw.agent.transcript import Attachment, Item, ResultItem, UserItem, images_in
 from openclaw.core.content import Media
 from openclaw.media.files import cleaned, read_regular
 from openclaw.media.images import BadImage, ImageLimits, fitted
@@ -57,7 +57,7 @@ class SessionMedia:
     async def images(self, items: Sequence[Item], limits: ImageLimits) -> dict[str, bytes | str]:
         shown: dict[str, bytes | str] = {}
         room = limits.total_bytes
-        for attachment in reversed(_images(items)):
+        for attachment in reversed(images_in(items)):
             digest = attachment.digest
             if digest is None or digest in shown:
                 continue
@@ -87,12 +87,3 @@ def _fitted(data: bytes, limits: ImageLimits) -> bytes | str:
         return fitted(data, limits)
     except BadImage as bad:
         return str(bad)
-
-
-def digests(items: Iterable[Item]) -> list[str]:
-    return [one.digest for one in _images(items) if one.digest is not None]
-
-
-def _images(items: Iterable[Item]) -> list[Attachment]:
-    with_media = (item for item in items if isinstance(item, UserItem | ResultItem))
-    return [one for item in with_media for one in item.attachments if one.is_image]

@@ -18,6 +18,7 @@ from openclaw.agent.transcript import (
     ResultItem,
     SummaryItem,
     UserItem,
+    images_in,
 )
 from openclaw.core.data_file import read_data
 from openclaw.core.events import plan_of
@@ -109,14 +110,10 @@ def trimmed_old(items: Sequence[Item], room: int) -> list[Item]:
             out[at] = _cut(out[at], max(_SMALLEST_RESULT, size - over))
             over -= before - tokens_of(out[at])
     if over > 0:
-        shown, newest = _images_in(out), _images_in(out[_last_group(out) :])
+        parts = out, out[_last_group(out) :]
+        shown, newest = (sum(map(_is_shown, images_in(part))) for part in parts)
         out = without_old_images(out, max(newest, shown - over // IMAGE_TOKENS - 1))
     return out
-
-
-def _images_in(items: Sequence[Item]) -> int:
-    with_media = (item for item in items if isinstance(item, UserItem | ResultItem))
-    return sum(_is_shown(one) for item in with_media for one in item.attachments)
 
 
 def trimmed(items: Sequence[Item], room: int) -> list[Item]:

@@ -13,7 +13,6 @@ from pydantic_ai.native_tools import AbstractNativeTool, WebSearchTool
 from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent import compaction, transcript
-from openclaw.agent.attachments import digests
 from openclaw.agent.budget import LimitReached, check_day, estimate, spent_on
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.messages import answer_from, definition, definitions, messages_from
@@ -84,7 +83,8 @@ class Loop:
             call.id for item in self.items if isinstance(item, AssistantItem) for call in item.calls
         }
         self._order = next((i.seq for i in reversed(self.items) if isinstance(i, UserItem)), 0)
-        self._accepted = set(digests(item for item in self.items if item.seq < self._order))
+        before = transcript.images_in(item for item in self.items if item.seq < self._order)
+        self._accepted = {image.digest for image in before if image.digest is not None}
 
     @property
     def _streaming(self) -> bool:

@@ -6,7 +6,7 @@ was cancelled, or that its outcome is unknown; it is never run again.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,11 @@ class SummaryItem:
 
 
 Item = UserItem | AssistantItem | ResultItem | SummaryItem
+
+
+def images_in(items: Iterable[Item]) -> list[Attachment]:
+    with_media = (item for item in items if isinstance(item, UserItem | ResultItem))
+    return [one for item in with_media for one in item.attachments if one.is_image]
 
 
 # ---- to entries

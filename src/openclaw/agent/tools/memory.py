@@ -72,15 +72,19 @@ class Memory:
 
     def _newest(self, name: str) -> str:
         lines = [line for file, line in self.lines() if file == name]
-        kept: list[str] = []
-        room = _BUDGET
-        for line in reversed(lines):
-            room -= len(line) // 3 + 1
-            if room < 0:
-                kept.append("(older lines are left out; recall finds them)")
-                break
-            kept.append(line)
-        return cut_to("\n".join(reversed(kept)), 2 * _BUDGET)
+        kept = _last_within(lines, 3 * _BUDGET, "(older lines are left out; recall finds them)")
+        return cut_to("\n".join(kept), 2 * _BUDGET)
+
+
+def _last_within(texts: Sequence[str], room: int, left_out: str) -> list[str]:
+    """The last of them that fit into so many characters, after a note if there are more."""
+    kept: list[str] = []
+    for text in reversed(texts):
+        room -= len(text) + 3
+        if room < 0:
+            return [left_out, *reversed(kept)]
+        kept.append(text)
+    return kept[::-1]
 
 
 def is_persons(text: str, entries: Iterable[Entry], *, heard: bool = False) -> bool:
@@ -167,11 +171,9 @@ def memory_tools(
         found = await anyio.to_thread.run_sync(memory.find, query)
         lines = [f"{name}: {line}" for name, line in found]
         for hit in await store.search(query, agent=context.agent, limit=_MOST_HITS):
-            key = hit.session.key
-            own = key == context.session or any(fnmatchcase(key, one) for one in readable)
-            if own and hit.kind in MESSAGE_KINDS:
+            if hit.kind in MESSAGE_KINDS and _may_read(hit.session.key, context, readable):
                 day = datetime.fromtimestamp(hit.at_ms / 1000, ZoneInfo(timezone))
-                lines.append(f"conversation {key}, {day:%Y-%m-%d}: {hit.snippet}")
+                lines.append(f"conversation {hit.session.key}, {day:%Y-%m-%d}: {hit.snippet}")
         if not lines:
             return said("Nothing is remembered about that.")
         return quoted("\n".join(lines), _SOURCE, "notes and conversations")
@@ -204,12 +206,12 @@ _SPEAKERS = {EntryKind.USER_MESSAGE: "User", EntryKind.ASSISTANT_MESSAGE: "Assis
 _TOOLS = frozenset({EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT})
 
 
-def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[FunctionTool]:
+def _may_read(key: str, context: CallContext, readable: Sequence[str]) -> bool:
     """A session can read itself, and the same agent's sessions whose keys match `readable`."""
+    return key == context.session or any(fnmatchcase(key, one) for one in readable)
 
-    def may_read(info: SessionInfo, context: CallContext) -> bool:
-        return info.key == context.session or any(fnmatchcase(info.key, p) for p in readable)
 
+def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[FunctionTool]:
     async def list_(arguments: Arguments, context: CallContext) -> ToolResult:
         limit = arguments.whole("limit", 20, least=1, most=MAX_SESSIONS)
         search = arguments.text("search", "") or None
@@ -219,7 +221,8 @@ def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[Fun
             page = await store.list_sessions(
                 context.agent, limit=MAX_SESSIONS, cursor=cursor, search=search
             )
-            shown += [_session_line(info) for info in page.sessions if may_read(info, context)]
+            readables = [one for one in page.sessions if _may_read(one.key, context, readable)]
+            shown += map(_session_line, readables)
             if (cursor := page.cursor) is None:
                 break
         more = ["[there are more; use `search` or a greater `limit`]"] if shown[limit:] else []
@@ -228,7 +231,7 @@ def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[Fun
     async def history(arguments: Arguments, context: CallContext) -> ToolResult:
         key = arguments.text("key")
         found = await store.find_sessions(key, context.agent)
-        found = [info for info in found if may_read(info, context)]
+        found = [info for info in found if _may_read(info.key, context, readable)]
         if not found:
             raise ToolFailure("There is no session with that key that you may read.")
         wanted = MESSAGE_KINDS | _TOOLS if arguments.flag("tools") else MESSAGE_KINDS
@@ -237,7 +240,9 @@ def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[Fun
         after = max(0, found[0].entries - 20 * limit)
         entries = await store.entries(found[0].ref, after=after, limit=20 * limit)
         chosen = [entry for entry in entries if entry.kind in wanted][-limit:]
-        return said(_rendered(chosen, key) or "(no message)")
+        left_out = "[earlier entries left out; they did not fit]"
+        shown = _last_within([_entry(one, key) for one in chosen], MAX_CHARS, left_out)
+        return said("\n\n".join(shown) or "(no message)")
 
     return [FunctionTool(_SESSIONS, list_), FunctionTool(_HISTORY, history)]
 
@@ -245,19 +250,6 @@ def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[Fun
 def _session_line(info: SessionInfo) -> str:
     title = f" “{sanitise_label(info.title, 100)}”" if info.title else ""
     return f"{_when(info.updated_ms)}  {info.key!r}{title}  {info.messages} messages"
-
-
-def _rendered(entries: list[Entry], key: str) -> str:
-    shown: list[str] = []
-    room = MAX_CHARS
-    for entry in reversed(entries):
-        text = _entry(entry, key)
-        room -= len(text)
-        if room < 0:
-            shown.append("[earlier entries left out; they did not fit]")
-            break
-        shown.append(text)
-    return "\n\n".join(reversed(shown))
 
 
 def _entry(entry: Entry, key: str) -> str:
