@@ -246,22 +246,14 @@ class Feeds:
         self.deliver = deliver
         self._queue = queue
         self._wire = wire
-        self._feeds: dict[int, Feed] = {}
         self._stirred: set[Feed] = set()
         self._news = anyio.Event()
 
     def open(self, order: int, times: int, watchers: Sequence[str]) -> Feed:
-        feed = Feed(order, times * EPOCH, list(watchers), self)
-        self._feeds[order] = feed
-        return feed
+        return Feed(order, times * EPOCH, list(watchers), self)
 
     def close(self, feed: Feed) -> None:
-        if self._feeds.get(feed.order) is feed:
-            del self._feeds[feed.order]
         self._stirred.discard(feed)
-
-    def find(self, order: int) -> Feed | None:
-        return self._feeds.get(order)
 
     def stir(self, feed: Feed) -> None:
         self._stirred.add(feed)

@@ -72,9 +72,6 @@ class ServersHere:
             self._looked = now
         return self._found
 
-    def of_scope(self, scope: str, *, fresh: bool) -> list[str]:
-        return [one.snapshot.name for one in self.statuses(fresh=fresh) if scope in one.sessions]
-
     def ready_agents(self) -> Sequence[str]:
         waiting = {
             agent
@@ -176,7 +173,8 @@ class ClusterNode:
     async def _pin(self, session: SessionRef, context: MessageContext, *, asks: bool) -> str | None:
         """This gateway, if only it has the turn's person, directory, or client's servers."""
         scope = context.server_scope
-        servers = self._servers.of_scope(scope, fresh=context.scope is not None)
+        statuses = self._servers.statuses(fresh=context.scope is not None)
+        servers = [one.snapshot.name for one in statuses if scope in one.sessions]
         if servers or context.scope is not None:
             await self._gateways.settle_home(session.id, servers)
         return self.id if asks or servers or context.workspace is not None else None
@@ -309,12 +307,12 @@ class ClusterNode:
             self._watches.tell(order, lambda watch: watch.kept(last))
         elif "d" in message:
             self._watches.tell(order, Watch.end)
+        elif (held := self.worker.find(order)) is None:
+            return  # it ended meanwhile
         elif "c" in message:
-            self.worker.cancel(order)
+            held.stop()
         elif "w" in message:
-            feed = self._feeds.find(order)
-            if feed is not None:
-                feed.add_watcher(message["w"])
+            held.feed.add_watcher(message["w"])
 
     # ---- how it is
 

@@ -116,10 +116,8 @@ class Worker:
     def kick(self) -> None:
         self._kick.set()
 
-    def cancel(self, order: int) -> None:
-        held = self._held.get(order)
-        if held is not None:
-            held.stop()
+    def find(self, order: int) -> Held | None:
+        return self._held.get(order)
 
     @asynccontextmanager
     async def working(self, prepare: Callable[[], None]) -> AsyncGenerator[None]:

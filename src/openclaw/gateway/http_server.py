@@ -243,7 +243,6 @@ class _Protocol(H11Protocol):
     silent: dict["_Protocol", None]
     answer_poll: Callable[[Any, Any, bytes], bytes | None]
     _held = b""
-    _polled_at = 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -281,23 +280,12 @@ class _Protocol(H11Protocol):
     def _answered_poll(self, answer: bytes) -> None:
         self.transport.write(answer)
         self._stop_head_timer()
-        self._polled_at = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self._close_later(self.timeout_keep_alive)
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
         self.silent.pop(self, None)
         self._count_silent()
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close the connection, unless there was a poll on it meanwhile."""
-        left = self._polled_at + self.timeout_keep_alive - self.loop.time()
-        if left > 0 and self._is_idle:
-            self._close_later(left)
-        else:
-            super().timeout_keep_alive_handler()
-
-    def _close_later(self, seconds: float) -> None:
-        handler = self.timeout_keep_alive_handler
-        self.timeout_keep_alive_task = self.loop.call_later(seconds, handler)
 
     @property
     def _is_idle(self) -> bool:

@@ -168,7 +168,8 @@ async def test_a_gateway_that_stops_hands_over_what_it_runs_without_blame(queue:
         async with trial.worker.working(lambda: None):
             while not trial.worker.running:  # noqa: ASYNC110 - the worker's own task
                 await anyio.sleep(0.001)
-            trial.worker.cancel(99)
+            assert trial.worker.find(1) is not None
+            assert trial.worker.find(99) is None
     assert queue.returned == [True]
 
 

@@ -7,9 +7,9 @@ Work on a connection of the pool leaves nothing behind on it: no session lock, n
 import random
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
 import anyio
@@ -242,9 +242,12 @@ class Database:
         return self._address.place
 
     @asynccontextmanager
-    async def pooled(self) -> AsyncGenerator[None]:
+    async def pooled(self) -> AsyncGenerator[Self]:
         """Work is possible while this lasts; a wrong address is noticed at once."""
-        import asyncpg
+        try:
+            import asyncpg
+        except ImportError as error:
+            raise MissingExtra("a session store on PostgreSQL", "postgres") from error
 
         pool: asyncpg.Pool[Any] | None = None
         try:
@@ -257,7 +260,7 @@ class Database:
                     **self._arguments(),
                 )
                 await pool.release(await pool.acquire(timeout=CONNECT_SECONDS))
-            yield
+            yield self
         finally:
             self._pool = None
             with anyio.CancelScope(shield=True), anyio.move_on_after(STATEMENT_SECONDS) as scope:
@@ -361,17 +364,10 @@ class Database:
         }
 
 
-@asynccontextmanager
-async def open_database(
+def open_database(
     address: Address, *, patience: float = RECONNECT_SECONDS
-) -> AsyncGenerator[Database]:
-    try:
-        import asyncpg as _  # noqa: F401 - only whether it is there
-    except ImportError as error:
-        raise MissingExtra("a session store on PostgreSQL", "postgres") from error
-    database = Database(address, patience=patience)
-    async with database.pooled():
-        yield database
+) -> AbstractAsyncContextManager[Database]:
+    return Database(address, patience=patience).pooled()
 
 
 async def _leave_as_it_is(connection: "Connection") -> None:
