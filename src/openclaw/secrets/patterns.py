@@ -211,15 +211,8 @@ class Patterns:
 
     def short_beginning(self, text: str) -> int:
         """How many of its last characters, fewer than `PREFIX_LENGTH`, some longer form begins with."""
-        for length in range(PREFIX_LENGTH - 1, 0, -1):
-            if text[-length:] in self._short_heads:
-                return length
-        return 0
-
-    @cached_property
-    def _short_heads(self) -> frozenset[str]:
-        lengths = range(1, PREFIX_LENGTH)
-        return frozenset(form[:length] for form in self._joined_forms for length in lengths)
+        lengths = range(PREFIX_LENGTH - 1, 0, -1) if text else ()
+        return next((length for length in lengths if self.is_prefix(text[-length:])), 0)
 
     def longest_at(self, text: str, start: int) -> int:
         """Where the longest form that stands at `start` of joined text ends; -1 without one."""

@@ -6,7 +6,6 @@ import json
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -47,33 +46,35 @@ COMMON_WORDS: Final = frozenset((
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True)
 class Forms:
     """What to look for: anywhere, standing alone, or as the value of a credential-like key."""
 
-    anywhere: frozenset[str]
-    standalone: frozenset[str] = frozenset()
-    keyed: frozenset[str] = frozenset()
+    def __init__(self) -> None:
+        self.anywhere: set[str] = set()
+        self.standalone: set[str] = set()
+        self.keyed: set[str] = set()
+
+    def add(self, value: str) -> None:
+        value = value[:_REGISTERED_UP_TO]
+        stripped = value.strip()
+        if not stripped:
+            return
+        if len(stripped) < MIN_LENGTH or stripped.lower() in COMMON_WORDS:
+            self.keyed.add(stripped)
+        elif len(stripped) < _MIN_ANYWHERE and (stripped.isalpha() or stripped.isdecimal()):
+            self.standalone.add(stripped)
+            self.anywhere.update(f for f in _encoded(stripped.encode()) if len(f) > _MIN_ENCODED)
+        else:
+            self.anywhere.update(form for form in _forms(value) if len(form) >= MIN_LENGTH)
 
 
-def forms_of(value: str) -> Forms:
-    value = value[:_REGISTERED_UP_TO]
+def _forms(value: str) -> Iterator[str]:
     stripped = value.strip()
-    if not stripped:
-        return Forms(frozenset())
-    if len(stripped) < MIN_LENGTH or stripped.lower() in COMMON_WORDS:
-        return Forms(frozenset(), keyed=frozenset({stripped}))
-    if len(stripped) < _MIN_ANYWHERE and (stripped.isalpha() or stripped.isdecimal()):
-        encoded = frozenset(f for f in _encoded(stripped.encode()) if len(f) > _MIN_ENCODED)
-        return Forms(encoded, standalone=frozenset({stripped}))
-    found: set[str] = set()
     for part in {value, stripped, *_parts(stripped)}:
-        forms = _all_forms(part) if len(part) <= _ALL_FORMS_UP_TO else _plain(part)
-        for form in forms:
-            found.update(_blocks(form))
+        for form in _all_forms(part) if len(part) <= _ALL_FORMS_UP_TO else _plain(part):
+            yield from _blocks(form)
     for line in _secret_lines(stripped):
-        found.update(_plain(line))
-    return Forms(frozenset(form for form in found if len(form) >= MIN_LENGTH))
+        yield from _plain(line)
 
 
 def in_bytes(value: str) -> Iterator[bytes]:
@@ -233,7 +234,7 @@ class Redactor:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: set[str] = set()
-        self._forms: list[Forms] = []
+        self._forms = Forms()
         self._patterns: Patterns | None = None
         self._bytes: BytePatterns | None = None
 
@@ -241,7 +242,7 @@ class Redactor:
         with self._lock:
             if value in self._values:
                 return
-            self._forms.append(forms_of(value))
+            self._forms.add(value)
             self._values.add(value)
             self._patterns = None
             self._bytes = None
@@ -281,11 +282,8 @@ class Redactor:
             return patterns
         with self._lock:
             if self._patterns is None:
-                self._patterns = Patterns(
-                    {form for one in self._forms for form in one.anywhere},
-                    {form for one in self._forms for form in one.standalone},
-                    {form for one in self._forms for form in one.keyed},
-                )
+                forms = self._forms
+                self._patterns = Patterns(forms.anywhere, forms.standalone, forms.keyed)
             return self._patterns
 
 

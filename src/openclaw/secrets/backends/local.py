@@ -7,6 +7,7 @@
 - `secret://op/VAULT/ITEM/FIELD`: 1Password, through its `op` command
 """
 
+import asyncio
 import json
 import os
 import re
@@ -17,14 +18,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import anyio
-import anyio.from_thread
-import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import ByteReceiveStream, Process
 
@@ -47,27 +47,19 @@ class BlockingCalls:
     async def run(self, call: Callable[[], T]) -> T:
         if not self._slots.acquire(blocking=False):
             raise BackendFailure(f"{_MOST_LEFT_BEHIND} earlier calls to {self._what} still hang")
-        outcome: dict[str, Any] = {}
-        done = anyio.Event()
-        token = anyio.lowlevel.current_token()
+        outcome: Future[T] = Future()
+        outcome.set_running_or_notify_cancel()  # nobody can call it off any more
 
         def body() -> None:
             try:
-                outcome["value"] = call()
+                outcome.set_result(call())
             except BaseException as error:  # noqa: BLE001 - it is raised again where it belongs
-                outcome["error"] = error
+                outcome.set_exception(error)
             finally:
                 self._slots.release()
-            try:
-                anyio.from_thread.run_sync(done.set, token=token)
-            except RuntimeError:
-                return  # the caller's event loop is gone
 
         threading.Thread(target=body, name=f"{self._what} call", daemon=True).start()
-        await done.wait()
-        if "error" in outcome:
-            raise outcome["error"]
-        return outcome["value"]
+        return await asyncio.wrap_future(outcome)
 
 
 def not_empty(value: str, what: str = "the secret") -> str:
