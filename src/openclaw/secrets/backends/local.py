@@ -20,7 +20,6 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -212,19 +211,21 @@ MAX_OUTPUT: Final = 1024 * 1024
 _REAP_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    code: int
-    output: str
-    errors: str
-
-
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:
     return shutil.which(name, path=environ.get("PATH") or os.defpath)
 
 
-async def run_program(argv: Sequence[str], environ: Mapping[str, str]) -> Finished:
-    """Run a program to its end; cancelled, it is killed with everything that it started."""
+Reasons = Sequence[tuple[str, str]]
+
+
+async def output_of(
+    argv: Sequence[str], environ: Mapping[str, str], what: str, reasons: Reasons = ()
+) -> str:
+    """What a program prints; cancelled, it is killed with everything that it started.
+
+    `reasons` are words in what it says when it fails, in lower case, and what we say of them: its
+    own words might carry more than the reason.
+    """
     try:
         process = await anyio.open_process(
             list(argv),
@@ -255,7 +256,11 @@ async def run_program(argv: Sequence[str], environ: Mapping[str, str]) -> Finish
         output = collected["output"].decode("utf-8")
     except UnicodeDecodeError:
         raise BackendFailure(f"what {argv[0]} printed is not UTF-8 text") from None
-    return Finished(code, output, collected["errors"].decode("utf-8", "replace"))
+    if code != 0:
+        said = collected["errors"].decode("utf-8", "replace").lower()
+        known = next((reason for words, reason in reasons if words in said), None)
+        raise BackendFailure(known or f"{what} failed with exit code {code}")
+    return output
 
 
 async def _read_all(stream: ByteReceiveStream) -> bytes:
@@ -309,20 +314,16 @@ class ExecBackend:
             environ[key] = await self._lookup(str(value))
         limit = command.get("timeout_ms")
         with anyio.move_on_after(limit / 1000 if limit else None):
-            finished = await run_program([program, *command.get("args", ())], environ)
-            if finished.code != 0:
-                raise BackendFailure(
-                    f"the command '{ref.name}' failed with exit code {finished.code}"
-                )
-            value = finished.output.removesuffix("\n").removesuffix("\r")
+            what = f"the command '{ref.name}'"
+            output = await output_of([program, *command.get("args", ())], environ, what)
+            value = output.removesuffix("\n").removesuffix("\r")
             if not value:
-                raise BackendFailure(f"the command '{ref.name}' printed nothing")
+                raise BackendFailure(f"{what} printed nothing")
             return value
         raise BackendFailure(f"the command took longer than {limit} ms")
 
 
-# What the program says, and what we say of it; its own words might carry more than the reason.
-_REASONS: Final = (
+_OP_REASONS: Final = (
     ("isn't a vault", "there is no such vault"),
     ("isn't an item", "there is no such item"),
     ("isn't a field", "the item has no such field"),
@@ -348,12 +349,7 @@ class OpBackend:
             )
         account = ["--account", str(self._account)] if self._account else []
         argv = [program, "read", "--no-newline", *account, f"op://{self._path(ref.name)}"]
-        finished = await run_program(argv, self._environ)
-        if finished.code != 0:
-            said = finished.errors.lower()
-            known = next((reason for words, reason in _REASONS if words in said), None)
-            raise BackendFailure(known or f"op failed with exit code {finished.code}")
-        return not_empty(finished.output, "the field")
+        return not_empty(await output_of(argv, self._environ, "op", _OP_REASONS), "the field")
 
     def _path(self, name: str) -> str:
         parts = name.strip("/").split("/")

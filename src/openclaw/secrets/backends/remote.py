@@ -29,7 +29,7 @@ from openclaw.secrets.backends.local import (
     field_of,
     find_program,
     not_empty,
-    run_program,
+    output_of,
 )
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
@@ -99,9 +99,14 @@ _AWS_REASONS: Final = {
     "DecryptionFailure": "AWS cannot decrypt it with its KMS key",
     "ThrottlingException": "too many requests",
 }
-_NO_CREDENTIALS: Final = frozenset(
-    ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError")
-)
+_NO_CREDENTIALS: Final = ("no AWS credentials", "set AWS_PROFILE or run aws configure")
+_UNABLE: Final[Mapping[str, tuple[str, str | None]]] = {
+    "NoCredentialsError": _NO_CREDENTIALS,
+    "PartialCredentialsError": _NO_CREDENTIALS,
+    "CredentialRetrievalError": _NO_CREDENTIALS,
+    "NoRegionError": ("no AWS region", "set secrets.aws.region or AWS_REGION"),
+    "ProfileNotFound": ("the configured AWS profile does not exist", None),
+}
 _CONNECT_SECONDS: Final = 5
 
 
@@ -135,7 +140,9 @@ class AwsBackend:
             code = str(response.get("Error", {}).get("Code") or "an error")
             raise BackendFailure(_AWS_REASONS.get(code) or f"AWS answered {code}") from None
         except BotoCoreError as error:
-            raise _unable(type(error).__name__) from None
+            name = type(error).__name__
+            reason, hint = _UNABLE.get(name, (f"AWS cannot be reached: {name}", None))
+            raise BackendFailure(reason, hint=hint) from None
 
     def _client(self) -> Any:
         import boto3.session  # pyright: ignore[reportMissingTypeStubs] - untyped
@@ -160,16 +167,6 @@ class AwsBackend:
         limits = Config(connect_timeout=_CONNECT_SECONDS, retries={"max_attempts": 2})
         make: Any = session.client  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - untyped
         return make("secretsmanager", endpoint_url=endpoint, config=limits)
-
-
-def _unable(name: str) -> BackendFailure:
-    if name in _NO_CREDENTIALS:
-        return BackendFailure("no AWS credentials", hint="set AWS_PROFILE or run aws configure")
-    if name == "NoRegionError":
-        return BackendFailure("no AWS region", hint="set secrets.aws.region or AWS_REGION")
-    if name == "ProfileNotFound":
-        return BackendFailure("the configured AWS profile does not exist")
-    return BackendFailure(f"AWS cannot be reached: {name}")
 
 
 def _text(answer: Mapping[str, Any]) -> str:
@@ -263,11 +260,11 @@ _GCP_REASONS: Final = {
     404: "there is no such secret or version",
     429: "too many requests",
 }
-_SAID: Final = (
-    ("NOT_FOUND", _GCP_REASONS[404]),
-    ("PERMISSION_DENIED", _GCP_REASONS[403]),
-    ("UNAUTHENTICATED", _GCP_REASONS[401]),
-    ("FAILED_PRECONDITION", _GCP_REASONS[400]),
+_GCLOUD_REASONS: Final = (
+    ("not_found", _GCP_REASONS[404]),
+    ("permission_denied", _GCP_REASONS[403]),
+    ("unauthenticated", _GCP_REASONS[401]),
+    ("failed_precondition", _GCP_REASONS[400]),
     ("active account", "nobody is logged in; run gcloud auth login"),
 )
 
@@ -324,7 +321,10 @@ class GcpBackend:
         checksum = payload.get("dataCrc32c")
         if checksum is not None and str(checksum) != str(_crc32c(data)):
             raise BackendFailure("the payload was damaged in transit: its checksum differs")
-        return _gcp_text(data)
+        try:
+            return not_empty(data.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise BackendFailure("the secret is not UTF-8 text") from None
 
     def _access(self) -> _Access:
         """A fresh access token. Blocks; raises ImportError where google-auth is not installed."""
@@ -387,20 +387,8 @@ class GcpBackend:
         if program is None:
             raise MissingExtra("secret://gcp/… (without the gcloud command)", "gcp")
         argv = [program, "secrets", "versions", "access", version, f"--secret={name}", "--quiet"]
-        finished = await run_program(
-            argv + ([f"--project={project}"] if project else []), self._environ
-        )
-        if finished.code != 0:
-            known = next((reason for words, reason in _SAID if words in finished.errors), None)
-            raise BackendFailure(known or f"gcloud failed with exit code {finished.code}")
-        return _gcp_text(finished.output.encode())
-
-
-def _gcp_text(data: bytes) -> str:
-    try:
-        return not_empty(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise BackendFailure("the secret is not UTF-8 text") from None
+        argv += [f"--project={project}"] if project else []
+        return not_empty(await output_of(argv, self._environ, "gcloud", _GCLOUD_REASONS))
 
 
 # PATH is what `vault kv get` takes. It may begin with the mount; otherwise the server is asked
