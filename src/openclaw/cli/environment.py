@@ -48,17 +48,20 @@ class Environment:
     goes_on: bool = False
     warned: set[str] = field(default_factory=set[str])
 
-    def load_config(self) -> "LoadedConfig":
-        """Read the configuration and show each of its warnings once.
-
-        A file that was named with --config must exist.
-        """
+    def read_config(self) -> "LoadedConfig":
+        """The configuration; a file that was named with --config must exist."""
         from openclaw.config.load import load_config
-        from openclaw.secrets.refs import known_values
 
         loaded = load_config(self.config_option, self.environ)
         if self.config_option is not None and not loaded.exists:
             raise InvalidConfig([Problem("", "there is no such file")], source=str(loaded.path))
+        return loaded
+
+    def load_config(self) -> "LoadedConfig":
+        """The same, with each of its warnings shown once."""
+        from openclaw.secrets.refs import known_values
+
+        loaded = self.read_config()
         self.hide((*loaded.credentials, *known_values(self.paths.root)))
         for warning in loaded.warnings:
             silent = warning in loaded.reminders and not self.goes_on

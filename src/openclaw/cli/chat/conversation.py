@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from prompt_toolkit.document import Document
 from openclaw.cli.chat.input import Interrupts, read_attachments
 from openclaw.cli.commands.agent import EFFORTS, new_conversation
 from openclaw.cli.dispatch import stopped_by_interrupt
+from openclaw.cli.parser import nearest
 from openclaw.cli.render.terminal import counted, folded, place_of, shortened, visible
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
@@ -59,7 +59,6 @@ KEYS = (
 )
 
 _TOOL_CHARS = 90
-_NEAR = 0.7  # so that /foo is not taken for /file
 _LIKE_A_COMMAND = re.compile(r"/[A-Za-z-]+")
 # At the beginning of a word, unlike in an address such as me@example.com.
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
@@ -76,11 +75,11 @@ def mistyped(text: str) -> str | None:
     name, _, rest = text.rstrip().partition(" ")
     if not _LIKE_A_COMMAND.fullmatch(name):
         return None
-    begun = [one for one in COMMANDS if len(name) > 2 and one.startswith(name)]
-    near = begun[:1] or get_close_matches(name, COMMANDS, 1, _NEAR)
+    begun = (one for one in COMMANDS if len(name) > 2 and one.startswith(name))
+    near = next(begun, None) or nearest(name, COMMANDS)
     if not near and (rest or Path(name).exists()):
         return None
-    meant = f" Did you mean {near[0]}?" if near else " /help lists the commands."
+    meant = f" Did you mean {near}?" if near else " /help lists the commands."
     return f"Unknown command {name}.{meant} To send it as text, start with a space."
 
 

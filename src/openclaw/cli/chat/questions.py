@@ -12,13 +12,22 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
 
 from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION, Answer, JsonObject
+from openclaw.core.tools import (
+    ALWAYS,
+    NO,
+    ONCE,
+    SESSION,
+    Answer,
+    JsonObject,
+    json_list,
+    json_object,
+)
 from openclaw.policy.decide import covers, rule_for
 
 if TYPE_CHECKING:
@@ -53,24 +62,24 @@ class Field:
 
 def fields_of(schema: object) -> list[Field]:
     """What a schema asks for, which may only have the flat shapes that the protocol allows."""
-    found = _object(schema)
-    required = _list(found.get("required"))
-    properties = list(_object(found.get("properties")).items())[:_MOST_FIELDS]
+    found = json_object(schema)
+    required = json_list(found.get("required"))
+    properties = list(json_object(found.get("properties")).items())[:_MOST_FIELDS]
     return [
-        Field(name, _object(one), name in required, _options(_object(one)))
+        Field(name, json_object(one), name in required, _options(json_object(one)))
         for name, one in properties
     ]
 
 
 def _options(schema: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     if schema.get("type") == "array":
-        schema = _object(schema.get("items"))
-    titled = _list(schema.get("oneOf")) or _list(schema.get("anyOf"))
+        schema = json_object(schema.get("items"))
+    titled = json_list(schema.get("oneOf")) or json_list(schema.get("anyOf"))
     if titled:
-        pairs = [(one.get("const"), one.get("title")) for one in map(_object, titled)]
+        pairs = [(one.get("const"), one.get("title")) for one in map(json_object, titled)]
     else:
-        values = _list(schema.get("enum"))
-        names = _list(schema.get("enumNames"))
+        values = json_list(schema.get("enum"))
+        names = json_list(schema.get("enumNames"))
         pairs = list(zip(values, names if len(names) == len(values) else values, strict=True))
     return [
         (value, _words(title or value, _LABEL_CHARS))
@@ -308,14 +317,6 @@ def _words(text: object, limit: int) -> str:
     from openclaw.content.labels import sanitise_label
 
     return sanitise_label(str(text), limit)
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _list(value: object) -> Sequence[Any]:
-    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
 
 
 # ---- consent given on the command line, for scripts and for people who know what will be asked

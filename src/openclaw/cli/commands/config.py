@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -24,9 +24,9 @@ from openclaw.core.errors import (
     NotFound,
     OpenClawError,
     OperatorFacing,
-    Problem,
     describe,
 )
+from openclaw.core.tools import json_list, json_object
 
 
 def register(parser: ArgumentParser) -> None:
@@ -58,17 +58,11 @@ def _get(args: Namespace, env: Environment) -> None:
     tree = loaded.config.model_dump(mode="json", by_alias=True)
     value: Any = redacted(tree, credentials=loaded.credentials, redactor=env.redactor)
     for part in _path_of(args.key):
-        known = _keys(value)
+        known = json_object(value) or range(len(json_list(value)))
         if part not in known:
             raise _no_such_key(args.key, str(part), known)
         value = value[part]
     _write_json(env, value)
-
-
-def _keys(value: Any) -> Sequence[str | int]:
-    if isinstance(value, dict):
-        return list(cast("dict[str, Any]", value))
-    return range(len(cast("list[Any]", value))) if isinstance(value, list) else ()
 
 
 def _set(args: Namespace, env: Environment) -> None:
@@ -267,13 +261,8 @@ def _show(args: Namespace, env: Environment) -> None:
 
 
 def _validate(args: Namespace, env: Environment) -> int:
-    from openclaw.config.load import load_config
-
     try:
-        loaded = load_config(env.config_option, env.environ)
-        if env.config_option is not None and not loaded.exists:
-            missing = Problem("", "there is no such file")
-            raise InvalidConfig([missing], source=str(loaded.path))
+        loaded = env.read_config()
     except InvalidConfig as error:
         problems = [asdict(one) for one in error.problems]
         facts = {"valid": False, "path": error.source, "problems": problems}

@@ -18,6 +18,7 @@ from typing import Any, cast
 from openclaw.config.json5 import KeyPath, format_path
 from openclaw.config.sensitive import plain_credentials
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.tools import json_list, json_object
 from openclaw.secrets.refs import Secret
 
 Entry = dict[str, Any]
@@ -69,12 +70,12 @@ def read_servers(
     if source == "codex":
         places = [content.get("mcp_servers")]
     else:
-        local = _object(_object(content.get("projects")).get(project or ""))
+        local = json_object(json_object(content.get("projects")).get(project or ""))
         places = [content.get("mcpServers"), content.get("servers")]
-        places += [_object(content.get("mcp")).get("servers"), content.get("context_servers")]
+        places += [json_object(content.get("mcp")).get("servers"), content.get("context_servers")]
         places.append(local.get("mcpServers"))
-    found = {name: one for place in places for name, one in _object(place).items()}
-    return tuple(_server(name, _object(one), source) for name, one in found.items())
+    found = {name: one for place in places for name, one in json_object(place).items()}
+    return tuple(_server(name, json_object(one), source) for name, one in found.items())
 
 
 def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,10 +88,10 @@ def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
         one.setdefault("type", "sse")
     command = one.get("command")
     if isinstance(command, list) and command:  # the program and its arguments in one
-        words = cast("list[object]", command)
-        one |= {"command": words[0], "args": [*words[1:], *_list(one.get("args"))]}
+        words = json_list(cast("object", command))
+        one |= {"command": words[0], "args": [*words[1:], *json_list(one.get("args"))]}
     if isinstance(one.get("command"), dict):  # Zed's older shape
-        command = _object(one.pop("command"))
+        command = json_object(one.pop("command"))
         one |= {"command": command.get("path"), "args": command.get("args")}
         one |= {"env": command.get("env")}
     return one
@@ -122,7 +123,7 @@ def _fits(key: str, value: object) -> Any:
             return shlex.split(value)
         except ValueError:
             return [value]
-    words = _list(value)
+    words = json_list(value)
     return words if words and all(isinstance(word, _SCALAR) for word in words) else None
 
 
@@ -164,7 +165,7 @@ def _codex_entry(given: Mapping[str, Any]) -> Entry:
     if headers:
         entry["headers"] = headers
     if given.get("env_vars"):
-        entry["inheritEnv"] = [one for one in _list(given["env_vars"]) if isinstance(one, str)]
+        entry["inheritEnv"] = [one for one in json_list(given["env_vars"]) if isinstance(one, str)]
     return entry
 
 
@@ -195,16 +196,8 @@ def variable_name(name: str) -> str:
     return f"_{safe}" if safe[:1].isdigit() else safe or "SECRET"
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], value) if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
 def _strings(value: object) -> dict[str, str]:
-    plain = {key: one for key, one in _object(value).items() if isinstance(one, _SCALAR)}
+    plain = {key: one for key, one in json_object(value).items() if isinstance(one, _SCALAR)}
     return {k: str(one).lower() if isinstance(one, bool) else str(one) for k, one in plain.items()}
 
 

@@ -42,6 +42,12 @@ class Client:
     variable: str = ""
 
 
+def _per_system(file: str) -> tuple[str, ...]:
+    """Where programs have their settings on macOS, Linux and Windows."""
+    places = ("Library/Application Support", ".config", "AppData/Roaming")
+    return tuple(f"{place}/{file}" for place in places)
+
+
 CLIENTS: Mapping[str, Client] = {
     client.name: client
     for client in (
@@ -56,21 +62,13 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             "claude-desktop",
             "Claude Desktop",
-            (
-                "Library/Application Support/Claude/claude_desktop_config.json",
-                ".config/Claude/claude_desktop_config.json",
-                "AppData/Roaming/Claude/claude_desktop_config.json",
-            ),
+            _per_system("Claude/claude_desktop_config.json"),
         ),
         Client("cursor", "Cursor", (".cursor/mcp.json",)),
         Client(
             "vscode",
             "VS Code",
-            (
-                ".config/Code/User/mcp.json",
-                "Library/Application Support/Code/User/mcp.json",
-                "AppData/Roaming/Code/User/mcp.json",
-            ),
+            _per_system("Code/User/mcp.json"),
             ("servers",),
             {"type": "stdio"},
         ),
