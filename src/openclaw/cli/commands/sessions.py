@@ -9,7 +9,10 @@ import json
 import shutil
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option, whole_number
@@ -130,17 +133,23 @@ async def _export(args: argparse.Namespace, env: Environment) -> None:
             env.say(text if text.isprintable() else json.dumps(line, separators=(",", ":")))
 
 
-async def _delete(args: argparse.Namespace, env: Environment) -> None:
+def _delete(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.sessions.tasks import delete_session
 
-    async with _found(args, env) as (store, info):
-        messages = counted(info.messages, "message")
-        title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
-        question = f"Delete '{visible(info.key)}'{title} with {messages}"
-        if not env.confirms(args, question, "delete it"):
-            env.say("Nothing was deleted.")
-            return
-        await delete_session(store, info, SystemClock().now_ms())
+    async def look(*, delete: bool) -> SessionInfo:
+        async with _found(args, env) as (store, info):
+            if delete:
+                await delete_session(store, info, SystemClock().now_ms())
+            return info
+
+    info = anyio.run(partial(look, delete=False))
+    messages = counted(info.messages, "message")
+    title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
+    # Asked outside of an event loop, which would keep Ctrl-C from ending the question.
+    if not env.confirms(args, f"Delete '{visible(info.key)}'{title} with {messages}", "delete it"):
+        env.say("Nothing was deleted.")
+        return
+    anyio.run(partial(look, delete=True))
     facts = {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
     env.report(args, facts, f"Deleted '{visible(info.key)}' with {messages}.")
 

@@ -258,6 +258,15 @@ def test_on_a_terminal_deleting_is_asked_about(stored: Path, answer: str, *, lef
     assert (sessions("show", "trip") == 0) is left
 
 
+def test_an_interrupt_ends_the_question_and_deletes_nothing(stored: Path) -> None:
+    command = [sys.executable, "-m", "openclaw", "sessions", "delete", "trip"]
+    with on_terminal(command, dict(os.environ)) as terminal:
+        terminal.until("for good? [y/N]")
+        terminal.type("\x03")
+        assert terminal.ended() == 130
+    assert sessions("show", "trip") == 0
+
+
 @pytest.mark.parametrize("limit", ["x", "0", "-1", "1.5", "²"])
 def test_a_limit_that_is_no_number_is_said_in_words(limit: str, capsys: Captured) -> None:
     assert sessions(f"--limit={limit}") == 2
