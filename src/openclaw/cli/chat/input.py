@@ -17,7 +17,6 @@ from openclaw.cli.render.terminal import wants_colour
 from openclaw.core.clock import Clock
 
 if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from openclaw.cli.render.terminal import Redact
     from openclaw.core.content import InboundMedia
     from openclaw.media.transcription import Transcriber
+
+Say = Callable[[str], None]
 
 MOMENT = 2.0  # seconds in which a second press belongs to the first
 HINT = "(press Ctrl-C again or Ctrl-D to quit)"
@@ -100,9 +101,26 @@ def _waitable(stream: TextIO) -> int | None:
 
 class TerminalInput:
     def __init__(
-        self, session: "PromptSession[str]", interrupts: Interrupts, say: Callable[[str], None]
+        self, env: Environment, completer: "Completer", interrupts: Interrupts, say: Say
     ) -> None:
-        self._session, self._interrupts, self._say = session, interrupts, say
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.input.defaults import create_input
+        from prompt_toolkit.output import ColorDepth
+        from prompt_toolkit.output.defaults import create_output
+
+        self._interrupts, self._say = interrupts, say
+        self._session: PromptSession[str] = PromptSession(
+            "> ",
+            multiline=True,
+            prompt_continuation="… ",
+            key_bindings=_keys(),
+            completer=completer,
+            complete_while_typing=False,
+            history=_history(env.paths.chat_history, env.redactor.redact),
+            color_depth=None if wants_colour(env.stdout, env.environ) else ColorDepth.DEPTH_1_BIT,
+            input=create_input(env.stdin),
+            output=create_output(env.stdout),
+        )
 
     async def read(self) -> str | None:
         """The next message; None after Ctrl-D or two presses of Ctrl-C."""
@@ -117,29 +135,6 @@ class TerminalInput:
                 self._say(HINT)
             except EOFError:
                 return None
-
-
-def open_terminal_input(
-    env: Environment, completer: "Completer", interrupts: Interrupts, say: Callable[[str], None]
-) -> TerminalInput:
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.input.defaults import create_input
-    from prompt_toolkit.output import ColorDepth
-    from prompt_toolkit.output.defaults import create_output
-
-    session: PromptSession[str] = PromptSession(
-        "> ",
-        multiline=True,
-        prompt_continuation="… ",
-        key_bindings=_keys(),
-        completer=completer,
-        complete_while_typing=False,
-        history=_history(env.paths.chat_history, env.redactor.redact),
-        color_depth=None if wants_colour(env.stdout, env.environ) else ColorDepth.DEPTH_1_BIT,
-        input=create_input(env.stdin),
-        output=create_output(env.stdout),
-    )
-    return TerminalInput(session, interrupts, say)
 
 
 async def ask_line(stdin: TextIO, stdout: TextIO, question: str) -> str:
@@ -239,7 +234,7 @@ async def read_attachments(
 class LinesAbove(io.TextIOBase):
     """A stream whose lines appear above the prompt or the answer; other threads' are written directly."""
 
-    def __init__(self, say: Callable[[str], None], stream: TextIO) -> None:
+    def __init__(self, say: Say, stream: TextIO) -> None:
         super().__init__()
         self._say, self._stream = say, stream
         self._home = threading.get_ident()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 import anyio
 
 from openclaw.agent.port import TurnListener
-from openclaw.cli.chat.input import Interrupts, LineInput, LinesAbove, open_terminal_input
+from openclaw.cli.chat.input import Interrupts, LineInput, LinesAbove, TerminalInput
 from openclaw.cli.chat.questions import Consent, Questions
 from openclaw.cli.commands.agent import (
     add_session,
@@ -81,7 +81,7 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
                 lambda: agent.prompts(settings.id, talk.session),
                 lambda begun: agent.complete(settings.id, begun, talk.session),
             )
-            typed = open_terminal_input(env, completer, interrupts, view.say)
+            typed = TerminalInput(env, completer, interrupts, view.say)
             place = workspace or settings.directories[0]
             view.say(f"Agent {settings.id} in {place}. /help lists the commands.")
             await talk.recap()
