@@ -22,10 +22,15 @@ from openclaw.mcp_client.bridge.results import Rendering
 from openclaw.mcp_client.bridge.tool_source import Bound, McpToolSource, ToolView
 from openclaw.mcp_client.catalog.pin_store import CrossingWatch, PinStore
 from openclaw.mcp_client.catalog.pins import Crossing
-from openclaw.mcp_client.catalog.tools import CatalogEntry, ServerTools, build_catalog, safe_name
+from openclaw.mcp_client.catalog.tools import ServerTools, build_catalog, safe_name
 from openclaw.mcp_client.errors import CallFailed
-from openclaw.mcp_client.lifecycle import managed_server
-from openclaw.mcp_client.lifecycle.managed_server import ManagedServer, ServerStatus, fingerprint
+from openclaw.mcp_client.lifecycle.managed_server import (
+    INSTRUCTIONS_HEADING,
+    ManagedServer,
+    Place,
+    ServerStatus,
+    fingerprint,
+)
 from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.session.listing import CatalogCache
 
@@ -79,12 +84,6 @@ def _named_directories(args: Iterable[str], environ: Mapping[str, str]) -> Itera
             with suppress(OSError):  # no permission to look
                 if text and path.is_absolute() and path.is_dir():
                     yield path
-
-
-@dataclass(slots=True)
-class Place:
-    config: McpServerConfig
-    unit: ManagedServer
 
 
 class McpManager:
@@ -207,29 +206,24 @@ class McpManager:
             if one.entry.ours and (usable is None or name in usable)
         }
         shown = [
-            _resources(name, place.unit, readers.get(name))
+            place.resources(readers.get(name))
             for name, place in self._of(agent, session).items()
             if place.config.resources
         ]
         return mcp_resources.build_resource_context(shown, known.resource_budget)
 
     def instructions(self, agent: str, session: str | None = None) -> str:
-        places = self._of(agent, session).items()
-        return self._redact(
-            managed_server.instructions_block((n, one.unit, one.config) for n, one in places)
-        )
+        blocks = [place.instructions() for place in self._of(agent, session).values()]
+        told = "\n".join([INSTRUCTIONS_HEADING, "", *filter(None, blocks)])
+        return self._redact(told) if any(blocks) else ""
 
     def unavailable(self, agent: str, session: str | None = None) -> str:
-        places = self._of(agent, session).items()
-        return managed_server.unavailable_block((name, place.unit) for name, place in places)
+        lines = (place.unavailable() for place in self._of(agent, session).values())
+        return "\n".join(filter(None, lines))
 
     def prompts(self, agent: str, session: str | None = None) -> tuple[mcp_prompts.PromptInfo, ...]:
-        return tuple(
-            info
-            for name, place in self._of(agent, session).items()
-            if place.config.prompts
-            for info in managed_server.prompt_infos(name, place.unit.listing)
-        )
+        places = self._of(agent, session).values()
+        return tuple(info for place in places for info in place.prompts())
 
     async def complete(
         self, agent: str, begun: mcp_prompts.BegunArgument, session: str | None = None
@@ -279,7 +273,7 @@ class McpManager:
 
     def status(self) -> tuple[ServerStatus, ...]:
         crossings = self._look_for_crossings()
-        found = [managed_server.status_of(unit, crossings) for unit in self._units.values()]
+        found = [unit.status(crossings) for unit in self._units.values()]
         return tuple(sorted(found, key=lambda status: status.snapshot.name))
 
     async def recheck_pins(self) -> None:
@@ -422,44 +416,15 @@ class McpManager:
             ServerTools(
                 server=name,
                 prefix=place.config.tool_prefix or name,
-                tools=managed_server.usable_tools(place.unit, place.config),
-                reads_resources=_needs_reader(name, place, agent.resource_budget),
+                tools=place.tools(),
+                reads_resources=place.needs_reader(agent.resource_budget),
             )
             for name, place in places.items()
         )
         bound = {
-            name: Bound(entry, places[entry.server].unit, _rendering(entry, places[entry.server]))
+            name: Bound(
+                entry, places[entry.server].unit, places[entry.server].rendering(entry.tool)
+            )
             for name, entry in catalog.items()
         }
         return ToolView(bound, tuple(one.entry.spec for one in bound.values()))
-
-
-def _rendering(entry: CatalogEntry, place: Place) -> Rendering:
-    return Rendering(
-        server=entry.server,
-        tool=entry.tool,
-        limit=place.config.max_result_chars,
-        mode=place.config.framing,
-        guarded=place.config.on_suspicious == "block",
-    )
-
-
-def _needs_reader(name: str, place: Place, budget: int) -> bool:
-    if any(tool.whole for tool in place.unit.prepared.tools):
-        return True
-    return place.config.resources and mcp_resources.needs_reader(
-        _resources(name, place.unit), budget
-    )
-
-
-def _resources(
-    name: str, unit: ManagedServer, reader: str | None = None
-) -> mcp_resources.ServerResources:
-    return mcp_resources.ServerResources(
-        server=name,
-        read=unit.resources,
-        listed=tuple(mcp_resources.wanted(unit.ordinary_resources, ())),
-        templates=tuple(one.uri_template for one in unit.listing.resource_templates),
-        reader=reader,
-        skills=unit.skills,
-    )
