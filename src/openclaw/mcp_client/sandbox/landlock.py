@@ -45,23 +45,6 @@ EPERM, EACCES, ENOSYS = 1, 13, 38
 KIND_OF_SOCKET = 0xF
 
 
-class RulesetAttr(ctypes.Structure):
-    """`struct landlock_ruleset_attr`"""
-
-    _fields_ = (
-        ("handled_access_fs", ctypes.c_uint64),
-        ("handled_access_net", ctypes.c_uint64),
-        ("scoped", ctypes.c_uint64),
-    )
-
-
-class PathBeneathAttr(ctypes.Structure):
-    """`struct landlock_path_beneath_attr`"""
-
-    _pack_ = 1
-    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
-
-
 class Filter(ctypes.Structure):
     """`struct sock_fprog`"""
 
@@ -76,8 +59,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 
-def call(number: int, *arguments: object) -> int:
-    result = int(_libc.syscall(ctypes.c_long(number), *arguments))
+def call(number: int, *arguments: int | bytes | None) -> int:
+    """One system call; bytes are the struct that an argument points to."""
+    words = (ctypes.c_long(one) if isinstance(one, int) else one for one in arguments)
+    result = int(_libc.syscall(ctypes.c_long(number), *words))
     if result < 0:
         raise Refused(os.strerror(ctypes.get_errno()))
     return result
@@ -85,7 +70,7 @@ def call(number: int, *arguments: object) -> int:
 
 def version() -> int:
     try:
-        return call(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(GET_VERSION))
+        return call(CREATE_RULESET, None, 0, GET_VERSION)
     except Refused:
         return 0
 
@@ -99,13 +84,10 @@ def rights_of(abi: int) -> int:
 
 
 def ruleset(abi: int, *, network: bool) -> int:
-    wanted = RulesetAttr(
-        rights_of(abi),
-        BIND_TCP_AND_CONNECT_TCP if abi >= 4 and not network else 0,
-        ABSTRACT_SOCKETS_AND_SIGNALS if abi >= 6 else 0,
-    )
-    size = 8 if abi < 4 else 16 if abi < 6 else 24
-    return call(CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    tcp = BIND_TCP_AND_CONNECT_TCP if abi >= 4 and not network else 0
+    scoped = ABSTRACT_SOCKETS_AND_SIGNALS if abi >= 6 else 0
+    attributes = struct.pack("=QQQ", rights_of(abi), tcp, scoped)  # landlock_ruleset_attr
+    return call(CREATE_RULESET, attributes, 8 if abi < 4 else 16 if abi < 6 else 24, 0)
 
 
 def allow(rules: int, path: str, rights: int) -> None:
@@ -119,14 +101,8 @@ def allow(rules: int, path: str, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= OF_FILES
-        rule = PathBeneathAttr(rights, place)
-        call(
-            ADD_RULE,
-            ctypes.c_int(rules),
-            ctypes.c_int(PATH_BENEATH),
-            ctypes.byref(rule),
-            ctypes.c_uint32(0),
-        )
+        rule = struct.pack("=Qi", rights, place)  # landlock_path_beneath_attr
+        call(ADD_RULE, rules, PATH_BENEATH, rule, 0)
     finally:
         os.close(place)
 
@@ -200,7 +176,7 @@ def confine(read: list[str], write: list[str], *, network: bool) -> None:
         _libc.prctl(DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
     if _libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0):
         raise Refused("no_new_privs was refused")
-    call(RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
+    call(RESTRICT_SELF, rules, 0)
     os.close(rules)
 
 
