@@ -80,6 +80,7 @@ class StdioServer:
             elif not await self._take(item):
                 queue.appendleft(item)
                 break
+            del item  # a line may be large
         return [*self._handshake.queue, *queue]
 
     async def next(self) -> Line | None:
@@ -217,16 +218,18 @@ async def _parsed(line: Line | None) -> Any:
     """The JSON in this line; None if it cannot be read."""
     if line is None or isinstance(line, TooLong):
         return None
-    if len(line) < _PARSE_IN_THREAD:
-        return _loaded(line)
-    return await anyio.to_thread.run_sync(_loaded, line)
-
-
-def _loaded(line: bytes) -> Any:
     try:
-        return orjson.loads(line)
+        if len(line) < _PARSE_IN_THREAD:
+            return orjson.loads(line)
+        return await anyio.to_thread.run_sync(_parse_large, line)
     except ValueError:
         return None
+
+
+def _parse_large(line: bytes) -> Any:
+    from pydantic_core import from_json  # orjson would copy the line
+
+    return from_json(line)
 
 
 def _import_sdk() -> Any:
