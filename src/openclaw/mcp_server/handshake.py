@@ -60,8 +60,6 @@ class Answered:
 
 
 class Order:
-    __slots__ = ("arguments", "capabilities", "id", "meta", "version")
-
     def __init__(
         self,
         id: "int | str",

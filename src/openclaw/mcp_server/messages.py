@@ -28,7 +28,7 @@ class MessageWriter:
         self._writer = writer
         self._closed = False
 
-    async def send(self, message: Json) -> None:
+    async def send(self, message: Json | bytes) -> None:
         """Write this; waits if the client is far behind. Raises anyio's errors of a closed stream."""
         if self._closed:
             raise anyio.ClosedResourceError
@@ -43,10 +43,10 @@ class MessageWriter:
         if not self._closed and self._writer.unsent <= HIGH_WATER:
             self._write(fault)
 
-    def write_line(self, line: bytes) -> None:
-        self._writer.write(line)
-
-    def _write(self, message: Json) -> None:
+    def _write(self, message: Json | bytes) -> None:
+        if isinstance(message, bytes):  # a line already
+            self._writer.write(message)
+            return
         log_traffic("sent", message)
         for piece in encode(message):
             self._writer.write(piece)

@@ -40,6 +40,7 @@ from openclaw.stdio.pipes import LineReader, ThreadedWriter, open_reader, open_w
 from openclaw.version import __version__
 
 _PARSE_IN_THREAD = 1 << 20
+_READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 _CLOSED = {"code": -32000, "message": "Connection closed"}
 _CLOSING_SECONDS = 1.0
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
@@ -64,24 +65,26 @@ class StdioServer:
         self._info = {
             "io.modelcontextprotocol/serverInfo": {"name": program, "version": __version__}
         }
+        self._replayed: list[Line | Answered] = []  # what brings the SDK to this connection's state
         self._orders: dict[str, anyio.CancelScope] = {}
         self._asked: dict[str, asyncio.Future[Json]] = {}
         self._requests = 0
 
     async def run(self) -> Sequence[Line | Answered] | None:
         """What the SDK has to go on with; None at the client's end."""
-        queue, self._handshake.queue = deque(self._handshake.queue), []
+        queue = deque(self._handshake.queue)
+        self._handshake.queue = self._replayed  # the handshake adds to it
         while not self._handshake.needs_sdk:
             item = queue.popleft() if queue else await self._lines.next()
             if item is None:
                 return None
             if isinstance(item, Answered):
-                self._handshake.queue.append(item)
+                self._replayed.append(item)
             elif not await self._take(item):
                 queue.appendleft(item)
                 break
             del item  # a line may be large
-        return [*self._handshake.queue, *queue]
+        return [*self._replayed, *queue]
 
     async def next(self) -> Line | None:
         """The next line for the SDK."""
@@ -100,12 +103,13 @@ class StdioServer:
         if self._is_ours(message):
             return True
         if is_notification(message):
-            if message["method"] == "notifications/initialized":
-                self._handshake.queue.append(line)
+            if message["method"] == "notifications/initialized" and _READY not in self._replayed:
+                self._replayed.append(_READY)
             return True
         answer = self._handshake.answer(message)
         if answer is not None:
-            self._writer.write_line(answer)
+            with suppress(*_GONE):
+                await self._writer.send(answer)
             return True
         order = self._handshake.ordinary_order(message)
         if order is None:
