@@ -100,17 +100,28 @@ AGENT, SELF, FOREIGN, CIPHER = map(bits, ("AGENT", "SELF", "FOREIGN", "CIPHER"))
 _TELLING = """ignore disregard forget previous instructions instruction reveal system prompt password
     secret secrets override assistant"""
 
-VOCABULARY: dict[str, int] = {}
-for _name, _words in word_lists("about").items():
-    for _word in _words:
-        VOCABULARY[_word] = VOCABULARY.get(_word, 0) | bits(_name)
-for _word in _TELLING.split():
-    for _disguise in (codecs.encode(_word, "rot13"), _word[::-1]):
-        VOCABULARY[_disguise] = VOCABULARY.get(_disguise, 0) | CIPHER
+
+def _vocabulary() -> dict[bytes, int]:
+    """The bits of each word, which is ASCII."""
+    listed = [(word, bits(name)) for name, words in word_lists("about").items() for word in words]
+    for word in _TELLING.split():
+        listed += [(codecs.encode(word, "rot13"), CIPHER), (word[::-1], CIPHER)]
+    found: dict[bytes, int] = {}
+    for word, about in listed:
+        found[word.encode()] = found.get(word.encode(), 0) | about
+    return found
+
+
+_VOCABULARY = _vocabulary()
+_KNOWN = frozenset(_VOCABULARY)
 
 _ADDRESS = bits("AGENT|USER|SELF|META|TURN|SECRET|ENCODING")
 _DEMAND = bits("UNDO|GIVE|ACT|HIDE|PERSONA|TURN")
-_WORD = re.compile(r"[a-z]+(?:_[a-z]+)*")
+# Of UTF-8, everything that is in no word becomes a space; that and a split take a tenth of a regex's time.
+_IN_WORDS = bytes(
+    code if chr(code) in "abcdefghijklmnopqrstuvwxyz_" else 0x20 for code in range(256)
+)
+_WORD = re.compile(rb"[a-z]+(?:_[a-z]+)*")
 _SENTENCE = re.compile(r"[^.!?;\n。！？।]+(?:[.!?;](?!\s)[^.!?;\n]*+)*+[.!?;\n。！？।]*+")
 _LONGEST = 500
 # A sentence is read together with its neighbours: who is spoken to may stand in the one before.
@@ -133,10 +144,13 @@ class Region(NamedTuple):
 
 
 def words_about(text: str) -> int:
+    spelled = text.encode(errors="replace").translate(_IN_WORDS)
+    words = set(spelled.split())
+    if b"_" in spelled:  # which may also stand around a word, or twice in it
+        words.update(_WORD.findall(b" ".join([word for word in words if b"_" in word])))
     about = 0
-    get = VOCABULARY.get
-    for word in set(_WORD.findall(text)):
-        about |= get(word, 0)
+    for word in words & _KNOWN:
+        about |= _VOCABULARY[word]
     return about
 
 

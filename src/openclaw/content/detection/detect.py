@@ -17,10 +17,11 @@ import struct
 import unicodedata
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from string import ascii_letters, digits
 from typing import NamedTuple
 
 from openclaw.content.detection.concepts import (
@@ -72,20 +73,25 @@ def weights() -> Weights:
 
 
 _RUNS = re.compile(r"[^\S\n]+")
+_ASCII_BLANKS = dict.fromkeys(b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f", " ")
 _PLUSES = re.compile(r"[a-z]\+[a-z]+\+[a-z]")
 # The conditions below begin with what is rare, so that they pass over ordinary text quickly.
-_SPACED_OUT = re.compile(
-    r" \w \w \w |-\w-\w-\w-|\.\w\.\w\.\w\.|_\w_\w_\w_|\*\w\*\w\*\w\*|·\w·\w·\w·"
-)
+_SPACED_OUT = re.compile(r"([ \-._*·])\w\1\w\1\w\1")
 _SPACED_RUN = re.compile(r"\b\w(?:([ \-._*·])\w(?:\1\w)*)\b")
 _LEET_WORD = re.compile(r"\b(?=\w*[a-z])(?=\w*[013457@$!])[a-z013457@$!]{2,}\b")
 _LEET_SIGN = re.compile(r"[013457](?:(?<=[a-z].)[a-z]|(?<=\b.)[a-z]{2})")
 _LEET = tuple(str.maketrans("013457@$!", letters) for letters in ("oieastasi", "oleastasi"))
-_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,4000}={0,2}")
+# Of a longer run, what comes after its first part is passed over.
+_BASE64 = re.compile(
+    r"(?<![A-Za-z0-9+/_-])([A-Za-z0-9+/_-]{24,4000}+={0,2})(?:(?<!=)[A-Za-z0-9+/_-]*+)?"
+)
 _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:]?){16,2000}")
-# A quick test: every `_HEX` has such a run in it once its prefixes are removed.
-_HEX_RUN = re.compile(r"[0-9A-Fa-f ,:]{32,}+")
-_NOT_HEX = bytes(code for code in range(256) if chr(code) not in "0123456789ABCDEFabcdef")
+# Quick tests: every match has so many of these in a row, hexadecimal ones once their prefixes are removed.
+_DIGITS = b"0123456789ABCDEFabcdef"
+_IN_HEX = bytes(code in _DIGITS + b" ,:" for code in range(256))
+_IN_BASE64 = bytes(chr(code) in ascii_letters + digits + "+/_-" for code in range(256))
+_LEAST_HEX = 32
+_NOT_HEX = bytes(code for code in range(256) if code not in _DIGITS)
 _TELLING = ("ignore", "previous", "instructions", "disregard", "system", "prompt", "forget", "your", "rules", "send", "reveal",
             "the", "all", "password", "key", "api", "secret")  # fmt: skip
 _LEAST_ENCODED = 24
@@ -97,7 +103,19 @@ def folded(text: str) -> str:
     lowered = text.lower()
     if not lowered.isascii():
         lowered = shape(lowered).replace(HIDDEN, "")
-    return "\n" + (_RUNS.sub(" ", lowered) if "  " in lowered or "\t" in lowered else lowered)
+    if "  " in lowered or "\t" in lowered:
+        lowered = _joined(lowered)
+    return "\n" + lowered
+
+
+def _joined(text: str) -> str:
+    """The text with one space for every run of blanks."""
+    if not text.isascii():
+        return _RUNS.sub(" ", text)
+    text = text.translate(_ASCII_BLANKS)
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text
 
 
 def disguises(text: str, plain: str, about: int) -> Iterator[str]:
@@ -111,8 +129,10 @@ def disguises(text: str, plain: str, about: int) -> Iterator[str]:
     if len(_LEET_SIGN.findall(plain, 0, 4000)) >= 3:
         for table in _LEET:
             yield _LEET_WORD.sub(lambda match, table=table: match[0].translate(table), plain)
-    if max(map(len, plain.split()), default=0) >= _LEAST_ENCODED:
-        for inner in _decoded(text):
+    in_base64 = _has_run(text, _IN_BASE64, _LEAST_ENCODED)
+    in_hex = _has_run(_without_prefixes(text), _IN_HEX, _LEAST_HEX)
+    if (in_base64 or in_hex) and max(map(len, plain.split()), default=0) >= _LEAST_ENCODED:
+        for inner in _decoded(text, in_hex):
             yield folded(inner)
     if about & CIPHER:
         yield codecs.encode(plain, "rot13")
@@ -127,11 +147,16 @@ def _drawn_together(text: str) -> Iterator[str]:
     yield _RUNS.sub(" ", joined)
 
 
-def _decoded(text: str) -> Iterator[str]:
+def _has_run(text: str, wanted: bytes, length: int) -> bool:
+    return len(text) >= length and b"\1" * length in text.encode(errors="replace").translate(wanted)
+
+
+def _decoded(text: str, in_hex: bool) -> Iterator[str]:
     # A text with more runs than this is data, so its hexadecimal runs aren't read either.
-    runs = list(islice(_BASE64.finditer(text), _MOST_DECODED + 1))
-    found = [_from_hex(run[0]) or _from_base64(run[0]) for run in runs[:_MOST_DECODED]]
-    if len(runs) <= _MOST_DECODED and _HEX_RUN.search(_without_prefixes(text)):
+    words = " ".join([word for word in text.split() if len(word) >= _LEAST_ENCODED])
+    runs = list(islice(_BASE64.finditer(words), _MOST_DECODED + 1))
+    found = [_from_hex(run[1]) or _from_base64(run[1]) for run in runs[:_MOST_DECODED]]
+    if len(runs) <= _MOST_DECODED and in_hex:
         found += [_from_hex(run[0]) for run in islice(_HEX.finditer(text), _MOST_DECODED)]
     yield from filter(None, found)
 
@@ -305,24 +330,33 @@ def _compiled(kind: str) -> dict[str, re.Pattern[str]]:
     return {name: re.compile(pattern) for name, pattern in patterns(kind).items()}
 
 
-@cache
-def _phrases(kind: str) -> list[tuple[str, str, Callable[[str], re.Match[str] | None]]]:
-    """Each phrase, once for each of its literal strings; every match contains one of these."""
-    heads = ((*head.split(" ", 1), pattern.search) for head, pattern in _compiled(kind).items())
-    return [(one, name, search) for name, keys, search in heads for one in keys.split("|")]
+class _Phrases:
+    """The phrases of a kind, each behind its literal strings: every match contains one of these."""
+
+    def __init__(self, kind: str) -> None:
+        from ahocorasick_rs import BytesAhoCorasick
+
+        heads = ((*head.split(" ", 1), pattern) for head, pattern in _compiled(kind).items())
+        literals = [
+            (one, (name, pattern)) for name, keys, pattern in heads for one in keys.split("|")
+        ]
+        self._of_literal = [phrase for _, phrase in literals]
+        self._automaton = BytesAhoCorasick([literal.encode() for literal, _ in literals])
+
+    def names_in(self, text: str) -> set[str]:
+        hits = self._automaton.find_matches_as_indexes(
+            text.encode(errors="replace"), overlapping=True
+        )
+        phrases = {self._of_literal[index] for index, _, _ in hits}
+        return {name for name, pattern in phrases if pattern.search(text) is not None}
+
+
+_phrases = cache(_Phrases)
 
 
 def _telltales(plain: str, foreign: str) -> set[str]:
     """The names of the phrases in `plain`; `foreign` is the text as other languages have it."""
-    found = {
-        name
-        for letters, name, search in _phrases("phrase")
-        if letters in plain and search(plain) is not None
-    }
-    for letters, name, search in _phrases("phrase-foreign"):
-        if letters in foreign and search(foreign) is not None:
-            found.add(name)
-    return found
+    return _phrases("phrase").names_in(plain) | _phrases("phrase-foreign").names_in(foreign)
 
 
 def sample(text: str) -> str:
