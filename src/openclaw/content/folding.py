@@ -86,7 +86,7 @@ _OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
 # Of controls, those beyond ASCII, but for tags, of which some flags are made.
 _STRIPPED = "\x80-\x9f\u202d\u202e\u206a-\u206f\ufff9-\ufffb"
 _CONTROL_RUN = re.compile(f"[{_STRIPPED}\U0001d173-\U0001d17a\U000e01f0-\U000e0fff]++")
-_CONTROL_BYTES = bytes(c for c in range(0x80) if c < 0x20 and c not in b"\t\n\x0c\r") + b"\x7f"
+CONTROL_BYTES = bytes(c for c in range(0x80) if c < 0x20 and c not in b"\t\n\x0c\r") + b"\x7f"
 _SURROGATE_RUN = re.compile("[\ud800-\udfff]++")
 _EMBEDDINGS = "\u202a-\u202c\u2066-\u2069"
 _EMBEDDING_RUN = re.compile(f"[{_EMBEDDINGS}]++")
@@ -152,7 +152,7 @@ def has_beyond(raw: bytes) -> bool:
 
 def _has_controls(text: str | bytes) -> bool:
     raw = text if isinstance(text, bytes) else text.encode()
-    return len(raw.translate(None, _CONTROL_BYTES)) != len(raw)
+    return len(raw.translate(None, CONTROL_BYTES)) != len(raw)
 
 
 def _encoded(text: str) -> tuple[str, bytes]:
@@ -174,7 +174,7 @@ def _strip_controls(text: str) -> str:
     raw = text.encode()
     if _TAG_LEAD in raw:
         raw = _TAG_RUN.sub(lambda run: run[0] if run[0] in _FLAGS else "", text).encode()
-    text = raw.translate(None, _CONTROL_BYTES).decode()
+    text = raw.translate(None, CONTROL_BYTES).decode()
     return text if text.isascii() else _CONTROL_RUN.sub("", text)
 
 

@@ -6,6 +6,7 @@ from functools import cache, lru_cache
 
 from openclaw.content.detection.detect import detect
 from openclaw.content.folding import (
+    CONTROL_BYTES,
     FILLERS,
     HIDDEN,
     LIGATURES,
@@ -122,19 +123,22 @@ _FOLDED_NAMES = tuple(
     name.encode().translate(_SAME_LETTERS)
     for name in (NAME, NAME.replace("l", ""), NAME.replace("rn", "m"))
 )
+_END_OF_NAME = b"untrustedcontent"  # before it, a pipe may stand for the `l`
 
 
 def _ascii_may_have_name(text: str) -> bool:
     """A quick necessary condition: the letters in a row, with everything else thrown out."""
-    names = (*_FOLDED_NAMES, b"untrustedcontent") if "|" in text else _FOLDED_NAMES
     before = b""
     for part in parts(text):
-        letters = part.lower().encode("ascii").translate(_SAME_LETTERS, _NOT_ALPHANUMERIC)
-        letters = before + letters
-        if any(name in letters for name in names):
+        letters = before + _letters(part.lower().encode("ascii"))
+        if _END_OF_NAME in letters and ("|" in text or any(n in letters for n in _FOLDED_NAMES)):
             return True
         before = letters[-len(NAME) :]
     return False
+
+
+def _letters(lowered: bytes) -> bytes:
+    return lowered.translate(_SAME_LETTERS, _NOT_ALPHANUMERIC)
 
 
 # The same for any script: the rarer letters of the name in a row, however they are written.
@@ -424,10 +428,27 @@ def _find_in_piece(piece: str) -> tuple[int, str] | None:
 # A replacement may complete what it stands next to, so what was changed is read again. Each round
 # takes out what the one before left; nothing known needs more than three.
 _MOST_ROUNDS = 8
+_LONGEST_AT_ONCE = 1 << 17  # copies of a longer text do not fit the caches
+
+
+# What everything that is looked for in ASCII has in it, besides the name and the speakers of turns.
+_STRIKING = CONTROL_BYTES + b"\r<[&%\\"
+
+
+def _is_plain(text: str) -> bool:
+    """A quick sufficient condition for a text that comes back as it was."""
+    if len(text) > _LONGEST_AT_ONCE or not text.isascii():
+        return False
+    raw = text.lower().encode()
+    if len(raw.translate(None, _STRIKING)) != len(raw) or b"human" in raw or b"assistant" in raw:
+        return False
+    return _END_OF_NAME not in _letters(raw)
 
 
 def sanitise(text: str) -> str:
     """`text` with nothing in it that could be taken for a marker or a control token."""
+    if _is_plain(text):
+        return text
     visible = replace_usual_tokens(replace_usual_markers(strip_invisible(text)))
     for _ in range(_MOST_ROUNDS):
         hidden = list(_find_orders(visible))
