@@ -252,7 +252,6 @@ def audited(host: Host) -> Generator["OnCall"]:
     log = AuditLog(
         host.paths.audit_log,
         host.redactor,
-        host.clock,
         bodies=settings.bodies,
         max_bytes=settings.max_bytes,
         keep=settings.keep,

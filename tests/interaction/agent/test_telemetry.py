@@ -74,13 +74,12 @@ def record(telemetry: Telemetry, context: CallContext, outcome: str) -> None:
     """What the MCP side tells of a call, as it does before the call's result is handed on."""
     telemetry.on_call(
         CallRecord(
-            at_ms=0,
+            ended_ms=0,
             agent=context.agent,
             session=context.session,
             call_id=context.call_id,
             server="mail",
             tool="send",
-            name="mcp_mail_send",
             arguments={"text": SECRET},
             outcome=outcome,
             duration_ms=20.0,

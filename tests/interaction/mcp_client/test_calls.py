@@ -44,7 +44,7 @@ async def test_every_call_is_put_on_record(tmp_path: Path) -> None:
         await house.call("mcp_s_echo", x=1)
         await house.call("mcp_s_fail")
         first, second = house.records
-        assert (first.server, first.tool, first.name) == ("s", "echo", "mcp_s_echo")
+        assert (first.server, first.tool) == ("s", "echo")
         assert (first.agent, first.session, first.call_id) == ("main", "s", "c1")
         assert first.arguments == {"x": 1}
         assert first.duration_ms == IsPositive
@@ -118,7 +118,6 @@ async def test_orders_in_a_result_are_logged_without_their_words(
         assert "passwords" not in caplog.text
         (event,) = [e for e in house.events if isinstance(e, SuspiciousContent)]
         assert (event.server, event.tool) == ("s", "evil")
-        assert house.records[0].signals == event.signals
 
 
 async def test_orders_in_a_result_are_withheld_where_that_is_configured(tmp_path: Path) -> None:

@@ -6,24 +6,16 @@ import subprocess
 import sys
 import textwrap
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import anyio.lowlevel
 import pytest
 
 from openclaw.agent.toolpath.audit import AuditLog, CallRecord
 from openclaw.core.content import Media, Text
 from openclaw.secrets.redactor import Redactor
-
-
-class FixedClock:
-    def now_ms(self) -> int:
-        return 1_794_775_287_123
-
-    def monotonic(self) -> float:
-        return 0.0
 
 
 @pytest.fixture
@@ -34,24 +26,23 @@ def redactor() -> Redactor:
 
 
 def opened(path: Path, redactor: Redactor, **options: Any) -> AuditLog:
-    return AuditLog(path, redactor, FixedClock(), **options)
+    return AuditLog(path, redactor, **options)
 
 
 def write(log: AuditLog, result: str = "found swordfish-and-chips", **changes: Any) -> None:
     call = CallRecord(
-        at_ms=0,
+        ended_ms=1_794_775_287_123,
         agent="main",
         session="s-1",
         call_id="c",
         server="docs",
         tool="search",
-        name="mcp_docs_search",
         arguments={"q": "swordfish-and-chips"},
         outcome="ok",
         duration_ms=12.3456,
         blocks=(Text(result),),
     )
-    log.record(replace(call, **changes))
+    log.record(call._replace(**changes))
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -192,11 +183,10 @@ def test_several_processes_lose_nothing_and_mix_nothing(tmp_path: Path) -> None:
         import sys
         from pathlib import Path
         from openclaw.agent.toolpath.audit import AuditLog, CallRecord
-        from openclaw.core.clock import SystemClock
         from openclaw.secrets.redactor import Redactor
-        log = AuditLog(Path(sys.argv[1]), Redactor(), SystemClock(), max_bytes=20_000, keep=50)
+        log = AuditLog(Path(sys.argv[1]), Redactor(), max_bytes=20_000, keep=50)
         for number in range(300):
-            log.record(CallRecord(0, "a", sys.argv[2], "c", "s", str(number), "t", {}, "ok", 1.0))
+            log.record(CallRecord(0, "a", sys.argv[2], "c", "s", str(number), {}, "ok", 1.0))
     """)
     path = tmp_path / "audit.jsonl"
     children = [
@@ -212,6 +202,36 @@ def test_several_processes_lose_nothing_and_mix_nothing(tmp_path: Path) -> None:
     ]
     assert sorted(seen) == sorted((str(n), str(t)) for n in range(3) for t in range(300))
     assert len(list(tmp_path.glob("audit.jsonl*"))) > 3
+
+
+async def test_what_one_step_records_is_written_right_after_it(
+    tmp_path: Path, redactor: Redactor
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = opened(path, redactor, max_bytes=1000)
+    for number in range(20):
+        write(log, tool=f"t{number}")
+    assert not path.exists()
+    await anyio.lowlevel.checkpoint()
+    found = [
+        line
+        for file in sorted(tmp_path.glob("audit.jsonl.?"), reverse=True)
+        for line in lines(file)
+    ]
+    assert [line["tool"] for line in [*found, *lines(path)]] == [f"t{n}" for n in range(20)]
+    assert all(file.stat().st_size <= 1000 for file in tmp_path.glob("audit.jsonl*"))
+    write(log, tool="last")
+    log.close()
+    assert lines(path)[-1]["tool"] == "last"
+
+
+async def test_records_are_written_even_if_the_event_loop_gets_no_turn(
+    tmp_path: Path, redactor: Redactor
+) -> None:
+    log = opened(tmp_path / "audit.jsonl", redactor)
+    for _ in range(1000):
+        write(log)
+    assert len(lines(tmp_path / "audit.jsonl")) == 1000
 
 
 def test_a_record_is_cheap(tmp_path: Path, redactor: Redactor) -> None:

@@ -35,13 +35,12 @@ def _host(root: Path) -> Any:
 
 
 _CALL = CallRecord(
-    at_ms=0,
+    ended_ms=0,
     agent="main",
     session="s\udce9",
     call_id="1",
     server="time",
     tool="now",
-    name="mcp_time_now",
     arguments={"zone": "caf\udce9", "n": 2**80},
     outcome="ok",
     duration_ms=1.0,

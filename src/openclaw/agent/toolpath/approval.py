@@ -96,7 +96,7 @@ class Approval(Wrapper):
         refusal = None if context.approved else await self._refusal(name, arguments, context)
         if refusal is None:
             return await self.source.call(name, arguments, replace(context, approved=True))
-        self.refused(arguments, context, "the person did not allow it")
+        self.refused(arguments, context)
         why = visible(refusal.reason[:_MOST_REASON]).strip()
         told = f"They say: {why}" if why else "Do without it."
         result = failed(f"The person did not allow this call of {name}. {told}")

@@ -5,13 +5,14 @@ import logging
 import os
 import sys
 import threading
+from asyncio import get_running_loop
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -28,23 +29,19 @@ from openclaw.secrets.redactor import Redactor
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
+class CallRecord(NamedTuple):
     """One call of an MCP tool. `outcome` is ok, error, denied, blocked or cancelled."""
 
-    at_ms: int
+    ended_ms: int
     agent: str
     session: str
     call_id: str
     server: str
     tool: str
-    name: str
     arguments: JsonObject
     outcome: str
     duration_ms: float
     blocks: tuple[Block, ...] = ()
-    signals: tuple[str, ...] = ()
-    reason: str | None = None
 
 
 OnCall = Callable[[CallRecord], None]
@@ -65,66 +62,53 @@ class Audit(Wrapper):
         try:
             result = await self.source.call(name, arguments, context)
         except BaseException:
-            self._record(arguments, context, (self.clock.monotonic() - started) * 1000, None)
+            elapsed = (self.clock.monotonic() - started) * 1000
+            self._record(arguments, context, "cancelled", elapsed)
             raise
         elapsed = (self.clock.monotonic() - started) * 1000
-        self._record(arguments, context, elapsed, result)
+        outcome = "error" if result.is_error else "ok"
+        if result.details.get("blocked"):
+            outcome = "blocked"
+        self._record(arguments, context, outcome, elapsed, result.outputs)
         context.emit(ToolFinished(context.call_id, name, result, elapsed))
         return result
 
-    def refused(self, arguments: JsonObject, context: CallContext, reason: str) -> None:
-        self._record(arguments, context, 0.0, None, reason)
+    def refused(self, arguments: JsonObject, context: CallContext) -> None:
+        """Record a call that was not made."""
+        self._record(arguments, context, "denied", 0.0)
 
     def _record(
         self,
         arguments: JsonObject,
         context: CallContext,
+        outcome: str,
         elapsed: float,
-        result: ToolResult | None,
-        reason: str | None = None,
+        blocks: tuple[Block, ...] = (),
     ) -> None:
         spec = context.spec
         if spec is None or spec.origin.server is None:  # the record is of MCP tools
             return
         server, tool = spec.origin.server, spec.origin.tool or spec.name
-        if result is None:
-            outcome = "cancelled" if reason is None else "denied"
-        elif result.details.get("blocked"):
-            outcome = "blocked"
-        else:
-            outcome = "error" if result.is_error else "ok"
         logger.debug("MCP call %s/%s: %s after %.1f ms", server, tool, outcome, elapsed)
-        if self.on_call is None:
-            return
-        self.on_call(
-            CallRecord(
-                at_ms=self.clock.now_ms() - round(elapsed),
-                agent=context.agent,
-                session=context.session,
-                call_id=context.call_id,
-                server=server,
-                tool=tool,
-                name=spec.name,
-                arguments=arguments,
-                outcome=outcome,
-                duration_ms=elapsed,
-                blocks=result.outputs if result else (),
-                signals=tuple(result.details.get("signals", ())) if result else (),
-                reason=reason,
-            )
-        )
+        if self.on_call is not None:
+            who = context.agent, context.session, context.call_id, server, tool
+            now = self.clock.now_ms()
+            self.on_call(CallRecord(now, *who, arguments, outcome, elapsed, blocks))
 
 
 MAX_BYTES: Final = 10 * 1024 * 1024
 FILES_KEPT: Final = 5
 MAX_BODY: Final = 16 * 1024
 MAX_NAME: Final = 512
+_MOST_WAITING: Final = 1000
+_MOST_AT_ONCE: Final = 64 * 1024  # bytes of one write
 
 
 class AuditLog:
     """Appends records; several processes may append to the same file at once.
 
-    Each record is one write in append mode, so that records never mix. A full file becomes `….1`,
+    What is recorded in one step of the event loop is written right after that step, so that no call
+    waits for it: one write in append mode, so that records never mix. A full file becomes `….1`,
     under a lock, and the oldest of `keep` older ones is dropped. A record that cannot be written
     costs one warning and never fails the call.
     """
@@ -133,24 +117,47 @@ class AuditLog:
         self,
         path: Path,
         redactor: Redactor,
-        clock: Clock,
         bodies: bool = False,
         max_bytes: int = MAX_BYTES,
         keep: int = FILES_KEPT,
     ) -> None:
         self._path = path
         self._redactor = redactor
-        self._clock = clock
         self._bodies = bodies
         self._max_bytes = max_bytes
         self._keep = keep
         self._lock = threading.Lock()
+        self._waiting: list[CallRecord] = []
         self._torn = False
         self._warned = False
         self._file: int | None = None
 
     def record(self, call: CallRecord) -> None:
-        now_ms = self._clock.now_ms()
+        with self._lock:
+            self._waiting.append(call)
+            waiting = len(self._waiting)
+        try:
+            if waiting == 1:
+                get_running_loop().call_soon(self.flush)
+        except RuntimeError:  # no event loop runs in this thread
+            self.flush()
+        if waiting >= _MOST_WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        with self._lock:
+            calls, self._waiting = self._waiting, []
+            data = b""
+            for line in map(self._line, calls):
+                if data and len(data) + len(line) > min(self._max_bytes, _MOST_AT_ONCE):
+                    self._write(data)
+                    data = b""
+                data += line
+            if data:
+                self._write(data)
+
+    def _line(self, call: CallRecord) -> bytes:
+        now_ms = call.ended_ms
         arguments, result = _dumped(call.arguments), text_of(call.blocks)
         media = sum(len(one.data or b"") for one in call.blocks if isinstance(one, Media))
         fields: dict[str, Any] = {
@@ -167,8 +174,7 @@ class AuditLog:
         }
         if self._bodies:
             fields |= {"arguments": self._body(arguments.decode()), "result": self._body(result)}
-        with self._lock:
-            self._write(_line(fields))
+        return _line(fields)
 
     def _name(self, text: str) -> str:
         return self._redactor.redact(text[:MAX_NAME])
@@ -183,7 +189,7 @@ class AuditLog:
             # If inode numbers are not stable, rotation never seems to help: the third time, write anyway.
             any(self._append(data, anyway) for anyway in (False, False, True))
         except OSError as error:
-            self.close()  # the next record opens the file again
+            self._close()  # the next record opens the file again
             if not self._warned:
                 self._warned = True
                 logger.warning("the audit log %s cannot be written: %s", self._path, error.strerror)
@@ -202,7 +208,7 @@ class AuditLog:
             return True
         finally:
             if sys.platform == "win32":  # where an open file cannot be renamed by anybody
-                self.close()
+                self._close()
 
     def _current(self) -> tuple[int, int]:
         """The file that is at the path now, and its size. It stays open for the next record."""
@@ -211,7 +217,7 @@ class AuditLog:
                 now, opened = os.lstat(self._path), self._opened
                 if os.path.samestat(now, opened) and now.st_mode == opened.st_mode:
                     return self._file, now.st_size
-            self.close()
+            self._close()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC | NOFOLLOW
         try:
             file = os.open(self._path, flags, 0o600)
@@ -225,6 +231,10 @@ class AuditLog:
         return file, self._opened.st_size
 
     def close(self) -> None:
+        self.flush()
+        self._close()
+
+    def _close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             with suppress(OSError):

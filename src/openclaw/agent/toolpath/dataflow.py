@@ -314,7 +314,7 @@ class DataFlow(Wrapper):
         reason: str = "",
     ) -> ToolResult:
         self.flow.refused.append(not_done(decision))
-        self.refused(arguments, context, "values from untrusted content")
+        self.refused(arguments, context)
         told = f" The person says: {reason}" if reason else ""
         result = tools.failed(refusal(decision) + told)
         context.emit(ToolFinished(context.call_id, name, result, 0.0))

@@ -165,7 +165,7 @@ class Hooked(Wrapper):
         }
         reason = await self.hooks.fire("before_tool", name, **facts)
         if reason is not None:
-            self.refused(arguments, context, f"a hook: {reason}")
+            self.refused(arguments, context)
             return failed(f"The person's hook refused this call: {reason}")
         started = self.clock.monotonic()
         result = await self.source.call(name, arguments, context)

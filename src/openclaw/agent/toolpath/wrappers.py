@@ -31,8 +31,7 @@ from openclaw.secrets.redactor import Redactor
 
 logger = logging.getLogger(__name__)
 
-# Records a call that was not made, and why.
-Refused = Callable[[JsonObject, CallContext, str], None]
+Refused = Callable[[JsonObject, CallContext], None]  # records a call that was not made
 LARGE = 100_000  # characters or bytes from which a result is worked on in a thread
 _WITHHELD = "[This was withheld: it looks like an attempt to give you orders.]"
 
@@ -223,7 +222,7 @@ class Policed:
         asks = decision.asks and not self._approved(spec, arguments)
         context = replace(context, spec=spec, ask_reason=decision.reason if asks else None)
         if decision.outcome is Outcome.DENY or (asks and not self.can_ask):
-            self.refused(arguments, context, decision.reason)
+            self.refused(arguments, context)
             return failed(
                 f"The tool {name} is not allowed here ({decision.reason}). Do without it."
             )

@@ -141,7 +141,6 @@ async def test_detection_marks_the_result_but_never_quotes_it() -> None:
     result = await path.call()
     assert result.details["signals"]
     assert "passwords" not in str(result.details)
-    assert path.records[0].signals == tuple(result.details["signals"])
 
 
 async def test_a_guarded_result_that_gives_orders_is_withheld() -> None:
