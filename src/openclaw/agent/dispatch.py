@@ -217,7 +217,7 @@ class Dispatcher:
         for call, handle in tasks:
             if call.name not in offered:
                 continue
-            context = replace(self._context(call), earlier=tools.EarlierCall(handle, wait))
+            context = self._context(call)._replace(earlier=tools.EarlierCall(handle, wait))
             result = await self.toolbox.call(call.name, json.loads(call.arguments), context)
             if not result.details.get(tools.PENDING):
                 await self.record(call, result)
@@ -241,8 +241,7 @@ class Dispatcher:
         async def call(name: str, arguments: JsonObject) -> ToolResult:
             return await self._call_within(ready.call, next(numbers), name, arguments)
 
-        context = replace(
-            self._context(ready.call),
+        context = self._context(ready.call)._replace(
             begin=partial(self._begin, ready, within),
             call=None if within else call,
             within=within,
@@ -281,12 +280,15 @@ class Dispatcher:
             agent=self.lane.session.agent,
             session=self.lane.session.key,
             call_id=call.id,
-            progress=lambda message: self.emit(ToolProgress(call.id, call.name, message)),
+            progress=partial(self._progressed, call),
             elicit=partial(self._elicit, call.id, elicit) if elicit else None,
             ask=self.listener.ask,
             emit=partial(self._noted, call.id),
             turn=self.turn,
         )
+
+    def _progressed(self, call: CallItem, message: str) -> None:
+        self.emit(ToolProgress(call.id, call.name, message))
 
     async def _on_task(self, call: CallItem, handle: JsonObject) -> None:
         await self.lane.append(self.turn, [transcript.task_entry(call, handle)])

@@ -56,12 +56,20 @@ def clean_json(value: JsonObject, redact: Redact) -> JsonObject:
 def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     """A result without secrets, except for files that have a path (see `without_secrets`)."""
     # What the model reads and what the tool gave are mostly the same words: they are read once.
-    cleaned: dict[Block, Block | None] = {}
-    for block in (*result.blocks, *result.outputs):
-        if block not in cleaned:
-            cleaned[block] = _clean_block(block, redactor)
-    blocks = tuple([cleaned[block] or _withheld(block) for block in result.blocks])
-    outputs = tuple([kept for block in result.outputs if (kept := cleaned[block]) is not None])
+    words: dict[str, str] = {}
+    others: dict[Block, Block | None] = {}
+
+    def clean(block: Block) -> Block | None:
+        if not isinstance(block, Text):
+            if block not in others:
+                others[block] = _clean_other(block, redactor)
+            return others[block]
+        if (text := words.get(block.text)) is None:
+            text = words[block.text] = redactor.redact(storable(block.text))
+        return block if text == block.text else replace(block, text=text)
+
+    blocks = tuple([clean(block) or _withheld(block) for block in result.blocks])
+    outputs = tuple([kept for block in result.outputs if (kept := clean(block)) is not None])
     details = clean_json(result.details, redactor.redact) if result.details else result.details
     untrusted = result.untrusted
     if untrusted is not None and (sender := redactor.redact(untrusted.sender)) != untrusted.sender:
@@ -87,28 +95,23 @@ def _withheld(block: Block) -> Text:
     return Text(f"[{what} that is {WITHHELD_NOTE}]")
 
 
-def _clean_block(block: Block, redactor: Redactor) -> Block | None:
+def _clean_other(block: Media | ResourceLink, redactor: Redactor) -> Block | None:
     redact = redactor.redact
-    match block:
-        case Text():
-            text = redact(storable(block.text))
-            return block if text == block.text else replace(block, text=text)
-        case ResourceLink():
-            about = redact(block.description) if block.description else block.description
-            mime = _clean_type(block.mime_type, redact) if block.mime_type else None
-            uri, name = redact(block.uri), redact(block.name)
-            return replace(block, uri=uri, name=name, mime_type=mime, description=about)
-        case Media():
-            data = block.data
-            if data is not None and (data := _clean_data(block, data, redactor)) is None:
-                return None
-            return replace(
-                block,
-                data=data,
-                mime_type=_clean_type(block.mime_type, redact),
-                name=redact(block.name) if block.name else block.name,
-                url=redact(block.url) if block.url else block.url,
-            )
+    if isinstance(block, ResourceLink):
+        about = redact(block.description) if block.description else block.description
+        mime = _clean_type(block.mime_type, redact) if block.mime_type else None
+        uri, name = redact(block.uri), redact(block.name)
+        return replace(block, uri=uri, name=name, mime_type=mime, description=about)
+    data = block.data
+    if data is not None and (data := _clean_data(block, data, redactor)) is None:
+        return None
+    return replace(
+        block,
+        data=data,
+        mime_type=_clean_type(block.mime_type, redact),
+        name=redact(block.name) if block.name else block.name,
+        url=redact(block.url) if block.url else block.url,
+    )
 
 
 def _clean_type(mime_type: str, redact: Redact) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 from openclaw.content.folding import is_hidden
 from openclaw.content.labels import single_line as _uncached_single_line
 from openclaw.content.sanitise import sanitise
-from openclaw.core.content import Block, Media, Text
+from openclaw.core.content import Block, Media, Text, text_of
 from openclaw.core.ids import random_id
 from openclaw.core.tools import ToolResult
 
@@ -99,10 +99,10 @@ def frame_result(result: ToolResult) -> ToolResult:
     whose = result.untrusted
     if whose is None:
         return result
-    words = "\n".join(block.text for block in result.blocks if isinstance(block, Text))
+    words = text_of(result.blocks)
     framed = frame(words, source=whose.source, sender=whose.sender, mode=whose.mode)
     note = f"\n{whose.note}" if whose.note else ""
-    others = (_renamed(block) for block in result.blocks if not isinstance(block, Text))
+    others = [_renamed(block) for block in result.blocks if not isinstance(block, Text)]
     return replace(
         result,
         blocks=(Text(framed + note), *others),

@@ -55,4 +55,4 @@ Block = Text | Media | ResourceLink
 
 
 def text_of(blocks: tuple[Block, ...]) -> str:
-    return "\n".join(block.text for block in blocks if isinstance(block, Text))
+    return "\n".join([block.text for block in blocks if isinstance(block, Text)])

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from openclaw.core.content import Block, Text
 
@@ -79,7 +79,7 @@ class Untrusted:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # nobody changes one, but to freeze it takes twice as long for each call
 class ToolResult:
     """What a call gave.
 
@@ -169,8 +169,7 @@ def unheard(message: str) -> None:
     """Takes progress that nobody asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
+class CallContext(NamedTuple):
     """On whose behalf a tool is called. `progress` takes a message and never blocks.
 
     `approved` says that a person agreed to this very call. `elicit` asks that person for what the

@@ -95,7 +95,7 @@ class Approval(Wrapper):
             return await self.source.call(name, arguments, context)
         refusal = None if context.approved else await self._refusal(name, arguments, context)
         if refusal is None:
-            return await self.source.call(name, arguments, replace(context, approved=True))
+            return await self.source.call(name, arguments, context._replace(approved=True))
         self.refused(arguments, context)
         why = visible(refusal.reason[:_MOST_REASON]).strip()
         told = f"They say: {why}" if why else "Do without it."

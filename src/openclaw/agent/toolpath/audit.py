@@ -157,16 +157,16 @@ class AuditLog:
                 self._write(data)
 
     def _line(self, call: CallRecord) -> bytes:
-        now_ms = call.ended_ms
+        now_ms, redact = call.ended_ms, self._redactor.redact
         arguments, result = _dumped(call.arguments), text_of(call.blocks)
-        media = sum(len(one.data or b"") for one in call.blocks if isinstance(one, Media))
+        media = sum([len(one.data or b"") for one in call.blocks if isinstance(one, Media)])
         fields: dict[str, Any] = {
             "time": f"{_second(now_ms // 1000)}.{now_ms % 1000:03d}Z",
             "timeMs": now_ms,
-            "agent": self._name(call.agent),
-            "session": self._name(call.session),
-            "server": self._name(call.server),
-            "tool": self._name(call.tool),
+            "agent": redact(call.agent[:MAX_NAME]),
+            "session": redact(call.session[:MAX_NAME]),
+            "server": redact(call.server[:MAX_NAME]),
+            "tool": redact(call.tool[:MAX_NAME]),
             "durationMs": round(call.duration_ms, 3),
             "outcome": call.outcome,
             "argumentBytes": len(arguments),
@@ -175,9 +175,6 @@ class AuditLog:
         if self._bodies:
             fields |= {"arguments": self._body(arguments.decode()), "result": self._body(result)}
         return _line(fields)
-
-    def _name(self, text: str) -> str:
-        return self._redactor.redact(text[:MAX_NAME])
 
     def _body(self, text: str) -> str:
         # Redacted before it is cut: half a secret would not be recognised.

@@ -262,7 +262,7 @@ class DataFlow(Wrapper):
                 continue  # another question about the same was answered meanwhile
             if answer.choice == tools.NO:
                 return self._not_made(decision, name, arguments, context, answer.reason)
-            context = replace(context, approved=True)
+            context = context._replace(approved=True)
             break
         else:
             if isinstance(decision, Ask | Refuse):

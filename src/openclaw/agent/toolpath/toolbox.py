@@ -64,7 +64,7 @@ class Toolbox:
             from openclaw.agent.toolpath.code import Coding
 
             path = self.scripting(Coding(self.path.specs))
-        return await path.call(name, arguments, replace(context, spec=spec))
+        return await path.call(name, arguments, context._replace(spec=spec))
 
     def recall(self, items: Iterable[Item]) -> None:
         """Take note of a conversation's first message and of the tools found and used.

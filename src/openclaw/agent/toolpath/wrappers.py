@@ -12,7 +12,7 @@ import anyio.to_thread
 from openclaw.agent.redaction import clean_result, without_secrets
 from openclaw.content.detection.detect import Detection, detect
 from openclaw.content.frame import MCP_SERVER, frame_result
-from openclaw.core.content import Media, Text
+from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import ModelFacing
 from openclaw.core.events import SuspiciousContent
 from openclaw.core.tools import (
@@ -32,7 +32,7 @@ from openclaw.secrets.redactor import Redactor
 logger = logging.getLogger(__name__)
 
 Refused = Callable[[JsonObject, CallContext], None]  # records a call that was not made
-LARGE = 100_000  # characters or bytes from which a result is worked on in a thread
+LARGE = 250_000  # characters or bytes from which a result is worked on in a thread
 _WITHHELD = "[This was withheld: it looks like an attempt to give you orders.]"
 
 
@@ -90,13 +90,12 @@ class Redaction(Wrapper):
     redactor: Redactor
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        told = context.progress
+        if (told := context.progress) is not unheard:
 
-        def progress(message: str) -> None:
-            told(self.redactor.redact(message))
+            def progress(message: str) -> None:
+                told(self.redactor.redact(message))
 
-        if told is not unheard:
-            context = replace(context, progress=progress)
+            context = context._replace(progress=progress)
         result = await self.source.call(name, arguments, context)
         result = await without_secrets(result, self.redactor)
         if is_large(result):
@@ -144,7 +143,7 @@ class Framing(Wrapper):
         if for_model:
             result = _cut(result, whose, self.results, context)
         if whose.source == MCP_SERVER:
-            seen = detect("\n".join(b.text for b in result.blocks if isinstance(b, Text)))
+            seen = detect(text_of(result.blocks))
             if seen.suspicious:
                 result = replace(result, details={**result.details, "signals": list(seen.signals)})
                 if whose.guarded:
@@ -157,7 +156,7 @@ def _cut(
     result: ToolResult, whose: Untrusted, results: Path | None, context: CallContext
 ) -> ToolResult:
     limit = whose.limit
-    words = "\n".join(block.text for block in result.blocks if isinstance(block, Text))
+    words = text_of(result.blocks)
     if limit is None or len(words) <= limit:
         return result
     kept = Kept(whose.sender, whose.mode, whose.guarded)
@@ -218,9 +217,9 @@ class Policed:
             return failed(f"There is no tool {name}.{guess} Use one of the tools that are listed.")
         spec, decision = found
         if context.earlier is not None:  # it was allowed when it was made
-            return await self.source.call(name, arguments, replace(context, spec=spec))
+            return await self.source.call(name, arguments, context._replace(spec=spec))
         asks = decision.asks and not self._approved(spec, arguments)
-        context = replace(context, spec=spec, ask_reason=decision.reason if asks else None)
+        context = context._replace(spec=spec, ask_reason=decision.reason if asks else None)
         if decision.outcome is Outcome.DENY or (asks and not self.can_ask):
             self.refused(arguments, context)
             return failed(

@@ -129,11 +129,8 @@ def disguises(text: str, plain: str, about: int) -> Iterator[str]:
     if len(_LEET_SIGN.findall(plain, 0, 4000)) >= 3:
         for table in _LEET:
             yield _LEET_WORD.sub(lambda match, table=table: match[0].translate(table), plain)
-    in_base64 = _has_run(text, _IN_BASE64, _LEAST_ENCODED)
-    in_hex = _has_run(_without_prefixes(text), _IN_HEX, _LEAST_HEX)
-    if (in_base64 or in_hex) and max(map(len, plain.split()), default=0) >= _LEAST_ENCODED:
-        for inner in _decoded(text, in_hex):
-            yield folded(inner)
+    if len(text) >= _LEAST_ENCODED:
+        yield from map(folded, _decoded(text, plain))
     if about & CIPHER:
         yield codecs.encode(plain, "rot13")
         yield plain[::-1]
@@ -148,10 +145,15 @@ def _drawn_together(text: str) -> Iterator[str]:
 
 
 def _has_run(text: str, wanted: bytes, length: int) -> bool:
-    return len(text) >= length and b"\1" * length in text.encode(errors="replace").translate(wanted)
+    return b"\1" * length in text.encode(errors="replace").translate(wanted)
 
 
-def _decoded(text: str, in_hex: bool) -> Iterator[str]:
+def _decoded(text: str, plain: str) -> Iterator[str]:
+    in_hex = _has_run(_without_prefixes(text), _IN_HEX, _LEAST_HEX)
+    if not in_hex and not _has_run(text, _IN_BASE64, _LEAST_ENCODED):
+        return
+    if max(map(len, plain.split()), default=0) < _LEAST_ENCODED:
+        return
     # A text with more runs than this is data, so its hexadecimal runs aren't read either.
     words = " ".join([word for word in text.split() if len(word) >= _LEAST_ENCODED])
     runs = list(islice(_BASE64.finditer(words), _MOST_DECODED + 1))
@@ -252,10 +254,12 @@ _NOTHING = Detection(0.0, (), suspicious=False)
 def detect(text: str) -> Detection:
     read = sample(text)
     plain = folded(read)
-    best = max(judge(read, plain), key=lambda judged: judged.odds, default=Judged(-_CERTAIN, {}))
-    odds, names = best.odds, set(best.found)
-    if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
-        names.add(WORDING)
+    odds, names = -_CERTAIN, set[str]()
+    if judged := list(judge(read, plain)):
+        best = max(judged, key=lambda one: one.odds)
+        odds, names = best.odds, set(best.found)
+        if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
+            names.add(WORDING)
     normal = read if read.isascii() else unicodedata.normalize("NFKC", read)
     if odds < THRESHOLD and (told := _telltales(plain, normal.lower())):
         odds, names = THRESHOLD, names | told

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -59,19 +59,20 @@ class Rendering:
         )
 
 
-@dataclass(slots=True)
 class _Parts:
-    words: list[str] = field(default_factory=list[str])
-    media: list[Media] = field(default_factory=list[Media])
-    outputs: list[Block] = field(default_factory=list[Block])
+    def __init__(self, *words: str) -> None:
+        self.words = list(words)
+        self.media: list[Media] = []
+        self.outputs: list[Block] = []
 
 
 def render_result(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
     parts = _Parts()
     for item in _objects(raw.get("content")):
         _take(item, parts)
-    _take_structured(raw.get("structuredContent"), parts)
     structured = raw.get("structuredContent")
+    if structured is not None:
+        _take_structured(structured, parts)
     return _finish(parts, how, is_error=raw.get("isError") is True, structured=structured)
 
 
@@ -87,7 +88,7 @@ def render_failure(error: CallFailed, how: Rendering) -> ToolResult:
     message = error.message
     if isinstance(error, TimedOut):
         message = f"Tool call timed out after {error.seconds * 1000:.0f}ms"
-    return _finish(_Parts(words=[message]), how, is_error=True)
+    return _finish(_Parts(message), how, is_error=True)
 
 
 def _finish(
@@ -187,8 +188,6 @@ def _take_link(item: Mapping[str, Any], parts: _Parts) -> None:
 
 def _take_structured(value: object, parts: _Parts) -> None:
     """Add the structured result as JSON, unless the server already gave it in words."""
-    if value is None:
-        return
     try:
         words = orjson.dumps(value).decode()
     except (TypeError, RecursionError, orjson.JSONEncodeError):
@@ -229,8 +228,8 @@ def _declared(value: object, *, unknown: str = _UNKNOWN_MIME) -> str:
 
 
 def _for_the_person(item: Mapping[str, Any]) -> bool:
-    audience = json_object(item.get("annotations")).get("audience")
-    return isinstance(audience, list) and "user" in audience
+    annotations = item.get("annotations")
+    return annotations is not None and "user" in json_list(json_object(annotations).get("audience"))
 
 
 def _decoded(value: object) -> bytes | None:
@@ -247,8 +246,7 @@ def _string(value: object) -> str:
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:
-    items: list[object] = json_list(value)
-    return [json_object(cast("object", item)) for item in items if isinstance(item, Mapping)]
+    return [item for item in json_list(value) if isinstance(item, dict)]
 
 
 # Where the whole of a result is kept that was too long for the model, so that it can be read on.

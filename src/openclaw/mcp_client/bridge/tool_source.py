@@ -24,7 +24,7 @@ from openclaw.mcp_client.session.jsonrpc import RawResult
 if TYPE_CHECKING:
     from openclaw.mcp_client.lifecycle.managed_server import ManagedServer
 
-_LARGE = 100_000  # characters from which a result is rendered in a thread
+_LARGE = 1_000_000  # characters from which a result is rendered in a thread
 _MANY = 5_000  # values from which it is
 
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -45,13 +46,12 @@ _MAX_DIGITS = 18
 
 
 class Pending:
-    __slots__ = ("future", "give_up_at", "on_progress", "reported_at", "timeout", "timer")
+    __slots__ = ("due", "future", "give_up_at", "on_progress", "reported_at", "timeout")
 
-    def __init__(self, future: "Future[RawResult]", timeout: float | None) -> None:
+    def __init__(self, future: "Future[RawResult]", timeout: float) -> None:
         self.future = future
         self.timeout = timeout
-        self.timer: TimerHandle | None = None
-        self.give_up_at = 0.0
+        self.due = self.give_up_at = inf
         self.on_progress: OnProgress | None = None
         self.reported_at = 0.0
 
@@ -116,6 +116,7 @@ class PipeDispatcher:
         self._serving: dict[int | str, anyio.CancelScope] = {}
         self._unanswered = 0
         self._wake: Future[None] | None = None
+        self._timer: TimerHandle | None = None
         self._notifications = bounds.RateLimit(
             bounds.NOTIFICATIONS_PER_SECOND, bounds.NOTIFICATION_BURST
         )
@@ -140,7 +141,7 @@ class PipeDispatcher:
     ) -> RawResult:
         """Send one request and wait for its result. A pipe has no use for headers."""
         key = self._new_key(request_id)
-        pending = Pending(self._loop.create_future(), timeout)
+        pending = Pending(self._loop.create_future(), inf if timeout is None else timeout)
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": key, "method": method}
         if on_progress is not None:
             pending.on_progress = on_progress
@@ -150,7 +151,7 @@ class PipeDispatcher:
         line = jsonrpc.encode(message)
         self._pending[key] = pending
         try:
-            await self._send(line, pending, method)
+            await self._send(line, pending)
             return await pending.future
         except CancelledError:
             if cancellable:
@@ -162,14 +163,14 @@ class PipeDispatcher:
             raise
         finally:
             del self._pending[key]
-            if pending.timer is not None:
-                pending.timer.cancel()
 
-    async def _send(self, line: bytes, pending: Pending, method: str) -> None:
-        if pending.timeout is not None:
+    async def _send(self, line: bytes, pending: Pending) -> None:
+        if pending.timeout < inf:
             now = self._loop.time()
             pending.give_up_at = now + pending.timeout * MAX_EXTENSION
-            pending.timer = self._loop.call_at(now + pending.timeout, self._expire, pending)
+            pending.due = now + pending.timeout
+            if self._timer is None or pending.due < self._timer.when():
+                self._look_at(pending.due)
         if self._pipe.congested:
             await self._pipe.drained(pending.future)
             if pending.future.done():  # it is too late to send it
@@ -274,6 +275,7 @@ class PipeDispatcher:
         if self.end_reason is None:
             self.end_reason = "it was stopped"
         self._fail_pending()
+        self._look_at(inf)
         self._stir()
 
     def release(self) -> None:
@@ -360,25 +362,31 @@ class PipeDispatcher:
         if pending is None:
             return False
         now = self._loop.time()
-        if pending.timer is not None and pending.timeout is not None and now < pending.give_up_at:
-            until = min(now + pending.timeout, pending.give_up_at)
-            if until - pending.timer.when() > pending.timeout / 16:  # not a new timer each time
-                pending.timer.cancel()
-                pending.timer = self._loop.call_at(until, self._expire, pending)
+        if now < pending.give_up_at:
+            pending.due = min(now + pending.timeout, pending.give_up_at)
         if pending.on_progress is not None and now - pending.reported_at >= PROGRESS_EVERY:
             pending.reported_at = now
             jsonrpc.report_progress(pending.on_progress, params, self._server)
         return True
 
-    def _expire(self, pending: Pending) -> None:
-        if pending.future.done() or pending.timeout is None:
-            return
+    def _look_at(self, when: float) -> None:
+        """Look for late answers then. One timer serves all calls: most are over long before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._look) if when < inf else None
+
+    def _look(self) -> None:
         now = self._loop.time()
-        if self._serving and now < pending.give_up_at:
-            # The server waits for an answer of ours, perhaps of a person: that is not its delay.
-            pending.timer = self._loop.call_at(now + pending.timeout, self._expire, pending)
-            return
-        pending.refuse(TimedOut(pending.timeout))
+        for pending in self._pending.values():
+            if pending.due > now or pending.future.done():
+                continue
+            if self._serving and now < pending.give_up_at:
+                # The server waits for an answer of ours, perhaps of a person: that is not its delay.
+                pending.due = now + pending.timeout
+            else:
+                pending.refuse(TimedOut(pending.timeout))
+        waiting = (one.due for one in self._pending.values() if not one.future.done())
+        self._look_at(min(waiting, default=inf))
 
     def _requested(self, message: jsonrpc.Message) -> None:
         if self._unanswered >= bounds.MAX_SERVER_REQUESTS:
