@@ -1,6 +1,6 @@
 """Random ids that don't collide."""
 
-import os
+import secrets
 
 from openclaw.core.clock import Clock
 
@@ -9,7 +9,7 @@ _RANDOM_BYTES = 8
 
 def random_id() -> str:
     """64 random bits as 16 hexadecimal characters."""
-    return os.urandom(_RANDOM_BYTES).hex()
+    return secrets.token_bytes(_RANDOM_BYTES).hex()
 
 
 def order_session_key(clock: Clock) -> str:

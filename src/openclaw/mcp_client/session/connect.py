@@ -7,22 +7,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.abc
 import anyio.to_thread
 
 from openclaw.config.paths import expand
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import OperatorFacing
 from openclaw.core.events import Emit, discard
-from openclaw.mcp_client.errors import ConnectionFailed
-from openclaw.mcp_client.session.dispatcher import InterceptingDispatcher, PipeDispatcher
+from openclaw.mcp_client.errors import ConnectionFailed, Interrupted
+from openclaw.mcp_client.session.dispatcher import PipeDispatcher
 from openclaw.mcp_client.session.elicitation import decline
-from openclaw.mcp_client.session.greeting import Greeter, Greeting
+from openclaw.mcp_client.session.greeting import Greeter, Greeting, RawGreeter, as_sdk_result
 from openclaw.mcp_client.session.negotiation import EraMemory, greet
 from openclaw.mcp_client.session.notifications import Answers, AskHost, Incoming
-from openclaw.mcp_client.session.pipe_session import PipeSession
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
 from openclaw.mcp_client.transport.child_process import (
     EXIT_AFTER_EOF,
@@ -39,6 +39,10 @@ from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+    from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
+    from mcp.shared.transport_context import TransportContext
+
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.auth.oauth import Auth
     from openclaw.secrets.refs import Secret
@@ -121,17 +125,15 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
 
     dispatcher = PipeDispatcher(pipe_for, opening.name, opening.deps.redactor.redact)
     try:
-        over = anyio.Event()
-        hooked = InterceptingDispatcher(dispatcher, opening.incoming, over)
-        pipe_session = PipeSession(dispatcher, hooked, opening.answers, load)
-        async with pipe_session.running() as session:
-            stamp, greeting = await _greet(opening, session.greeter, dispatcher, over)
+        session = PipeSession(dispatcher, opening.incoming, opening.answers)
+        async with session.running():
+            stamp, greeting = await _greet(opening, session.greeter, dispatcher, session.over)
             yield ServerSession(
                 call=dispatcher.call,
                 sdk=session.sdk,
                 greeting=greeting,
                 stamp=stamp,
-                ended=over,
+                ended=session.over,
                 is_gone=lambda: dispatcher.end_reason is not None,
                 why_ended=lambda: dispatcher.end_reason or "it ended",
                 transport="stdio",
@@ -143,6 +145,95 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
             await child.shut_down()
             dispatcher.release()
             child.close_pipes()
+
+
+class PipeSession:
+    """Runs the dispatcher and greets; `sdk` makes the SDK's own session, which then takes over.
+
+    Importing it takes a third of a start, and most servers never ask for roots, for the model or
+    for a person. `over` is set when the pipe has ended.
+    """
+
+    def __init__(self, dispatcher: PipeDispatcher, incoming: Incoming, answers: Answers) -> None:
+        self._dispatcher, self._incoming, self._answers = dispatcher, incoming, answers
+        self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
+        offered = {k: v for k, v in answers.capabilities().items() if k != "extensions"}
+        self.greeter = RawGreeter(dispatcher.call, dispatcher.notify, offered)
+        self.over = anyio.Event()
+        self._group: anyio.abc.TaskGroup | None = None
+        self._making = anyio.Lock()
+        self._sdk: ClientSession | None = None
+        self._sdk_on_request: OnRequest | None = None
+        self._sdk_intercept: OnNotifyIntercept | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        async with anyio.create_task_group() as self._group:
+            await self._group.start(self._serve)
+            try:
+                yield
+            finally:
+                self._group.cancel_scope.cancel()
+
+    async def _serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        run = self._dispatcher.run
+        try:
+            await run(self._on_request, self._on_notification, task_status=task_status)
+        finally:
+            self.over.set()
+
+    async def sdk(self) -> "ClientSession":
+        """The SDK's session; a server may need it before it is greeted. Raises `Interrupted`."""
+        async with self._making:
+            if self._sdk is None:
+                self._sdk = await self._make()
+            greeting = self.greeter.greeting
+            if greeting is not None and self._sdk.protocol_version is None:
+                self._sdk.adopt(as_sdk_result(greeting))
+            return self._sdk
+
+    async def _make(self) -> "ClientSession":
+        assert self._group is not None
+        await load("mcp.client.session")
+        session = self._answers.session(self)
+        try:
+            await self._group.start(_hold, session, name="the SDK's session")
+        except RuntimeError:  # the connection was closed meanwhile
+            raise Interrupted("it ended") from None
+        return session
+
+    async def run(
+        self,
+        on_request: "OnRequest",
+        on_notify: "OnNotify",
+        on_notify_intercept: "OnNotifyIntercept | None" = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """What the SDK's session calls, to which this is a dispatcher: it already runs."""
+        self._sdk_on_request, self._sdk_intercept = on_request, on_notify_intercept
+        task_status.started()
+        await anyio.sleep_forever()
+
+    async def _on_request(
+        self,
+        context: "DispatchContext[TransportContext]",
+        method: str,
+        params: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
+        await self.sdk()
+        assert self._sdk_on_request is not None
+        return await self._sdk_on_request(context, method, params)
+
+    def _on_notification(self, method: str, params: Mapping[str, Any] | None) -> None:
+        if self._sdk_intercept is None or not self._sdk_intercept(method, params):
+            self._incoming.notification(method, params)
+
+
+async def _hold(session: "ClientSession", *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    async with session:
+        task_status.started()
+        await anyio.sleep_forever()
 
 
 async def shake_hands(

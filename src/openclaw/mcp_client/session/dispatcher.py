@@ -1,4 +1,4 @@
-"""Requests and answers over a server's pipes: the MCP SDK's `Dispatcher`, without its hops.
+"""Requests and answers over a server's pipes: what the MCP SDK's `Dispatcher` does, without its hops.
 
 A call is one write and one future. Everything that comes in is sorted in the read callback;
 only what needs a task (a request of the server, a huge message) is left to `run`.
@@ -8,7 +8,6 @@ import logging
 from asyncio import CancelledError, Future, TimerHandle, get_running_loop
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
@@ -27,19 +26,11 @@ from openclaw.mcp_client.errors import (
 )
 from openclaw.mcp_client.session import jsonrpc
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult, answered_id
-from openclaw.mcp_client.session.notifications import Incoming
 from openclaw.mcp_client.transport.child_process import ChildPipe
 from openclaw.stdio.lines import TooLong
 
 if TYPE_CHECKING:
-    from mcp.shared.dispatcher import (
-        CallOptions,
-        DispatchContext,
-        Dispatcher,
-        OnNotify,
-        OnNotifyIntercept,
-        OnRequest,
-    )
+    from mcp.shared.dispatcher import CallOptions, OnRequest
     from mcp.shared.transport_context import TransportContext
 
 _MAX_DIGITS = 18
@@ -122,7 +113,7 @@ class PipeDispatcher:
         )
         self._noise = bounds.RateLimit(bounds.LOG_LINES_PER_SECOND, bounds.LOG_BURST)
         self._warned_at: float | None = None
-        self._intercept: OnNotifyIntercept | None = None
+        self._on_notification: Callable[[str, Mapping[str, Any] | None], None] = lambda _, __: None
         self.end_reason: str | None = None
         self.input_closed = False
         self._too_long: TooLong | None = None
@@ -222,17 +213,16 @@ class PipeDispatcher:
     async def run(
         self,
         on_request: "OnRequest",
-        on_notify: "OnNotify",
-        on_notify_intercept: "OnNotifyIntercept | None" = None,
+        on_notification: Callable[[str, Mapping[str, Any] | None], None],
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve the server's requests and decode its huge messages until the pipe ends.
 
-        Every notification goes to `on_notify_intercept`, in order, and no further: a task for each
-        would be what a flood needs to drown us.
+        `on_notification` gets every notification, in order: a task for each would be what a flood
+        needs to drown us.
         """
-        self._intercept = on_notify_intercept
+        self._on_notification = on_notification
         self._pipe.open()
         async with anyio.create_task_group() as group:
             task_status.started()
@@ -348,8 +338,7 @@ class PipeDispatcher:
             scope = self._serving.get(key) if type(key) in _ID_TYPES else None
             if scope is not None:
                 scope.cancel()
-        if self._intercept is not None:
-            self._intercept(method, params)
+        self._on_notification(method, params)
 
     def _warn_of_flood(self) -> None:
         now = self._loop.time()
@@ -462,51 +451,3 @@ class PipeContext:
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Our handlers are quick: nothing to report."""
-
-
-# Our eyes and answers on either of the two dispatchers that a session may run on.
-
-
-class InterceptingDispatcher:
-    """A dispatcher whose notifications go to `incoming` alone. `over` is set when it has ended.
-
-    `serving` is entered for as long as the server waits for an answer of ours.
-    """
-
-    def __init__(
-        self,
-        inner: "Dispatcher[Any]",
-        incoming: Incoming,
-        over: anyio.Event,
-        serving: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
-        self._inner, self._incoming = inner, incoming
-        self._over, self._serving = over, serving
-        self.send_raw_request = inner.send_raw_request
-        self.notify = inner.notify
-
-    async def run(
-        self,
-        on_request: "OnRequest",
-        on_notify: "OnNotify",
-        on_notify_intercept: "OnNotifyIntercept | None" = None,
-        *,
-        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        async def request(
-            context: "DispatchContext[TransportContext]",
-            method: str,
-            params: Mapping[str, Any] | None,
-        ) -> dict[str, Any]:
-            with self._serving():
-                return await on_request(context, method, params)
-
-        def notification(method: str, params: Mapping[str, Any] | None) -> bool:
-            if on_notify_intercept is None or not on_notify_intercept(method, params):
-                self._incoming.notification(method, params)
-            return True
-
-        try:
-            await self._inner.run(request, on_notify, notification, task_status=task_status)
-        finally:
-            self._over.set()

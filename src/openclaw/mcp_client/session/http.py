@@ -32,7 +32,7 @@ from openclaw.mcp_client.errors import (
     worded,
 )
 from openclaw.mcp_client.session.connect import ConnectParams, shake_hands
-from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION, InterceptingDispatcher
+from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
 from openclaw.mcp_client.session.greeting import SdkGreeter
 from openclaw.mcp_client.session.http_client import (
     PARSE_ERROR,
@@ -43,11 +43,18 @@ from openclaw.mcp_client.session.http_client import (
     recorded,
 )
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
+from openclaw.mcp_client.session.notifications import Incoming
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
-    from mcp.shared.dispatcher import ProgressFnT
+    from mcp.shared.dispatcher import (
+        DispatchContext,
+        OnNotify,
+        OnNotifyIntercept,
+        OnRequest,
+        ProgressFnT,
+    )
     from mcp.shared.transport_context import TransportContext
 
 
@@ -259,6 +266,45 @@ class StreamCaller:
         self.lost.set()
 
 
+class InterceptingDispatcher:
+    """The SDK's dispatcher, whose notifications go to `incoming` alone."""
+
+    def __init__(
+        self,
+        inner: "JSONRPCDispatcher[TransportContext]",
+        incoming: Incoming,
+        caller: StreamCaller,
+    ) -> None:
+        self._inner, self._incoming, self._caller = inner, incoming, caller
+        self.send_raw_request, self.notify = inner.send_raw_request, inner.notify
+
+    async def run(
+        self,
+        on_request: "OnRequest",
+        on_notify: "OnNotify",
+        on_notify_intercept: "OnNotifyIntercept | None" = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        async def request(
+            context: "DispatchContext[TransportContext]",
+            method: str,
+            params: Mapping[str, Any] | None,
+        ) -> dict[str, Any]:
+            with self._caller.serving():
+                return await on_request(context, method, params)
+
+        def notification(method: str, params: Mapping[str, Any] | None) -> bool:
+            if on_notify_intercept is None or not on_notify_intercept(method, params):
+                self._incoming.notification(method, params)
+            return True
+
+        try:
+            await self._inner.run(request, on_notify, notification, task_status=task_status)
+        finally:
+            self._caller.lost.set()
+
+
 _NO_WORDS = "Server returned an error response"  # what the SDK says for a status without a body
 
 
@@ -349,7 +395,7 @@ async def _open(
         )
         dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*streams)
         caller = StreamCaller(dispatcher, client.watch)
-        hooked = InterceptingDispatcher(dispatcher, opening.incoming, caller.lost, caller.serving)
+        hooked = InterceptingDispatcher(dispatcher, opening.incoming, caller)
         session = await stack.enter_async_context(opening.answers.session(hooked))
         greeter = SdkGreeter(session)
         stamp, greeting = await shake_hands(opening, greeter, caller.turned_away)

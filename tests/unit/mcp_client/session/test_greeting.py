@@ -9,9 +9,9 @@ from mcp_types import version
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult
 from openclaw.mcp_client.session import greeting
+from openclaw.mcp_client.session.connect import PipeSession
 from openclaw.mcp_client.session.greeting import SdkGreeter, discovered, initialized
 from openclaw.mcp_client.session.notifications import Answers
-from openclaw.mcp_client.session.pipe_session import PipeSession
 
 LEGACY: dict[str, Any] = {
     "protocolVersion": "2025-06-18",
@@ -80,14 +80,12 @@ async def test_a_connection_that_was_closed_meanwhile_gives_no_session_of_the_sd
         async def run(self, *_: Any, task_status: TaskStatus[None]) -> None:
             task_status.started()
 
-    async def load(module: str) -> None:
-        pass
-
     async def decline(server: str, params: Any) -> Any:
         pass
 
     dispatcher = cast("Any", Silent())
-    pipe_session = PipeSession(dispatcher, dispatcher, Answers("fake", (), None, decline), load)
+    answers = Answers("fake", (), None, decline)
+    pipe_session = PipeSession(dispatcher, cast("Any", None), answers)
     async with pipe_session.running():
         pass
     with pytest.raises(Interrupted):
