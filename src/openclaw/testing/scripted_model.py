@@ -16,7 +16,7 @@ import json
 import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -172,23 +172,19 @@ class _Connection:
             return await self._send(step.status, body, extra)
         answer = _as_answer(request, step, len(self._script.requests))
         if request.stream:
-            return await self._stream(wire.stream(request.api, answer), step)
+            return await self._stream(wire.STREAM[request.api](answer), step)
         await anyio.sleep(step.delay)
-        if step.cut_after is not None:
-            return await self._cut_body(wire.whole(request.api, answer))
-        return await self._send(200, wire.whole(request.api, answer))
+        body = wire.WHOLE[request.api](answer)
+        return await self._send(200, body, cut=step.cut_after is not None)
 
-    async def _send(self, status: int, body: Any, extra: Mapping[str, str] | None = None) -> bool:
+    async def _send(
+        self, status: int, body: Any, extra: Mapping[str, str] | None = None, *, cut: bool = False
+    ) -> bool:
         payload = json.dumps(body).encode()
         headers = {"content-type": "application/json", "content-length": str(len(payload))}
-        await self._client.send(_head(status, {**headers, **(extra or {})}) + payload)
-        return True
-
-    async def _cut_body(self, body: Any) -> bool:
-        payload = json.dumps(body).encode()
-        headers = {"content-type": "application/json", "content-length": str(len(payload))}
-        await self._client.send(_head(200, headers) + payload[: len(payload) // 2])
-        return False
+        sent = payload[: len(payload) // 2] if cut else payload
+        await self._client.send(_head(status, {**headers, **(extra or {})}) + sent)
+        return not cut
 
     async def _stream(self, events: Iterable[str], step: Step) -> bool:
         headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
@@ -233,37 +229,28 @@ def _as_answer(request: Request, step: Step, number: int) -> wire.Answer:
 def parse_request(path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Request | None:
     """What the request asks, or None for an address that no provider has."""
     route = path.partition("?")[0]
-    request = Request(
-        api="chat",
-        path=path,
-        headers=headers,
-        body=body,
-        model=str(body.get("model", "")),
-        stream=bool(body.get("stream")),
-        last_role="",
-        last_text="",
-        tools=(),
+    model, stream, tools = (
+        str(body.get("model", "")),
+        bool(body.get("stream")),
+        body.get("tools", ()),
     )
+    api: wire.Api = "chat"
     if route.endswith("/chat/completions"):
-        role, text = _last_chat(body["messages"])
-        names = (tool["function"]["name"] for tool in body.get("tools", ()))
+        last = _last_chat(body["messages"])
+        names = (tool["function"]["name"] for tool in tools)
     elif route.endswith("/responses"):
-        request = replace(request, api="responses")
-        role, text = _last_response_input(body["input"])
-        names = (tool.get("name", "") for tool in body.get("tools", ()))
+        api, last = "responses", _last_response_input(body["input"])
+        names = (tool.get("name", "") for tool in tools)
     elif route.endswith("/messages"):
-        request = replace(request, api="anthropic")
-        role, text = _last_anthropic(body["messages"])
-        names = (tool["name"] for tool in body.get("tools", ()))
+        api, last = "anthropic", _last_anthropic(body["messages"])
+        names = (tool["name"] for tool in tools)
     elif ":" in route and "/models/" in route:
         model, _, method = route.rpartition("/models/")[2].partition(":")
-        request = replace(request, api="google", model=model, stream=method.startswith("stream"))
-        role, text = _last_google(body["contents"])
-        groups = (tool.get("functionDeclarations", ()) for tool in body.get("tools", ()))
-        names = (tool["name"] for group in groups for tool in group)
+        api, stream, last = "google", method.startswith("stream"), _last_google(body["contents"])
+        names = (one["name"] for tool in tools for one in tool.get("functionDeclarations", ()))
     else:
         return None
-    return replace(request, last_role=role, last_text=text, tools=tuple(names))
+    return Request(api, path, headers, body, model, stream, *last, tuple(names))
 
 
 def _texts(content: Any) -> str:

@@ -1,7 +1,7 @@
 """Encodes a scripted step for each model provider's API. Pure: steps in, JSON and SSE out."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -89,14 +89,6 @@ def pieces(text: str) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def whole(api: Api, answer: Answer) -> Json:
-    return _WHOLE[api](answer)
-
-
-def stream(api: Api, answer: Answer) -> Iterator[str]:
-    return _STREAM[api](answer)
-
-
 def error(api: Api, status: int, message: str, code: str | None) -> Json:
     if api == "anthropic":
         kinds = {
@@ -150,6 +142,10 @@ def _chat_call(call: Call) -> Json:
     }
 
 
+def _chat_head(answer: Answer, kind: str) -> Json:
+    return {"id": answer.id, "object": kind, "created": _CREATED, "model": answer.model}
+
+
 def _chat_whole(answer: Answer) -> Json:
     message: Json = {"role": "assistant", "content": answer.text or None}
     if answer.step.thinking:
@@ -157,26 +153,14 @@ def _chat_whole(answer: Answer) -> Json:
     if answer.calls:
         message["tool_calls"] = [_chat_call(call) for call in answer.calls]
     finish = answer.ended("tool_calls", "stop")
-    return {
-        "id": answer.id,
-        "object": "chat.completion",
-        "created": _CREATED,
-        "model": answer.model,
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": _chat_usage(answer),
-    }
+    choices = [{"index": 0, "message": message, "finish_reason": finish}]
+    head = _chat_head(answer, "chat.completion")
+    return {**head, "choices": choices, "usage": _chat_usage(answer)}
 
 
 def _chat_chunk(answer: Answer, delta: Json, finish: str | None = None) -> str:
-    return _sse(
-        {
-            "id": answer.id,
-            "object": "chat.completion.chunk",
-            "created": _CREATED,
-            "model": answer.model,
-            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
-        }
-    )
+    choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
+    return _sse({**_chat_head(answer, "chat.completion.chunk"), "choices": choices})
 
 
 def _chat_stream(answer: Answer) -> Iterator[str]:
@@ -194,16 +178,8 @@ def _chat_stream(answer: Answer) -> Iterator[str]:
             delta = {"index": index, "function": {"arguments": piece}}
             yield _chat_chunk(answer, {"tool_calls": [delta]})
     yield _chat_chunk(answer, {}, answer.ended("tool_calls", "stop"))
-    yield _sse(
-        {
-            "id": answer.id,
-            "object": "chat.completion.chunk",
-            "created": _CREATED,
-            "model": answer.model,
-            "choices": [],
-            "usage": _chat_usage(answer),
-        }
-    )
+    head = _chat_head(answer, "chat.completion.chunk")
+    yield _sse({**head, "choices": [], "usage": _chat_usage(answer)})
     yield "data: [DONE]\n\n"
 
 
@@ -217,26 +193,12 @@ def _responses_items(answer: Answer) -> list[Json]:
         items.append({"type": "reasoning", "id": f"rs_{answer.id}", "summary": summary})
     if answer.text:
         content: Json = {"type": "output_text", "text": answer.text, "annotations": []}
-        items.append(
-            {
-                "type": "message",
-                "id": f"msg_{answer.id}",
-                "role": "assistant",
-                "status": "completed",
-                "content": [content],
-            }
-        )
-    items.extend(
-        {
-            "type": "function_call",
-            "id": f"fc_{call.id}",
-            "call_id": call.id,
-            "name": call.name,
-            "arguments": call.raw,
-            "status": "completed",
-        }
-        for call in answer.calls
-    )
+        about: Json = {"type": "message", "id": f"msg_{answer.id}", "role": "assistant"}
+        items.append({**about, "status": "completed", "content": [content]})
+    for call in answer.calls:
+        about = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id}
+        made = {"name": call.name, "arguments": call.raw, "status": "completed"}
+        items.append({**about, **made})
     return items
 
 
@@ -263,6 +225,13 @@ def _responses_whole(answer: Answer, status: str = "completed") -> Json:
     }
 
 
+_RESPONSES_BEGUN: Mapping[str, Json] = {
+    "function_call": {"arguments": "", "status": "in_progress"},
+    "message": {"content": []},
+    "reasoning": {"summary": []},
+}
+
+
 def _responses_stream(answer: Answer) -> Iterator[str]:
     sequence = 0
 
@@ -274,38 +243,24 @@ def _responses_stream(answer: Answer) -> Iterator[str]:
     yield event("response.created", response=_responses_whole(answer, "in_progress"))
     for index, item in enumerate(_responses_items(answer)):
         at: Json = {"item_id": item["id"], "output_index": index}
+        begun = {**item, **_RESPONSES_BEGUN[item["type"]]}
+        yield event("response.output_item.added", output_index=index, item=begun)
         if item["type"] == "function_call":
-            yield event(
-                "response.output_item.added",
-                output_index=index,
-                item={**item, "arguments": "", "status": "in_progress"},
-            )
             for piece in pieces(item["arguments"]):
                 yield event("response.function_call_arguments.delta", **at, delta=piece)
             yield event("response.function_call_arguments.done", **at, arguments=item["arguments"])
         elif item["type"] == "message":
             empty: Json = {"type": "output_text", "text": "", "annotations": []}
-            yield event(
-                "response.output_item.added", output_index=index, item={**item, "content": []}
-            )
-            yield event("response.content_part.added", **at, content_index=0, part=empty)
+            at["content_index"] = 0
+            yield event("response.content_part.added", **at, part=empty)
             for piece in pieces(answer.text):
-                yield event(
-                    "response.output_text.delta", **at, content_index=0, delta=piece, logprobs=[]
-                )
-            yield event(
-                "response.output_text.done", **at, content_index=0, text=answer.text, logprobs=[]
-            )
+                yield event("response.output_text.delta", **at, delta=piece, logprobs=[])
+            yield event("response.output_text.done", **at, text=answer.text, logprobs=[])
         else:
-            empty = {"type": "summary_text", "text": ""}
-            yield event(
-                "response.output_item.added", output_index=index, item={**item, "summary": []}
-            )
-            yield event("response.reasoning_summary_part.added", **at, summary_index=0, part=empty)
+            at["summary_index"], empty = 0, {"type": "summary_text", "text": ""}
+            yield event("response.reasoning_summary_part.added", **at, part=empty)
             for piece in pieces(answer.step.thinking):
-                yield event(
-                    "response.reasoning_summary_text.delta", **at, summary_index=0, delta=piece
-                )
+                yield event("response.reasoning_summary_text.delta", **at, delta=piece)
         yield event("response.output_item.done", output_index=index, item=item)
     yield event("response.completed", response=_responses_whole(answer))
 
@@ -432,13 +387,13 @@ def _google_stream(answer: Answer) -> Iterator[str]:
         yield _sse(_google_body(answer, [part], last=index == len(parts) - 1))
 
 
-_WHOLE = {
+WHOLE: Mapping[Api, Callable[[Answer], Json]] = {
     "chat": _chat_whole,
     "responses": _responses_whole,
     "anthropic": _anthropic_whole,
     "google": _google_whole,
 }
-_STREAM = {
+STREAM: Mapping[Api, Callable[[Answer], Iterator[str]]] = {
     "chat": _chat_stream,
     "responses": _responses_stream,
     "anthropic": _anthropic_stream,
