@@ -20,8 +20,14 @@ from openclaw.core.events import Emit, discard
 from openclaw.mcp_client.errors import ConnectionFailed, Interrupted
 from openclaw.mcp_client.session.dispatcher import PipeDispatcher
 from openclaw.mcp_client.session.elicitation import decline
-from openclaw.mcp_client.session.greeting import Greeter, Greeting, RawGreeter, as_sdk_result
-from openclaw.mcp_client.session.negotiation import EraMemory, greet
+from openclaw.mcp_client.session.negotiation import (
+    EraMemory,
+    Greeter,
+    Greeting,
+    RawGreeter,
+    as_sdk_result,
+    greet,
+)
 from openclaw.mcp_client.session.notifications import Answers, AskHost, Incoming
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
 from openclaw.mcp_client.transport.child_process import (

@@ -33,7 +33,6 @@ from openclaw.mcp_client.errors import (
 )
 from openclaw.mcp_client.session.connect import ConnectParams, shake_hands
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
-from openclaw.mcp_client.session.greeting import SdkGreeter
 from openclaw.mcp_client.session.http_client import (
     PARSE_ERROR,
     SESSION_HEADER,
@@ -43,6 +42,7 @@ from openclaw.mcp_client.session.http_client import (
     recorded,
 )
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
+from openclaw.mcp_client.session.negotiation import SdkGreeter
 from openclaw.mcp_client.session.notifications import Incoming
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.secrets.refs import has_reference

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, RemoteError, Unavailable
-from openclaw.mcp_client.session.greeting import (
+from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
+from openclaw.mcp_client.session.negotiation import (
     CAPABILITIES_KEY,
     CLIENT_INFO,
     CLIENT_INFO_KEY,
     VERSION_KEY,
+    Era,
     Greeting,
 )
-from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
-from openclaw.mcp_client.session.negotiation import Era
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession

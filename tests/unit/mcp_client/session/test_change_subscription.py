@@ -9,8 +9,7 @@ import pytest
 
 from openclaw.mcp_client.errors import RemoteError, TimedOut
 from openclaw.mcp_client.session import notifications
-from openclaw.mcp_client.session.greeting import Greeting
-from openclaw.mcp_client.session.negotiation import Era
+from openclaw.mcp_client.session.negotiation import Era, Greeting
 from openclaw.mcp_client.session.notifications import ChangeSubscription
 
 

@@ -8,9 +8,9 @@ from mcp.shared.dispatcher import Dispatcher
 from mcp_types import version
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult
-from openclaw.mcp_client.session import greeting
+from openclaw.mcp_client.session import negotiation
 from openclaw.mcp_client.session.connect import PipeSession
-from openclaw.mcp_client.session.greeting import SdkGreeter, discovered, initialized
+from openclaw.mcp_client.session.negotiation import SdkGreeter, discovered, initialized
 from openclaw.mcp_client.session.notifications import Answers
 
 LEGACY: dict[str, Any] = {
@@ -27,11 +27,11 @@ MODERN: dict[str, Any] = {
 
 
 def test_the_names_and_revisions_are_those_of_the_sdk() -> None:
-    assert version.HANDSHAKE_PROTOCOL_VERSIONS == greeting.HANDSHAKE_VERSIONS
-    assert version.MODERN_PROTOCOL_VERSIONS == greeting.MODERN_VERSIONS
-    assert mcp_types.PROTOCOL_VERSION_META_KEY == greeting.VERSION_KEY
-    assert mcp_types.CLIENT_INFO_META_KEY == greeting.CLIENT_INFO_KEY
-    assert mcp_types.CLIENT_CAPABILITIES_META_KEY == greeting.CAPABILITIES_KEY
+    assert version.HANDSHAKE_PROTOCOL_VERSIONS == negotiation.HANDSHAKE_VERSIONS
+    assert version.MODERN_PROTOCOL_VERSIONS == negotiation.MODERN_VERSIONS
+    assert mcp_types.PROTOCOL_VERSION_META_KEY == negotiation.VERSION_KEY
+    assert mcp_types.CLIENT_INFO_META_KEY == negotiation.CLIENT_INFO_KEY
+    assert mcp_types.CLIENT_CAPABILITIES_META_KEY == negotiation.CAPABILITIES_KEY
     assert mcp_types.SERVER_INFO_META_KEY in MODERN["_meta"]
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, Unavailable
 from openclaw.mcp_client.session import server_session
-from openclaw.mcp_client.session.greeting import Greeting
-from openclaw.mcp_client.session.negotiation import Era
+from openclaw.mcp_client.session.negotiation import Era, Greeting
 from openclaw.mcp_client.session.server_session import (
     MAX_ROUNDS,
     RequestMetadata,
