@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 _CANCEL_SECONDS = 5.0
 _LEAVE_SECONDS = 2.0
+_LISTEN_SECONDS = 2.0  # how long to wait for messages before orders are taken without them
 _BEATS_PER_PRUNING = 30
 
 Json = dict[str, Any]
@@ -384,7 +385,9 @@ class ClusterNode:
     async def joined(self, grace: float) -> AsyncGenerator[None]:
         """Be part of the cluster while this lasts; at the end, turns get `grace` seconds."""
         async with anyio.create_task_group() as group:
-            await group.start(self._wire.run, name="messages of gateways")
+            group.start_soon(self._wire.run, name="messages of gateways")
+            with anyio.move_on_after(_LISTEN_SECONDS):
+                await self._wire.connected.wait()
             group.start_soon(self._feeds.run, name="events of turns")
             group.start_soon(self._beat, name="heartbeat")
             async with self.worker.working(self._load):

@@ -303,8 +303,9 @@ async def test_gateways_hear_each_other_and_come_back_after_a_cut(store: Postgre
     a, b = wire("a"), wire("b")
     a.wake()  # nobody listens yet, and nothing is kept for later
     async with anyio.create_task_group() as group:
-        await group.start(a.run)
-        await group.start(b.run)
+        group.start_soon(a.run)
+        group.start_soon(b.run)
+        await until("a", "connected")
         await until("b", "connected")
         a.tell("a", {"o": 1})
         assert {"o": 1} in heard["a"]

@@ -7,7 +7,6 @@ committed with the turn or not at all. If the connection breaks, it is called ag
 transaction, but never for a turn that was committed.
 """
 
-import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,13 +17,7 @@ import anyio
 from openclaw.core.ids import random_id
 from openclaw.sessions import queries
 from openclaw.sessions.model import Encoded, SessionRef, Turn, storable
-from openclaw.sessions.postgres.pool import (
-    RECONNECT_SECONDS,
-    Database,
-    explain,
-    is_lost,
-    is_of_driver,
-)
+from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database
 from openclaw.sessions.queries import Statements, bare, existing
 from openclaw.sessions.store import (
     BEATS_PER_LEASE,
@@ -42,8 +35,6 @@ if TYPE_CHECKING:
     import asyncpg
 
     from openclaw.sessions.postgres.pool import Connection
-
-logger = logging.getLogger(__name__)
 
 # ---- transcripts
 #
@@ -403,10 +394,6 @@ class PostgresLane(Lane):
         self._sure = True
 
 
-_PAUSE_SECONDS = 0.25
-_CLOSE_SECONDS = 2.0
-
-
 class Desk(LaneDesk[PostgresLane]):
     """Has a connection of its own, made when the first lane is wanted and again if it breaks.
 
@@ -453,35 +440,17 @@ class Desk(LaneDesk[PostgresLane]):
 
     async def run(self) -> None:
         await self._wanted.wait()
-        told = ""
-        while True:
-            try:
-                await self._be_present()
-                told = ""
-            except StoreError as error:
-                if told != error.message:  # once, however long it lasts
-                    logger.warning("the database does not hear that this process lives: %s", error)
-                told = error.message
-            await anyio.sleep(_PAUSE_SECONDS)
+        trouble = "the database does not hear that this process lives"
+        await self._database.stay_connected(self._be_present, trouble)
 
-    async def _be_present(self) -> None:
-        connection = await self._database.connect()
-        try:
-            self._broken = anyio.Event()
-            connection.add_termination_listener(lambda _: self._broken.set())
-            await self._announce(connection)
-            while not self._broken.is_set():
-                await self._beat(connection)
-                with anyio.move_on_after(self.lease / BEATS_PER_LEASE):
-                    await self._broken.wait()
-        except Exception as error:
-            if not is_of_driver(error):
-                raise
-            if not is_lost(error):
-                raise explain(error, self._database.place) from None
-            logger.info("the connection that shows that this process lives broke")
-        finally:
-            await _closed(connection)
+    async def _be_present(self, connection: "asyncpg.Connection[Any]") -> None:
+        self._broken = anyio.Event()
+        connection.add_termination_listener(lambda _: self._broken.set())
+        await self._announce(connection)
+        while not self._broken.is_set():
+            await self._beat(connection)
+            with anyio.move_on_after(self.lease / BEATS_PER_LEASE):
+                await self._broken.wait()
 
     async def _announce(self, connection: "asyncpg.Connection[Any]") -> None:
         """Take a number that nobody has: the former one's lock may not be free yet."""
@@ -504,12 +473,3 @@ class Desk(LaneDesk[PostgresLane]):
         line = self._lines.get(str(payload))
         if line is not None:
             line.wake()
-
-
-async def _closed(connection: "asyncpg.Connection[Any]") -> None:
-    with anyio.CancelScope(shield=True):
-        with anyio.move_on_after(_CLOSE_SECONDS) as scope:
-            if not connection.is_closed():
-                await connection.close()
-        if scope.cancelled_caught:
-            connection.terminate()

@@ -4,6 +4,7 @@ Work on a connection of the pool leaves nothing behind on it: no session lock, n
 `Database.connect` is for those.
 """
 
+import logging
 import random
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import asyncpg
 
     Connection: TypeAlias = asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]
+
+logger = logging.getLogger(__name__)
 
 SCHEMES = ("postgresql", "postgres")
 
@@ -229,6 +232,8 @@ IDLE_TRANSACTION_SECONDS = 5.0  # how long a process that froze in a transaction
 RECONNECT_SECONDS = 30.0  # how long work waits for a server that restarts before it fails
 _PAUSE_SECONDS = (0.05, 1.0)  # first and longest pause between two tries to connect
 _HURRY_SECONDS = 2.0
+_CLOSE_SECONDS = 2.0
+_AGAIN_SECONDS = 0.1  # before a connection that must last is made again
 
 
 class Database:
@@ -279,6 +284,34 @@ class Database:
 
         with translated(self.place):
             return await asyncpg.connect(**self._arguments())
+
+    async def stay_connected(
+        self, use: "Callable[[asyncpg.Connection[Any]], Awaitable[None]]", trouble: str
+    ) -> None:
+        """Run `use` on a connection of its own, and again on a new one whenever that breaks.
+
+        Why there is none is logged as `trouble`, once, however long it lasts.
+        """
+        told = ""
+        while True:
+            try:
+                connection = await self.connect()
+                try:
+                    await use(connection)
+                except Exception as error:
+                    if not is_of_driver(error):
+                        raise
+                    if not is_lost(error):
+                        raise explain(error, self.place) from None
+                    logger.info("a connection to the database broke: %s", type(error).__name__)
+                finally:
+                    await _closed(connection)
+                told = ""
+            except StoreError as error:
+                if told != error.message:
+                    logger.warning("%s: %s", trouble, error.message)
+                told = error.message
+            await anyio.sleep(_AGAIN_SECONDS)
 
     async def read(self, work: Work[Result]) -> Result:
         return await self._insist(work, STATEMENT_SECONDS)
@@ -368,6 +401,15 @@ def open_database(
     address: Address, *, patience: float = RECONNECT_SECONDS
 ) -> AbstractAsyncContextManager[Database]:
     return Database(address, patience=patience).pooled()
+
+
+async def _closed(connection: "asyncpg.Connection[Any]") -> None:
+    with anyio.CancelScope(shield=True):
+        with anyio.move_on_after(_CLOSE_SECONDS) as scope:
+            if not connection.is_closed():
+                await connection.close()
+        if scope.cancelled_caught:
+            connection.terminate()
 
 
 async def _leave_as_it_is(connection: "Connection") -> None:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import orjson
-from anyio.abc import TaskStatus
 
-from openclaw.core.errors import Busy, NotFound, OpenClawError
+from openclaw.core.errors import Busy, NotFound
 from openclaw.sessions.model import SessionRef
-from openclaw.sessions.postgres.pool import Database, is_of_driver, translated
+from openclaw.sessions.postgres.pool import Database
 from openclaw.sessions.store import LaneLost
 
 if TYPE_CHECKING:
@@ -402,7 +401,6 @@ class Gateways:
 MOST_PAYLOAD_BYTES = 7900  # PostgreSQL's own limit is 8000
 
 _WAKE = "openclaw_wake"
-_PAUSE_SECONDS = (0.05, 2.0)
 _CHECK_SECONDS = 3.0  # how often a quiet connection is tried, so that one that was cut is noticed
 
 Message = dict[str, Any]
@@ -431,7 +429,7 @@ class Wire:
         self._on_connected = on_connected
         self._posts: list[tuple[str, str]] = []
         self._news = anyio.Event()
-        self.connected = False
+        self.connected = anyio.Event()
 
     def wake(self) -> None:
         self._post(_WAKE, "")
@@ -443,68 +441,39 @@ class Wire:
             self._post(channel_of(gateway), orjson.dumps(message).decode())
 
     def _post(self, channel: str, payload: str) -> None:
-        if self.connected and (not self._posts or self._posts[-1] != (channel, payload)):
+        if self.connected.is_set() and (not self._posts or self._posts[-1] != (channel, payload)):
             self._posts.append((channel, payload))
             self._news.set()
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Stay connected; ready once the first attempt has succeeded or failed."""
-        pause, longest = _PAUSE_SECONDS
-        ready = False
-        while True:
-            try:
-                connection = await self._connect()
-            except OpenClawError as error:
-                logger.warning("cannot listen for other gateways: %s", error.message)
-                connection = None
-            if not ready:
-                task_status.started()
-                ready = True
-            if connection is not None:
-                pause = _PAUSE_SECONDS[0]
-                self.connected = True
-                self._on_connected()
-                try:
-                    await self._send_until_broken(connection)
-                finally:
-                    self.connected = False
-                    self._posts.clear()
-                    connection.terminate()
-            await anyio.sleep(pause)
-            pause = min(2 * pause, longest)
+    async def run(self) -> None:
+        await self._database.stay_connected(self._stay, "cannot listen for other gateways")
 
-    async def _connect(self) -> "asyncpg.Connection[Any]":
-        connection = await self._database.connect()
-        try:
-            with translated(self._database.place):
-                await connection.execute("SET synchronous_commit = off")
-                await connection.add_listener(_WAKE, self._heard_wake)
-                await connection.add_listener(channel_of(self._gateway), self._heard)
-        except BaseException:
-            connection.terminate()
-            raise
-        return connection
-
-    async def _send_until_broken(self, connection: "asyncpg.Connection[Any]") -> None:
+    async def _stay(self, connection: "asyncpg.Connection[Any]") -> None:
         connection.add_termination_listener(lambda _: self._news.set())
-        while not connection.is_closed():
-            with anyio.move_on_after(_CHECK_SECONDS):
-                await self._news.wait()
-            self._news = anyio.Event()
-            posts, self._posts = self._posts, []
-            try:
-                with anyio.fail_after(_CHECK_SECONDS):
-                    await connection.execute(
-                        "SELECT pg_notify(n.channel, n.payload)"
-                        " FROM unnest($1::text[], $2::text[]) AS n (channel, payload)",
-                        [channel for channel, _ in posts],
-                        [payload for _, payload in posts],
-                    )
-            except Exception as error:
-                if not is_of_driver(error):  # a timeout is one too
-                    raise
-                logger.info("the connection to other gateways broke: %s", type(error).__name__)
-                return
+        await connection.execute("SET synchronous_commit = off")
+        await connection.add_listener(_WAKE, self._heard_wake)
+        await connection.add_listener(channel_of(self._gateway), self._heard)
+        self.connected.set()
+        self._on_connected()
+        try:
+            while not connection.is_closed():
+                with anyio.move_on_after(_CHECK_SECONDS):
+                    await self._news.wait()
+                self._news = anyio.Event()
+                await self._send(connection)
+        finally:
+            self.connected = anyio.Event()
+            self._posts.clear()
+
+    async def _send(self, connection: "asyncpg.Connection[Any]") -> None:
+        posts, self._posts = self._posts, []
+        with anyio.fail_after(_CHECK_SECONDS):
+            await connection.execute(
+                "SELECT pg_notify(n.channel, n.payload)"
+                " FROM unnest($1::text[], $2::text[]) AS n (channel, payload)",
+                [channel for channel, _ in posts],
+                [payload for _, payload in posts],
+            )
 
     def _heard_wake(self, connection: Any, pid: int, channel: str, payload: object) -> None:
         if pid != connection.get_server_pid():
