@@ -151,10 +151,6 @@ class Choice:
     candidates: tuple[Candidate, ...]
     reason: str
 
-    @property
-    def primary(self) -> Candidate:
-        return self.candidates[0]
-
 
 DEFAULT_OLLAMA = "http://127.0.0.1:11434"
 PROBE_SECONDS = 0.5  # enough for a process on this machine, and hardly felt if there is none

@@ -41,10 +41,6 @@ class KeyNotChecked(Exception):
         self.status = status
 
 
-def check_key(candidate: Candidate, key: str, environ: Mapping[str, str]) -> None:
-    anyio.run(ask_provider, candidate, key, environ)
-
-
 async def ask_provider(
     candidate: Candidate,
     key: str | None,

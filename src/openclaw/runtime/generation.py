@@ -1,6 +1,6 @@
 """One configuration and what was built from it."""
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from openclaw.agent.port import MessageContext
     from openclaw.agent.service import AgentService, TurnSetup
     from openclaw.agent.toolpath.toolbox import Toolbox
+    from openclaw.agent.tools.skills import Skills
     from openclaw.config.agent_schema import SamplingConfig
     from openclaw.embedded.runner import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
@@ -239,12 +240,11 @@ class ConfigGeneration:
 
     def _notes(self, agent: EffectiveAgent, place: Path, *, guest: bool) -> list[str]:
         from openclaw.agent.tools.memory import Memory
-        from openclaw.agent.tools.skills import skills_prompt
 
         host = self.host
         return [
             "" if guest else Memory(host.paths.memory / agent.id).prompt(),
-            skills_prompt(skill_places(host), _usable_skill(host, agent), place / "skills"),
+            _skills(host, agent, place).prompt(),
         ]
 
 
@@ -290,14 +290,16 @@ def skill_places(host: Host) -> list[Path]:
     return [*own, *plugin_skills()] if host.config.tools.plugins else own
 
 
-def _usable_skill(host: Host, agent: EffectiveAgent) -> Callable[[str], bool]:
+def _skills(host: Host, agent: EffectiveAgent, place: Path) -> "Skills":
+    from openclaw.agent.tools.skills import Skills
+
     entries = host.config.skills.entries
 
     def usable(name: str) -> bool:
         wanted = agent.skills is None or name in agent.skills
         return wanted and (name not in entries or entries[name].enabled)
 
-    return usable
+    return Skills(skill_places(host), usable, place / "skills")
 
 
 def _native_tools(
@@ -311,7 +313,6 @@ def _native_tools(
     from openclaw.agent.tools.catalog import native_tools
     from openclaw.agent.tools.memory import Memory, memory_tools
     from openclaw.agent.tools.planning import cron_tool, delegate_tool
-    from openclaw.agent.tools.skills import skill_tool
     from openclaw.agent.tools.web import engine_of, search_tool
     from openclaw.agent.tools.workspace import Checkpoints
 
@@ -320,7 +321,7 @@ def _native_tools(
     memory, web = Memory(host.paths.memory / agent.id), host.config.tools.web
     more = [
         *memory_tools(memory, store, host.clock, zone, agent.readable_sessions),
-        skill_tool(skill_places(host), _usable_skill(host, agent), place / "skills"),
+        _skills(host, agent, place).tool(),
         cron_tool(JobFile(host.paths.cron), host.clock, zone),
     ]
     if host.subagents is not None:

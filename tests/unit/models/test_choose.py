@@ -46,7 +46,7 @@ async def test_what_is_configured_wins_with_its_fallbacks_in_order() -> None:
 async def test_a_configured_provider_comes_before_a_key_in_the_environment() -> None:
     known = providers(acme={"baseUrl": "http://a/v1", "models": [{"id": "m"}]})
     chosen = await choose(None, known, {"OPENAI_API_KEY": "k"}, probe=somebody)
-    assert chosen.primary.ref == "acme/m"
+    assert chosen.candidates[0].ref == "acme/m"
 
 
 @pytest.mark.parametrize(
@@ -64,28 +64,28 @@ async def test_a_key_in_the_environment_picks_its_provider(
 ) -> None:
     environ = dict.fromkeys(variables, "some-key")
     chosen = await choose(None, {}, environ, probe=somebody)
-    assert chosen.primary.provider == provider
-    assert chosen.primary.model == KNOWN_PROVIDERS[provider].default_model
-    assert chosen.primary.api_key == f"secret://env/{variables[0]}"
+    assert chosen.candidates[0].provider == provider
+    assert chosen.candidates[0].model == KNOWN_PROVIDERS[provider].default_model
+    assert chosen.candidates[0].api_key == f"secret://env/{variables[0]}"
     assert chosen.reason == f"{variables[0]} is set"
 
 
 async def test_an_empty_key_is_no_key() -> None:
     chosen = await choose(None, {}, {"OPENAI_API_KEY": ""}, probe=nobody)
-    assert chosen.primary.provider == "local"
+    assert chosen.candidates[0].provider == "local"
 
 
 async def test_an_ollama_that_answers_comes_before_the_embedded_model() -> None:
     chosen = await choose(None, {}, {}, probe=somebody)
-    assert chosen.primary.ref == "ollama/llama3.2:latest"
-    assert chosen.primary.base_url == "http://127.0.0.1:11434/v1"
-    assert chosen.primary.context_window == OLLAMA_CONTEXT_WINDOW
+    assert chosen.candidates[0].ref == "ollama/llama3.2:latest"
+    assert chosen.candidates[0].base_url == "http://127.0.0.1:11434/v1"
+    assert chosen.candidates[0].context_window == OLLAMA_CONTEXT_WINDOW
 
 
 async def test_with_nothing_at_hand_the_embedded_model_answers() -> None:
     chosen = await choose(None, {}, {}, probe=nobody)
-    assert chosen.primary.provider == "local"
-    assert chosen.primary.api == "local"
+    assert chosen.candidates[0].provider == "local"
+    assert chosen.candidates[0].api == "local"
 
 
 def test_a_model_entry_says_what_its_provider_does_not() -> None:

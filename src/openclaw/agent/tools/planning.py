@@ -80,7 +80,6 @@ def cron_tool(jobs: JobFile, clock: Clock, timezone: str) -> FunctionTool:
 NAME = "delegate"
 MOST_TASKS = 8
 WITHOUT = (NAME, "cron", "remember", "update_plan")  # only for the agent that talks to the person
-_DEFAULTS = SubagentsConfig()
 
 
 @dataclass(slots=True)
@@ -102,9 +101,7 @@ _DELEGATE = spec(
 )
 
 
-def delegate_tool(
-    subagents: Subagents, workspace: Path, settings: SubagentsConfig = _DEFAULTS
-) -> FunctionTool:
+def delegate_tool(subagents: Subagents, workspace: Path, settings: SubagentsConfig) -> FunctionTool:
     allowed = settings.allow_agents
 
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:

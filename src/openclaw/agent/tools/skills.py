@@ -88,29 +88,6 @@ def _front_matter(text: str) -> dict[str, str]:
     return {}
 
 
-Usable = Callable[[str], bool]
-
-
-def _every(name: str) -> bool:
-    return True
-
-
-def find_skills(
-    places: Sequence[Path], usable: Usable = _every, foreign: Path | None = None
-) -> Iterator[Skill]:
-    """The skills in these directories, then the `foreign` ones; the first with a name wins."""
-    seen: set[str] = set()
-    for place in (*places, *([foreign] if foreign is not None else ())):
-        for folder in sorted(place.iterdir()) if place.is_dir() else ():
-            try:
-                skill = read_skill(folder)
-            except (ToolFailure, OSError):
-                continue  # `openclaw skills list` says what is wrong with it
-            if usable(skill.name) and skill.name not in seen and len(seen) < MOST_SKILLS:
-                seen.add(skill.name)
-                yield replace(skill, foreign=place not in places)
-
-
 def plugin_skills() -> list[Path]:
     """The directories of skills that installed packages offer."""
     places: list[Path] = []
@@ -127,34 +104,55 @@ def plugin_skills() -> list[Path]:
     return places
 
 
-def skills_prompt(
-    places: Sequence[Path], usable: Usable = _every, foreign: Path | None = None
-) -> str:
-    own: list[str] = []
-    theirs: list[str] = []
-    for skill in find_skills(places, usable, foreign):
-        line = f"- {skill.name}: {skill.description}"
-        (theirs if skill.foreign else own).append(line)
-    if not own and not theirs:
-        return ""
-    head = "# Skills\n\nBefore you do something that one of these is about, read it with skill."
-    if theirs:
-        text = "\n".join(theirs)
-        # The same at every turn, so that a provider's cache holds.
-        ident = hashlib.sha256(text.encode()).hexdigest()
-        own.append(frame(text, source=WORKSPACE_FILE, sender="skills", new_id=lambda: ident))
-    return "\n".join([head, "", *own])
-
-
 _SKILL = spec("skill", "Read a skill, or one of its files.", "name", name="", file="")
 
 
-def skill_tool(
-    places: Sequence[Path], usable: Usable = _every, foreign: Path | None = None
-) -> FunctionTool:
-    def read(arguments: Arguments, context: CallContext) -> ToolResult:
+def _every(name: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Skills:
+    """The `usable` skills in these places, then the `foreign` ones; the first with a name wins."""
+
+    places: Sequence[Path]
+    usable: Callable[[str], bool] = _every
+    foreign: Path | None = None
+
+    def found(self) -> Iterator[Skill]:
+        seen: set[str] = set()
+        for place in (*self.places, *([self.foreign] if self.foreign is not None else ())):
+            for folder in sorted(place.iterdir()) if place.is_dir() else ():
+                try:
+                    skill = read_skill(folder)
+                except (ToolFailure, OSError):
+                    continue  # `openclaw skills list` says what is wrong with it
+                if self.usable(skill.name) and skill.name not in seen and len(seen) < MOST_SKILLS:
+                    seen.add(skill.name)
+                    yield replace(skill, foreign=place not in self.places)
+
+    def prompt(self) -> str:
+        own: list[str] = []
+        theirs: list[str] = []
+        for skill in self.found():
+            line = f"- {skill.name}: {skill.description}"
+            (theirs if skill.foreign else own).append(line)
+        if not own and not theirs:
+            return ""
+        head = "# Skills\n\nBefore you do something that one of these is about, read it with skill."
+        if theirs:
+            text = "\n".join(theirs)
+            # The same at every turn, so that a provider's cache holds.
+            ident = hashlib.sha256(text.encode()).hexdigest()
+            own.append(frame(text, source=WORKSPACE_FILE, sender="skills", new_id=lambda: ident))
+        return "\n".join([head, "", *own])
+
+    def tool(self) -> FunctionTool:
+        return FunctionTool(_SKILL, in_thread(self._read))
+
+    def _read(self, arguments: Arguments, context: CallContext) -> ToolResult:
         name, file = arguments.text("name"), arguments.text("file", "")
-        known = {one.name: one for one in find_skills(places, usable, foreign)}
+        known = {one.name: one for one in self.found()}
         skill = known.get(name)
         if skill is None:
             names = ", ".join(known) or "none"
@@ -169,5 +167,3 @@ def skill_tool(
         if skill.foreign:
             return quoted(text, WORKSPACE_FILE, f"skills/{name}/{file or FILE}")
         return said(text)
-
-    return FunctionTool(_SKILL, in_thread(read))

@@ -26,7 +26,7 @@ from openclaw.models.choose import (
     ollama_url,
     resolve,
 )
-from openclaw.models.listing import KeyNotChecked, KeyRefused, check_key, list_models, try_model
+from openclaw.models.listing import KeyNotChecked, KeyRefused, ask_provider, list_models, try_model
 from openclaw.secrets.refs import Secret
 
 ALL, NONE, AUTO = "all", "none", "auto"
@@ -247,7 +247,7 @@ def _with_key(
     asker.say(f"\nCreate a key at {known.key_page} and paste it here; it won't be shown.")
     while key := asker.hidden("  key (Enter to go back): "):
         try:
-            check_key(candidate, key, env.environ)
+            anyio.run(ask_provider, candidate, key, env.environ)
         except KeyRefused as error:
             asker.say(f"  The provider refused this key ({printable(str(error))}).")
             continue
