@@ -206,7 +206,7 @@ class Loop:
             try:
                 return await self._request(specs, self._watcher(), self.options)
             except ImageRefused as refused:
-                await self._drop_images(refused.reason)
+                await self._drop_images(str(refused))
             except ContextOverflow:
                 # The context is smaller than was thought: only what is there is a measure.
                 room = int(compaction.total_tokens(self.items) * _OVERFLOW_SHARE)
@@ -316,7 +316,7 @@ class Loop:
 
         def notice(message: str) -> None:
             if message == events.STARTS_OVER.message:
-                text.drop()
+                text.finish(drop=True)
             self.dispatcher.emit(events.Notice("warning", self.dispatcher.redact(message)))
 
         if not self._streaming:
@@ -428,24 +428,21 @@ class Loop:
         self.dispatcher.emit(events.Notice("warning", note[1:-1]))
 
 
+@dataclass(frozen=True, slots=True)
 class _Shown:
     """Shows pieces of an answer, made harmless if there is a `stream`."""
 
-    def __init__(self, stream: "AnswerStream | None", show: Callable[[str], None]) -> None:
-        self._stream, self._show = stream, show
+    stream: "AnswerStream | None"
+    show: Callable[[str], None]
 
     def feed(self, piece: str) -> None:
-        given = piece if self._stream is None else self._stream.feed(piece)
+        given = piece if self.stream is None else self.stream.feed(piece)
         if given:
-            self._show(given)
+            self.show(given)
 
-    def finish(self) -> None:
-        if self._stream is not None and (rest := self._stream.finish()):
-            self._show(rest)
-
-    def drop(self) -> None:
-        if self._stream is not None:
-            self._stream.finish()
+    def finish(self, *, drop: bool = False) -> None:
+        if self.stream is not None and (rest := self.stream.finish()) and not drop:
+            self.show(rest)
 
 
 def _final_text(answered: Answered, answer: AssistantItem, *, say_length: bool) -> str:

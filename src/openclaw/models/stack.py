@@ -30,6 +30,7 @@ from openclaw.models.choose import Candidate, Choice, ModelOptions, choose
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class TextGate:
     """Passes an answer's pieces on.
 
@@ -37,24 +38,23 @@ class TextGate:
     is another text, `diverged` is called once and the new text is shown from its beginning.
     """
 
-    def __init__(self, show: Callable[[str], None], diverged: Callable[[], None]) -> None:
-        self._show = show
-        self._diverged = diverged
-        self._shown = ""
-        self._attempt = ""
-        self._repeating = False
+    show: Callable[[str], None]
+    diverged: Callable[[], None]
+    _shown: str = ""
+    _attempt: str = ""
+    _repeating: bool = False
 
     def feed(self, piece: str) -> None:
         self._attempt += piece
         if not self._repeating:
             self._shown += piece
-            self._show(piece)
+            self.show(piece)
         elif self._attempt.startswith(self._shown):
             rest = self._attempt[len(self._shown) :]
             if rest:
                 self._repeating = False
                 self._shown = self._attempt
-                self._show(rest)
+                self.show(rest)
         elif not self._shown.startswith(self._attempt):
             self._start_over()
 
@@ -71,9 +71,9 @@ class TextGate:
     def _start_over(self) -> None:
         self._repeating = False
         self._shown = self._attempt
-        self._diverged()
+        self.diverged()
         if self._attempt:
-            self._show(self._attempt)
+            self.show(self._attempt)
 
 
 FIRST_DELAY = 0.5
@@ -107,11 +107,7 @@ class ContextOverflow(Exception):
 
 
 class ImageRefused(Exception):
-    """Raised when a provider refuses a request because of an image in it."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """Raised when a provider refuses a request because of an image in it; says why."""
 
 
 def judge(error: Exception, asked: Candidate | None = None) -> Failure:

@@ -54,21 +54,16 @@ class _Shell:
     started: int = 0
 
 
+@dataclass(slots=True)
 class Shells:
     """The shells of all sessions. On exit, and if we are killed, every command is ended."""
 
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        confine: Confine | None = None,
-        readable: Sequence[Path] = (),
-    ) -> None:
-        self.environ = environ
-        self._also_readable = readable
-        self._confine = confine
-        self._shells: dict[tuple[str, str], _Shell] = {}
-        self._group: anyio.abc.TaskGroup | None = None
-        self.keeper = OrphanReaper()
+    environ: Mapping[str, str]
+    confine: Confine | None = None
+    readable: Sequence[Path] = ()
+    keeper: OrphanReaper = field(default_factory=OrphanReaper)
+    _shells: dict[tuple[str, str], _Shell] = field(default_factory=dict[tuple[str, str], _Shell])
+    _group: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["Shells"]:
@@ -117,17 +112,17 @@ class Shells:
         return _Job(str(shell.started), command, program, marker, shell, output, keeper)
 
     def _confined(self, program: Program, shell: _Shell, sandbox: SandboxConfig) -> Program:
-        if self._confine is None:
+        if self.confine is None:
             return program
         read = (*sandbox.read, *self._readable(program))
         workspace = True if sandbox.workspace is None else sandbox.workspace
         opened = sandbox.model_copy(update={"read": read, "workspace": workspace})
         config = McpServerConfig(command=program.command, sandbox=opened)
-        return self._confine(config, program, NAME, (shell.workspace,))
+        return self.confine(config, program, NAME, (shell.workspace,))
 
     def _readable(self, program: Program) -> Iterator[str]:
         home = home_dir(self.environ)
-        yield from (str(path) for path in self._also_readable if path.is_dir())
+        yield from (str(path) for path in self.readable if path.is_dir())
         yield from (str(home / name) for name in _READ_FILES if (home / name).is_file())
         for name in _PROGRAMS:
             found = shutil.which(name, path=program.environment.get("PATH", os.defpath))
@@ -247,18 +242,18 @@ async def _end(process: anyio.abc.Process, marker: str) -> None:
     await process.aclose()
 
 
+@dataclass(slots=True)
 class _Output:
     """The beginning and the end of what a command writes, in bounded memory."""
 
-    def __init__(self, most: int) -> None:
-        self.ended = anyio.Event()
-        self._most = most
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._dropped = 0
+    most: int
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    _head: bytearray = field(default_factory=bytearray)
+    _tail: bytearray = field(default_factory=bytearray)
+    _dropped: int = 0
 
     def add(self, piece: bytes) -> None:
-        half = self._most // 2
+        half = self.most // 2
         room = half - len(self._head)
         self._head += piece[:room] if room > 0 else b""
         self._tail += piece[max(room, 0) :]

@@ -72,6 +72,7 @@ class _Walk:
         self.names.append(name)
 
 
+@dataclass(frozen=True, slots=True)
 class Workspace:
     """An agent's directory. Its methods block: call them in a thread.
 
@@ -79,9 +80,8 @@ class Workspace:
     could give itself every right.
     """
 
-    def __init__(self, root: Path, private: Sequence[Path] = ()) -> None:
-        self.root = root
-        self.private = tuple(private)
+    root: Path
+    private: Sequence[Path] = ()
 
     def _private_ids(self) -> set[tuple[int, int]]:
         found: set[tuple[int, int]] = set()
@@ -301,11 +301,11 @@ class Change:
     mode: int = 0o644
 
 
+@dataclass(frozen=True, slots=True)
 class Checkpoints:
     """What the file tools changed in the last turns, so that it can be undone."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    root: Path
 
     def before(self, context: CallContext, workspace: Workspace, path: str) -> None:
         """Keep this file as it is, unless the turn has changed it before. It need not exist."""
@@ -357,7 +357,7 @@ class Checkpoints:
 
     def _session(self, agent: str, session: str) -> Path:
         named = hashlib.sha256(json.dumps([agent, session]).encode()).hexdigest()[:24]
-        return self._root / named
+        return self.root / named
 
 
 def _by_age(place: Path) -> list[Path]:
