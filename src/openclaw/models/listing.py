@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -41,80 +42,66 @@ class KeyNotChecked(Exception):
         self.status = status
 
 
-async def ask_provider(
-    candidate: Candidate,
-    key: str | None,
-    environ: Mapping[str, str],
-    more: Mapping[str, str] | None = None,
-) -> None:
-    """Raises KeyRefused or KeyNotChecked; `more` are headers that the provider wants besides."""
-    path = _PATHS.get(candidate.api, _OTHERS)
-    if candidate.provider == "openrouter":
-        path = "/key"  # its list of models is for everybody
-    await _ask(candidate, key, environ, more or {}, path, _SECONDS)
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Where a model is served. What is asked of it raises KeyRefused or KeyNotChecked."""
 
+    candidate: Candidate
+    key: str | None
+    environ: Mapping[str, str]
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
-async def list_models(
-    candidate: Candidate,
-    key: str | None,
-    environ: Mapping[str, str],
-    more: Mapping[str, str] | None = None,
-    seconds: float = _SECONDS,
-) -> tuple[str, ...]:
-    """The names of the provider's models. Raises as `ask_provider` does."""
-    path = f"{_PATHS.get(candidate.api, _OTHERS)}{_ALL.get(candidate.api, '')}"
-    content = await _ask(candidate, key, environ, more or {}, path, seconds)
-    try:
-        body: Any = json.loads(content)
-        if candidate.api == _GOOGLE:
-            return tuple(str(one["name"]).removeprefix("models/") for one in body["models"])
-        return tuple(str(one["id"]) for one in body["data"])
-    except (ValueError, KeyError, TypeError):
-        raise KeyNotChecked("what it answered is no list of models") from None
+    async def check_key(self) -> None:
+        path = _PATHS.get(self.candidate.api, _OTHERS)
+        if self.candidate.provider == "openrouter":
+            path = "/key"  # its list of models is for everybody
+        await self._ask(path, _SECONDS)
 
+    async def models(self, seconds: float = _SECONDS) -> tuple[str, ...]:
+        api = self.candidate.api
+        content = await self._ask(f"{_PATHS.get(api, _OTHERS)}{_ALL.get(api, '')}", seconds)
+        try:
+            body: Any = json.loads(content)
+            if api == _GOOGLE:
+                return tuple(str(one["name"]).removeprefix("models/") for one in body["models"])
+            return tuple(str(one["id"]) for one in body["data"])
+        except (ValueError, KeyError, TypeError):
+            raise KeyNotChecked("what it answered is no list of models") from None
 
-async def try_model(candidate: Candidate, key: str | None, environ: Mapping[str, str]) -> None:
-    """Ask a model that speaks OpenAI's API for a word. Raises as `ask_provider` does."""
-    asked = [{"role": "user", "content": "Say hi."}]
-    body = {"model": candidate.model, "max_tokens": 16, "messages": asked}
-    content = await _ask(candidate, key, environ, {}, "/chat/completions", _TRY_SECONDS, body)
-    try:
-        json.loads(content)["choices"][0]["message"]
-    except (ValueError, LookupError, TypeError):
-        raise KeyNotChecked("what it answered is not the answer of a model") from None
+    async def try_model(self) -> None:
+        """Ask a model that speaks OpenAI's API for a word."""
+        asked = [{"role": "user", "content": "Say hi."}]
+        body = {"model": self.candidate.model, "max_tokens": 16, "messages": asked}
+        content = await self._ask("/chat/completions", _TRY_SECONDS, body)
+        try:
+            json.loads(content)["choices"][0]["message"]
+        except (ValueError, LookupError, TypeError):
+            raise KeyNotChecked("what it answered is not the answer of a model") from None
 
+    async def _ask(self, path: str, seconds: float, body: Any = None) -> bytes:
+        import httpx2
 
-async def _ask(
-    candidate: Candidate,
-    key: str | None,
-    environ: Mapping[str, str],
-    more: Mapping[str, str],
-    path: str,
-    seconds: float,
-    body: Any = None,
-) -> bytes:
-    import httpx2
-
-    base = (candidate.base_url or "").rstrip("/")
-    headers = dict(more)
-    if key is not None:
-        google = candidate.api == _GOOGLE
-        headers |= {"x-goog-api-key": key} if google else {"Authorization": f"Bearer {key}"}
-    if candidate.api == "anthropic-messages":
-        headers["anthropic-version"] = _ANTHROPIC_VERSION
-    try:
-        with anyio.fail_after(seconds):
-            async with open_client(base, environ, silence=seconds) as client:
-                method = "GET" if body is None else "POST"
-                answer = await client.request(method, f"{base}{path}", headers=headers, json=body)
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        raise KeyNotChecked(str(error) or type(error).__name__) from error
-    told = f"HTTP {answer.status_code}{_said(answer.content)}"
-    if answer.status_code in _REFUSED:
-        raise KeyRefused(told)
-    if not answer.is_success:
-        raise KeyNotChecked(told, answer.status_code)
-    return answer.content
+        base, api = (self.candidate.base_url or "").rstrip("/"), self.candidate.api
+        headers, key = dict(self.headers), self.key
+        if key is not None:
+            headers |= (
+                {"x-goog-api-key": key} if api == _GOOGLE else {"Authorization": f"Bearer {key}"}
+            )
+        if api == "anthropic-messages":
+            headers["anthropic-version"] = _ANTHROPIC_VERSION
+        try:
+            with anyio.fail_after(seconds):
+                async with open_client(base, self.environ, silence=seconds) as client:
+                    method = "GET" if body is None else "POST"
+                    answer = await client.request(method, base + path, headers=headers, json=body)
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            raise KeyNotChecked(str(error) or type(error).__name__) from error
+        told = f"HTTP {answer.status_code}{_said(answer.content)}"
+        if answer.status_code in _REFUSED:
+            raise KeyRefused(told)
+        if not answer.is_success:
+            raise KeyNotChecked(told, answer.status_code)
+        return answer.content
 
 
 def _said(content: bytes) -> str:
@@ -176,7 +163,7 @@ async def _names(
 
         return tuple(one.name for one in (*CATALOGUE, *WeightStore(weights).own()))
     key, headers = await candidate.credentials(resolver)
-    return await list_models(candidate, key, environ, headers, _LISTING_SECONDS)
+    return await Provider(candidate, key, environ, headers).models(_LISTING_SECONDS)
 
 
 def _is_among(model: str, names: Iterable[str]) -> bool:

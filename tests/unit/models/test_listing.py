@@ -13,7 +13,7 @@ import pytest
 
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.models.choose import Candidate
-from openclaw.models.listing import KeyNotChecked, model_problem, models_named, try_model
+from openclaw.models.listing import KeyNotChecked, Provider, model_problem, models_named
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 
@@ -102,8 +102,10 @@ def test_embedded_models_are_those_of_the_catalogue_and_files(tmp_path: Path) ->
 
 
 def test_what_answers_without_being_a_model_is_told() -> None:
-    with answering(200, {"ok": True}) as (url, asked), pytest.raises(KeyNotChecked):
-        anyio.run(try_model, Candidate("acme", "m", "openai-completions", url), None, NOTHING)
+    with answering(200, {"ok": True}) as (url, asked):
+        provider = Provider(Candidate("acme", "m", "openai-completions", url), None, NOTHING)
+        with pytest.raises(KeyNotChecked):
+            anyio.run(provider.try_model)
     assert asked == ["/chat/completions"]
 
 

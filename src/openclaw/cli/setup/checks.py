@@ -322,13 +322,13 @@ def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Fin
 
 
 def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str) -> Finding | None:
-    from openclaw.models.listing import KeyNotChecked, KeyRefused, ask_provider
+    from openclaw.models.listing import KeyNotChecked, KeyRefused, Provider
     from openclaw.runtime.host import open_secrets
 
     async def attempt() -> None:
         secrets = open_secrets(loaded.config, env.environ, env.redactor)
         key, headers = await model.credentials(secrets)
-        await ask_provider(model, key, env.environ, headers)
+        await Provider(model, key, env.environ, headers).check_key()
 
     try:
         anyio.run(attempt)

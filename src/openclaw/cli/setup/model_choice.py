@@ -26,7 +26,7 @@ from openclaw.models.choose import (
     ollama_url,
     resolve,
 )
-from openclaw.models.listing import KeyNotChecked, KeyRefused, ask_provider, list_models, try_model
+from openclaw.models.listing import KeyNotChecked, KeyRefused, Provider
 from openclaw.secrets.refs import Secret
 
 ALL, NONE, AUTO = "all", "none", "auto"
@@ -247,7 +247,7 @@ def _with_key(
     asker.say(f"\nCreate a key at {known.key_page} and paste it here; it won't be shown.")
     while key := asker.hidden("  key (Enter to go back): "):
         try:
-            anyio.run(ask_provider, candidate, key, env.environ)
+            anyio.run(Provider(candidate, key, env.environ).check_key)
         except KeyRefused as error:
             asker.say(f"  The provider refused this key ({printable(str(error))}).")
             continue
@@ -290,7 +290,7 @@ def _own_server(
                 model = asker.text("  It does not list its models. The model's name: ")
             if not model:
                 return None
-            anyio.run(try_model, replace(candidate, model=model), key or None, env.environ)
+            anyio.run(Provider(replace(candidate, model=model), key or None, env.environ).try_model)
         except (KeyRefused, KeyNotChecked) as error:
             asker.say(f"  That did not work ({printable(str(error))}).", hang=2)
             address = ""
@@ -307,7 +307,7 @@ def _listed(candidate: Candidate, key: str, env: Environment) -> tuple[Candidate
     tried = (candidate,) if str(candidate.base_url).endswith("/v1") else (below, candidate)
     for one in tried:
         try:
-            return one, anyio.run(list_models, one, key or None, env.environ)
+            return one, anyio.run(Provider(one, key or None, env.environ).models)
         except KeyNotChecked as error:
             if error.status is None and one is tried[-1]:
                 raise
