@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import anyio
 
-from openclaw.config.agent_schema import TurnLimits
 from openclaw.core.events import Usage
 from openclaw.core.tools import ToolSpec
 from openclaw.sessions.usage import UsageLedger
@@ -17,6 +16,7 @@ from openclaw.sessions.usage import UsageLedger
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
+    from openclaw.config.agent_schema import TurnLimits
     from openclaw.models.build import Built
 
 P = ParamSpec("P")
@@ -34,7 +34,7 @@ class LimitReached(Exception):
 
 @dataclass(slots=True)
 class Budget:
-    limits: TurnLimits
+    limits: "TurnLimits"
     usage: Usage = field(default_factory=Usage)
     _over: str | None = field(default=None)
     _scope: anyio.CancelScope | None = None

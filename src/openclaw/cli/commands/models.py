@@ -9,14 +9,13 @@ import anyio
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option
 from openclaw.cli.render.terminal import console, is_dumb
-from openclaw.config.merge import effective_agents
-from openclaw.config.schema import Config
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, Weights, WeightStore, own_weights
-from openclaw.models.choose import KNOWN_PROVIDERS, Candidate, Choice, choose, missing_extra
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what imports pydantic is not for the command's help
+    from openclaw.config.schema import Config
     from openclaw.embedded.pull import Progress
+    from openclaw.models.choose import Candidate, Choice
 
 _MEGA = 1_000_000
 _SHA256_LENGTH = 64
@@ -56,6 +55,8 @@ def _local_facts(env: Environment) -> list[dict[str, Any]]:
 
 
 def _provider_facts(env: Environment) -> list[dict[str, Any]]:
+    from openclaw.models.choose import KNOWN_PROVIDERS
+
     loaded = env.load_config()
     configured = [
         {"id": f"{name}/{model}", "from": f"models.providers.{name}"}
@@ -94,10 +95,13 @@ def _list(args: Namespace, env: Environment) -> None:
     env.say('You can also use your own GGUF: "agents.defaults.model": "local//path/to.gguf"')
 
 
-def choices(env: Environment, config: Config | None = None) -> dict[str, Choice]:
+def choices(env: Environment, config: "Config | None" = None) -> "dict[str, Choice]":
+    from openclaw.config.merge import effective_agents
+    from openclaw.models.choose import choose
+
     chosen = config or env.load_config().config
 
-    async def all_choices() -> dict[str, Choice]:
+    async def all_choices() -> "dict[str, Choice]":
         return {
             agent.id: await choose(agent.model, chosen.models.providers, env.environ)
             for agent in effective_agents(chosen).values()
@@ -106,8 +110,10 @@ def choices(env: Environment, config: Config | None = None) -> dict[str, Choice]
     return anyio.run(all_choices)
 
 
-def trouble(candidate: Candidate, env: Environment) -> str | None:
+def trouble(candidate: "Candidate", env: Environment) -> str | None:
     """Why a model cannot be used, as far as that is known without asking it."""
+    from openclaw.models.choose import missing_extra
+
     if (extra := missing_extra(candidate.api)) is not None:
         from openclaw.core.installed import install_command
 
@@ -126,8 +132,8 @@ def trouble(candidate: Candidate, env: Environment) -> str | None:
     return None
 
 
-def model_facts(env: Environment, config: Config | None = None) -> list[dict[str, Any]]:
-    def facts(candidate: Candidate) -> dict[str, Any]:
+def model_facts(env: Environment, config: "Config | None" = None) -> list[dict[str, Any]]:
+    def facts(candidate: "Candidate") -> dict[str, Any]:
         problem = trouble(candidate, env)
         weights = _store(env).find(candidate.model) if candidate.api == "local" else None
         known = {"model": candidate.ref, "api": candidate.api, "ready": problem is None}

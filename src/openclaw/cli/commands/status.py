@@ -22,8 +22,6 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.logs import servers_logged
 from openclaw.cli.parser import add_json, option
 from openclaw.cli.render.terminal import console, counted, local_time, print_unpadded, visible_lines
-from openclaw.config.load import LoadedConfig
-from openclaw.config.merge import effective_agents
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import (
     EXIT_FAILED,
@@ -39,6 +37,8 @@ from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from openclaw.config.load import LoadedConfig
 
 Json = dict[str, Any]
 
@@ -122,7 +122,7 @@ def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
 async def _look(
     env: Environment,
     facts: Json,
-    loaded: LoadedConfig | None,
+    loaded: "LoadedConfig | None",
     info: GatewayInfo | None,
     probe: bool,
 ) -> None:
@@ -143,7 +143,7 @@ async def _look(
         facts["servers"] = await _probed(env, loaded) if probe else _configured(loaded)
 
 
-async def _sessions(env: Environment, loaded: LoadedConfig) -> Json | None:
+async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
     try:
         async with opened(loaded.config.sessions.store, env, loaded) as store:
             if store is None:
@@ -158,8 +158,10 @@ async def _sessions(env: Environment, loaded: LoadedConfig) -> Json | None:
     return {"count": count, "lastAt": last, "tasks": dict(states)}
 
 
-def _configured(loaded: LoadedConfig) -> list[Json]:
+def _configured(loaded: "LoadedConfig") -> list[Json]:
     """What would run, with the keys of a server that runs; agents that share an entry share a row."""
+    from openclaw.config.merge import effective_agents
+
     found: dict[tuple[str, str], list[str]] = {}
     for agent in effective_agents(loaded.config).values():
         for name, server in agent.servers.items():
@@ -177,7 +179,8 @@ def _configured(loaded: LoadedConfig) -> list[Json]:
     return rows
 
 
-async def _probed(env: Environment, loaded: LoadedConfig) -> list[Json]:
+async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
+    from openclaw.config.merge import effective_agents
     from openclaw.gateway.api.views import server_row
     from openclaw.runtime.host import open_servers
 
