@@ -24,7 +24,7 @@ from typing import Any
 
 import asyncpg
 
-from openclaw.core.ids import random_id
+from openclaw.core.clock import random_id
 from openclaw.sessions.postgres.pool import open_database, parsed
 from openclaw.sessions.postgres.store import migrate
 

@@ -20,7 +20,7 @@ from openclaw.acp_agent.session import ClientServer, Session
 from openclaw.acp_agent.updates import ContentBlock, replay
 from openclaw.agent.port import Agent, OpenAgent
 from openclaw.core import errors
-from openclaw.core.ids import random_id
+from openclaw.core.clock import random_id
 from openclaw.stdio.descriptors import claim_stdio, on_termination, run_and_leave
 from openclaw.stdio.lines import LineSplitter, TooLong
 from openclaw.stdio.pipes import HIGH_WATER, LineReader, Writer, open_reader, open_writer

@@ -18,8 +18,8 @@ from openclaw.agent import transcript
 from openclaw.agent.port import Reply
 from openclaw.content.labels import sanitise_label
 from openclaw.core import events
+from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, Text, text_of
-from openclaw.core.ids import random_id
 from openclaw.core.tools import JsonObject, PermissionRequest
 from openclaw.media.files import read_regular
 from openclaw.media.intake import decode_text

@@ -20,8 +20,8 @@ from openclaw.agent.transcript import (
     UserItem,
     images_in,
 )
-from openclaw.core.data_file import read_data
 from openclaw.core.events import plan_of
+from openclaw.core.installed import read_data
 from openclaw.core.tools import json_object
 
 FILLED_SHARE = 0.92  # of the room: what the conversation is cut to, so that the next steps fit

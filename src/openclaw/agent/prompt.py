@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 from openclaw.agent.budget import cut_to, estimate
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.config.merge import EffectiveAgent
-from openclaw.core.data_file import read_data
 from openclaw.core.errors import ToolFailure
+from openclaw.core.installed import read_data
 
 SYSTEM_PROMPT = read_data("openclaw.agent", "system_prompt.txt").decode()
 _BRIEF_PROMPT = """\

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
-from openclaw.config.files import write_atomically
-from openclaw.config.paths import private_directory
+from openclaw.config.paths import private_directory, write_atomically
+from openclaw.core.clock import random_id
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.ids import random_id
 
 MOST_JOBS = 500
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

@@ -27,10 +27,9 @@ from openclaw.cluster.feeds import (
 )
 from openclaw.cluster.worker import BY_REQUEST, Held, Worker
 from openclaw.config.schema import ClusterConfig
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import Cancelled, InvalidRequest, NotFound
 from openclaw.core.events import Notice, TurnFinished
-from openclaw.core.ids import random_id
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.sessions.model import SessionRef, storable
 from openclaw.sessions.postgres.pool import Database

@@ -2,12 +2,23 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from openclaw.config.json5 import Document, KeyPath, Node, format_path, parse, skip_blank
+from openclaw.config.paths import (
+    locked,
+    private_directory,
+    state_dir,
+    target_of,
+    write_atomically,
+)
 from openclaw.core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from openclaw.config.load import LoadedConfig
 
 _BARE_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _INDENT = re.compile(r"[ \t]*")
@@ -211,3 +222,22 @@ def _cut(text: str, start: int, end: int, *, comma: int | None = None) -> str:
         kept = kept[:comma] + kept[comma + 1 :]
         kept = kept if own_line else kept.rstrip(" \t")
     return kept + text[end:]
+
+
+def edit_config(
+    path: Path, environ: Mapping[str, str], change: Callable[[str], str]
+) -> "LoadedConfig":
+    """Write what `change` makes of the file's text; if it is invalid, only raise InvalidConfig."""
+    from openclaw.config.load import parse_config, read_text
+
+    if path.parent == state_dir(environ):
+        private_directory(path.parent)
+    target = target_of(path)
+    with locked(target):
+        before = read_text(target) or ""
+        after = change(before)
+        after += "" if after.endswith("\n") or after == before else "\n"
+        loaded = parse_config(after, environ, source=path)
+        if after != before:
+            write_atomically(target, after)
+    return loaded

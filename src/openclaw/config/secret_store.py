@@ -4,8 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from openclaw.config.files import locked, target_of, write_atomically
-from openclaw.config.paths import state_dir
+from openclaw.config.paths import locked, state_dir, target_of, write_atomically
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
 from openclaw.secrets.refs import KEYRING_SERVICE, STORE_FILE, BackendFailure, read_store
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from itertools import accumulate
 
-from openclaw.core.data_file import read_data
+from openclaw.core.installed import read_data
 
 # Looking for characters in a text many times as quickly as a regex does. The codec machinery has the
 # quickest table of characters that Python offers: an encoding of at most 255 characters of the basic

@@ -9,8 +9,8 @@ from typing import Literal
 from openclaw.content.folding import is_hidden
 from openclaw.content.labels import single_line as _uncached_single_line
 from openclaw.content.sanitise import sanitise
+from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, Text, text_of
-from openclaw.core.ids import random_id
 from openclaw.core.tools import ToolResult
 
 # After "Defending Against Indirect Prompt Injection Attacks With Spotlighting" (Hines et al., 2024).

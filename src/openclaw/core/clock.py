@@ -1,4 +1,4 @@
-"""The time, as an argument."""
+"""What differs in every run: the time, which is an argument, and random ids."""
 
 import time
 from typing import Protocol
@@ -27,3 +27,15 @@ class SystemClock:
 def jittered(delay: float, fraction: float, unit_random: float) -> float:
     """`delay` moved by at most `fraction` of itself; `unit_random` is in [0, 1)."""
     return delay * (1 + fraction * (2 * unit_random - 1))
+
+
+def random_id() -> str:
+    """64 random bits as 16 hexadecimal characters."""
+    import secrets  # takes as long to import as all of this package
+
+    return secrets.token_bytes(8).hex()
+
+
+def order_session_key(clock: Clock) -> str:
+    """The key of an order that named no session: unique, so that it shares nothing with another."""
+    return f"mcp-{clock.now_ms()}-{random_id()}"

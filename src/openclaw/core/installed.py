@@ -1,20 +1,21 @@
-"""How this program was installed, and so how to install an extra."""
+"""What is installed: the text files beside our code, and how to add an extra."""
 
-import json
+import pkgutil
 import sys
-import tomllib
-from importlib.metadata import PackageNotFoundError, distribution
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 DISTRIBUTION = "openclaw-runtime"
 
 
 def install_command(extra: str) -> str:
     """The command that adds an extra to this installation, from where the rest of it came."""
+    import tomllib
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
     prefix = Path(sys.prefix)
     extras = [extra]
     if (receipt := prefix / "uv-receipt.toml").is_file():
@@ -43,9 +44,32 @@ def install_command(extra: str) -> str:
 
 def _origin() -> tuple[str, bool]:
     """The address that it was installed from, empty for an index, and if that is a working copy."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         text = distribution(DISTRIBUTION).read_text("direct_url.json")
     except PackageNotFoundError:
         return "", False
     facts: dict[str, Any] = json.loads(text) if text else {}
     return facts.get("url", ""), bool(facts.get("dir_info", {}).get("editable"))
+
+
+def read_data(package: str, name: str) -> bytes:
+    raw = pkgutil.get_data(package, name)
+    assert raw is not None  # every loader of a package can read the package's files
+    return raw
+
+
+@cache
+def sections(package: str, name: str) -> dict[str, dict[str, list[str]]]:
+    """The lines of a file by the kind and the name in their section's head, which is `[kind name]`."""
+    found: dict[str, dict[str, list[str]]] = {}
+    lines: list[str] = []
+    for line in read_data(package, name).decode().splitlines():
+        if line.startswith("["):
+            kind, _, head = line.strip("[]").partition(" ")
+            lines = found.setdefault(kind, {}).setdefault(head, [])
+        elif line and not line.startswith("#"):
+            lines.append(line)
+    return found

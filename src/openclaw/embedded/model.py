@@ -16,7 +16,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage
 
-from openclaw.core.ids import random_id
+from openclaw.core.clock import random_id
 from openclaw.core.tools import json_object
 from openclaw.embedded.conversation import (
     CANNOT_SEE,

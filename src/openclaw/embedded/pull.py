@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from openclaw.config.files import lock as take_lock
 from openclaw.config.paths import PRIVATE_FILE, private_directory
+from openclaw.config.paths import lock as take_lock
 from openclaw.core.errors import OperatorFacing
 from openclaw.embedded.weights import FromUrl, FromWheel, Weights, WeightStore, file_sha256
 from openclaw.net.proxies import proxy_for

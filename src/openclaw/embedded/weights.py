@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from openclaw.config.files import write_atomically
-from openclaw.config.paths import PRIVATE_FILE, private_directory
+from openclaw.config.paths import PRIVATE_FILE, private_directory, write_atomically
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, OperatorFacing
 
 ToolUse = Literal["router", "adapter"]

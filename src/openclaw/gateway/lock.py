@@ -12,8 +12,7 @@ from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from openclaw.config.files import try_lock
-from openclaw.config.paths import StatePaths, private_file
+from openclaw.config.paths import StatePaths, private_file, try_lock
 from openclaw.core.errors import OperatorFacing
 from openclaw.sessions.liveness import is_gone, own_mark
 

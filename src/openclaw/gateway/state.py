@@ -15,10 +15,9 @@ from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import GatewayConfig
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted, Usage
-from openclaw.core.ids import random_id
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn
 from openclaw.gateway.metrics import Metrics

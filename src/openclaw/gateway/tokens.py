@@ -16,8 +16,7 @@ from urllib.parse import quote
 
 import orjson
 
-from openclaw.config.files import locked, write_atomically
-from openclaw.config.paths import PRIVATE_FILE
+from openclaw.config.paths import PRIVATE_FILE, locked, write_atomically
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
 from openclaw.gateway.lock import TOKEN_BYTES, owner_token_path, read_token

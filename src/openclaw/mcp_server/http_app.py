@@ -11,7 +11,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from openclaw.core.ids import random_id
+from openclaw.core.clock import random_id
 from openclaw.mcp_server.orders import Person
 from openclaw.mcp_server.server import PERSON
 from openclaw.mcp_server.tasks import OrderTasks

@@ -7,7 +7,7 @@ from typing import Any, cast
 import anyio
 import orjson
 
-from openclaw.core.ids import random_id
+from openclaw.core.clock import random_id
 from openclaw.stdio.pipes import HIGH_WATER, Piece, Writer
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import anyio
 
 from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, order_session_key
 from openclaw.core.content import InboundMedia, Text
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.core.events import (
@@ -26,7 +26,6 @@ from openclaw.core.events import (
     both,
     discard,
 )
-from openclaw.core.ids import order_session_key
 from openclaw.core.tools import NO, Ask, Elicit, JsonObject, PermissionRequest
 from openclaw.core.tools import Answer as Consent
 from openclaw.mcp_server.outbound import Collector, Json, OutboundRules, fetch_guarded, render

@@ -23,10 +23,9 @@ from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 
 from openclaw.agent.port import Agent, MessageContext
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, order_session_key, random_id
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Event
-from openclaw.core.ids import order_session_key, random_id
 from openclaw.core.tools import JsonObject
 from openclaw.mcp_server.handshake import TASKS as EXTENSION
 from openclaw.mcp_server.orders import Caller, OrderDesk, Person, describe_event, questions

@@ -12,12 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw.config.files import lock as take_lock
-from openclaw.config.files import try_lock
-from openclaw.config.paths import CLOEXEC, NOFOLLOW, NONBLOCK, PRIVATE_FILE, private_directory
-from openclaw.core.clock import Clock, SystemClock
+from openclaw.config.paths import (
+    CLOEXEC,
+    NOFOLLOW,
+    NONBLOCK,
+    PRIVATE_FILE,
+    private_directory,
+    try_lock,
+)
+from openclaw.config.paths import lock as take_lock
+from openclaw.core.clock import Clock, SystemClock, random_id
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.ids import random_id
 from openclaw.media import kinds
 
 if TYPE_CHECKING:

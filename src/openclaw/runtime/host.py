@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from openclaw.config.edit import append_value
-from openclaw.config.files import edit_config
+from openclaw.config.edit import append_value, edit_config
 from openclaw.config.json5 import KeyPath, format_path
 from openclaw.config.load import LoadedConfig, parse_config
 from openclaw.config.merge import EffectiveAgent

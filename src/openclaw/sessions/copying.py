@@ -7,8 +7,8 @@ has already is compared and left alone. The source is only read.
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from openclaw.core.clock import random_id
 from openclaw.core.errors import Busy, NotFound
-from openclaw.core.ids import random_id
 from openclaw.sessions.model import (
     MESSAGE_KINDS,
     Dossier,

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import anyio
 import orjson
 
+from openclaw.core.clock import random_id
 from openclaw.core.errors import (
     Busy,
     DeveloperFacing,
@@ -21,7 +22,6 @@ from openclaw.core.errors import (
     OperatorFacing,
     UserFacing,
 )
-from openclaw.core.ids import random_id
 from openclaw.core.tools import JsonObject
 from openclaw.sessions import queries
 from openclaw.sessions.model import (

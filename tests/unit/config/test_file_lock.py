@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.config.files import lock, try_byte_lock, try_lock
+from openclaw.config.paths import lock, try_byte_lock, try_lock
 
 HOLDER = """
 import os, sys
-from openclaw.config.files import lock
+from openclaw.config.paths import lock
 lock(os.open(sys.argv[1], os.O_RDWR))
 print("held", flush=True)
 sys.stdin.read()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.config.edit import set_value
-from openclaw.config.files import edit_config, locked, write_atomically
+from openclaw.config.edit import edit_config, set_value
 from openclaw.config.load import load_config
+from openclaw.config.paths import locked, write_atomically
 from openclaw.core.errors import InvalidConfig, OperatorFacing
 
 
@@ -21,7 +21,7 @@ ADD_TEN = """
 import sys
 from pathlib import Path
 from openclaw.config.edit import set_value
-from openclaw.config.files import edit_config
+from openclaw.config.edit import edit_config
 path, prefix = Path(sys.argv[1]), sys.argv[2]
 for index in range(10):
     name = prefix + str(index)

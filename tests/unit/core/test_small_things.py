@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.core.clock import SystemClock, jittered
+from openclaw.core.clock import SystemClock, jittered, order_session_key, random_id
 from openclaw.core.content import Media, ResourceLink, Text, text_of
-from openclaw.core.ids import order_session_key, random_id
 from openclaw.core.tools import failed
 
 

@@ -98,7 +98,7 @@ def test_what_another_process_holds_is_left_however_old_it_is(
 ) -> None:
     directory = left_behind(root, name, locked=True)
     program = (
-        "import os, sys; from openclaw.config.files import lock\n"
+        "import os, sys; from openclaw.config.paths import lock\n"
         "lock(os.open(sys.argv[1], os.O_RDWR)); print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(directory / ".lock")]

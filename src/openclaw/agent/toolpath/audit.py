@@ -18,8 +18,8 @@ import orjson
 
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.wrappers import Wrapper
-from openclaw.config.files import lock as take_lock
 from openclaw.config.paths import CLOEXEC, NOFOLLOW
+from openclaw.config.paths import lock as take_lock
 from openclaw.core.clock import Clock
 from openclaw.core.content import Block, Media, text_of
 from openclaw.core.events import ToolFinished, ToolStarted

@@ -26,9 +26,8 @@ from openclaw.agent.toolpath.wrappers import Refused, Wrapper
 from openclaw.config.paths import expand
 from openclaw.config.schema import HookConfig
 from openclaw.content.labels import single_line
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, random_id
 from openclaw.core.content import text_of
-from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
 from openclaw.mcp_client.transport import orphan_reaper, orphans
 from openclaw.mcp_client.transport.child_process import child_environment

@@ -20,8 +20,8 @@ from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quot
 from openclaw.config.agent_schema import ExecToolConfig, McpServerConfig, SandboxConfig
 from openclaw.config.paths import home_dir
 from openclaw.content.frame import COMMAND_OUTPUT
+from openclaw.core.clock import random_id
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
-from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 from openclaw.mcp_client.sandbox.confinement import own_files
 from openclaw.mcp_client.transport.child_process import Program, child_environment, handed

@@ -20,8 +20,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from openclaw.config import paths
+from openclaw.core.clock import random_id
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
-from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext
 
 _DIRECTORY = os.O_RDONLY | paths.DIRECTORY | paths.NOFOLLOW | paths.CLOEXEC

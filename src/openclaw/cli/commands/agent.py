@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, TextIO
 from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_json, add_local, option
 from openclaw.cli.render.terminal import report
+from openclaw.core.clock import random_id
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.ids import random_id
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply

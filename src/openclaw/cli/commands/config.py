@@ -13,8 +13,7 @@ from typing import Any, cast
 
 from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_action, option
-from openclaw.config.edit import delete_value, set_value
-from openclaw.config.files import edit_config
+from openclaw.config.edit import delete_value, edit_config, set_value
 from openclaw.config.json5 import KeyPath, parse, parse_path
 from openclaw.core.errors import (
     EXIT_OK,

@@ -11,8 +11,7 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, add_action, no_server, option
 from openclaw.cli.setup import SOURCES
 from openclaw.config.agent_schema import AgentEntry
-from openclaw.config.edit import delete_value, set_value
-from openclaw.config.files import edit_config
+from openclaw.config.edit import delete_value, edit_config, set_value
 from openclaw.config.json5 import Document, KeyPath, parse
 from openclaw.config.merge import agent_servers
 from openclaw.core.errors import InvalidRequest, NotFound

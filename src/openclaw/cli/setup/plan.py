@@ -32,10 +32,15 @@ from openclaw.cli.setup.other_clients import (
     registered,
 )
 from openclaw.config.edit import set_value
-from openclaw.config.files import locked, target_of, write_atomically
 from openclaw.config.json5 import KeyPath, format_path, parse
 from openclaw.config.load import parse_config, read_text
-from openclaw.config.paths import PRIVATE_FILE, private_directory
+from openclaw.config.paths import (
+    PRIVATE_FILE,
+    locked,
+    private_directory,
+    target_of,
+    write_atomically,
+)
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, OperatorFacing

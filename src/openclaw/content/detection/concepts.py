@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import NamedTuple
 from zlib import crc32
 
-from openclaw.core.data_file import sections
+from openclaw.core.installed import sections
 
 
 def word_lists(kind: str) -> dict[str, list[str]]:

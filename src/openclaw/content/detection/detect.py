@@ -40,7 +40,7 @@ from openclaw.content.detection.concepts import (
     worth_reading,
 )
 from openclaw.content.folding import HIDDEN, layers, may_be_encoded, shape
-from openclaw.core.data_file import read_data
+from openclaw.core.installed import read_data
 
 # The file starts with the bias, the scale and a digest of what was learnt from; the rest is one signed
 # byte per feature, compressed.

@@ -23,10 +23,10 @@ from openclaw.agent.event_codec import (
     settings_json,
 )
 from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply, TurnListener
+from openclaw.core.clock import random_id
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import Busy, InvalidRequest, NotFound, OpenClawError, http_status
 from openclaw.core.events import Event
-from openclaw.core.ids import random_id
 from openclaw.gateway.api import schema
 from openclaw.gateway.api.schema import Count, Json, Message, given, operation
 from openclaw.gateway.api.views import check_scope, require_owner

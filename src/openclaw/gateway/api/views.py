@@ -12,8 +12,8 @@ from starlette.requests import Request
 from openclaw.agent.event_codec import settings_json
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
+from openclaw.core.clock import random_id
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.ids import random_id
 from openclaw.gateway.api import schema
 from openclaw.gateway.api.schema import Count, Json, operation
 from openclaw.gateway.auth import Refused, grant_of, is_owner

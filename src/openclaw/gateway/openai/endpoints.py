@@ -16,10 +16,10 @@ from starlette.responses import JSONResponse, Response
 
 from openclaw.agent.port import AgentSettings, ClientResult, MessageContext, Reply, TurnListener
 from openclaw.agent.transcript import waiting_calls
+from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, text_of
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, NotFound
 from openclaw.core.events import STARTS_OVER, BlockReply, Event, TextDelta
-from openclaw.core.ids import random_id
 from openclaw.gateway.api.routes import Attachments, new_session
 from openclaw.gateway.api.schema import Json, json_body
 from openclaw.gateway.auth import own_session

@@ -17,8 +17,13 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import anyio.to_thread
 
-from openclaw.config.files import locked, try_lock, write_atomically
-from openclaw.config.paths import private_directory, private_file
+from openclaw.config.paths import (
+    locked,
+    private_directory,
+    private_file,
+    try_lock,
+    write_atomically,
+)
 from openclaw.core.errors import MissingExtra, OperatorFacing
 
 if TYPE_CHECKING:

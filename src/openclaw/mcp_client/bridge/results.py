@@ -19,8 +19,8 @@ import orjson
 import pybase64
 
 from openclaw.content.frame import MCP_SERVER, Mode
+from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, ResourceLink, Text
-from openclaw.core.ids import random_id
 from openclaw.core.tools import ToolResult, Untrusted, json_list, json_object
 from openclaw.mcp_client.errors import CallFailed, TimedOut
 from openclaw.media.images import BadImage, is_markup, measure

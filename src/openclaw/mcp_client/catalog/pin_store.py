@@ -12,8 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import anyio.to_thread
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.config.files import locked, write_atomically
-from openclaw.config.paths import private_directory
+from openclaw.config.paths import locked, private_directory, write_atomically
 from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
 from openclaw.mcp_client.catalog import pins
 from openclaw.mcp_client.session.negotiation import identity

@@ -11,8 +11,7 @@ import anyio.to_thread
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from openclaw.config.files import write_atomically
-from openclaw.config.paths import private_directory
+from openclaw.config.paths import private_directory, write_atomically
 from openclaw.core.errors import OpenClawError
 from openclaw.core.tools import json_list, json_object
 from openclaw.mcp_client import bounds

@@ -21,9 +21,8 @@ from typing import IO, Any, cast
 import anyio
 import anyio.to_thread
 
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import OperatorFacing
-from openclaw.core.ids import random_id
 from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
 from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.transport import orphans

@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from openclaw.core.ids import random_id
+from openclaw.core.clock import random_id
 from openclaw.mcp_client.transport import orphan_reaper
 
 # Three nets, from fine to coarse:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 from urllib.parse import unquote
 
-from openclaw.core.data_file import sections
+from openclaw.core.installed import sections
 
 # Brings texts and values to comparable forms, and undoes common disguises.
 #

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from openclaw.core.ids import random_id
+from openclaw.core.clock import random_id
 from openclaw.sessions import queries
 from openclaw.sessions.model import Encoded, SessionRef, Turn, storable
 from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database
