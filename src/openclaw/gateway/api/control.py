@@ -17,7 +17,8 @@ import orjson
 
 from openclaw.agent.event_codec import error_json
 from openclaw.agent.port import NOBODY, MessageContext
-from openclaw.config.edit import append_value, delete_value, edit_config, set_value
+from openclaw.config import edit
+from openclaw.config.edit import append_value, delete_value, set_value
 from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.load import load_config, parse_config, read_text
 from openclaw.config.secret_store import SecretStore
@@ -83,7 +84,9 @@ async def edit_config(gateway: Gateway, body: schema.ConfigEdit) -> Json:
     diff, waiting = _diff(gateway, before, after), ()
     if body.apply:
         change = partial(_change_shown, body)
-        await anyio.to_thread.run_sync(edit_config, gateway.config_path, gateway.environ, change)
+        await anyio.to_thread.run_sync(
+            edit.edit_config, gateway.config_path, gateway.environ, change
+        )
         report = await gateway.reload()
         waiting = report.waiting
         if not report.changed:  # such as a rule that was allowed and revoked between two reloads
