@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass
 from functools import partial
@@ -148,7 +148,10 @@ class _Transcript:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moment:
+class _Tickets:
+    """The tickets at a moment, as one process sees them in a transaction."""
+
+    db: sqlite3.Connection
     mark: str
     monotonic: float
     now_ms: int
@@ -163,96 +166,90 @@ class _Moment:
         began_before_boot = expires > self.monotonic + 100 * self.lease
         return began_before_boot or is_gone(owner)
 
+    def try_grant(self, session: SessionRef, ticket: int | None) -> tuple[int, Grant | None]:
+        """Take the session if `ticket` is the oldest live one.
 
-def _try_grant(
-    db: sqlite3.Connection, session: SessionRef, ticket: int | None, moment: _Moment
-) -> tuple[int, Grant | None]:
-    """Take the session if `ticket` is the oldest live one.
+        Without a ticket, or if others took it for dead, a new one is drawn first.
+        """
+        db, row = self.db, at_once(shared.row_of(Statements(self.db), session))
+        if ticket is None or _value(db, "SELECT 1 FROM tickets WHERE id = ?", ticket) is None:
+            ticket = _value(
+                db,
+                "INSERT INTO tickets (session, owner, expires) VALUES (?, ?, ?) RETURNING id",
+                *(row, self.mark, self.monotonic + self.lease),
+            )
+        assert ticket is not None
+        while ahead := db.execute(
+            "SELECT id, owner, expires FROM tickets WHERE session = ? AND id < ?"
+            " ORDER BY id LIMIT 1",
+            (row, ticket),
+        ).fetchone():
+            other, owner, expires = ahead
+            if not self.is_dead(owner, expires):
+                return ticket, None
+            db.execute("DELETE FROM tickets WHERE id = ?", (other,))
+        raised = "UPDATE sessions SET epoch = epoch + 1 WHERE row = ? RETURNING epoch"
+        return ticket, Grant(row, _value(db, raised, row), self._give_up_turns(row))
 
-    Without a ticket, or if others took it for dead, a new one is drawn first.
-    """
-    row = at_once(shared.row_of(Statements(db), session))
-    if ticket is None or _value(db, "SELECT 1 FROM tickets WHERE id = ?", ticket) is None:
-        ticket = _value(
-            db,
-            "INSERT INTO tickets (session, owner, expires) VALUES (?, ?, ?) RETURNING id",
-            row,
-            moment.mark,
-            moment.monotonic + moment.lease,
+    def is_free(self, ticket: int) -> bool:
+        """Whether the ticket ahead is gone or dead, or this one is."""
+        found = self.db.execute(
+            "SELECT owner, expires FROM tickets WHERE id < ?1 AND session ="
+            " (SELECT session FROM tickets WHERE id = ?1) ORDER BY id LIMIT 1",
+            (ticket,),
+        ).fetchone()
+        return found is None or self.is_dead(*found)
+
+    def is_held(self, row: int) -> bool:
+        found = self.db.execute("SELECT owner, expires FROM tickets WHERE session = ?", (row,))
+        return any(not self.is_dead(*ticket) for ticket in found)
+
+    def renew(self, tickets: Sequence[int]) -> set[int]:
+        rows = self.db.execute(
+            "UPDATE tickets SET expires = ? WHERE id IN (SELECT value FROM json_each(?))"
+            " RETURNING id",
+            (self.monotonic + self.lease, orjson.dumps(sorted(tickets)).decode()),
         )
-    assert ticket is not None
-    while ahead := db.execute(
-        "SELECT id, owner, expires FROM tickets WHERE session = ? AND id < ? ORDER BY id LIMIT 1",
-        (row, ticket),
-    ).fetchone():
-        other, owner, expires = ahead
-        if not moment.is_dead(owner, expires):
-            return ticket, None
-        db.execute("DELETE FROM tickets WHERE id = ?", (other,))
-    raised = "UPDATE sessions SET epoch = epoch + 1 WHERE row = ? RETURNING epoch"
-    return ticket, Grant(row, _value(db, raised, row), _give_up_turns(db, row, moment))
+        return {row[0] for row in rows}
 
+    def hand_in(self, ticket: int, lane: Lane | None) -> None:
+        self.db.execute("DELETE FROM tickets WHERE id = ?", (ticket,))
+        if lane is not None:
+            row, epoch = lane.grant.row, lane.grant.epoch
+            if _value(self.db, "SELECT epoch FROM sessions WHERE row = ?", row) == epoch:
+                self._give_up_turns(row)
 
-def _is_free(db: sqlite3.Connection, ticket: int, moment: _Moment) -> bool:
-    """Whether the ticket ahead is gone or dead, or this one is."""
-    found = db.execute(
-        "SELECT owner, expires FROM tickets WHERE id < ?1 AND session ="
-        " (SELECT session FROM tickets WHERE id = ?1) ORDER BY id LIMIT 1",
-        (ticket,),
-    ).fetchone()
-    return found is None or moment.is_dead(*found)
-
-
-def _renew(db: sqlite3.Connection, tickets: Sequence[int], moment: _Moment) -> set[int]:
-    rows = db.execute(
-        "UPDATE tickets SET expires = ? WHERE id IN (SELECT value FROM json_each(?)) RETURNING id",
-        (moment.monotonic + moment.lease, orjson.dumps(sorted(tickets)).decode()),
-    )
-    return {row[0] for row in rows}
-
-
-def _return(db: sqlite3.Connection, ticket: int, lane: "FileLane | None", moment: _Moment) -> None:
-    db.execute("DELETE FROM tickets WHERE id = ?", (ticket,))
-    if lane is not None:
-        row, epoch = lane.grant.row, lane.grant.epoch
-        if _value(db, "SELECT epoch FROM sessions WHERE row = ?", row) == epoch:
-            _give_up_turns(db, row, moment)
-
-
-def _give_up_turns(db: sqlite3.Connection, row: int, moment: _Moment) -> tuple[Turn, ...]:
-    return at_once(shared.give_up_turns(Statements(db), row, moment.now_ms))
+    def _give_up_turns(self, row: int) -> tuple[Turn, ...]:
+        return at_once(shared.give_up_turns(Statements(self.db), row, self.now_ms))
 
 
 # ---- lanes
 
 
 class FileLane(Lane):
-    def __init__(self, session: SessionRef, grant: Grant, writer: Writer, clock: Clock) -> None:
+    def __init__(self, session: SessionRef, grant: Grant, desk: "_Desk") -> None:
         super().__init__(session, grant)
-        self._writer = writer
-        self._now_ms = clock.now_ms
+        self._desk = desk
 
     async def _write(self, write: Write) -> Sequence[int]:
         def commit(db: sqlite3.Connection) -> range:
-            transcript = _Transcript(db, self.grant.row, self._now_ms())
+            transcript = _Transcript(db, self.grant.row, self._desk.clock.now_ms())
             return transcript.write(write, self.epoch)
 
         # What was not acknowledged, and reaches nothing outside, need not be on disk yet.
         reaches_out = any(entry.kind is EntryKind.TOOL_CALL for entry in write.entries)
-        return await self._writer.run(commit, durable=reaches_out or write.step == "finish")
+        return await self._desk.writer.run(commit, durable=reaches_out or write.step == "finish")
 
 
 class _Desk(LaneDesk[FileLane]):
     look_seconds = (0.005, 0.05)
 
-    def __init__(
-        self, writer: Writer, readers: Readers, clock: Clock, *, mark: str, lease: float
-    ) -> None:
+    def __init__(self, path: Path, clock: Clock, mark: str, lease: float) -> None:
         super().__init__(lease)
-        self._writer, self._readers, self._clock, self._mark = writer, readers, clock, mark
+        self.writer, self.readers, self.clock, self._mark = Writer(path), Readers(path), clock, mark
 
-    def moment(self) -> _Moment:
-        return _Moment(self._mark, self._clock.monotonic(), self._clock.now_ms(), self.lease)
+    def tickets_in(self, db: sqlite3.Connection) -> _Tickets:
+        return _Tickets(db, self._mark, self.clock.monotonic(), self.clock.now_ms(), self.lease)
 
     async def beat(self) -> None:
         while True:
@@ -261,29 +258,28 @@ class _Desk(LaneDesk[FileLane]):
             if not tickets:
                 continue
             try:
-                alive = await self._writer.run(
-                    partial(_renew, tickets=tickets, moment=self.moment()), durable=False
-                )
+                alive = await self._with_tickets(partial(_Tickets.renew, tickets=tickets))
             except StoreError as error:
                 logger.warning("could not renew the leases of sessions: %s", error)
                 continue
             self.renewed(tickets, alive)
 
+    async def _with_tickets(self, work: Callable[[_Tickets], T]) -> T:
+        return await self.writer.run(lambda db: work(self.tickets_in(db)), durable=False)
+
     async def _try(self, place: Place[FileLane]) -> FileLane | None:
-        place.ticket, grant = await self._writer.run(
-            lambda db: _try_grant(db, place.session, place.ticket, self.moment()), durable=False
+        place.ticket, grant = await self._with_tickets(
+            lambda found: found.try_grant(place.session, place.ticket)
         )
-        return grant and FileLane(place.session, grant, self._writer, self._clock)
+        return grant and FileLane(place.session, grant, self)
 
     async def _is_worth_trying(self, place: Place[FileLane]) -> bool:
         """Doesn't take the write lock."""
-        return await self._readers.run(partial(_is_free, ticket=place.ticket, moment=self.moment()))
+        return await self.readers.run(lambda db: self.tickets_in(db).is_free(place.ticket))
 
     async def _hand_in(self, place: Place[FileLane]) -> None:
         if place.ticket is not None:
-            await self._writer.run(
-                lambda db: _return(db, place.ticket, place.lane, self.moment()), durable=False
-            )
+            await self._with_tickets(lambda found: found.hand_in(place.ticket, place.lane))
 
 
 # ---- the store
@@ -298,28 +294,23 @@ class FileStore(SessionStore):
     word_search = ("words JOIN entries e ON e.row = words.rowid", "words MATCH $3", "rank")
     _desk: _Desk
 
-    def __init__(
-        self,
-        writer: Writer,
-        readers: Readers,
-        desk: _Desk,
-        clock: Clock,
-        media: AttachmentFiles,
-    ) -> None:
+    def __init__(self, desk: _Desk, media: AttachmentFiles) -> None:
         super().__init__(desk)
-        self._writer, self._readers, self._clock, self._media = writer, readers, clock, media
+        self._media = media
 
     async def _read(self, work: Work[T]) -> T:
-        return await self._readers.run(lambda db: at_once(work(Statements(db))))
+        return await self._desk.readers.run(lambda db: at_once(work(Statements(db))))
 
     async def _write(self, work: Work[T], *, durable: bool = False) -> T:
         return await self._transact(work, durable=durable)
 
     async def _transact(self, work: Work[T], *, durable: bool = True) -> T:
-        return await self._writer.run(lambda db: at_once(work(Statements(db))), durable=durable)
+        return await self._desk.writer.run(
+            lambda db: at_once(work(Statements(db))), durable=durable
+        )
 
     def _now(self) -> tuple[str, list[Any]]:
-        return "$6", [self._clock.now_ms()]
+        return "$6", [self._desk.clock.now_ms()]
 
     def _named(self, key: str) -> tuple[str, list[Any]]:
         return "key = $2 OR id = $2", [key]
@@ -336,7 +327,7 @@ class FileStore(SessionStore):
             "INSERT INTO sessions (id, agent, key, created_ms, updated_ms)"
             " VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
             *astuple(session),
-            *(times or [self._clock.now_ms()] * 2),
+            *(times or [self._desk.clock.now_ms()] * 2),
         )
 
     async def _insert_entries(
@@ -357,9 +348,7 @@ class FileStore(SessionStore):
         await db.execute("DELETE FROM sessions WHERE row = $1", row)
 
     async def _is_held(self, db: shared.Statements, row: int) -> bool:
-        tickets = await db.fetch("SELECT owner, expires FROM tickets WHERE session = $1", row)
-        moment = self._desk.moment()
-        return any(not moment.is_dead(*ticket) for ticket in tickets)
+        return self._desk.tickets_in(cast("Statements", db).connection).is_held(row)
 
     async def delete(self, session: SessionRef) -> None:
         await super().delete(session)
@@ -378,15 +367,13 @@ async def open_file_store(
     path: Path, clock: Clock, *, lease: float = LEASE_SECONDS
 ) -> AsyncGenerator[FileStore]:
     await anyio.to_thread.run_sync(connections.prepare, path)
-    writer, readers = Writer(path), Readers(path)
-    mark = await anyio.to_thread.run_sync(own_mark)
-    desk = _Desk(writer, readers, clock, mark=mark, lease=lease)
-    await writer.start()
+    desk = _Desk(path, clock, await anyio.to_thread.run_sync(own_mark), lease)
+    await desk.writer.start()
     try:
         async with beating(desk.beat):
             media = AttachmentFiles(path.with_name(MEDIA_DIRECTORY))
-            yield FileStore(writer, readers, desk, clock, media)
+            yield FileStore(desk, media)
     finally:
         with anyio.CancelScope(shield=True):
-            await readers.close()
-            await writer.close()
+            await desk.readers.close()
+            await desk.writer.close()
