@@ -20,7 +20,7 @@ import pytest
 from openclaw.agent.port import Reply
 from openclaw.cli.chat.input import read_attachments
 from openclaw.cli.render.terminal import as_json, print_markdown
-from openclaw.cli.render.turn import TurnView, describe_event
+from openclaw.cli.render.turn import TurnView, event_lines
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import (
@@ -258,12 +258,12 @@ async def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
 
 def test_events_are_told_in_a_line() -> None:
     started = ToolStarted("1", "t", "Tool", {"text": "x" * 300})
-    assert (describe_event(started) or "").startswith('→ Tool {"text": "xxx')
-    assert describe_event(ToolProgress("1", "t", "half")) == "  t: half"
-    assert describe_event(ToolFinished("1", "t", failed("no"), 1234)) == "✗ t (1.2 s)"
-    assert describe_event(ToolFinished("1", "t", ToolResult(()), 0)) == "✓ t (0.0 s)"
-    assert describe_event(Notice("warning", "careful")) == "Warning: careful"
-    assert describe_event(TextDelta("x")) is None
+    assert event_lines(started)[0].startswith('→ Tool {"text": "xxx')
+    assert event_lines(ToolProgress("1", "t", "half")) == ["  t: half"]
+    assert event_lines(ToolFinished("1", "t", failed("no"), 1234)) == ["✗ t (1.2 s)"]
+    assert event_lines(ToolFinished("1", "t", ToolResult(()), 0)) == ["✓ t (0.0 s)"]
+    assert event_lines(Notice("warning", "careful")) == ["Warning: careful"]
+    assert event_lines(TextDelta("x")) == []
 
 
 def test_nothing_a_tool_says_drives_the_terminal() -> None:

@@ -326,31 +326,30 @@ _MARKS = {"completed": "✓", "in_progress": "▸", "pending": "·"}
 
 
 def event_lines(event: Event) -> list[str]:
-    if isinstance(event, ToolStarted) and (plan := plan_of(event.name, event.arguments)):
+    match event:
+        case ToolStarted():
+            return _call_lines(event)
+        case ToolProgress():
+            return [f"  {event.name}: {event.message}"]
+        case ToolFinished():
+            if event.name == PLAN_TOOL and not event.result.is_error:
+                return []
+            mark = "✗" if event.result.is_error else "✓"
+            return [f"{mark} {event.name} ({event.duration_ms / 1000:.1f} s)"]
+        case Notice():
+            return [f"{event.level.capitalize()}: {event.message}"]
+        case _:
+            return []
+
+
+def _call_lines(event: ToolStarted) -> list[str]:
+    if plan := plan_of(event.name, event.arguments):
         return ["Plan:", *(f"  {_MARKS[one.status]} {one.step}" for one in plan)]
-    if isinstance(event, ToolFinished) and event.name == PLAN_TOOL and not event.result.is_error:
-        return []
-    if isinstance(event, ToolStarted) and event.name == RUN_CODE:
+    if event.name == RUN_CODE:
         lines = str(event.arguments.get("code", "")).splitlines()
         left = len(lines) - _SCRIPT_LINES
         more = [f"  … {left} more lines"] if left > 0 else []
         return [f"→ {event.label}", *(f"  │ {line}" for line in lines[:_SCRIPT_LINES]), *more]
-    line = describe_event(event)
-    return [] if line is None else [line]
-
-
-def describe_event(event: Event) -> str | None:
-    match event:
-        case ToolStarted():
-            given = json.dumps(dict(event.arguments), ensure_ascii=False, default=str)
-            short = given if len(given) <= _ARGUMENT_CHARS else f"{given[:_ARGUMENT_CHARS]}…"
-            return f"{'  ' if event.within else ''}→ {event.label} {short}"
-        case ToolProgress():
-            return f"  {event.name}: {event.message}"
-        case ToolFinished():
-            mark = "✗" if event.result.is_error else "✓"
-            return f"{mark} {event.name} ({event.duration_ms / 1000:.1f} s)"
-        case Notice():
-            return f"{event.level.capitalize()}: {event.message}"
-        case _:
-            return None
+    given = json.dumps(dict(event.arguments), ensure_ascii=False, default=str)
+    short = given if len(given) <= _ARGUMENT_CHARS else f"{given[:_ARGUMENT_CHARS]}…"
+    return [f"{'  ' if event.within else ''}→ {event.label} {short}"]
