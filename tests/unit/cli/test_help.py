@@ -210,6 +210,11 @@ def test_nothing_is_offered_for_an_unknown_command(capsys: pytest.CaptureFixture
     assert capsys.readouterr() == ("", "")
 
 
+def test_options_are_offered_before_any_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("openclaw", ["completion", "bash", "--after=--"]) == 0
+    assert "--version" in capsys.readouterr().out.splitlines()
+
+
 def test_names_are_none_where_the_configuration_is_wrong(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

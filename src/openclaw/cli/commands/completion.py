@@ -79,7 +79,8 @@ def run(args: argparse.Namespace, env: Environment) -> None:
     if args.after is None:
         env.stdout.write(SCRIPTS[args.shell].replace("PROGRAM", env.program))
         return
-    for word, summary in _offers(env, args.after.split(_BETWEEN)).items():
+    line = "--" if args.after == [] else args.after  # argparse takes a lone `--` for its own
+    for word, summary in _offers(env, line.split(_BETWEEN)).items():
         env.say(f"{word}\t{summary}" if args.shell == "fish" and summary else word)
 
 

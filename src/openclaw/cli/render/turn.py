@@ -112,6 +112,8 @@ class TurnView:
     `words` says what is happening, instead of the events.
     """
 
+    _at_once = False  # whether something may be in motion before the spinner is
+
     def __init__(
         self,
         stream: TextIO,
@@ -173,10 +175,12 @@ class TurnView:
         return console(self._stream, self._environ)
 
     async def _move(self) -> None:
+        if not self._at_once:
+            await anyio.sleep(SPINNER_AFTER_SECONDS)
         from rich.console import Group
         from rich.live import Live
 
-        live = Live(
+        self._live = live = Live(
             console=self._console,
             auto_refresh=False,
             transient=True,
@@ -184,15 +188,17 @@ class TurnView:
             redirect_stderr=False,
             get_renderable=lambda: Group(*self._moving()),
         )
-        with live as self._live:
-            try:
-                while True:
-                    await anyio.sleep(_TICK_SECONDS)
-                    if not self._paused:
-                        live.refresh()
-            finally:
-                self._last_change = time.monotonic()  # the last frame has no spinner in it
-                self._live = None
+        try:
+            if not self._paused:
+                live.start(refresh=True)
+            while True:
+                await anyio.sleep(_TICK_SECONDS)
+                if not self._paused:
+                    live.refresh()
+        finally:
+            self._last_change = time.monotonic()  # the last frame has no spinner in it
+            live.stop()
+            self._live = None
 
     @cached_property
     def _spinner(self) -> "Spinner":
@@ -292,6 +298,8 @@ class PlainView(AnswerView):
 
 class TerminalView(AnswerView):
     """For a person: paragraphs as Markdown, and what is not final in motion below them."""
+
+    _at_once = True
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
