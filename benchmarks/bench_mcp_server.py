@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from bench_cli import gateway, model, state
+from bench_cli import NOTHING, gateway, model, spawned, state
 from harness import Comparison, Contender, Row, compare, report
 
 BIN = Path(sys.executable).parent
@@ -77,11 +77,14 @@ class Peer:
             env=environ,
         )
 
-    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    def send(self, *messages: dict[str, Any]) -> None:
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in messages))
         self.process.stdin.flush()
+
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        self.send(message)
         while True:
             answer = json.loads(self.process.stdout.readline())
             if answer.get("id") == message["id"]:
@@ -225,7 +228,7 @@ def first_order() -> list[Comparison]:
                 before = resource.getrusage(resource.RUSAGE_CHILDREN)
                 started = time.perf_counter()
                 peer = Peer([str(BIN / "openclaw"), "mcp-server"], environ)
-                peer.ask(HELLO)
+                peer.send(HELLO, READY)
                 answer = peer.ask(order(2))
                 took = time.perf_counter() - started
                 assert "Done." in json.dumps(answer), answer
@@ -241,6 +244,7 @@ def first_order() -> list[Comparison]:
         title = "cold spawn to the answer of the first order"
         with gateway(served):
             contenders = [
+                spawned(NOTHING, alone, used),
                 answered("no gateway (goal: 1.0 s)", alone),
                 answered("through a gateway (goal: 0.15 s)", served),
             ]

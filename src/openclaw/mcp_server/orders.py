@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import anyio
@@ -31,8 +31,9 @@ from openclaw.core.tools import Answer as Consent
 from openclaw.mcp_server.outbound import Collector, Json, OutboundRules, fetch_guarded, render
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
-from openclaw.media.intake import Intake
-from openclaw.media.transcription import Transcriber
+
+if TYPE_CHECKING:
+    from openclaw.media.transcription import Transcriber
 
 logger = logging.getLogger(__name__)
 
@@ -124,13 +125,17 @@ def _name_of(value: Any) -> str:
 
 
 async def receive(
-    order: Order, files: OrderFiles, transcriber: Transcriber
+    order: Order, files: OrderFiles, transcriber: "Transcriber"
 ) -> tuple[InboundMedia, ...]:
     """Take the order's attachments. All are checked before any is read."""
     limits = ("images", order.images, kinds.MAX_IMAGES), ("files", order.files, kinds.MAX_FILES)
     for field, items, most in limits:
         if len(items) > most:
             raise InvalidRequest(f"has {len(items)} items; at most {most} are allowed", field=field)
+    if not (order.images or order.files):
+        return ()
+    from openclaw.media.intake import Intake  # few orders have attachments
+
     intake = Intake(transcriber, lambda: files)
     wanted = [(item, kinds.IMAGE_TYPES) for item in order.images]
     wanted += [(item, kinds.FILE_TYPES) for item in order.files]

@@ -18,7 +18,6 @@ from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import OpenClawError, ToolFailure
 from openclaw.media import kinds
 from openclaw.media.files import CLEANED, WITHHELD, cleaned
-from openclaw.media.intake import decode_text
 from openclaw.media.kinds import HEAD_BYTES, looks_like_text, sniff
 
 if TYPE_CHECKING:
@@ -148,6 +147,8 @@ def _block(item: Media, number: int, data: bytes, mime_type: str, audio_as_block
     uri = f"attachment://{quote(_name(item, number, mime_type))}"
     is_text = kind == "text" or mime_type in ("application/json", "application/xml")
     if is_text and looks_like_text(data[:HEAD_BYTES]):
+        from openclaw.media.intake import decode_text
+
         resource = {"mimeType": mime_type, "text": decode_text(data), "uri": uri}
     else:
         resource = {"blob": _base64(data), "mimeType": mime_type, "uri": uri}
