@@ -86,15 +86,12 @@ class Auth(OAuthClientProvider):
         self._scope = metadata.scope
         self._wants_more = False
         redirect = self._nobody if person is None else self._checked_redirect
-        super().__init__(
-            url, metadata, login, redirect, None if person is None else person.callback
-        )
+        callback = _no_answer if person is None else person.callback
+        super().__init__(url, metadata, login, redirect, callback)
         login.context = self.context
         self._host = (urlsplit(url).hostname or "").lower()
         self._answered_from: str | None = None
         self._refresh_request: httpx2.Request | None = None
-        if person is None:
-            self.context.callback_handler = _no_answer
 
     async def _nobody(self, url: str) -> None:
         if self.context.current_tokens is not None:

@@ -138,18 +138,14 @@ class Pinning:
             return None
         if self._trouble is not None:
             return self._trouble
-        if not self.report.differs:
+        if not self.report.unaccepted:
             return PINNED
         return f"{self.report.words()}{' (withheld)' if self._mode == 'strict' else ''}"
 
-    def withholds(self, tool: str) -> bool:
+    def withholds(self, name: str) -> bool:
+        """Whether nobody may see this tool, or the server's `INSTRUCTIONS`."""
         report = self.report if self._mode == "strict" else None
-        return report is not None and tool in report.unaccepted
-
-    @property
-    def withholds_instructions(self) -> bool:
-        report = self.report if self._mode == "strict" else None
-        return report is not None and report.instructions_changed
+        return report is not None and name in report.unaccepted
 
     async def check(self, listing: "Listing") -> None:
         await anyio.to_thread.run_sync(self._take, listing)
@@ -157,7 +153,7 @@ class Pinning:
 
     async def recheck(self) -> bool:
         """Compare again if the pins were changed meanwhile; returns whether the result changed."""
-        if self.report is None or not self.report.differs or self._store is None:
+        if self.report is None or not self.report.unaccepted or self._store is None:
             return False
         if await anyio.to_thread.run_sync(self._store.stamp) == self._stamp:
             return False
@@ -186,7 +182,7 @@ class Pinning:
                 changed=tuple(name for name in self._now if name != pins.INSTRUCTIONS),
                 instructions_changed=pins.INSTRUCTIONS in self._now,
             )
-        if self.report.differs and self.report != before:
+        if self.report.unaccepted and self.report != before:
             logger.warning(
                 "MCP server '%s' has changed since you accepted it: %s; see the changes with "
                 "'openclaw mcp pins show %s'",

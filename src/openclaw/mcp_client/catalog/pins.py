@@ -48,19 +48,16 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class PinReport:
-    first_sight: bool = False
     changed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     instructions_changed: bool = False
 
     @property
-    def differs(self) -> bool:
-        return bool(self.changed or self.added or self.instructions_changed)
-
-    @property
     def unaccepted(self) -> frozenset[str]:
-        return frozenset((*self.changed, *self.added))
+        """What differs from what was accepted, by name, `INSTRUCTIONS` included."""
+        instructions = (INSTRUCTIONS,) if self.instructions_changed else ()
+        return frozenset((*instructions, *self.changed, *self.added))
 
     def words(self) -> str:
         parts = [
@@ -175,10 +172,9 @@ def observed(
     known: Pinned | None, name: str, target: str, now: Declarations
 ) -> tuple[Pinned, PinReport]:
     if known is None:
-        return Pinned(name, target, dict(now)), PinReport(first_sight=True)
+        return Pinned(name, target, dict(now)), PinReport()
     report = compare(known.accepted, now)
-    unaccepted = {*report.unaccepted, *([INSTRUCTIONS] if report.instructions_changed else [])}
-    pending = {key: now[key] for key in now if key in unaccepted}
+    pending = {key: now[key] for key in now if key in report.unaccepted}
     return replace(known, pending=pending, removed=report.removed), report
 
 

@@ -23,7 +23,7 @@ from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
 from openclaw.mcp_client.bridge.results import Rendering
 from openclaw.mcp_client.catalog import tools as catalog_tools
 from openclaw.mcp_client.catalog.pin_store import Pinning, PinStore
-from openclaw.mcp_client.catalog.pins import Crossing
+from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Crossing
 from openclaw.mcp_client.errors import CallFailed, InvalidResult
 from openclaw.mcp_client.lifecycle.connection import ServerConnection
 from openclaw.mcp_client.lifecycle.state import UNAVAILABLE, ServerState
@@ -35,7 +35,7 @@ from openclaw.mcp_client.session.listing import CatalogCache
 if TYPE_CHECKING:
     from openclaw.mcp_client.session.declared import Resource
 
-# What a running server offers, in the shapes that agents and operators look at.
+logger = logging.getLogger(__name__)
 
 _DESCRIPTION = 1000
 _INSTRUCTIONS = 4000
@@ -87,8 +87,6 @@ class ServerStatus:
             "suspicions": list(self.suspicions),
         }
 
-
-logger = logging.getLogger(__name__)
 
 PREPARE_AFTER = 1.0  # seconds after a server's tools are known
 _preparing = threading.Lock()
@@ -380,7 +378,7 @@ class Place:
         name, words = self.unit.name, self.unit.listing.instructions
         suspicious = any(seen.tool is None for seen in self.unit.suspicions)
         blocked = suspicious and self.config.on_suspicious == "block"
-        if not words or self.unit.gone or blocked or self.unit.pinning.withholds_instructions:
+        if not words or self.unit.gone or blocked or self.unit.pinning.withholds(INSTRUCTIONS):
             return ""
         mode = self.config.framing
         framed = frame(words, sender=name, notice=False, mode=mode, limit=_INSTRUCTIONS)

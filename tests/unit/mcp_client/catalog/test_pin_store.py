@@ -12,7 +12,7 @@ import pytest
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import NotFound, OperatorFacing
 from openclaw.mcp_client.catalog.pin_store import CrossingWatch, PinStore, pin_key, target_of
-from openclaw.mcp_client.catalog.pins import Declaration
+from openclaw.mcp_client.catalog.pins import Declaration, PinReport
 
 
 def config(**entry: Any) -> McpServerConfig:
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> PinStore:
 
 
 def test_what_is_pinned_is_there_in_the_next_process(store: PinStore, tmp_path: Path) -> None:
-    assert store.observe("k", "a", "prog", tools(one="1")).first_sight
+    assert store.observe("k", "a", "prog", tools(one="1")) == PinReport()
     again = PinStore(tmp_path / "state" / "pins.json")
     assert again.observe("k", "a", "prog", tools(one="2")).changed == ("one",)
     assert again.load()["k"].accepted == tools(one="1")
@@ -56,7 +56,7 @@ def test_accepting_says_what_was_accepted(store: PinStore) -> None:
     assert store.accept("k", ["two"]) == ("two",)
     assert store.accept("k") == ("one",)
     assert store.accept("k") == ()
-    assert not store.observe("k", "a", "prog", tools(one="2", two="2")).differs
+    assert not store.observe("k", "a", "prog", tools(one="2", two="2")).unaccepted
 
 
 def test_accepting_or_forgetting_what_is_not_there(store: PinStore) -> None:
@@ -66,7 +66,7 @@ def test_accepting_or_forgetting_what_is_not_there(store: PinStore) -> None:
     store.forget("other")
     store.forget("k")
     assert store.load() == {}
-    assert store.observe("k", "a", "prog", tools(one="9")).first_sight
+    assert store.observe("k", "a", "prog", tools(one="9")) == PinReport()
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def listing(*tools: dict[str, Any], instructions: str | None = None) -> Listing:
 def first(*tools: dict[str, Any], instructions: str | None = None) -> Pinned:
     now = declarations(listing(*tools, instructions=instructions))
     pinned, report = observed(None, "a", "prog", now)
-    assert report == PinReport(first_sight=True)
+    assert report == PinReport()
     return pinned
 
 
@@ -71,7 +71,7 @@ def test_every_part_of_a_declaration_is_pinned(change: dict[str, Any]) -> None:
 def test_the_same_declaration_in_another_order_is_no_change() -> None:
     schema = {"properties": {"text": {"type": "string"}}, "type": "object"}
     _, report = later(first(ECHO), {**ECHO, "inputSchema": schema})
-    assert not report.differs
+    assert not report.unaccepted
 
 
 def test_new_and_missing_tools_and_instructions_are_told_apart() -> None:
@@ -84,7 +84,7 @@ def test_new_and_missing_tools_and_instructions_are_told_apart() -> None:
 
 def test_a_server_that_falls_silent_has_not_changed() -> None:
     _, report = later(first(ECHO, instructions="Be kind."), ECHO)
-    assert not report.differs
+    assert not report.unaccepted
 
 
 def test_a_tool_that_went_away_and_comes_back_changed_is_changed() -> None:
