@@ -50,7 +50,6 @@ class Answer:
 
 
 async def ask(
-    method: str,
     url: str,
     *,
     headers: Mapping[str, str],
@@ -61,6 +60,7 @@ async def ask(
     """Send one request and read the answer. The resolver's time limit is the only one."""
     import httpx2
 
+    method = "GET" if body is None else "POST"
     try:
         async with httpx2.AsyncClient(verify=verify, timeout=None, trust_env=False) as client:
             response = await client.request(method, url, headers=headers, json=body, params=params)
@@ -209,7 +209,6 @@ class AzureBackend:
         token = await self._calls.run(self._token)
         base = str(self._endpoint or f"https://{vault}.vault.azure.net").rstrip("/")
         answer = await ask(
-            "GET",
             f"{base}/secrets/{name}/{version}".rstrip("/"),
             headers={"Authorization": f"Bearer {token}"},
             params={"api-version": _API_VERSION},
@@ -269,13 +268,6 @@ _GCLOUD_REASONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Access:
-    token: str
-    project: str | None
-    quota_project: str | None
-
-
 class GcpBackend:
     def __init__(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         self._endpoint = str(options.get("endpoint") or _ENDPOINT).rstrip("/")
@@ -295,22 +287,19 @@ class GcpBackend:
         if project is not None and not _PROJECT.fullmatch(str(project)):
             raise BackendFailure("this is not the name of a Google project")
         try:
-            access = await self._calls.run(self._access)
+            headers, own_project = await self._calls.run(self._access)
         except ImportError:
             return await self._by_gcloud(project, name, version)
-        project = project or access.project
+        project = project or own_project
         if not project:
             raise BackendFailure(
                 "no Google project", hint="set secrets.gcp.project or GOOGLE_CLOUD_PROJECT"
             )
-        return await self._by_rest(access, f"projects/{project}/secrets/{name}/versions/{version}")
+        return await self._by_rest(headers, f"projects/{project}/secrets/{name}/versions/{version}")
 
-    async def _by_rest(self, access: _Access, resource: str) -> str:
-        headers = {"Authorization": f"Bearer {access.token}"}
-        if access.quota_project:
-            headers["x-goog-user-project"] = access.quota_project
+    async def _by_rest(self, headers: Mapping[str, str], resource: str) -> str:
         url = f"{self._endpoint}/v1/{resource}:access"
-        answer = await ask("GET", url, headers=headers)
+        answer = await ask(url, headers=headers)
         if answer.status != 200:
             raise failure(answer, url, _GCP_REASONS)
         payload = answer.part("payload")
@@ -326,8 +315,11 @@ class GcpBackend:
         except UnicodeDecodeError:
             raise BackendFailure("the secret is not UTF-8 text") from None
 
-    def _access(self) -> _Access:
-        """A fresh access token. Blocks; raises ImportError where google-auth is not installed."""
+    def _access(self) -> tuple[dict[str, str], str | None]:
+        """The headers of a request, with a fresh token, and the project that the login belongs to.
+
+        Blocks; raises ImportError where google-auth is not installed.
+        """
         import google.auth
         import google.auth.transport.requests
 
@@ -345,7 +337,8 @@ class GcpBackend:
                 hint="run gcloud auth application-default login",
             ) from None
         quota = getattr(credentials, "quota_project_id", None)
-        return _Access(str(credentials.token), project, quota)
+        headers = {"Authorization": f"Bearer {credentials.token}"}
+        return headers | ({"x-goog-user-project": quota} if quota else {}), project
 
     def _find_credentials(self, library: Any) -> tuple[Any, str | None]:
         # As the library does it, but by the environment that was handed in.
@@ -432,10 +425,10 @@ class VaultBackend:
     async def _read(self, ref: SecretRef, token: str) -> Answer:
         mount, path, kind = await self._place(ref.name.strip("/"), token)
         if kind == 1:
-            return await self._get(f"{mount}/{path}", token)
+            return await self._ask(f"{mount}/{path}", token)
         version = ref.option("version")
         params = {"version": version} if version else None
-        answer = await self._get(f"{mount}/data/{path}", token, params)
+        answer = await self._ask(f"{mount}/data/{path}", token, params=params)
         # Version 2 wraps the fields once more. A deleted version has none, and says so.
         inner = answer.part("data", "data")
         if answer.status == 200 and not inner and not answer.part("data", "metadata"):
@@ -453,7 +446,7 @@ class VaultBackend:
             return mount, inside, int(version)
         # As `vault kv get` does it: the server tells which mount a path lies in.
         for candidate in dict.fromkeys((path, f"{mount}/{inside}")):
-            answer = await self._get(f"sys/internal/ui/mounts/{candidate}", token)
+            answer = await self._ask(f"sys/internal/ui/mounts/{candidate}", token)
             data = answer.part("data")
             found = str(data.get("path") or "").strip("/")
             if answer.status == 200 and found and candidate.startswith(found + "/"):
@@ -462,23 +455,17 @@ class VaultBackend:
             if answer.status >= 500:
                 raise failure(answer, self._base, _VAULT_REASONS)
         # Neither told nor allowed to ask: a version 2 answer, even one of 404, has its marks.
-        answer = await self._get(f"{mount}/data/{inside}", token)
+        answer = await self._ask(f"{mount}/data/{inside}", token)
         kind = 2 if answer.status == 200 or answer.part("data", "metadata") else 1
         return mount, inside, kind
 
-    async def _get(self, path: str, token: str, params: Mapping[str, str] | None = None) -> Answer:
-        return await ask(
-            "GET",
-            f"{self._base}/{quote(path)}",
-            headers=self._headers({"X-Vault-Token": token}),
-            params=params,
-            verify=self._verify(),
-        )
-
-    def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
+    async def _ask(self, path: str, token: str | None = None, **options: Any) -> Answer:
         namespace = self._options.get("namespace") or self._environ.get("VAULT_NAMESPACE")
-        headers = {"X-Vault-Request": "true", **more}
-        return headers | ({"X-Vault-Namespace": str(namespace)} if namespace else {})
+        headers = {"X-Vault-Request": "true"}
+        headers |= {"X-Vault-Token": token} if token is not None else {}
+        headers |= {"X-Vault-Namespace": str(namespace)} if namespace else {}
+        url = f"{self._base}/{quote(path)}"
+        return await ask(url, headers=headers, verify=self._verify(), **options)
 
     def _verify(self) -> ssl.SSLContext | bool:
         if not self._base.startswith("https:"):
@@ -519,16 +506,8 @@ class VaultBackend:
 
     async def _log_in(self, role: Mapping[str, Any]) -> str:
         mount = str(role.get("mount") or "approle").strip("/")
-        answer = await ask(
-            "POST",
-            f"{self._base}/auth/{quote(mount)}/login",
-            headers=self._headers({}),
-            body={
-                "role_id": await self._credential(str(role["role_id"])),
-                "secret_id": await self._credential(str(role["secret_id"])),
-            },
-            verify=self._verify(),
-        )
+        login = {key: await self._credential(str(role[key])) for key in ("role_id", "secret_id")}
+        answer = await self._ask(f"auth/{mount}/login", body=login)
         token = answer.part("auth").get("client_token")
         if answer.status != 200 or not isinstance(token, str):
             reasons = _VAULT_REASONS | {400: "the AppRole login was refused"}
