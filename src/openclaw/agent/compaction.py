@@ -231,11 +231,6 @@ _CHANGES = re.compile(
 _PATHS = ("path", "file_path", "file", "filename", "source", "destination")
 
 
-def changes_of(items: Sequence[Item]) -> tuple[str, str]:
-    summary = summary_of(items, "", 1_000)
-    return summary.plan, ", ".join(summary.files)
-
-
 def _calls_that_worked(items: Sequence[Item]) -> list[CallItem]:
     done = {i.call_id for i in items if isinstance(i, ResultItem) and not i.is_error}
     answers = (item for item in items if isinstance(item, AssistantItem))

@@ -138,11 +138,11 @@ class Loop:
         own = [item for item in self.items if item.seq >= self._order]
         calls = Counter(item.name for item in own if isinstance(item, ResultItem))
         used = ", ".join(f"{name} ({count})" for name, count in calls.most_common(12))
-        plan, files = compaction.changes_of(self.items)
+        done = compaction.summary_of(self.items, "", 1_000)
         lines = [
             f"Tools used: {used}." if used else "No tool had been used yet.",
-            f"Files changed: {files}." if files else "",
-            f"The plan:\n{plan}" if plan else "",
+            f"Files changed: {', '.join(done.files)}." if done.files else "",
+            f"The plan:\n{done.plan}" if done.plan else "",
         ]
         return "\n".join(line for line in lines if line)
 

@@ -42,40 +42,11 @@ from openclaw.policy.approval_text import Change
 from openclaw.secrets.refs import REDACTED
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFile:
-    """A tool result that was too long for the model and is stored as a file.
-
-    It can be read and searched but not written, and is framed as the server's words again.
-    """
-
-    place: Workspace
-    name: str
-    kept: Kept
-
-    def shown(self, text: str, note: str) -> ToolResult:
-        kept = self.kept
-        details = {"untrusted": True, "source": "mcp_server", "server": kept.server}
-        return ToolResult(
-            blocks=(Text(text),),
-            outputs=(Text(text),),
-            details={**details, "wrapped": True},
-            untrusted=Untrusted(
-                MCP_SERVER, kept.server, mode=kept.mode, guarded=kept.guarded, note=note
-            ),
-        )
-
-
-def _kept_file(results: Path | None, path: str, context: CallContext) -> KeptFile | None:
-    """The stored result that this path names, if it belongs to this session."""
-    if results is None or not path.startswith("/"):
-        return None
-    directory = directory_for(results, context.agent, context.session)
-    asked = Path(path)
-    kept = from_name(asked.name)
-    if kept is None or asked.parent not in (directory, directory.resolve()):
-        return None
-    return KeptFile(Workspace(directory), asked.name, kept)
+def _as_server(kept: Kept, text: str, note: str) -> ToolResult:
+    """The text of a tool result that was stored as a file, as its server's words again."""
+    details = {"untrusted": True, "source": "mcp_server", "server": kept.server, "wrapped": True}
+    whose = Untrusted(MCP_SERVER, kept.server, mode=kept.mode, guarded=kept.guarded, note=note)
+    return ToolResult((Text(text),), (Text(text),), details=details, untrusted=whose)
 
 
 MAX_LINES = 2000
@@ -113,12 +84,21 @@ def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResul
         if not kinds.looks_like_text(head):
             what = kind or "binary data"
             raise ToolFailure(f"'{path}' is {what}, not text; attach hands it to the user.")
-        if status.st_size > MAX_FILE_BYTES:
-            raise ToolFailure(
-                f"'{path}' has {kinds.in_mb(status.st_size)}; use search to look inside."
-            )
+        _refuse_large(status, f"'{path}'")
         text, note = _lines(file, head, offset, limit)
         return quoted(text, WORKSPACE_FILE, path, note=note)
+
+
+def _read_kept(directory: Workspace, name: str, kept: Kept, offset: int, limit: int) -> ToolResult:
+    with directory.open_file(name) as (file, status, _):
+        _refuse_large(status, "The result")
+        return _as_server(kept, *_lines(file, b"", offset, limit, fold=True))
+
+
+def _refuse_large(status: os.stat_result, what: str) -> None:
+    if status.st_size > MAX_FILE_BYTES:
+        size = kinds.in_mb(status.st_size)
+        raise ToolFailure(f"{what} has {size}; use search to look inside.")
 
 
 _DOCUMENTS = {"application/pdf": PDF, "application/zip": OFFICE}
@@ -132,14 +112,6 @@ async def _document(content: bytes, path: str, offset: int) -> ToolResult:
     text, note = _lines(io.BytesIO(document.text.encode()), b"", offset, MAX_LINES, fold=True)
     notes = [f"[{document.note}]" if document.note else "", note]
     return quoted(text, WORKSPACE_FILE, path, note="\n".join(filter(None, notes)))
-
-
-def _read_kept(whole: KeptFile, offset: int, limit: int) -> ToolResult:
-    with whole.place.open_file(whole.name) as (file, status, _):
-        if status.st_size > MAX_FILE_BYTES:
-            size = kinds.in_mb(status.st_size)
-            raise ToolFailure(f"The result has {size}; use search to look inside.")
-        return whole.shown(*_lines(file, b"", offset, limit, fold=True))
 
 
 def _image(file: BinaryIO, path: str, kind: str, size: int) -> ToolResult:
@@ -467,13 +439,26 @@ class FileTools:
         others = [FunctionTool(spec, in_thread(run)) for spec, run in blocking]
         return [FunctionTool(_READ, self.read), *others, FunctionTool(_SEARCH, self.search)]
 
+    def _place(self, path: str, context: CallContext) -> tuple[Workspace, str, Kept | None]:
+        """Where a path leads: into the workspace, or to a result that is stored for this session.
+
+        A stored result can be read and searched but not written.
+        """
+        if self.results is not None and path.startswith("/"):
+            directory = directory_for(self.results, context.agent, context.session)
+            asked = Path(path)
+            kept = from_name(asked.name)
+            if kept is not None and asked.parent in (directory, directory.resolve()):
+                return Workspace(directory), asked.name, kept
+        return self.workspace, path, None
+
     async def read(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path = arguments.text("path")
         offset = arguments.whole("offset", 1, least=1, most=2**53)
         limit = arguments.whole("limit", MAX_LINES, least=1, most=MAX_LINES)
-        whole = _kept_file(self.results, path, context)
-        if whole is not None:
-            return await anyio.to_thread.run_sync(_read_kept, whole, offset, limit)
+        place, name, kept = self._place(path, context)
+        if kept is not None:
+            return await anyio.to_thread.run_sync(_read_kept, place, name, kept, offset, limit)
         result = await anyio.to_thread.run_sync(_read, self.workspace, path, offset, limit)
         return result if isinstance(result, ToolResult) else await _document(result, path, offset)
 
@@ -592,20 +577,19 @@ class FileTools:
 
     async def search(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path = arguments.text("path", ".")
-        whole = _kept_file(self.results, path, context)
-        place = self.workspace if whole is None else whole.place
+        place, name, kept = self._place(path, context)
         request = {
             "root": str(place.root),
             "private": [str(path) for path in place.private],
-            "path": path if whole is None else whole.name,
+            "path": name,
             "pattern": arguments.text("pattern"),
             "glob": arguments.text("glob", ""),
             "literal": arguments.flag("literal"),
             "ignore_case": arguments.flag("ignore_case"),
             "most": MAX_MATCHES,
-            "fold": whole is not None,
+            "fold": kept is not None,
         }
         text, note = await _search(request)
-        if whole is not None:
-            return whole.shown(text, note)
+        if kept is not None:
+            return _as_server(kept, text, note)
         return quoted(text, WORKSPACE_FILE, f"search in {path}", note=note)
