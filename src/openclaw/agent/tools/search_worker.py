@@ -94,41 +94,53 @@ def main() -> None:
     sys.stdout.write(json.dumps(answer))
 
 
+class _TooManyFiles(Exception):
+    """Raised when there are more files than are looked through."""
+
+
 def search(request: dict[str, Any]) -> tuple[str, str]:
-    pattern = _compiled(request)
-    wanted = PathGlob(request["glob"]) if request["glob"] else None
+    """The lines that match, and a note unless they are all."""
+    pattern, path = _compiled(request), request["path"]
     workspace = Workspace(
         Path(request["root"]), [Path(path) for path in request.get("private", ())]
     )
-    found: list[str] = []
     if request.get("fold"):
-        return _search_folded(workspace, request["path"], pattern, request["most"])
-    files = _files(workspace, request["path"], wanted)
-    for number, (path, content) in enumerate(files, 1):
-        if number > MAX_FILES:
-            return _rendered(found, f"stopped after {MAX_FILES} files; give a narrower path")
-        found += _matches(pattern, path, content, request["most"] - len(found) + 1)
-        if len(found) > request["most"]:
-            return _rendered(found[: request["most"]], "there are more; narrow the search")
-    return _rendered(found, None)
-
-
-def _search_folded(
-    workspace: Workspace, path: str, pattern: re.Pattern[str], most: int
-) -> tuple[str, str]:
-    """Matches in a file that may be one long line, by the line numbers of `read`."""
+        hits = _hits_in_folded(pattern, workspace, path)
+    else:
+        wanted = PathGlob(request["glob"]) if request["glob"] else None
+        hits = _hits(pattern, _files(workspace, path, wanted))
     found: list[str] = []
+    note = ""
+    try:
+        for hit in hits:
+            if len(found) == request["most"]:
+                note = "[there are more; narrow the search]"
+                break
+            found.append(hit)
+    except _TooManyFiles:
+        note = f"[stopped after {MAX_FILES} files; give a narrower path]"
+    return "\n".join(found) or "(no line matches)", note
+
+
+def _hits(pattern: re.Pattern[str], files: Iterable[tuple[str, bytes]]) -> Iterator[str]:
+    for count, (path, content) in enumerate(files, 1):
+        if count > MAX_FILES:
+            raise _TooManyFiles
+        for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+            if pattern.search(line):
+                shown = line if len(line) <= MAX_HIT_CHARS else line[:MAX_HIT_CHARS] + "[…]"
+                yield f"{path}:{number}: {shown}"
+
+
+def _hits_in_folded(pattern: re.Pattern[str], workspace: Workspace, path: str) -> Iterator[str]:
+    """Matches in a file that may be one long line, by the line numbers of `read`."""
     with workspace.open_file(path) as (file, _, _):
         text = file.read(MAX_FOLDED_BYTES).decode("utf-8", "replace")
     for number, line in enumerate(folded(io.StringIO(text, newline="")), 1):
-        if (match := pattern.search(line)) is None:
-            continue
-        if len(found) == most:
-            return _rendered(found, "there are more; narrow the search")
-        start = max(0, match.start() - MAX_HIT_CHARS // 3)
-        shown = line[start : start + MAX_HIT_CHARS].rstrip("\r\n")
-        found.append(f"{number}: {'[…]' if start else ''}{shown}")
-    return _rendered(found, None)
+        if match := pattern.search(line):
+            start = max(0, match.start() - MAX_HIT_CHARS // 3)
+            shown = line[start : start + MAX_HIT_CHARS].rstrip("\r\n")
+            yield f"{number}: {'[…]' if start else ''}{shown}"
 
 
 def _compiled(request: dict[str, Any]) -> re.Pattern[str]:
@@ -141,17 +153,6 @@ def _compiled(request: dict[str, Any]) -> re.Pattern[str]:
             f"The pattern is not a regular expression: {error}; set `literal` to search for it "
             "as plain text."
         ) from None
-
-
-def _matches(pattern: re.Pattern[str], path: str, content: bytes, most: int) -> Iterator[str]:
-    lines = content.decode("utf-8", "replace").splitlines()
-    for number, line in enumerate(lines, 1):
-        if pattern.search(line):
-            if most <= 0:
-                return
-            most -= 1
-            shown = line if len(line) <= MAX_HIT_CHARS else line[:MAX_HIT_CHARS] + "[…]"
-            yield f"{path}:{number}: {shown}"
 
 
 def _files(workspace: Workspace, path: str, wanted: PathGlob | None) -> Iterator[tuple[str, bytes]]:
@@ -177,10 +178,6 @@ def _content(directory: int, name: str) -> bytes | None:
             return None
         content = file.read(MAX_FILE_BYTES)
     return None if b"\0" in content[:8192] else content
-
-
-def _rendered(found: list[str], note: str | None) -> tuple[str, str]:
-    return "\n".join(found) or "(no line matches)", f"[{note}]" if note else ""
 
 
 if __name__ == "__main__":
