@@ -27,14 +27,7 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.model import (
-    EntryKind,
-    NewEntry,
-    Outcome,
-    SessionRef,
-    TurnState,
-    storable,
-)
+from openclaw.sessions.model import Entry, EntryKind, NewEntry, Outcome, Turn, TurnState, storable
 from openclaw.sessions.store import Lane, LaneLost, SessionStore, StoreError
 from openclaw.sessions.usage import UsageLedger
 
@@ -157,15 +150,15 @@ class AgentService:
             raise InvalidRequest(
                 "contains characters that cannot be sent to a model", field="message"
             )
-        told = listener.on_event, self.observe() if self.observe is not None else None
-        heard = [emit for emit in told if emit is not None]
+        watchers = listener.on_event, self.observe() if self.observe is not None else None
+        heard = [emit for emit in watchers if emit is not None]
         watch = _Watch(agent.id, context, listener, self.clock, heard)
         session = await self.store.open_session(agent.id, context.session_key)
         claim = context.claim
         held = claim.lane(self.store, session) if claim else self.store.acquire_lane(session)
         try:
             async with held as lane:
-                reply = await self._turn(lane, setup, context, watch)
+                reply = await _Turn(self, lane, setup, context, watch).run()
         except (Exception, anyio.get_cancelled_exc_class()) as error:
             if not _continues_elsewhere(claim, error):
                 outcome, told = _ended_by(error)
@@ -178,17 +171,23 @@ class AgentService:
             await _turn_end(setup, context, reply.outcome, reply.text, reply)
         return reply
 
-    async def _turn(
-        self, lane: Lane, setup: TurnSetup, context: MessageContext, watch: _Watch
-    ) -> Reply:
+
+@dataclass(slots=True)
+class _Turn:
+    service: AgentService
+    lane: Lane
+    setup: TurnSetup
+    context: MessageContext
+    watch: _Watch
+
+    async def run(self) -> Reply:
+        lane, setup, watch, redactor = self.lane, self.setup, self.watch, self.service.redactor
         # Only now that it is this turn's: while it waited, more secrets may have become known.
-        context = clean_message(context, self.redactor)
-        media = SessionMedia(self.store, lane.session, self.redactor)
+        context = self.context = clean_message(self.context, redactor)
+        media = SessionMedia(self.service.store, lane.session, redactor)
         said = UserItem(context.text, tuple(map(_attachment, context.media)), typed=context.typed)
         message = await media.kept(said)
-        opening = [
-            transcript.result_entry(item) for item in await self._client_results(lane, context)
-        ]
+        opening = [transcript.result_entry(item) for item in await self._client_results()]
         if context.text or context.media or not opening:
             opening.append(transcript.user_entry(message, context.origin, context.workspace))
         wanted = context.idempotency_key
@@ -198,11 +197,11 @@ class AgentService:
         except InvalidRequest as refusal:
             if wanted is None:
                 raise
-            if await self.store.find_turn(lane.session, wanted) is None:
+            if await self._found(wanted) is None:
                 raise InvalidRequest(refusal.message, field=_KEY) from refusal
-            resumed = context.claim is not None and await self._resumed(lane, wanted, watch.emit)
+            resumed = context.claim is not None and await self._resumed(wanted)
             if not resumed:
-                return await self._earlier(lane.session, wanted, context.text)
+                return await self._earlier(wanted)
             turn = wanted
         watch.emit(events.TurnStarted(lane.session.key, setup.agent.id, turn))
         budget, listener = Budget(setup.agent.limits), watch.listener
@@ -212,9 +211,9 @@ class AgentService:
             lane=lane,
             toolbox=setup.tools(ask is not None, lane.session.id),
             budget=budget,
-            clock=self.clock,
+            clock=self.service.clock,
             emit=watch.emit,
-            redactor=self.redactor,
+            redactor=redactor,
             listener=replace(
                 listener,
                 ask=ask and budget.pausing(ask),
@@ -222,32 +221,30 @@ class AgentService:
             ),
             attachments=media,
         )
-        async with _ending(lane, turn, dispatcher, watch, context.claim):
+        async with self._ending(turn, dispatcher):
             if context.claim is not None and context.claim.refusal is not None:
                 raise context.claim.refusal
             new = message if opening[-1].kind is EntryKind.USER_MESSAGE else None
-            items = await self._items(lane.session, new, dispatcher, resumed=resumed)
-            await self._recall(lane.session, items, dispatcher.toolbox)
+            items = await self._items(new, dispatcher, resumed=resumed)
+            await self._recall(items, dispatcher.toolbox)
             if len(items) == 1:
-                await self.store.set_title(lane.session, _title(context.text))
+                await self.service.store.set_title(lane.session, _title(context.text))
                 if setup.hooks is not None:
                     facts = {"agent": setup.agent.id, "session": lane.session.key}
                     await setup.hooks.fire("session_start", **facts, origin=context.origin)
-            loop = await self._loop(setup, dispatcher, items, watch, context)
-            return await self._answer(loop, setup, context, watch)
+            loop = await self._loop(dispatcher, items)
+            return await self._answer(loop)
 
-    async def _resumed(self, lane: Lane, turn: str, emit: events.Emit) -> bool:
+    async def _resumed(self, turn: str) -> bool:
         """Continue a turn whose program died; False if the turn ended otherwise.
 
         A call of unknown outcome is marked so and never made again; the result of one that its server
         carries out as a task is fetched.
         """
-        found = await self.store.find_turn(lane.session, turn)
+        found = await self._found(turn)
         if found is None or found.state is not TurnState.LOST:
             return False
-        fetchable = {
-            call.id for call, _ in transcript.open_tasks(await self.store.history(lane.session))
-        }
+        fetchable = {call.id for call, _ in transcript.open_tasks(await self._history())}
         unknown = [
             ResultItem(
                 call.call_id or "",
@@ -258,17 +255,15 @@ class AgentService:
             for call in found.open_calls
             if call.call_id not in fetchable
         ]
-        await lane.resume_turn(
+        await self.lane.resume_turn(
             turn, [transcript.resumed_entry(_TAKEN_OVER), *map(transcript.result_entry, unknown)]
         )
-        emit(events.Notice("warning", _TAKEN_OVER))
+        self.watch.emit(events.Notice("warning", _TAKEN_OVER))
         return True
 
-    async def _answer(
-        self, loop: "Loop", setup: TurnSetup, context: MessageContext, watch: _Watch
-    ) -> Reply:
-        dispatcher = loop.dispatcher
-        budget, lane, turn = dispatcher.budget, dispatcher.lane, dispatcher.turn
+    async def _answer(self, loop: "Loop") -> Reply:
+        context, lane, dispatcher = self.context, self.lane, loop.dispatcher
+        budget, turn = dispatcher.budget, dispatcher.turn
         outcome, text, model, finish_reason = "ok", "", "", "stop"
         calls: tuple[ClientCall, ...] = ()
         closing: list[NewEntry] = []
@@ -276,7 +271,7 @@ class AgentService:
         try:
             with budget.time_limit() as scope:
                 if context.prompt_calls and command == _UNDO and not rest:
-                    text = await anyio.to_thread.run_sync(setup.undo, lane.session.key)
+                    text = await anyio.to_thread.run_sync(self.setup.undo, lane.session.key)
                 elif context.prompt_calls and command == _COMPACT:
                     text = await loop.compact(rest.strip())
                 else:
@@ -289,9 +284,9 @@ class AgentService:
                 text = await loop.closing(budget.out_of_time(), ask=not loop.asking)
         except LimitReached as reached:
             outcome, text = "limit", await loop.closing(reached.message, ask=reached.ask)
-        if outcome == "limit" and watch.text:
-            text = f"{watch.text}\n\n{text}"
-        text = loop.harmless(self.redactor.redact(text))
+        if outcome == "limit" and self.watch.text:
+            text = f"{self.watch.text}\n\n{text}"
+        text = loop.harmless(self.service.redactor.redact(text))
         final = transcript.assistant_entry(AssistantItem(text, thinking=loop.thinking), model)
         reply = Reply(
             text=text,
@@ -312,21 +307,15 @@ class AgentService:
             usage=budget.usage,
             detail="" if outcome == "ok" else text,
         )
-        watch.emit(events.TurnFinished(lane.session.key, turn, "ok"))
+        self.watch.emit(events.TurnFinished(lane.session.key, turn, "ok"))
         return reply
 
-    async def _loop(
-        self,
-        setup: TurnSetup,
-        dispatcher: Dispatcher,
-        items: list[Item],
-        watch: _Watch,
-        context: MessageContext,
-    ) -> "Loop":
+    async def _loop(self, dispatcher: Dispatcher, items: list[Item]) -> "Loop":
         from openclaw.agent.loop import Loop
 
+        service, setup, context, watch = self.service, self.setup, self.context, self.watch
         agent, workspace, toolbox = setup.agent, setup.workspace, dispatcher.toolbox
-        stack = await self.models(agent, context.model, context.thinking)
+        stack = await service.models(agent, context.model, context.thinking)
         built = await stack.primary()
         ref = built.candidate.ref
         watch.started(ref)
@@ -343,7 +332,7 @@ class AgentService:
         # Without `elicit`, the command line answers by the rules it was given: nobody is there.
         ask, elicit = watch.listener.ask, watch.listener.elicit
         around = surroundings(
-            self.clock.now_ms(),
+            service.clock.now_ms(),
             setup.timezone,
             can_ask=ask is not None and (context.origin != "cli" or elicit is not None),
             searches=events.WEB_SEARCH in usable or (built.native_search and toolbox.may_search),
@@ -353,30 +342,25 @@ class AgentService:
             workspace=workspace,
             around=around,
             notes=await anyio.to_thread.run_sync(setup.notes),
-            resources=self.server_context(agent.id, context.server_scope, usable),
+            resources=service.server_context(agent.id, context.server_scope, usable),
             files=files,
             window=built.context_window,
         )
-        ledger = UsageLedger(self.store, self.clock, setup.timezone)
-        return Loop(items, stack, preamble, dispatcher, self.compact_at, context.options, ledger)
+        ledger = UsageLedger(service.store, service.clock, setup.timezone)
+        return Loop(items, stack, preamble, dispatcher, service.compact_at, context.options, ledger)
 
     async def _items(
-        self,
-        session: SessionRef,
-        message: UserItem | None,
-        dispatcher: Dispatcher,
-        *,
-        resumed: bool = False,
+        self, message: UserItem | None, dispatcher: Dispatcher, *, resumed: bool
     ) -> list[Item]:
         """The conversation, with the new message's attachments as they came.
 
         That message is the last one, except in a resumed turn: steps may have followed it, and even a
         summary that replaced it.
         """
-        entries = await self.store.history(session)
+        entries = await self._history()
         tasks = transcript.open_tasks(entries)
         if tasks and await dispatcher.fetch(tasks, wait=resumed):
-            entries = await self.store.history(session)
+            entries = await self._history()
         items = transcript.items_from(entries)
         if message is None:
             return items
@@ -387,39 +371,44 @@ class AgentService:
         assert resumed or at == len(items) - 1
         return items
 
-    async def _recall(self, session: SessionRef, items: list[Item], toolbox: Toolbox) -> None:
+    async def _found(self, turn: str) -> Turn | None:
+        return await self.service.store.find_turn(self.lane.session, turn)
+
+    async def _history(self, *, since_compaction: bool = True) -> Sequence[Entry]:
+        session = self.lane.session
+        return await self.service.store.history(session, since_compaction=since_compaction)
+
+    async def _recall(self, items: list[Item], toolbox: Toolbox) -> None:
         if items and isinstance(items[0], transcript.SummaryItem):  # what it replaced counts, too
-            items = transcript.items_from(await self.store.history(session, since_compaction=False))
+            items = transcript.items_from(await self._history(since_compaction=False))
         if sum(len(item.text) for item in items) > _LARGE:
             await anyio.to_thread.run_sync(toolbox.recall, items)
         else:
             toolbox.recall(items)
 
-    async def _client_results(self, lane: Lane, context: MessageContext) -> list[ResultItem]:
+    async def _client_results(self) -> list[ResultItem]:
         """The results of the sender's own tools: one for each call that waits."""
-        wanted = context.idempotency_key
-        if not context.results or (
-            wanted is not None and await self.store.find_turn(lane.session, wanted) is not None
-        ):
+        wanted, results = self.context.idempotency_key, self.context.results
+        if not results or (wanted is not None and await self._found(wanted) is not None):
             return []  # none, or given before and therefore in the transcript
-        entries = await self.store.history(lane.session)
-        calls = transcript.waiting_calls(entries)
-        given = {result.call_id: result.text for result in context.results}
+        calls = transcript.waiting_calls(await self._history())
+        given = {result.call_id: result.text for result in results}
         if given.keys() - calls.keys():
             raise InvalidRequest("no call is waiting for this result", field="tool_call_id")
         if calls.keys() - given.keys():
             raise InvalidRequest("the result of a call is missing", field="tool_call_id")
-        clean = {call: self.redactor.redact(storable(text)) for call, text in given.items()}
+        redact = self.service.redactor.redact
+        clean = {call: redact(storable(text)) for call, text in given.items()}
         return [
             ResultItem(id, call.name, frame(clean[id], source="Client tool", sender=call.name))
             for id, call in calls.items()
         ]
 
-    async def _earlier(self, session: SessionRef, turn: str, text: str) -> Reply:
-        history = await self.store.history(session, since_compaction=False)
+    async def _earlier(self, turn: str) -> Reply:
+        history = await self._history(since_compaction=False)
         entries = [entry for entry in history if entry.turn == turn]
         asked = next((e for e in entries if e.kind is EntryKind.USER_MESSAGE), None)
-        if asked is not None and asked.data.get("text") != text:
+        if asked is not None and asked.data.get("text") != self.context.text:
             raise InvalidRequest(
                 "another message was sent with this key",
                 field=_KEY,
@@ -435,7 +424,44 @@ class AgentService:
             )
         said = [e.text for e in entries if e.kind is EntryKind.ASSISTANT_MESSAGE]
         answer = said[-1] if said else ""
-        return Reply(text=answer, session_id=session.id, turn_id=turn, outcome="duplicate")
+        return Reply(
+            text=answer, session_id=self.lane.session.id, turn_id=turn, outcome="duplicate"
+        )
+
+    @asynccontextmanager
+    async def _ending(self, turn: str, dispatcher: Dispatcher) -> AsyncGenerator[None]:
+        """Record how a turn ended that was stopped or failed."""
+        lane, watch, claim = self.lane, self.watch, self.context.claim
+        try:
+            yield
+        except BaseException as error:
+            if _continues_elsewhere(claim, error):
+                raise  # the process that continues it must find it unfinished
+            outcome, told = _ended_by(error)
+            partial: list[NewEntry] = []
+            said, thinking = watch.text, dispatcher.redact(watch.thinking)
+            if said.strip() or thinking.strip():
+                shown = dispatcher.redact(f"{said}\n\n{_STOPPED_HERE}") if said.strip() else ""
+                partial.append(
+                    transcript.assistant_entry(AssistantItem(shown, thinking=thinking), "")
+                )
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
+                try:
+                    if claim is not None:
+                        await claim.settle(lane, str(outcome), error)
+                    await lane.finish_turn(
+                        turn,
+                        outcome,
+                        [*dispatcher.close_open(transcript.CANCELLED_CALL), *partial],
+                        usage=dispatcher.budget.usage,
+                        detail=dispatcher.redact(told),
+                    )
+                except LaneLost as lost:
+                    logger.info("a turn ended that is no longer ours: %s", lost.message)
+                except OpenClawError:
+                    logger.warning("the end of a turn could not be written", exc_info=True)
+            watch.emit(events.TurnFinished(lane.session.key, turn, str(outcome)))
+            raise
 
 
 _KEY = "idempotencyKey"
@@ -475,41 +501,6 @@ def _ended_by(error: BaseException) -> tuple[Outcome, str]:
         return Outcome.CANCELLED, "stopped before it was finished"
     told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
     return Outcome.ERROR, told
-
-
-@asynccontextmanager
-async def _ending(
-    lane: Lane, turn: str, dispatcher: Dispatcher, watch: _Watch, claim: Claim | None
-) -> AsyncGenerator[None]:
-    """Record how a turn ended that was stopped or failed."""
-    try:
-        yield
-    except BaseException as error:
-        if _continues_elsewhere(claim, error):
-            raise  # the process that continues it must find it unfinished
-        outcome, told = _ended_by(error)
-        partial: list[NewEntry] = []
-        said, thinking = watch.text, dispatcher.redact(watch.thinking)
-        if said.strip() or thinking.strip():
-            shown = dispatcher.redact(f"{said}\n\n{_STOPPED_HERE}") if said.strip() else ""
-            partial.append(transcript.assistant_entry(AssistantItem(shown, thinking=thinking), ""))
-        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
-            try:
-                if claim is not None:
-                    await claim.settle(lane, str(outcome), error)
-                await lane.finish_turn(
-                    turn,
-                    outcome,
-                    [*dispatcher.close_open(transcript.CANCELLED_CALL), *partial],
-                    usage=dispatcher.budget.usage,
-                    detail=dispatcher.redact(told),
-                )
-            except LaneLost as lost:
-                logger.info("a turn ended that is no longer ours: %s", lost.message)
-            except OpenClawError:
-                logger.warning("the end of a turn could not be written", exc_info=True)
-        watch.emit(events.TurnFinished(lane.session.key, turn, str(outcome)))
-        raise
 
 
 def _attachment(inbound: InboundMedia) -> Attachment:
