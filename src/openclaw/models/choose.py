@@ -288,10 +288,9 @@ def resolve(ref: str, providers: Providers, environ: Mapping[str, str]) -> Candi
             f"the model {ref!r} names an unknown provider {provider!r}",
             hint=f"known providers: {names}; add others under models.providers",
         )
-    candidate = _built_in(known, model, environ) if known else Candidate(provider, model, "local")
-    if config is not None:
-        candidate = _configured(candidate, config, entry, known)
-    return candidate
+    known = known or KnownProvider(provider, "openai-completions", "", accepts=frozenset({"text"}))
+    candidate = _built_in(known, model, environ)
+    return candidate if config is None else _configured(candidate, config, entry)
 
 
 def _split(ref: str, providers: Providers) -> tuple[str, str]:
@@ -315,7 +314,7 @@ def _built_in(known: KnownProvider, model: str, environ: Mapping[str, str]) -> C
         provider=known.name,
         model=model,
         api=known.api,
-        base_url=f"{ollama_url(environ)}/v1" if ollama else known.base_url,
+        base_url=f"{ollama_url(environ)}/v1" if ollama else known.base_url or None,
         # A reference, so that the value is known to the redactor before anyone else has it.
         api_key=f"secret://env/{variable}" if variable else None,
         context_window=known.context_window,
@@ -325,13 +324,10 @@ def _built_in(known: KnownProvider, model: str, environ: Mapping[str, str]) -> C
     )
 
 
-def _configured(
-    base: Candidate, config: ProviderConfig, entry: ModelEntry | None, known: KnownProvider | None
-) -> Candidate:
-    api: Api = (entry and entry.api) or config.api or (known.api if known else "openai-completions")
+def _configured(base: Candidate, config: ProviderConfig, entry: ModelEntry | None) -> Candidate:
     candidate = replace(
         base,
-        api=api,
+        api=(entry and entry.api) or config.api or base.api,
         base_url=config.base_url or base.base_url,
         api_key=config.api_key if config.api_key is not None else base.api_key,
         headers=dict(config.headers),
