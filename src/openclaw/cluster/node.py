@@ -300,11 +300,9 @@ class ClusterNode:
     def _heard(self, message: Message) -> None:
         order = message["o"]
         if "e" in message:
-            first, events = message["a"], message["e"]
-            self._watches.tell(order, lambda watch: watch.put(first, events))
+            self._watches.deliver(order, message["a"], message["e"])
         elif "f" in message:
-            last = message["f"]
-            self._watches.tell(order, lambda watch: watch.kept(last))
+            self._watches.tell(order, lambda watch: watch.kept(message["f"]))
         elif "d" in message:
             self._watches.tell(order, Watch.end)
         elif (held := self.worker.find(order)) is None:

@@ -15,7 +15,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openclaw.gateway.api import control, routes, views
@@ -34,7 +33,7 @@ from openclaw.gateway.auth import (
 from openclaw.gateway.openai import endpoints
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.page import routes as page
-from openclaw.gateway.state import Gateway
+from openclaw.gateway.state import Gateway, McpApp
 
 Handler = Callable[..., Awaitable[Any]]
 # Where the routes of our own API are: `OPERATIONS` knows those of modules that were imported.
@@ -42,7 +41,7 @@ API = (control, page, routes, views)
 
 
 def build_app(gateway: Gateway) -> Starlette:
-    def on(path: str, handler: Handler, method: str = "GET", needs: str | None = "read") -> Route:
+    def on(path: str, handler: Handler, methods: str = "GET", needs: str | None = "read") -> Route:
         async def endpoint(request: Request) -> Any:
             try:
                 if needs is not None:
@@ -55,7 +54,7 @@ def build_app(gateway: Gateway) -> Starlette:
             except Exception as error:  # noqa: BLE001 - every failure is an answer
                 return _failed(request, error)
 
-        return Route(path, endpoint, methods=[method])
+        return Route(path, endpoint, methods=methods.split())
 
     table: list[BaseRoute] = [
         on("/health", health, needs=None),
@@ -71,7 +70,7 @@ def build_app(gateway: Gateway) -> Starlette:
             on(one.path, one.answered, one.method, one.needs)
             for one in sorted(OPERATIONS, key=lambda one: one.path, reverse=True)
         ),
-        Route(MCP_PATH, _Mcp(gateway)),
+        on(MCP_PATH, mcp, "GET POST DELETE PUT PATCH OPTIONS", "orders"),
         on(RESOURCE_PATH, protected_resource, needs=None),
         on(f"{RESOURCE_PATH}{MCP_PATH}", protected_resource, needs=None),
     ]
@@ -81,20 +80,8 @@ def build_app(gateway: Gateway) -> Starlette:
     return Starlette(routes=table, exception_handlers=handlers)
 
 
-class _Mcp:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope)
-        try:
-            require(scope, "orders")
-            app = await self._gateway.mcp()
-        except Refused as refused:
-            app = refusal(refused, request.url.path)
-        except Exception as error:  # noqa: BLE001 - every failure is an answer
-            app = _failed(request, error)
-        await app(scope, receive, send)
+async def mcp(gateway: Gateway, request: Request) -> McpApp:
+    return await gateway.mcp()
 
 
 async def protected_resource(gateway: Gateway, request: Request) -> Response:

@@ -9,7 +9,7 @@ transaction, but never for a turn that was committed.
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -233,39 +233,24 @@ FROM tickets WHERE session = $1 AND id <> $2 AND (holding OR (id < $2 AND NOT $4
 """  # noqa: S608 - constants
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """Who asks for a session. `token` stays the same when the claim is sent again."""
+# $1 tokens, $2 owner, $3 lease
+_RENEW = """
+UPDATE tickets SET owner = $2, missing_since = NULL,
+  expires = clock_timestamp() + $3 * interval '1 s'
+WHERE token = ANY($1) RETURNING token
+"""
 
-    token: str
-    owner: int
-    entitled: bool
-    lease: float
-
-
-async def try_grant(connection: "Connection", session: SessionRef, claim: _Claim) -> Grant | None:
-    """Take the session, in a transaction; None if a live process is ahead."""
-    row = existing(await connection.fetchval(_LOCK_SESSION, session.id), session)
-    drawn = await connection.fetchrow(
-        _DRAW, row, claim.token, claim.owner, claim.entitled, claim.lease
-    )
-    assert drawn is not None
-    epoch, seq, unfinished = drawn["epoch"], drawn["seq"], drawn["unfinished"]
-    if epoch is None:
-        if not await _clear_the_way(connection, row, drawn["id"], claim):
-            return None
-        await connection.execute("UPDATE tickets SET holding = true WHERE id = $1", drawn["id"])
-        taken = await connection.fetchrow(
-            "UPDATE sessions SET epoch = epoch + 1 WHERE row = $1 RETURNING epoch, seq", row
-        )
-        assert taken is not None
-        epoch, seq = taken
-    lost = await give_up_turns(connection, row) if unfinished else ()
-    return Grant(row, epoch, lost, seq + len(lost))
+# $1 token, $2 channel, $3 id of the session
+_LEAVE = """
+WITH gone AS (DELETE FROM tickets WHERE token = $1 RETURNING id, session)
+SELECT set_config('synchronous_commit', 'off', true), (SELECT pg_notify($2, $3)
+  WHERE EXISTS (SELECT FROM tickets t WHERE t.session = gone.session AND t.id <> gone.id))
+FROM gone
+"""
 
 
-async def _clear_the_way(connection: "Connection", row: int, ticket: int, claim: _Claim) -> bool:
-    ahead = await connection.fetch(_AHEAD, row, ticket, claim.owner, claim.entitled, claim.lease)
+async def _are_dead(db: "Connection", ahead: Sequence[Any]) -> bool:
+    """Remove those of these tickets that are dead; true if all were."""
     dead = [
         one["id"]
         for one in ahead
@@ -274,14 +259,14 @@ async def _clear_the_way(connection: "Connection", row: int, ticket: int, claim:
     doubted = [one["id"] for one in ahead if one["gone"] and not one["suspected"]]
     trusted = [one["id"] for one in ahead if one["suspected"] and not one["gone"]]
     if doubted or trusted:
-        await connection.execute(
+        await db.execute(
             "UPDATE tickets SET missing_since = CASE WHEN id = ANY($1) THEN clock_timestamp() END"
             " WHERE id = ANY($1) OR id = ANY($2)",
             doubted,
             trusted,
         )
     if dead:
-        await connection.execute("DELETE FROM tickets WHERE id = ANY($1)", dead)
+        await db.execute("DELETE FROM tickets WHERE id = ANY($1)", dead)
     return len(dead) == len(ahead)
 
 
@@ -294,46 +279,6 @@ async def is_held(connection: Statements, row: int, lease: float) -> bool:
         row,
         lease,
     )
-
-
-async def renew(
-    connection: "Connection", tokens: Sequence[str], owner: int, lease: float
-) -> set[str]:
-    rows = await connection.fetch(
-        "UPDATE tickets SET owner = $2, missing_since = NULL,"
-        " expires = clock_timestamp() + $3 * interval '1 s'"
-        " WHERE token = ANY($1) RETURNING token",
-        list(tokens),
-        owner,
-        lease,
-    )
-    return {row["token"] for row in rows}
-
-
-async def hand_in(connection: "Connection", session: SessionRef, token: str) -> None:
-    """Leave the line, or the session, and wake those who wait for it elsewhere.
-
-    It need not reach the disk: nobody renews a ticket that comes back after a crash.
-    """
-    await connection.execute(
-        "WITH gone AS (DELETE FROM tickets WHERE token = $1 RETURNING id, session)"
-        " SELECT set_config('synchronous_commit', 'off', true), (SELECT pg_notify($2, $3)"
-        " WHERE EXISTS (SELECT FROM tickets t WHERE t.session = gone.session AND t.id <> gone.id))"
-        " FROM gone",
-        token,
-        CHANNEL,
-        session.id,
-    )
-
-
-async def abandon(connection: "Connection", session: SessionRef, token: str, grant: Grant) -> None:
-    """The same with an unfinished turn, which is then lost. Runs in a transaction."""
-    epoch = await connection.fetchval(
-        "SELECT epoch FROM sessions WHERE row = $1 FOR NO KEY UPDATE", grant.row
-    )
-    if epoch == grant.epoch:
-        await give_up_turns(connection, grant.row)
-    await hand_in(connection, session, token)
 
 
 async def give_up_turns(connection: "Connection", row: int) -> tuple[Turn, ...]:
@@ -412,20 +357,50 @@ class Desk(LaneDesk[PostgresLane]):
 
     async def _try(self, place: Place[PostgresLane]) -> PostgresLane | None:
         owner = await self._present_as()
-        place.wanted = place.wanted or random_id()
-        claim = _Claim(place.wanted, owner, place.entitled, self.lease)
-        grant = await self._database.transact(lambda db: try_grant(db, place.session, claim))
+        place.wanted = place.wanted or random_id()  # the same if the transaction is tried again
+        grant = await self._database.transact(lambda db: self._grant(db, place, owner))
         place.ticket = place.wanted  # it is there for certain, so that it can be missed
         return grant and PostgresLane(place.session, grant, self._database)
 
+    async def _grant(
+        self, db: "Connection", place: Place[PostgresLane], owner: int
+    ) -> Grant | None:
+        """Take the session, in a transaction; None if a live process is ahead."""
+        row = existing(await db.fetchval(_LOCK_SESSION, place.session.id), place.session)
+        drawn = await db.fetchrow(_DRAW, row, place.wanted, owner, place.entitled, self.lease)
+        assert drawn is not None
+        ticket, epoch, seq, unfinished = drawn
+        if epoch is None:
+            ahead = await db.fetch(_AHEAD, row, ticket, owner, place.entitled, self.lease)
+            if not await _are_dead(db, ahead):
+                return None
+            await db.execute("UPDATE tickets SET holding = true WHERE id = $1", ticket)
+            taken = await db.fetchrow(
+                "UPDATE sessions SET epoch = epoch + 1 WHERE row = $1 RETURNING epoch, seq", row
+            )
+            assert taken is not None
+            epoch, seq = taken
+        lost = await give_up_turns(db, row) if unfinished else ()
+        return Grant(row, epoch, lost, seq + len(lost))
+
     async def _hand_in(self, place: Place[PostgresLane]) -> None:
-        lane, token = place.lane, place.wanted
-        if not token:
-            return
-        if lane is None or lane.tidy:
-            await self._database.write(lambda db: hand_in(db, place.session, token))
-            return
-        await self._database.transact(lambda db: abandon(db, place.session, token, lane.grant))
+        """Also wakes those who wait for the session elsewhere.
+
+        It need not reach the disk: nobody renews a ticket that comes back after a crash.
+        """
+        unfinished = place.lane.grant if place.lane is not None and not place.lane.tidy else None
+
+        async def leave(db: "Connection") -> None:
+            if unfinished is not None:
+                lock = "SELECT epoch FROM sessions WHERE row = $1 FOR NO KEY UPDATE"
+                if await db.fetchval(lock, unfinished.row) == unfinished.epoch:
+                    await give_up_turns(db, unfinished.row)
+            await db.execute(_LEAVE, place.wanted, CHANNEL, place.session.id)
+
+        if unfinished is not None:
+            await self._database.transact(leave)
+        elif place.wanted:
+            await self._database.write(leave)
 
     async def _present_as(self) -> int:
         """The number by which this process is known, once it has one."""
@@ -466,8 +441,8 @@ class Desk(LaneDesk[PostgresLane]):
         if not tickets:
             return
         with anyio.fail_after(self.lease / BEATS_PER_LEASE):  # a connection may die silently
-            alive = await renew(connection, tickets, self._owner, self.lease)
-        self.renewed(tickets, alive)
+            alive = await connection.fetch(_RENEW, tickets, self._owner, self.lease)
+        self.renewed(tickets, {row["token"] for row in alive})
 
     def _on_notice(self, connection: Any, pid: int, channel: str, payload: object) -> None:
         line = self._lines.get(str(payload))
