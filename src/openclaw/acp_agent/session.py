@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -303,8 +304,15 @@ def session_servers(
 
 
 def _config(server: ClientServer, cwd: Path) -> McpServerConfig | None:
-    fields = _fields(server, cwd)
-    if fields is None:
+    fields: dict[str, Any] = {}
+    if isinstance(server, schema.McpServerStdio):
+        variables = {one.name: one.value for one in server.env}
+        fields = {"transport": "stdio", "command": server.command, "args": tuple(server.args)}
+        fields |= {"env": variables, "cwd": str(cwd)}
+    elif isinstance(server, schema.HttpMcpServer | schema.SseMcpServer):
+        headers = {one.name: one.value for one in server.headers}
+        fields = {"transport": server.type, "url": server.url, "headers": headers}
+    if not fields:
         problem = "its transport is not known"
     elif has_reference(orjson.dumps(fields).decode()):
         # A project's file must not be able to have our secrets sent to a server of its choice.
@@ -318,31 +326,10 @@ def _config(server: ClientServer, cwd: Path) -> McpServerConfig | None:
     return None
 
 
-def _fields(server: ClientServer, cwd: Path) -> dict[str, Any] | None:
-    if isinstance(server, schema.McpServerStdio):
-        return {
-            "transport": "stdio",
-            "command": server.command,
-            "args": tuple(server.args),
-            "env": {one.name: one.value for one in server.env},
-            "cwd": str(cwd),
-        }
-    if isinstance(server, schema.HttpMcpServer | schema.SseMcpServer):
-        return {
-            "transport": server.type,
-            "url": server.url,
-            "headers": {one.name: one.value for one in server.headers},
-        }
-    return None
-
-
 def _free_name(name: str, taken: Mapping[str, Any]) -> str:
     wanted = name.strip() or "server"
-    return next(
-        free
-        for free in (wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 3)))
-        if free not in taken
-    )
+    numbered = (f"{wanted}-{number}" for number in count(2))
+    return next(free for free in chain([wanted], numbered) if free not in taken)
 
 
 SESSION_PREFIX = "acp-"

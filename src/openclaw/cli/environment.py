@@ -89,14 +89,15 @@ class Environment:
     def say(self, text: str) -> None:
         self.stdout.write(self.redactor.redact(text) + "\n")
 
-    def say_json(self, value: Any) -> None:
+    def say_json(self, value: Any, *, one_line: bool = False) -> None:
         import json
 
-        text = json.dumps(value, indent=2, ensure_ascii=False)
+        layout: Any = {"separators": (",", ":")} if one_line else {"indent": 2}
+        text = json.dumps(value, ensure_ascii=False, **layout)
         # Half a character (of a file's name that is not UTF-8) is JSON only if it is escaped, and a
         # terminal would obey some characters that JSON does not escape.
         plain = text.replace("\n", "").isprintable()
-        self.say(text if plain else json.dumps(value, indent=2))
+        self.say(text if plain else json.dumps(value, **layout))
 
     def report(self, args: "Namespace", facts: Any, *lines: str, empty: str | None = None) -> None:
         """Print the facts with `--json`, else these lines, or `empty` if there are none."""

@@ -150,20 +150,17 @@ class CommandParser(argparse.ArgumentParser):
 
 
 _CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
-_KIND = re.compile(r"argument (?:\S+/)?(\S+): invalid (int|float) value: (.*)")
 
 
 def _in_words(message: str) -> str:
-    if (found := _CHOICE.fullmatch(message)) is not None:
-        known = found[3].replace("'", "").split(", ")
-        near = nearest(found[2], known)
-        guess = f" (did you mean {near!r}?)" if near else ""
-        choices = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
-        return f"invalid choice {found[2]!r}{guess}; choose {choices}"
-    if (found := _KIND.fullmatch(message)) is not None:
-        kind = "a whole number" if found[2] == "int" else "a number"
-        return f"{found[1]} takes {kind}, not {found[3]}"
-    return message
+    found = _CHOICE.fullmatch(message)
+    if found is None:
+        return message
+    known = found[3].replace("'", "").split(", ")
+    near = nearest(found[2], known)
+    guess = f" (did you mean {near!r}?)" if near else ""
+    choices = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+    return f"invalid choice {found[2]!r}{guess}; choose {choices}"
 
 
 def summaries(parser: argparse.ArgumentParser) -> dict[str, str]:

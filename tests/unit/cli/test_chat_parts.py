@@ -133,8 +133,12 @@ PROMPTS = [
 ]
 
 
+async def no_suggestions(begun: BegunArgument) -> list[str]:
+    return []
+
+
 def completions(text: str) -> list[str]:
-    completer = ChatCompleter(lambda: PROMPTS)
+    completer = ChatCompleter(lambda: PROMPTS, no_suggestions)
     document = Document(text, len(text))
     found = completer.get_completions(document, CompleteEvent(completion_requested=True))
     return [text[: len(text) + one.start_position] + one.text for one in found]

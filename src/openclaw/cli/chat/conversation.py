@@ -135,7 +135,7 @@ _GIVEN = re.compile(r"(?<!\S)([^\s=]+)=")
 class ChatCompleter(Completer):
     """Completes commands, paths and prompts, which are asked for each time: servers change."""
 
-    def __init__(self, prompts: Prompts, complete: Complete | None = None) -> None:
+    def __init__(self, prompts: Prompts, complete: Complete) -> None:
         self._prompts, self._complete = prompts, complete
         self._paths = PathCompleter()
 
@@ -166,7 +166,7 @@ class ChatCompleter(Completer):
         name, equals, value = last.partition("=")
         prompt = self._prompt(head)
         known = {one.name for one in prompt.arguments} if prompt is not None else set[str]()
-        if prompt is None or self._complete is None or not equals or name not in known:
+        if prompt is None or not equals or name not in known:
             return
         from openclaw.mcp_client.bridge.prompts import BegunArgument
 

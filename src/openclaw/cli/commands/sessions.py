@@ -128,9 +128,7 @@ async def _export(args: argparse.Namespace, env: Environment) -> None:
 
     async with _found(args, env) as (store, info):
         async for line in exported(store, info.ref):
-            text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-            # Readable in any script; escaped where it would not print.
-            env.say(text if text.isprintable() else json.dumps(line, separators=(",", ":")))
+            env.say_json(line, one_line=True)
 
 
 def _delete(args: argparse.Namespace, env: Environment) -> None:
