@@ -1,7 +1,9 @@
 """Starting and ending one small program: bare, with limits, in bubblewrap, behind Landlock."""
 
 import os
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from harness import Contender, compare, report
@@ -17,7 +19,7 @@ LIMITS = {"memoryMb": 1000, "openFiles": 100, "cpuSeconds": 10}
 def starting(means: Means | None = None, **entry: Any) -> Callable[[], None]:
     """Start `true` as this entry says, and wait for its end."""
     config = McpServerConfig.model_validate({"command": "true", **entry})
-    sandbox = Sandbox(ENVIRON, means=means)
+    sandbox = Sandbox(ENVIRON, Path(tempfile.mkdtemp()), means=means)
 
     def run() -> None:
         with popen(sandbox.confine(config, Program("true", (), ENVIRON))) as process:

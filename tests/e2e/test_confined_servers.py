@@ -31,7 +31,7 @@ def house(root: Path, means: Means, **entry: Any) -> Any:
         pytest.skip(means.missing)
     environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
     server = McpServerConfig.model_validate({"timeout": 60_000, **entry})
-    confine = Sandbox(environ, means=means).confine
+    confine = Sandbox(environ, root / "state", means=means).confine
     return open_gateway_runtime(root / "state", {"s": server}, environ=environ, confine=confine)
 
 

@@ -36,7 +36,7 @@ class Shell:
         state.mkdir(exist_ok=True)
         (state / "openclaw.json").write_text("{}")
         environ = {"PATH": os.environ["PATH"], "HOME": str(home), "ACME_KEY": "hunter2-0123456"}
-        confine = Sandbox(environ, state=state, means=means).confine
+        confine = Sandbox(environ, state, means=means).confine
         settings = ExecToolConfig.model_validate({"sandbox": {"read": PYTHON, **sandbox}})
         self._tools = native_tools(
             "main", self.work, shells=Shells(environ, confine), shell=settings, plugins=False

@@ -100,7 +100,7 @@ class Attacker:
             {"command": command, "sandbox": {"mode": "strict", **sandbox}}
         )
         program = Program(command, (*first, json.dumps(asked), *last), self.environ)
-        inside = Sandbox(self.environ, state=self.state, means=means)
+        inside = Sandbox(self.environ, self.state, means=means)
         with popen(
             inside.confine(config, program, "bad", roots), start_new_session=True
         ) as process:
@@ -310,7 +310,7 @@ def test_two_servers_have_two_homes_and_each_keeps_its_own(
     )
     config = McpServerConfig.model_validate({"command": sys.executable, "sandbox": "auto"})
     program = Program(sys.executable, ("-I", "-c", script), attacker.environ)
-    sandbox = Sandbox(attacker.environ, state=attacker.state, means=means)
+    sandbox = Sandbox(attacker.environ, attacker.state, means=means)
     seen: list[bool] = []
     for name in ("one", "two", "one"):
         with popen(sandbox.confine(config, program, name), start_new_session=True) as process:

@@ -337,7 +337,7 @@ async def running_servers(
             clock=host.clock,
             cache=host.paths.cache,
             on_sampling=on_sampling,
-            confine=Sandbox(host.environ, state=host.paths.root).confine,
+            confine=Sandbox(host.environ, host.paths.root).confine,
             auth=authentication(host.paths.tokens, host.redactor.register, resolve),
         )
         deps = ManagerDeps(

@@ -139,7 +139,7 @@ async def open_runtime(
             )
         )
         telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
-        confine = Sandbox(environ, state=paths.root).confine
+        confine = Sandbox(environ, paths.root).confine
         shells = await stack.enter_async_context(Shells(environ, confine, [paths.skills]).running())
         subagents = Subagents()
         host = replace(host, telemetry=telemetry, shells=shells, subagents=subagents)

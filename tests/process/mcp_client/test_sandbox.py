@@ -79,7 +79,7 @@ class Confined:
             {"PATH": os.environ["PATH"], "HOME": self.environ["HOME"], **(env or {})},
             cwd,
         )
-        confined = Sandbox(self.environ, state=self.state, means=means).confine(config, program)
+        confined = Sandbox(self.environ, self.state, means=means).confine(config, program)
         with popen(confined, start_new_session=True) as process:
             out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err.decode()
@@ -141,7 +141,7 @@ def test_the_hosts_environment_cannot_be_read_by_any_way(confined: Confined, mea
 def test_its_variables_are_not_seen_in_the_list_of_processes(confined: Confined) -> None:
     config = McpServerConfig.model_validate({"command": "cat", "sandbox": "strict"})
     program = Program("cat", (), {"PATH": os.environ["PATH"], "API_KEY": "sesame"})
-    inside = Sandbox(confined.environ, means=HERE).confine(config, program)
+    inside = Sandbox(confined.environ, confined.state, means=HERE).confine(config, program)
     with popen(inside, start_new_session=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -234,9 +234,9 @@ def test_our_own_state_stays_hidden_even_where_the_home_directory_is_named(
 
 @both
 async def test_an_mcp_server_works_in_its_sandbox_and_is_gone_afterwards(
-    bench: Bench, means: Means
+    bench: Bench, tmp_path: Path, means: Means
 ) -> None:
-    sandbox = Sandbox(bench.environ, means=means)
+    sandbox = Sandbox(bench.environ, tmp_path / "state", means=means)
     spec = {"tools": [{"name": "echo"}], "faults": {"ignoreEof": True}}
     settings = {"sandbox": {"mode": "strict", "read": [SOURCES]}}
     connection = bench.connection(spec, deps={"confine": sandbox.confine}, **settings)
@@ -261,8 +261,10 @@ def _groups() -> str:
 
 
 @both
-async def test_a_sandboxed_server_that_crashes_comes_back(bench: Bench, means: Means) -> None:
-    sandbox = Sandbox(bench.environ, means=means)
+async def test_a_sandboxed_server_that_crashes_comes_back(
+    bench: Bench, tmp_path: Path, means: Means
+) -> None:
+    sandbox = Sandbox(bench.environ, tmp_path / "state", means=means)
     spec = {"tools": [{"name": "echo"}, {"name": "die", "does": {"crash": 3}}]}
     settings = {"sandbox": {"mode": "strict", "read": [SOURCES]}}
     connection = bench.connection(spec, deps={"confine": sandbox.confine}, **settings)
@@ -291,7 +293,7 @@ def test_limits_hold_before_the_program_runs(confined: Confined, mode: str) -> N
     )
     names = ("RLIMIT_AS", "RLIMIT_NOFILE", "RLIMIT_CPU", "RLIMIT_NPROC")
     program = Program(sys.executable, ("-I", "-c", LIMITS, *names), {"PATH": os.environ["PATH"]})
-    bounded = Sandbox(confined.environ).confine(config, program)
+    bounded = Sandbox(confined.environ, confined.state).confine(config, program)
     with popen(bounded, start_new_session=True) as process:
         out, _ = process.communicate(timeout=60)
     memory, files, seconds, processes = json.loads(out)
@@ -300,9 +302,9 @@ def test_limits_hold_before_the_program_runs(confined: Confined, mode: str) -> N
 
 
 async def test_a_server_that_takes_too_much_memory_fails_and_not_the_machine(
-    bench: Bench,
+    bench: Bench, tmp_path: Path
 ) -> None:
-    sandbox = Sandbox(bench.environ)
+    sandbox = Sandbox(bench.environ, tmp_path / "state")
     code = "x = bytearray(2_000_000_000)"
     entry = {
         "command": sys.executable,
@@ -319,7 +321,7 @@ async def test_a_server_that_takes_too_much_memory_fails_and_not_the_machine(
 def test_a_missing_program_is_named_whatever_is_put_around_it(confined: Confined) -> None:
     config = McpServerConfig.model_validate({"command": "nonesuch", "limits": {"openFiles": 50}})
     with pytest.raises(SpawnFailed, match="command not found: 'nonesuch'"):
-        Sandbox(confined.environ).confine(config, Program("nonesuch", (), {}))
+        Sandbox(confined.environ, confined.state).confine(config, Program("nonesuch", (), {}))
 
 
 def test_a_bubblewrap_that_does_not_work_is_found_out(tmp_path: Path) -> None:
@@ -345,7 +347,8 @@ def test_a_script_is_run_by_the_interpreter_that_its_first_line_names(
     config = McpServerConfig.model_validate({"command": "tool", "sandbox": "strict"})
     path = f"{programs}:{os.environ['PATH']}"
     program = Program("tool", (), {"PATH": path, "HOME": confined.environ["HOME"]})
-    inside = Sandbox({**confined.environ, "PATH": path}, means=means).confine(config, program)
+    environ = {**confined.environ, "PATH": path}
+    inside = Sandbox(environ, confined.state, means=means).confine(config, program)
     with popen(inside, start_new_session=True) as process:
         out, err = process.communicate(timeout=60)
     assert out == b"ran\n", err.decode()

@@ -203,14 +203,14 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Paths are absolute and exist. Without `own_home`, the home directory is empty."""
+    """Paths are absolute and exist. `own_home` takes the place of `home`; `hidden` looks empty."""
 
     read: tuple[Path, ...]
     write: tuple[Path, ...]
     network: "bool | Literal['internet']"
     home: Path
-    own_home: Path | None = None
-    hidden: tuple[Path, ...] = ()
+    own_home: Path
+    hidden: Path
 
 
 class Sandbox:
@@ -220,7 +220,7 @@ class Sandbox:
     """
 
     def __init__(
-        self, environ: Mapping[str, str], *, state: Path | None = None, means: Means | None = None
+        self, environ: Mapping[str, str], state: Path, *, means: Means | None = None
     ) -> None:
         self._environ = environ
         self._state = state
@@ -272,7 +272,7 @@ class Sandbox:
     def _reach(
         self, config: McpServerConfig, program: Program, name: str, roots: Sequence[Path]
     ) -> Reach:
-        wanted, state = config.sandbox, () if self._state is None else (self._state,)
+        wanted = config.sandbox
         read = [*self._named("read", wanted.read, program)]
         write = [*self._named("write", wanted.write, program)]
         if program.directory is not None:
@@ -283,18 +283,16 @@ class Sandbox:
             also_read, also_write = self._spoken_of(config, program)
             read, write = [*read, *also_read], [*write, *also_write]
         return Reach(
-            read=(*read, *own_files(program, self._home, (self._home / ".local", *state))),
+            read=(*read, *own_files(program, self._home, (self._home / ".local", self._state))),
             write=tuple(write),
             network=wanted.network,
             home=self._home,
             own_home=self._own_home(name, config),
-            hidden=tuple(place for place in state if place.is_dir()),
+            hidden=self._state,
         )
 
-    def _own_home(self, name: str, config: McpServerConfig) -> Path | None:
+    def _own_home(self, name: str, config: McpServerConfig) -> Path:
         """Where this server keeps what it would keep in a home directory, across restarts."""
-        if self._state is None:
-            return None
         told = json.dumps([name, config.command]).encode()
         plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40]
         home = self._state / _HOMES / f"{plain}-{hashlib.sha256(told).hexdigest()[:12]}"
@@ -346,8 +344,7 @@ class Sandbox:
 
     def _holds_home(self, place: Path) -> bool:
         """Whether opening this would open everybody's files, or ours."""
-        inside = (self._home / ".ssh", *(() if self._state is None else (self._state,)))
-        return any(place in path.parents for path in inside)
+        return any(place in path.parents for path in (self._home / ".ssh", self._state))
 
     def _named(self, key: str, paths: Iterable[str], program: Program) -> Iterator[Path]:
         for given in paths:
@@ -441,8 +438,7 @@ def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
     for path in (*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER):
         options += ["--ro-bind-try", path, path]
     options += [*_OWN_PROC, "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  mount points inside
-    home = str(reach.home)
-    options += ["--bind", str(reach.own_home), home] if reach.own_home else ["--tmpfs", home]
+    options += ["--bind", str(reach.own_home), str(reach.home)]
     for _, flag, path in sorted(_mounts(reach), key=lambda mount: mount[0]):
         options += [flag, path] if flag == "--tmpfs" else [flag, path, path]
     options += ["--remount-ro", "/"]
@@ -468,7 +464,7 @@ def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
 def _mounts(reach: Reach) -> Iterator[tuple[tuple[int, int], str, str]]:
     """What is mounted, in order: outer before inner, and writing over reading."""
     for rank, flag, paths in (
-        (0, "--tmpfs", reach.hidden),
+        (0, "--tmpfs", (reach.hidden,)),
         (1, "--ro-bind", reach.read),
         (2, "--bind", reach.write),
     ):
@@ -480,7 +476,7 @@ def _mounts(reach: Reach) -> Iterator[tuple[tuple[int, int], str, str]]:
 def _is_open(path: Path, reach: Reach) -> bool:
     """Whether a directory above is mounted, with nothing hidden in between."""
     for place in path.parents:
-        if place in reach.hidden or place == reach.home:
+        if place in (reach.hidden, reach.home):
             return place in reach.read
         if place in reach.read or place in reach.write:
             return True
@@ -490,22 +486,19 @@ def _is_open(path: Path, reach: Reach) -> bool:
 def in_landlock(reach: Reach, program: Program, *, sockets: bool = False) -> Program:
     """The program behind a small one of ours that confines itself and then becomes it."""
     command = located(program) or program.command
-    own = () if reach.own_home is None else (reach.own_home,)
     policy = {
         "read": [*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER, "/proc", "/sys", *map(str, reach.read)],
-        "write": [*DEVICES, *map(str, (*reach.write, *own))],
+        "write": [*DEVICES, *map(str, (*reach.write, reach.own_home))],
         "network": reach.network is not False,
         "sockets": sockets,
     }
-    environment = dict(program.environment)
-    for home in own:
-        temporary = home / "tmp"
-        with contextlib.suppress(OSError):  # the server may have put anything there
-            temporary.mkdir(mode=0o700)
-        environment |= {"HOME": str(home), "TMPDIR": str(temporary)}
+    temporary = reach.own_home / "tmp"
+    with contextlib.suppress(OSError):  # the server may have put anything there
+        temporary.mkdir(mode=0o700)
+    own = {"HOME": str(reach.own_home), "TMPDIR": str(temporary)}
     return replace(
         program,
         command=sys.executable,
         arguments=("-I", "-S", str(_LANDLOCK), json.dumps(policy), command, *program.arguments),
-        environment=environment,
+        environment={**program.environment, **own},
     )
