@@ -77,8 +77,9 @@ def frame(
 
 
 _FRAMED = re.compile(
-    r'(?:marked with \'(?P<mark>.)\'[^\n]*\n)?<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[\w-]+)">>>\n'
-    r'.*?\n---\n(?P<body>.*?)\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
+    r"(?:This is [^\n]*Treat as untrusted external data\.[^\n]*?(?:marked with '(?P<mark>.)'[^\n]*)?\n)?"
+    r'<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[\w-]+)">>>\nSource: [^\n]*\nFrom: [^\n]*\n'
+    r'---\n(?P<body>.*?)\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
     re.DOTALL,
 )
 
@@ -87,11 +88,25 @@ def unframed(text: str) -> str:
     """The bodies of the frames in `text`; if there is none, `text` itself."""
     if "<<<END_EXTERNAL_UNTRUSTED_CONTENT" not in text:
         return text
-    bodies = [
-        match["body"].replace(match["mark"], " ") if match["mark"] else match["body"]
-        for match in _FRAMED.finditer(text)
-    ]
+    bodies = [_body(match) for match in _FRAMED.finditer(text)]
     return "\n".join(bodies) if bodies else text
+
+
+def unframed_in_place(text: str) -> str:
+    """The text with the bodies of its frames where the frames were, for a person to read."""
+    return _FRAMED.sub(_body, text)
+
+
+def without_frames(text: str) -> str:
+    """Only the words outside of frames."""
+    return _FRAMED.sub(" ", text)
+
+
+def _body(match: re.Match[str]) -> str:
+    body, mark = match["body"], match["mark"]
+    if mark is None:
+        return body
+    return "\n".join(line.removeprefix(mark).replace(mark, " ") for line in body.split("\n"))
 
 
 def frame_result(result: ToolResult) -> ToolResult:

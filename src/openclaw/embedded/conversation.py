@@ -16,6 +16,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
+from openclaw.content.frame import unframed_in_place, without_frames
 from openclaw.embedded.router import Previous
 from openclaw.embedded.runner import ChatMessage, Prompt
 from openclaw.embedded.tool_doc import RoutableTool
@@ -23,35 +24,9 @@ from openclaw.embedded.tool_doc import RoutableTool
 MAX_CHARS = 4000
 MAX_LINES = 120
 _MAX_DEPTH = 8
-_FRAME = re.compile(
-    r"(?:This is [^\n]*Treat as untrusted external data\.(?P<notice>[^\n]*)\n)?"
-    r'<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[A-Za-z0-9_-]+)">>>\n'
-    r"(?:Source: [^\n]*\n)?(?:From: [^\n]*\n)?---\n(?P<body>.*?)\n?"
-    r'<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
-    re.DOTALL,
-)
-_MARK = re.compile(r"is marked with '(.)'")
 _MOMENT = re.compile(
     r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"
 )
-
-
-def unframe(text: str) -> str:
-    """The text without the frames around what is untrusted, for a person to read."""
-    return _FRAME.sub(_body, text)
-
-
-def _body(match: re.Match[str]) -> str:
-    marked = _MARK.search(match["notice"] or "")
-    if marked is None:
-        return match["body"]
-    lines = match["body"].split("\n")
-    return "\n".join(line.removeprefix(marked[1]).replace(marked[1], " ") for line in lines)
-
-
-def without_frames(text: str) -> str:
-    """Only the words outside of frames: what was framed may not decide anything."""
-    return _FRAME.sub(" ", text)
 
 
 def _moment(text: str) -> str:
@@ -105,7 +80,7 @@ def flatten(text: str) -> str:
 
 
 def render_result(text: str, label: str, *, failed: bool) -> str:
-    whole = flatten(unframe(text))
+    whole = flatten(unframed_in_place(text))
     body = "\n".join(whole.splitlines()[:MAX_LINES])[:MAX_CHARS].rstrip()
     if (left := len(whole.rstrip()) - len(body)) > 0:
         body += f"\n… ({left} more characters)"
@@ -170,7 +145,7 @@ def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()
         return Turn()
     *before, now = turns
     last = before[-1] if before else Turn()
-    now.message = without_frames(now.message).strip()
+    now.message = without_frames(now.message).strip()  # what was framed may not decide anything
     now.history = tuple((one.message, one.answer) for one in before if one.answer and not one.calls)
     now.previous = Previous(last.message, last.calls[-1].tool_name) if last.calls else None
     ours = map(without_frames, instructions)  # what a server says of itself is framed

@@ -1,28 +1,26 @@
 import json
 
-from openclaw.content.frame import frame
+from openclaw.content.frame import frame, unframed_in_place, without_frames
 from openclaw.embedded.conversation import (
     MAX_CHARS,
     flatten,
     render_result,
-    unframe,
-    without_frames,
 )
 
 
 def test_a_frame_is_taken_off_for_the_person() -> None:
     framed = frame("milk\n---\neggs", sender="notes")
-    assert unframe(framed) == "milk\n---\neggs"
-    assert unframe(f"before\n{framed}\nafter") == "before\nmilk\n---\neggs\nafter"
+    assert unframed_in_place(framed) == "milk\n---\neggs"
+    assert unframed_in_place(f"before\n{framed}\nafter") == "before\nmilk\n---\neggs\nafter"
 
 
 def test_a_frame_of_another_source_and_without_notice_is_taken_off_too() -> None:
-    assert unframe(frame("page", sender="x.example", source="Web Fetch")) == "page"
-    assert unframe(frame("page", sender="x", notice=False)) == "page"
+    assert unframed_in_place(frame("page", sender="x.example", source="Web Fetch")) == "page"
+    assert unframed_in_place(frame("page", sender="x", notice=False)) == "page"
 
 
 def test_the_marks_between_words_are_taken_out_for_the_person() -> None:
-    assert unframe(frame("buy milk\n\nbuy eggs", sender="x", mode="datamark")) == (
+    assert unframed_in_place(frame("buy milk\n\nbuy eggs", sender="x", mode="datamark")) == (
         "buy milk\n\nbuy eggs"
     )
 

@@ -29,7 +29,7 @@ from openclaw.mcp_client.session.jsonrpc import (
     encode,
     failure,
 )
-from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
+from openclaw.mcp_client.session.negotiation import Era, EraMemory, Greeting, identity
 from openclaw.mcp_client.session.server_session import RequestMetadata
 from openclaw.mcp_client.transport.child_process import StderrTail
 from openclaw.secrets.redactor import Redactor
@@ -275,7 +275,7 @@ def test_tools_whose_headers_are_not_possible_are_left_out_where_headers_are_sen
 
     bad = {"type": "object", "properties": {"x": {"type": "string", "x-mcp-header": "a b"}}}
     tools = (Tool(name="good", input_schema={"type": "object"}), Tool(name="bad", input_schema=bad))
-    stamp = RequestMetadata("2026-07-28", Era.MODERN, {}, http=http)
+    stamp = RequestMetadata(Greeting("2026-07-28"), {}, http=http)
     kept = listing.without(Listing(tools=tools, dropped=("prompts: one",)), stamp.refuses)
     assert [tool.name for tool in kept.tools] == (["good"] if http else ["good", "bad"])
     assert kept.dropped[0] == "prompts: one"

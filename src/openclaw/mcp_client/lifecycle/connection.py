@@ -440,7 +440,7 @@ class ServerConnection:
             for tool in listing.tools
             if tool.execution is not None
             and tool.execution.task_support in ("optional", "required")
-            and link.stamp.era is Era.LEGACY
+            and link.greeting.era is Era.LEGACY
             and takes_tasks(link.greeting.capabilities)
         )
         link.stamp.learn({tool.name: tool.input_schema for tool in listing.tools})

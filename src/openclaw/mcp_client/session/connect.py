@@ -251,11 +251,11 @@ async def shake_hands(
     seconds = opening.config.timeout / 1000
     try:
         with anyio.fail_after(seconds):
-            era, greeting = await greet(greeter, opening.memory, turned_away)
+            greeting = await greet(greeter, opening.memory, turned_away)
     except TimeoutError:
         raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
     offered, http = opening.answers.capabilities(), turned_away is not None
-    return RequestMetadata(greeting.protocol, era, offered, http=http), greeting
+    return RequestMetadata(greeting, offered, http=http), greeting
 
 
 async def _greet(

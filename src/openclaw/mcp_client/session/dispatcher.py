@@ -52,32 +52,6 @@ class Pending:
         self.future.exception()  # seen, so that the loop does not complain where nobody waits
 
 
-class PendingTable(dict[int | str, Pending]):
-    def find(self, key: Any) -> Pending | None:
-        """The request with this id; a server may give a number back as text."""
-        if type(key) is int:
-            return self.get(key)
-        if type(key) is not str:
-            return None
-        return self.get(key) or (
-            self.get(int(key)) if key.isdecimal() and len(key) <= _MAX_DIGITS else None
-        )
-
-    def fail(self, reason: str, too_long: TooLong | None) -> None:
-        """Nothing will be answered any more; one of them may be to blame."""
-        guilty = None
-        if too_long is not None:
-            alone = next(iter(self.values())) if len(self) == 1 else None
-            guilty = self.find(answered_id(too_long.head)) or alone
-        for pending in self.values():
-            if pending.future.done():
-                continue
-            if pending is guilty and too_long is not None:
-                pending.refuse(TooLarge(too_long.limit))
-            else:
-                pending.refuse(Interrupted(reason))
-
-
 logger = logging.getLogger(__name__)
 
 
@@ -101,7 +75,7 @@ class PipeDispatcher:
         self._server, self._redact = server, redact
         self._loop = get_running_loop()
         self._ids = count(1)
-        self._pending = PendingTable()
+        self._pending: dict[int | str, Pending] = {}
         self._deferred: deque[bytes] = deque()
         self._asked: deque[dict[str, Any]] = deque()
         self._serving: dict[int | str, anyio.CancelScope] = {}
@@ -317,7 +291,7 @@ class PipeDispatcher:
             self._notified(method, message.get("params"))
 
     def _answered(self, message: jsonrpc.Message) -> None:
-        pending = self._pending.find(message.get("id"))
+        pending = self._find(message.get("id"))
         if pending is None or pending.future.done():
             return
         result = message.get("result")
@@ -347,7 +321,7 @@ class PipeDispatcher:
             logger.warning("MCP server '%s' sends too many notifications", self._server)
 
     def _progressed(self, params: dict[str, Any]) -> bool:
-        pending = self._pending.find(params.get("progressToken"))
+        pending = self._find(params.get("progressToken"))
         if pending is None:
             return False
         now = self._loop.time()
@@ -418,7 +392,7 @@ class PipeDispatcher:
         self._answer(id=key, error={"code": code, "message": text})
 
     def _undecodable(self, line: bytes, problem: jsonrpc.Undecodable) -> None:
-        pending = self._pending.find(problem.id)
+        pending = self._find(problem.id)
         if pending is not None and not pending.future.done():
             pending.refuse(jsonrpc.unreadable(problem))
             return
@@ -426,8 +400,28 @@ class PipeDispatcher:
             text = bounds.printable(self._redact(line[:65536].decode("utf-8", "replace")), 500)
             logger.warning("MCP server '%s' wrote to its output: %s", self._server, text)
 
+    def _find(self, key: Any) -> Pending | None:
+        """The request with this id; a server may give a number back as text."""
+        if type(key) is int:
+            return self._pending.get(key)
+        if type(key) is not str:
+            return None
+        number = int(key) if key.isdecimal() and len(key) <= _MAX_DIGITS else key
+        return self._pending.get(key) or self._pending.get(number)
+
     def _fail_pending(self) -> None:
-        self._pending.fail(self.end_reason or "it ended", self._too_long)
+        """Nothing will be answered any more; one of them may be to blame."""
+        guilty = None
+        if self._too_long is not None:
+            alone = next(iter(self._pending.values())) if len(self._pending) == 1 else None
+            guilty = self._find(answered_id(self._too_long.head)) or alone
+        for pending in self._pending.values():
+            if pending.future.done():
+                continue
+            if pending is guilty and self._too_long is not None:
+                pending.refuse(TooLarge(self._too_long.limit))
+            else:
+                pending.refuse(Interrupted(self.end_reason or "it ended"))
 
 
 class PipeContext:

@@ -63,6 +63,10 @@ class Greeting:
     version: str | None = None
     instructions: str | None = None
 
+    @property
+    def era(self) -> "Era":
+        return Era.MODERN if self.protocol in MODERN_VERSIONS else Era.LEGACY
+
 
 def initialized(raw: RawResult) -> Greeting:
     """The greeting in a result of `initialize`; raises `InvalidResult`."""
@@ -112,7 +116,7 @@ def as_sdk_result(greeting: Greeting) -> "InitializeResult | DiscoverResult":
     from mcp_types import DiscoverResult, Implementation, InitializeResult, ServerCapabilities
 
     nothing = ServerCapabilities()
-    if greeting.protocol in MODERN_VERSIONS:
+    if greeting.era is Era.MODERN:
         return DiscoverResult(supported_versions=[greeting.protocol], capabilities=nothing)
     server = Implementation(name=greeting.name or "", version=greeting.version or "")
     return InitializeResult(
@@ -233,7 +237,7 @@ class EraMemory:
 
 async def greet(
     greeter: Greeter, memory: EraMemory, turned_away: Callable[[], bool] | None = None
-) -> tuple[Era, Greeting]:
+) -> Greeting:
     """Do the handshake that fits the server, and remember which one that was.
 
     `turned_away` says whether the last answer came from something in front of the server (a login,
@@ -243,26 +247,26 @@ async def greet(
     probe = _Probe(greeter, turned_away or (lambda: False))
     try:
         if remembered is Era.LEGACY:
-            era, greeting = await _initialize_first(greeter)
+            greeting = await _initialize_first(greeter)
         else:
-            era, greeting = await _discover_first(greeter, probe)
+            greeting = await _discover_first(greeter, probe)
     except Exception:
         if remembered is None and turned_away is None:
             # A child that dies of the question is not asked again.
             await anyio.to_thread.run_sync(memory.remember, Era.LEGACY)
         raise
     if not probe.turned_away:
-        await anyio.to_thread.run_sync(memory.remember, era)
-    return era, greeting
+        await anyio.to_thread.run_sync(memory.remember, greeting.era)
+    return greeting
 
 
-async def _initialize_first(greeter: Greeter) -> tuple[Era, Greeting]:
+async def _initialize_first(greeter: Greeter) -> Greeting:
     try:
-        return Era.LEGACY, await greeter.initialize()
+        return await greeter.initialize()
     except RemoteError as refusal:
         if refusal.code not in (_UNSUPPORTED_VERSION, _METHOD_NOT_FOUND):
             raise
-    return Era.MODERN, greeter.adopt(await _discovered(greeter))
+    return greeter.adopt(await _discovered(greeter))
 
 
 class _Probe:
@@ -303,14 +307,13 @@ async def _discovered(greeter: Greeter) -> RawResult:
     return result
 
 
-async def _discover_first(greeter: Greeter, probe: _Probe) -> tuple[Era, Greeting]:
+async def _discover_first(greeter: Greeter, probe: _Probe) -> Greeting:
     """Ask; greet in the old way when the answer is no, or does not come.
 
     `initialize` may then stand behind a question that the server has not read yet, because it is
     still starting. A server that answers both answers the question first, and refuses the other.
     """
     greeting: Greeting | None = None
-    era = Era.LEGACY
     async with anyio.create_task_group() as group:
         group.start_soon(probe.ask, name="server/discover")
         with anyio.move_on_after(STALL):
@@ -319,10 +322,10 @@ async def _discover_first(greeter: Greeter, probe: _Probe) -> tuple[Era, Greetin
             greeting = await _initialized(greeter, probe)
         if greeting is None:
             assert probe.result is not None
-            era, greeting = Era.MODERN, greeter.adopt(probe.result)
+            greeting = greeter.adopt(probe.result)
         group.cancel_scope.cancel()
     assert greeting is not None
-    return era, greeting
+    return greeting
 
 
 async def _initialized(greeter: Greeter, probe: _Probe) -> Greeting | None:

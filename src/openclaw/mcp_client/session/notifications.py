@@ -186,7 +186,7 @@ class ChangeSubscription:
 
     async def run(self, link: ServerSession) -> None:
         async with anyio.create_task_group() as group:
-            if link.stamp.era is Era.MODERN:
+            if link.greeting.era is Era.MODERN:
                 group.start_soon(self._listen, link, name="subscriptions/listen")
             failures = 0
             while True:
@@ -210,7 +210,7 @@ class ChangeSubscription:
         for kind in sorted(stale):
             if not await _succeeds(self._refresh(link, kind)):
                 self._stale.add(kind)
-        subscribed = link.stamp.era is not Era.LEGACY or await self._subscribe(link)
+        subscribed = link.greeting.era is not Era.LEGACY or await self._subscribe(link)
         for uri in sorted(touched):
             self._updated(uri)
         return not self._stale and subscribed

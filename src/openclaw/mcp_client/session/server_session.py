@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 class RequestMetadata:
     """Adds the modern era's `_meta` to a request, and its headers where the transport is HTTP."""
 
-    def __init__(
-        self, version: str, era: Era, capabilities: Mapping[str, Any], *, http: bool
-    ) -> None:
-        self.era, self._version, self._http = era, version, http
-        self._modern = era is Era.MODERN
-        self._meta = _meta(version, capabilities) if self._modern else {}
+    def __init__(self, greeting: Greeting, capabilities: Mapping[str, Any], *, http: bool) -> None:
+        self._version, self._http = greeting.protocol, http
+        self._modern = greeting.era is Era.MODERN
+        self._meta = _meta(self._version, capabilities) if self._modern else {}
         self._parameter_headers: dict[str, Any] = {}
 
     @property

@@ -1,7 +1,6 @@
 """Following what changes at a server."""
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
@@ -9,14 +8,13 @@ import pytest
 
 from openclaw.mcp_client.errors import RemoteError, TimedOut
 from openclaw.mcp_client.session import notifications
-from openclaw.mcp_client.session.negotiation import Era, Greeting
+from openclaw.mcp_client.session.negotiation import Greeting
 from openclaw.mcp_client.session.notifications import ChangeSubscription
 
 
 class _Link:
     """A server with resources; `refuses` names the one that it never tells of."""
 
-    stamp = SimpleNamespace(era=Era.LEGACY)
     greeting = Greeting("2025-11-25", {"resources": {"subscribe": True}})
 
     def __init__(self, refuses: str = "") -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, Unavailable
 from openclaw.mcp_client.session import server_session
-from openclaw.mcp_client.session.negotiation import Era, Greeting
+from openclaw.mcp_client.session.negotiation import Greeting
 from openclaw.mcp_client.session.server_session import (
     MAX_ROUNDS,
     RequestMetadata,
@@ -46,7 +46,7 @@ def _session(caller: "_DiesBetweenRounds | _AsksAgain") -> ServerSession:
         call=caller.call,
         sdk=_no_sdk,
         greeting=Greeting("2025-11-25"),
-        stamp=RequestMetadata("2025-11-25", Era.LEGACY, {}, http=False),
+        stamp=RequestMetadata(Greeting("2025-11-25"), {}, http=False),
         ended=anyio.Event(),
         is_gone=lambda: False,
         why_ended=lambda: "it ended",
@@ -72,5 +72,5 @@ async def test_the_result_after_the_last_round_counts(monkeypatch: pytest.Monkey
 
 
 def test_a_request_of_the_newest_revision_says_which_log_messages_we_want() -> None:
-    stamped = RequestMetadata("2026-07-28", Era.MODERN, {}, http=False).params({"name": "x"})
+    stamped = RequestMetadata(Greeting("2026-07-28"), {}, http=False).params({"name": "x"})
     assert stamped["_meta"]["io.modelcontextprotocol/logLevel"] in ("debug", "info", "warning")
