@@ -251,10 +251,6 @@ class Judged:
         return source is not None and source.origin.label not in sources
 
 
-def judge(value: Value, index: Index, server: str) -> Judged:
-    return Judged(value, standing_of(value.text, value.role, index, server))
-
-
 def doubt_about(tool: str, why: Why, value: Value, text: str, source: Source | None) -> Doubt:
     label = source.origin.label if source else ""
     sentence = source.sentence_with(text) if source else ""
@@ -376,14 +372,14 @@ def opening(tool: str, judged: list[Judged], index: Index) -> Iterator[Doubt]:
 
 def may_open(one: Judged, index: Index) -> bool:
     url = one.value.text
-    if one.standing.level is Level.GIVEN or (index.person.gave_host(url) and _is_plain(url, index)):
+    if one.standing.level is Level.GIVEN or (index.person.gave_host(url) and _is_plain(url)):
         return True
     if one.standing.level in (Level.LINKED, Level.LISTED):
         return any(singular(word) in _LINK_FIELD for word in split(one.standing.key))
     return one.standing.level is Level.QUOTED and _is_link_to_follow(url, one, index)
 
 
-def _is_plain(url: str, index: Index) -> bool:
+def _is_plain(url: str) -> bool:
     """A path on a host that the person gave, with nothing in it that could carry data."""
     path = (
         re.sub(r"^(?:https?:)?//", "", url.lower())
@@ -460,7 +456,7 @@ def origin_of(call: Call, rules: Rules) -> Origin:
 def _doubts(call: Call, index: Index, rules: Rules) -> Iterator[Doubt]:
     effect = effect_of(call.tool, rules.effects)
     judged = [
-        judge(value, index, call.tool.server)
+        Judged(value, standing_of(value.text, value.role, index, call.tool.server))
         for value in values_of(call.arguments, call.tool.schema)
     ]
     tool = f"{call.tool.server}/{call.tool.name}"

@@ -79,10 +79,6 @@ def server(name: str, tool: str = "", *, trusted: bool = False) -> Origin:
     return Origin(Kind.SERVER, name, tool, trusted)
 
 
-def page(address: str) -> Origin:
-    return Origin(Kind.PAGE, address)
-
-
 @dataclass(frozen=True, slots=True)
 class Text:
     """One text of the conversation.
