@@ -106,6 +106,8 @@ def _want(
     if name_words == frozenset({"target"}) and tool_words & _OF_GIT:
         return "ref"
     want = _by_name(name_words, description)
+    if want == "glob" and re.search(r"\bregular expression|\bregexp?\b", description):
+        return "query"
     if want == "ref" and {"type"} & name_words:
         want = "text"
     if want == "text" and _described_choices(str(schema.get("description") or "")):
