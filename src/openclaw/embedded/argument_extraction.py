@@ -154,8 +154,6 @@ class _Filler:
         found = self.free(*_KINDS.get(param.want, ()))
         if param.want == "path":
             found = self.paths_for(param, found)
-        if param.want == "number":
-            found = [s for s in found if self.number_fits(param, s) or len(found) == 1]
         if not found:
             return False
         if param.is_list:

@@ -65,18 +65,9 @@ _IDS = word_set("id ids identifier code number uuid key docket version sku isbn 
 _MAKERS = word_set("artist author director directed composer writer painter maker brand by created")
 _PATHS = word_set("path file filename directory folder host hostname url uri link domain website")
 _ACTORS = word_set("cast actor actors actress starring stars performer")
-_LABELS = word_set("id ids uuid ip api url pin")
 _DATES = word_set("date day dates datetime")
 _FIRST = word_set("start from origin source departure begin beginning initial first")
 _LAST = word_set("end to destination target arrival final last")
-# Words with which requests begin: capitals that are no names.
-_OPENERS = word_set(
-    """find get what who which when where how calculate compute determine give show tell can could i
-    please is are book order search list check create generate convert fetch retrieve estimate predict
-    identify compare look help need want add update set write analyze analyse play start stop turn send
-    the a an in for on my using if let do does did will would should provide locate return use make run
-    assess evaluate solve simulate plan schedule translate rank track view you we it this that hey hi"""
-)
 _WINDOW = 40
 _SHORT = 3
 _MESSAGES_KEPT = 32
@@ -405,7 +396,7 @@ def _names(message: str) -> list[Span]:
     for match in _NAME.finditer(message):
         start, text = match.start(), match[0]
         text = re.sub(r"'s$", "", text.rstrip(".,'"))
-        if fold(text) not in _OPENERS | STOP_WORDS | _LABELS and text:
+        if text and fold(text) not in STOP_WORDS:
             opens = start == 0 or message[:start].rstrip()[-1:] in ".?!"
             plain = opens and " " not in text and text[1:].islower()
             if not plain:
