@@ -12,7 +12,7 @@ import anyio
 from openclaw.agent import transcript
 from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, cut_to
-from openclaw.agent.event_codec import event_json
+from openclaw.agent.event_codec import record_json
 from openclaw.agent.port import TurnListener
 from openclaw.agent.redaction import clean_json, clean_result
 from openclaw.agent.toolpath.toolbox import Toolbox
@@ -256,7 +256,7 @@ class Dispatcher:
         if isinstance(event, ToolFinished):
             self._facts.setdefault(call_id, {})["durationMs"] = round(event.duration_ms)
         elif isinstance(event, ToolApproval):
-            shown = {k: v for k, v in event_json(event).items() if k not in ("callId", "name")}
+            shown = {k: v for k, v in record_json(event).items() if k not in ("callId", "name")}
             self._facts.setdefault(call_id, {})["approval"] = shown
         self.emit(event)
 
@@ -268,7 +268,7 @@ class Dispatcher:
         message, content = str(params.get("message") or ""), answer.get("content")
         url = str(params["url"]) if params.get("mode") == "url" and "url" in params else None
         event = ToolQuestion(call_id, server, message, str(answer["action"]), url, content)
-        shown = clean_json(event_json(event), self.redact)
+        shown = clean_json(record_json(event), self.redact)
         facts = self._facts.setdefault(call_id, {}).setdefault("questions", [])
         facts.append({name: value for name, value in shown.items() if name != "callId"})
         self.emit(event)

@@ -55,7 +55,8 @@ def event_name(event: Event) -> str:
     return _NAMES[type(event)]
 
 
-def _record_json(record: object) -> Json:
+def record_json(record: object) -> Json:
+    """An event, a result or any other record with `_FIELDS`."""
     return {key: _encoded(getattr(record, name)) for name, key in _FIELDS[type(record)]}
 
 
@@ -66,17 +67,13 @@ def _encoded(value: Any) -> Any:
         return [_encoded(one) for one in value]  # pyright: ignore[reportUnknownVariableType] - any of ours
     if isinstance(value, Path):
         return str(value)
-    return _record_json(value) if type(value) in _FIELDS else value
+    return record_json(value) if type(value) in _FIELDS else value
 
 
 def _record_from(kind: type[Record], body: Mapping[str, Any]) -> Record:
     given = {name: body[key] for name, key in _FIELDS[kind] if key in body}
     decoded = {name: decode(given[name]) for name, decode in _DECODED.items() if name in given}
     return kind(**{**given, **decoded})
-
-
-def event_json(event: Event) -> Json:
-    return _record_json(event)
 
 
 def event_from(name: str, body: Mapping[str, Any]) -> Event | None:
@@ -86,7 +83,7 @@ def event_from(name: str, body: Mapping[str, Any]) -> Event | None:
 
 
 def block_json(block: Block) -> Json:
-    fields = media_json(block) if isinstance(block, Media) else _record_json(block)
+    fields = media_json(block) if isinstance(block, Media) else record_json(block)
     return {"type": _TYPES[type(block)], **fields}
 
 
@@ -120,16 +117,12 @@ def media_from(item: Mapping[str, Any]) -> Media:
     )
 
 
-def result_json(result: ToolResult) -> Json:
-    return _record_json(result)
-
-
 def result_from(body: Mapping[str, Any]) -> ToolResult:
     return _record_from(ToolResult, body)
 
 
 def reply_json(reply: Reply) -> Json:
-    return {**_record_json(reply), "media": [media_json(one) for one in reply.media]}
+    return {**record_json(reply), "media": [media_json(one) for one in reply.media]}
 
 
 def reply_from(body: Mapping[str, Any]) -> Reply:
@@ -150,7 +143,7 @@ _DECODED: Mapping[str, Callable[[Any], Any]] = {
 
 def message_json(context: MessageContext) -> Json:
     media = [{**media_json(one.media), "text": one.text, "note": one.note} for one in context.media]
-    return {**_record_json(context), "agent": context.agent_id, "media": media}
+    return {**record_json(context), "agent": context.agent_id, "media": media}
 
 
 def inbound_from(item: Mapping[str, Any]) -> InboundMedia:
@@ -158,7 +151,7 @@ def inbound_from(item: Mapping[str, Any]) -> InboundMedia:
 
 
 def settings_json(settings: AgentSettings) -> Json:
-    return {"agent": settings.id, **_record_json(settings)}
+    return {"agent": settings.id, **record_json(settings)}
 
 
 def error_json(error: BaseException) -> Json:

@@ -20,13 +20,12 @@ from openclaw.agent.event_codec import (
     block_json,
     error_from,
     error_json,
-    event_json,
     event_name,
     inbound_from,
     message_json,
+    record_json,
     reply_from,
     reply_json,
-    result_json,
 )
 from openclaw.agent.port import ClientResult, MessageContext, Reply, TurnListener
 from openclaw.core.content import Block, InboundMedia, Media, Text
@@ -204,14 +203,14 @@ class Feed:
             return
         if isinstance(event, ToolFinished):
             event = replace(event, result=result_held(event.result))
-        self._put(event_name(event), event_json(event))
+        self._put(event_name(event), record_json(event))
 
     def on_block_reply(self, blocks: Any) -> None:
         held = [block_json(block) for block in blocks_held(blocks)]
         self._put("on_block_reply", {"blocks": held})
 
     def on_tool_result(self, name: str, result: ToolResult) -> None:
-        self._put("on_tool_result", {"name": name, "result": result_json(result_held(result))})
+        self._put("on_tool_result", {"name": name, "result": record_json(result_held(result))})
 
     def listener(self, *, streams: bool, callbacks: bool) -> TurnListener:
         return TurnListener(

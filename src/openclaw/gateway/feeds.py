@@ -10,7 +10,7 @@ import anyio
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from openclaw.agent.event_codec import error_json, event_json, event_name, reply_json
+from openclaw.agent.event_codec import error_json, event_name, record_json, reply_json
 from openclaw.agent.port import OnBlockReply, Reply
 from openclaw.core.content import Block, Text
 from openclaw.core.errors import Busy, NotFound
@@ -144,7 +144,7 @@ class Feed:
         self._tell()
 
     def event(self, event: Event) -> None:
-        self.put(frame(event_json(event), event_name(event)))
+        self.put(frame(record_json(event), event_name(event)))
 
     def reply(self, reply: Reply) -> None:
         self.put(frame(reply_json(reply), "reply"))

@@ -51,7 +51,7 @@ EVENTS: list[Event] = [
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_an_event_comes_back(event: Event) -> None:
-    wire = orjson.loads(orjson.dumps(event_codec.event_json(event)))
+    wire = orjson.loads(orjson.dumps(event_codec.record_json(event)))
     assert event_codec.event_from(event_codec.event_name(event), wire) == event
 
 

@@ -15,11 +15,10 @@ from starlette.responses import JSONResponse, Response
 from openclaw.agent.event_codec import (
     block_json,
     error_json,
-    event_json,
     event_name,
     inbound_from,
+    record_json,
     reply_json,
-    result_json,
     settings_json,
 )
 from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply, TurnListener
@@ -234,13 +233,13 @@ class _Message:
 
     async def _streamed(self, put: Put) -> None:
         def on_event(event: Event) -> None:
-            put(frame(event_json(event), event_name(event)))
+            put(frame(record_json(event), event_name(event)))
 
         def on_block_reply(blocks: Any) -> None:
             put(frame({"blocks": [block_json(b) for b in blocks]}, "on_block_reply"))
 
         def on_tool_result(name: str, result: Any) -> None:
-            put(frame({"name": name, "result": result_json(result)}, "on_tool_result"))
+            put(frame({"name": name, "result": record_json(result)}, "on_tool_result"))
 
         accepted = {
             "turn": self.turn,
