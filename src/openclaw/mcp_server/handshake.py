@@ -51,14 +51,6 @@ def loads(line: bytes) -> "Any":
     return value
 
 
-class Answered:
-    __slots__ = ("message", "sent")
-
-    def __init__(self, message: "dict[str, Any]", sent: bytes) -> None:
-        self.message = message
-        self.sent = sent
-
-
 class Order:
     def __init__(
         self,
@@ -83,7 +75,7 @@ class Handshake:
         self._capabilities: dict[str, Any] = {}
         self.needs_sdk = False  # whatever the client orders
         self.version = ""
-        self.queue: list[bytes | TooLong | Answered] = []
+        self.queue: list[bytes | TooLong | dict[str, Any]] = []  # a dict was answered already
         self.owes_an_answer = False
 
     def feed(self, line: bytes | TooLong) -> bytes | None:
@@ -139,7 +131,7 @@ class Handshake:
             return None
         if method == "ping" and self._era != "modern":
             if self._era is None:
-                self._enter("pinged", message, b"{}")
+                self._enter("pinged", message)
             return b"{}"
         if method == "tools/list" and self._era == "legacy":
             return self._answers[f"{self.version} {method}"]
@@ -159,9 +151,8 @@ class Handshake:
             return None
         self.version = asked if f"{asked} initialize" in self._answers else LATEST
         self._capabilities = params["capabilities"]
-        sent = self._answers[f"{self.version} initialize"]
-        self._enter("legacy", message, sent)
-        return sent
+        self._enter("legacy", message)
+        return self._answers[f"{self.version} initialize"]
 
     def _modern(
         self, message: "dict[str, Any]", params: "dict[str, Any]", meta: "dict[str, Any]"
@@ -174,19 +165,18 @@ class Handshake:
             and self._is_modern(meta)
         ):
             return None
-        sent = self._answers[f"{meta[VERSION_KEY]} {method}"]
         if self._era is None:
-            self._enter("modern", message, sent)
+            self._enter("modern", message)
             self.needs_sdk = not _asks_nothing(meta)
-        return sent
+        return self._answers[f"{meta[VERSION_KEY]} {method}"]
 
     def _is_modern(self, meta: "dict[str, Any]") -> bool:
         known = f"{meta.get(VERSION_KEY)} server/discover" in self._answers
         return known and _plain_envelope(meta)
 
-    def _enter(self, era: str, message: "dict[str, Any]", sent: bytes) -> None:
+    def _enter(self, era: str, message: "dict[str, Any]") -> None:
         self._era = era
-        self.queue.append(Answered(message, sent))
+        self.queue.append(message)
 
 
 def id_bytes(request_id: "int | str") -> bytes:

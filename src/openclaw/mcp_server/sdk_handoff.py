@@ -4,10 +4,9 @@ The SDK's own stdio uses threads, which cost two and a half times the CPU; these
 event loop, and reading pauses while the server is behind.
 """
 
-import json
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import anyio
@@ -17,7 +16,7 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
 
 from openclaw.agent.port import Agent
-from openclaw.mcp_server.handshake import Answered
+from openclaw.core.clock import random_id
 from openclaw.mcp_server.line_parsing import PARSE_IN_THREAD, judge, judge_too_long
 from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
 from openclaw.mcp_server.orders import OrderDesk
@@ -28,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 Queued = bytes | TooLong | SessionMessage
 
-_REPLAY_PREFIX = "\x00replay:"
+_REPLAY_PREFIX = f"\x00{random_id()}-"  # no client's id begins with this
 
 
 class Lines(Protocol):
@@ -36,45 +35,23 @@ class Lines(Protocol):
     def close(self) -> None: ...
 
 
-class Replay:
-    """Shows the SDK what was already answered, and keeps its own answers to that off the wire."""
-
-    def __init__(self) -> None:
-        self._sent: dict[str, Answered] = {}
-
-    def queued(self, queue: Sequence[bytes | TooLong | Answered]) -> list[Queued]:
-        items: list[Queued] = []
-        for item in queue:
-            if isinstance(item, Answered):
-                name, asked = f"{_REPLAY_PREFIX}{len(self._sent)}", item.message
-                self._sent[name] = item
-                method, params = asked["method"], asked.get("params")
-                item = SessionMessage(
-                    types.JSONRPCRequest(jsonrpc="2.0", id=name, method=method, params=params)
-                )
-            items.append(item)
-        return items
-
-    def keep_back(self, item: SessionMessage) -> bool:
-        """Whether this is an answer that the client already has."""
-        message = item.message
-        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            return False
-        answered = self._sent.get(str(message.id))
-        if answered is None:
-            return False
-        if isinstance(message, types.JSONRPCError):
-            logger.error("the SDK refuses a %s that was answered", answered.message["method"])
-        elif message.result != json.loads(answered.sent):
-            logger.error("the recorded answer to %s is out of date", answered.message["method"])
-        return True
+def _replayed(queue: Sequence[bytes | TooLong | Json]) -> Iterator[Queued]:
+    """The queue for the SDK; its own answers to what was answered are kept off the wire."""
+    for number, item in enumerate(queue):
+        if not isinstance(item, dict):
+            yield item
+            continue
+        name, method, params = f"{_REPLAY_PREFIX}{number}", item["method"], item.get("params")
+        yield SessionMessage(
+            types.JSONRPCRequest(jsonrpc="2.0", id=name, method=method, params=params)
+        )
 
 
 class MessageReader(ObjectReceiveStream[SessionMessage]):
     """The SDK's read stream, with the queue of the handshake first; `tell` sends errors back."""
 
     def __init__(
-        self, lines: Lines, tell: Callable[[Json], None], queued: Sequence[Queued] = ()
+        self, lines: Lines, tell: Callable[[Json], None], queued: Iterable[Queued] = ()
     ) -> None:
         self._lines, self._tell = lines, tell
         self._queued = deque(queued)
@@ -108,15 +85,15 @@ class MessageReader(ObjectReceiveStream[SessionMessage]):
 class MessageSender(ObjectSendStream[SessionMessage]):
     """The SDK's write stream."""
 
-    def __init__(self, writer: MessageWriter, replay: Replay) -> None:
-        self._writer, self._replay = writer, replay
+    def __init__(self, writer: MessageWriter) -> None:
+        self._writer = writer
 
     async def send(self, item: SessionMessage) -> None:
-        if not self._replay.keep_back(item):
+        if not str(getattr(item.message, "id", "")).startswith(_REPLAY_PREFIX):
             await self._writer.send(_dumped(item.message))
 
     async def aclose(self) -> None:
-        await self._writer.aclose()
+        """An order that was begun before may still be answered."""
 
 
 def _dumped(message: types.JSONRPCMessage) -> Json:
@@ -129,11 +106,10 @@ async def serve(
     desk: OrderDesk,
     lines: Lines,
     writer: MessageWriter,
-    queue: Sequence[bytes | TooLong | Answered],
+    queue: Sequence[bytes | TooLong | Json],
 ) -> None:
     """Serve the rest of a connection."""
-    replay = Replay()
-    reader = MessageReader(lines, writer.tell, replay.queued(queue))
+    reader = MessageReader(lines, writer.tell, _replayed(queue))
     async with open_server(program, agent, desk) as server:
         options = server.create_initialization_options()
-        await server.run(reader, MessageSender(writer, replay), options)
+        await server.run(reader, MessageSender(writer), options)

@@ -23,7 +23,7 @@ from openclaw.agent.port import OpenAgent
 from openclaw.core.clock import SystemClock
 from openclaw.core.tools import JsonObject
 from openclaw.mcp_server.bootstrap import Wire
-from openclaw.mcp_server.handshake import Answered, Handshake, Order, is_notification
+from openclaw.mcp_server.handshake import Handshake, Order, is_notification
 from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
 from openclaw.mcp_server.orders import (
     ASKS_BY_RESULT,
@@ -65,12 +65,12 @@ class StdioServer:
         self._info = {
             "io.modelcontextprotocol/serverInfo": {"name": program, "version": __version__}
         }
-        self._replayed: list[Line | Answered] = []  # what brings the SDK to this connection's state
+        self._replayed: list[Line | Json] = []  # what brings the SDK to this connection's state
         self._orders: dict[str, anyio.CancelScope] = {}
         self._asked: dict[str, asyncio.Future[Json]] = {}
         self._requests = 0
 
-    async def run(self) -> Sequence[Line | Answered] | None:
+    async def run(self) -> Sequence[Line | Json] | None:
         """What the SDK has to go on with; None at the client's end."""
         queue = deque(self._handshake.queue)
         self._handshake.queue = self._replayed  # the handshake adds to it
@@ -78,7 +78,7 @@ class StdioServer:
             item = queue.popleft() if queue else await self._lines.next()
             if item is None:
                 return None
-            if isinstance(item, Answered):
+            if isinstance(item, dict):
                 self._replayed.append(item)
             elif not await self._take(item):
                 queue.appendleft(item)
