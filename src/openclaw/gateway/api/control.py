@@ -222,8 +222,6 @@ async def revoke_approval(gateway: Gateway, body: schema.SessionRule) -> Json:
 )
 async def log_in_to_server(gateway: Gateway, name: str) -> Any:
     """Works for a browser on this machine: the answer comes back to a port on loopback."""
-    from openclaw.mcp_client.auth import login
-
     backend = gateway.backend
     known = (agent.servers.get(name) for agent in backend.agents().values())
     config = next((one for one in known if one is not None and one.auth is not None), None)
@@ -231,6 +229,7 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
         raise NotFound(
             f"there is no server '{name}' with a login", hint='add `auth: "oauth"` to it'
         )
+    from openclaw.mcp_client.auth import login
 
     async def work(put: Put) -> None:
         try:
