@@ -32,9 +32,9 @@ class MessageWriter:
         """Write this; waits if the client is far behind. Raises anyio's errors of a closed stream."""
         if self._closed:
             raise anyio.ClosedResourceError
+        self._write(message)
         if self._writer.broken:
             raise anyio.BrokenResourceError
-        self._write(message)
         if self._writer.unsent > HIGH_WATER:
             await self._writer.drained()
 
@@ -73,7 +73,7 @@ def _dumped(message: Json) -> bytes:
     try:
         return orjson.dumps(message)
     except TypeError:  # half a surrogate pair, or a number of more than 64 bits
-        return json.dumps(message).encode()
+        return json.dumps(message, separators=(",", ":")).encode()
 
 
 def _set_apart(value: Any, large: list[str]) -> Any:

@@ -6,8 +6,7 @@ event loop, and reading pauses while the server is behind.
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import anyio
 import anyio.to_thread
@@ -22,17 +21,13 @@ from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
 from openclaw.mcp_server.orders import OrderDesk
 from openclaw.mcp_server.server import open_server
 from openclaw.stdio.lines import TooLong
+from openclaw.stdio.pipes import LineReader
 
 logger = logging.getLogger(__name__)
 
 Queued = bytes | TooLong | SessionMessage
 
 _REPLAY_PREFIX = f"\x00{random_id()}-"  # no client's id begins with this
-
-
-class Lines(Protocol):
-    def next(self) -> Awaitable[bytes | TooLong | None]: ...
-    def close(self) -> None: ...
 
 
 def _replayed(queue: Sequence[bytes | TooLong | Json]) -> Iterator[Queued]:
@@ -48,12 +43,19 @@ def _replayed(queue: Sequence[bytes | TooLong | Json]) -> Iterator[Queued]:
 
 
 class MessageReader(ObjectReceiveStream[SessionMessage]):
-    """The SDK's read stream, with the queue of the handshake first; `tell` sends errors back."""
+    """The SDK's read stream, with the queue of the handshake first; `tell` sends errors back.
+
+    The SDK doesn't see what `is_taken` takes.
+    """
 
     def __init__(
-        self, lines: Lines, tell: Callable[[Json], None], queued: Iterable[Queued] = ()
+        self,
+        lines: LineReader,
+        tell: Callable[[Json], None],
+        queued: Iterable[Queued] = (),
+        is_taken: Callable[[Json], bool] = lambda message: False,
     ) -> None:
-        self._lines, self._tell = lines, tell
+        self._lines, self._tell, self._is_taken = lines, tell, is_taken
         self._queued = deque(queued)
 
     async def receive(self) -> SessionMessage:
@@ -71,12 +73,15 @@ class MessageReader(ObjectReceiveStream[SessionMessage]):
                 if judged.fault is not None:
                     logger.debug("refused: %s", judged.fault.error.message)
                     self._tell(_dumped(judged.fault))
-                if judged.message is None:
+                if judged.message is None or self._concerns_an_earlier_order(judged.message):
                     continue
                 item = SessionMessage(judged.message)
             if logger.isEnabledFor(logging.DEBUG):
                 log_traffic("received", _dumped(item.message))
             return item
+
+    def _concerns_an_earlier_order(self, message: types.JSONRPCMessage) -> bool:
+        return not isinstance(message, types.JSONRPCRequest) and self._is_taken(_dumped(message))
 
     async def aclose(self) -> None:
         self._lines.close()
@@ -104,12 +109,13 @@ async def serve(
     program: str,
     agent: Agent,
     desk: OrderDesk,
-    lines: Lines,
+    lines: LineReader,
     writer: MessageWriter,
     queue: Sequence[bytes | TooLong | Json],
+    is_taken: Callable[[Json], bool],
 ) -> None:
-    """Serve the rest of a connection."""
-    reader = MessageReader(lines, writer.tell, _replayed(queue))
+    """Serve the rest of a connection, except what `is_taken` takes for orders begun before."""
+    reader = MessageReader(lines, writer.tell, _replayed(queue), is_taken)
     async with open_server(program, agent, desk) as server:
         options = server.create_initialization_options()
         await server.run(reader, MessageSender(writer), options)

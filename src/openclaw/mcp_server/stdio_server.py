@@ -86,21 +86,10 @@ class StdioServer:
             del item  # a line may be large
         return [*self._replayed, *queue]
 
-    async def next(self) -> Line | None:
-        """The next line for the SDK."""
-        while True:
-            line = await self._lines.next()
-            ours = bool(self._orders or self._asked) and self._is_ours(await _parsed(line))
-            if not ours:
-                return line
-
-    def close(self) -> None:
-        self._lines.close()
-
     async def _take(self, line: Line) -> bool:
         """Whether that was possible without the SDK."""
         message = await _parsed(line)
-        if self._is_ours(message):
+        if self.is_ours(message) or _is_answer(message):
             return True
         if is_notification(message):
             if message["method"] == "notifications/initialized" and _READY not in self._replayed:
@@ -119,7 +108,7 @@ class StdioServer:
         self._tasks.start_soon(self._carry_out, order, scope, name=f"order {order.id}")
         return True
 
-    def _is_ours(self, message: Any) -> bool:
+    def is_ours(self, message: Any) -> bool:
         """Whether this only concerns an order that was taken here: it is cancelled, or answered."""
         given = _object(message)
         if given.get("method") == "notifications/cancelled" and "id" not in given:
@@ -128,7 +117,7 @@ class StdioServer:
             if scope is not None:
                 scope.cancel()
             return scope is not None
-        waiter = self._asked.get(str(given.get("id"))) if "method" not in given else None
+        waiter = self._asked.get(str(given.get("id"))) if _is_answer(given) else None
         if waiter is not None and not waiter.done():
             waiter.set_result(given)
         return waiter is not None
@@ -194,13 +183,15 @@ class StdioServer:
         return [str(_object(one).get("uri")) for one in found] if type(found) is list else ()  # pyright: ignore[reportUnknownVariableType]
 
     async def _request(self, method: str, **params: Any) -> Json:
-        """What the client answers; nothing if that is an error."""
+        """What the client answers; nothing if that is an error, or if it cannot be asked."""
         self._requests += 1
         name = f"openclaw-{self._requests}"  # the SDK's are numbers
         waiter = self._asked[name] = asyncio.get_running_loop().create_future()
         try:
-            await self._send(id=name, method=method, **params)
+            await self._writer.send({"jsonrpc": "2.0", "id": name, "method": method, **params})
             return _object((await waiter).get("result"))
+        except _GONE:
+            return {}
         except anyio.get_cancelled_exc_class():
             told = {"requestId": name, "reason": "caller cancelled"}
             with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
@@ -218,9 +209,14 @@ def _object(value: Any) -> Json:
     return cast("Json", value) if type(value) is dict else {}
 
 
-async def _parsed(line: Line | None) -> Any:
+def _is_answer(message: Any) -> bool:
+    given = _object(message)
+    return "method" not in given and ("result" in given or "error" in given)
+
+
+async def _parsed(line: Line) -> Any:
     """The JSON in this line; None if it cannot be read."""
-    if line is None or isinstance(line, TooLong):
+    if isinstance(line, TooLong):
         return None
     try:
         if len(line) < _PARSE_IN_THREAD:
@@ -263,7 +259,7 @@ def prepare(
                 rest = await server.run()
                 if rest is not None:
                     serve_rest = await import_in_thread(_import_sdk)
-                    await serve_rest(program, agent, desk, server, writer, rest)
+                    await serve_rest(program, agent, desk, lines, writer, rest, server.is_ours)
                 tasks.cancel_scope.cancel()
             await writer.aclose()
 

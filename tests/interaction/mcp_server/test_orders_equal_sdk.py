@@ -3,7 +3,9 @@
 import base64
 import json
 import re
+import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -11,7 +13,7 @@ import pytest
 from tests.interaction.mcp_server.conftest import BIN, Setup
 from tests.support.fake_server import server_entry
 from tests.support.fake_tools import silent_wav
-from tests.support.line_wire import Wire, wired
+from tests.support.line_wire import wired
 from tests.support.mcp_server_kit import fake_tool, until
 
 from openclaw.testing.scripted_model import Step, scripted_model
@@ -139,28 +141,85 @@ async def test_what_concerns_an_order_reaches_it_also_after_the_sdk_took_over(
     assert last[-1]["id"] == 4  # behind its progress
 
 
-async def test_an_order_that_runs_when_the_client_hangs_up_is_answered_with_an_error(
-    setup: Setup,
+UNREADABLE = {
+    b"r\\ud800d": '{\\"action\\": \\"decline\\"}',
+    b"r\xffd": "r\\\\ufffdd",  # a stray byte costs that character
+}
+
+
+@pytest.mark.parametrize("colour", UNREADABLE)
+async def test_an_answer_that_is_hard_to_read_does_not_keep_its_order_waiting(
+    setup: Setup, colour: bytes
 ) -> None:
+    rules = [Step(role="tool", text="It was {last}"), RULES[4]]
+    one = order(2, "2025-11-25", message="ask")
+    del one["params"]["_meta"]
+    async with scripted_model(rules=rules) as model:
+        setup.configure(model.url, {"fake": server_entry(SERVER)})
+        async with wired([str(BIN / "openclaw"), "mcp-server"], setup.environ) as wire:
+            await wire.send(*hello("2025-11-25", elicitation={}), one)
+            asked = json.dumps((await wire.answers(2))[1]["id"]).encode()
+            said = b'"result":{"action":"accept","content":{"colour":"%b"}}' % colour
+            await wire.send(b'{"jsonrpc":"2.0","id":%b,%b}' % (asked, said))
+            answer = await wire.answer()
+    assert answer["id"] == 2
+    assert UNREADABLE[colour] in json.dumps(answer["result"]["content"][0]["text"])
+
+
+async def test_an_order_goes_on_if_its_client_can_no_longer_be_asked(setup: Setup) -> None:
+    rules = [Step(role="tool", text="It was {last}"), replace(RULES[4], delay=0.1)]
+    lines = [*hello("2025-11-25", elicitation={}), order(2, "2025-11-25", message="ask")]
+    command, pipe = [str(BIN / "openclaw"), "mcp-server"], subprocess.PIPE
+    async with scripted_model(rules=rules) as model:
+        setup.configure(model.url, {"fake": server_entry(SERVER)})
+        with subprocess.Popen(command, env=setup.environ, stdin=pipe, stdout=pipe) as server:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            server.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+            server.stdin.flush()
+            try:
+                await until(lambda: len(model.requests) == 1)
+                server.stdout.close()
+                await until(lambda: len(model.requests) == 2)
+            finally:
+                server.stdin.close()
+    assert "decline" in model.requests[1].last_text
+
+
+async def test_an_order_can_be_cancelled_behind_a_request_for_the_sdk(setup: Setup) -> None:
+    """All of it comes before the server is ready; the last order waits for the session."""
+    hanging = order(2, "2025-11-25", message="hang", sessionKey="k")
+    next_one = order(3, "2025-11-25", message="hi", sessionKey="k")
+    cancelled = {"method": "notifications/cancelled", "params": {"requestId": 2}}
+    rules = [Step(when="hang", hang=True)]
+    async with scripted_model(rules=rules, default=Step(text="Done.")) as model:
+        setup.configure(model.url, {})
+        async with wired([str(BIN / "openclaw"), "mcp-server"], setup.environ) as wire:
+            told = {"jsonrpc": "2.0", **cancelled}
+            await wire.send(*hello("2025-11-25"), hanging, ODD, told, next_one)
+            found = [await wire.answer()]
+            while found[-1].get("id") != 3:
+                found.append(await wire.answer())
+    assert 2 not in [one.get("id") for one in found]
+
+
+@pytest.mark.parametrize("before", [(), (ODD,)])
+@pytest.mark.parametrize("behind", [(), ({**ODD, "id": "behind"},)])
+async def test_an_order_that_runs_when_the_client_hangs_up_is_answered_with_an_error(
+    setup: Setup, before: Sequence[Any], behind: Sequence[Any]
+) -> None:
+    one = order(2, "2025-11-25", message="hi")
+    del one["params"]["_meta"]
     async with scripted_model(default=Step(hang=True)) as model:
         setup.configure(model.url, {})
-        found: list[Any] = []
-        for odd in ((), (ODD,)):
-            before = len(model.requests)
-            async with wired([str(BIN / "openclaw"), "mcp-server"], setup.environ) as wire:
-                await wire.send(*hello("2025-11-25"), *odd)
-                await wire.answers(1 + len(odd))
-                one = order(2, "2025-11-25", message="hi")
-                del one["params"]["_meta"]
-                await wire.send(one)
-                await until(lambda before=before: len(model.requests) > before)
-                await wire.stdin.aclose()
-                found.append(await _last(wire))
-    assert found[0] == found[1]
-    assert found[0]["error"]["message"] == "Connection closed"
-
-
-async def _last(wire: Wire) -> Any:
-    answer = await wire.answer()
-    await wire.process.wait()
-    return answer
+        async with wired([str(BIN / "openclaw"), "mcp-server"], setup.environ) as wire:
+            await wire.send(*hello("2025-11-25"), *before)
+            await wire.answers(1 + len(before))
+            await wire.send(one)
+            await until(lambda: len(model.requests) == 1)
+            await wire.send(*behind)
+            await wire.answers(len(behind))
+            await wire.stdin.aclose()
+            answer = await wire.answer()
+            await wire.process.wait()
+    assert answer["error"] == {"code": -32000, "message": "Connection closed"}
