@@ -24,6 +24,8 @@ from itertools import islice
 from string import ascii_letters, digits
 from typing import NamedTuple
 
+from ahocorasick_rs import BytesAhoCorasick
+
 from openclaw.content.detection.concepts import (
     CIPHER,
     FOREIGN,
@@ -260,8 +262,7 @@ def detect(text: str) -> Detection:
         odds, names = best.odds, set(best.found)
         if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
             names.add(WORDING)
-    normal = read if read.isascii() else unicodedata.normalize("NFKC", read)
-    if odds < THRESHOLD and (told := _telltales(plain, normal.lower())):
+    if odds < THRESHOLD and (told := _telltales(read, plain)):
         odds, names = THRESHOLD, names | told
     if odds >= THRESHOLD and len(set(_compiled("discussion")[""].findall(plain))) >= 2:
         odds -= _DISCUSSED
@@ -334,33 +335,35 @@ def _compiled(kind: str) -> dict[str, re.Pattern[str]]:
     return {name: re.compile(pattern) for name, pattern in patterns(kind).items()}
 
 
-class _Phrases:
-    """The phrases of a kind, each behind its literal strings: every match contains one of these."""
+@cache
+def _phrases() -> tuple[BytesAhoCorasick, list[tuple[str, re.Pattern[str], bool]]]:
+    """All phrases, each behind its literal strings: every match contains one of these.
 
-    def __init__(self, kind: str) -> None:
-        from ahocorasick_rs import BytesAhoCorasick
+    Each has a name, a pattern, and whether that is for the text as other languages have it.
+    """
+    literals: list[bytes] = []
+    phrases: list[tuple[str, re.Pattern[str], bool]] = []
+    for kind in ("phrase", "phrase-foreign"):
+        for head, pattern in _compiled(kind).items():
+            name, keys = head.split(" ", 1)
+            literals += [key.encode() for key in keys.split("|")]
+            phrases += [(name, pattern, kind == "phrase-foreign")] * (keys.count("|") + 1)
+    return BytesAhoCorasick(literals), phrases
 
-        heads = ((*head.split(" ", 1), pattern) for head, pattern in _compiled(kind).items())
-        literals = [
-            (one, (name, pattern)) for name, keys, pattern in heads for one in keys.split("|")
-        ]
-        self._of_literal = [phrase for _, phrase in literals]
-        self._automaton = BytesAhoCorasick([literal.encode() for literal, _ in literals])
 
-    def names_in(self, text: str) -> set[str]:
-        hits = self._automaton.find_matches_as_indexes(
+def _telltales(read: str, plain: str) -> set[str]:
+    """The names of the phrases in a text."""
+    automaton, phrases = _phrases()
+    foreign = (read if read.isascii() else unicodedata.normalize("NFKC", read)).lower()
+    # In ASCII, the two differ only by the width of gaps, which are narrow in a literal.
+    found = {
+        phrases[index]
+        for text in ((plain,) if read.isascii() else (plain, foreign))
+        for index, _, _ in automaton.find_matches_as_indexes(
             text.encode(errors="replace"), overlapping=True
         )
-        phrases = {self._of_literal[index] for index, _, _ in hits}
-        return {name for name, pattern in phrases if pattern.search(text) is not None}
-
-
-_phrases = cache(_Phrases)
-
-
-def _telltales(plain: str, foreign: str) -> set[str]:
-    """The names of the phrases in `plain`; `foreign` is the text as other languages have it."""
-    return _phrases("phrase").names_in(plain) | _phrases("phrase-foreign").names_in(foreign)
+    }
+    return {name for name, pattern, other in found if pattern.search(foreign if other else plain)}
 
 
 def sample(text: str) -> str:
