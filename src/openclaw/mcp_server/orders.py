@@ -349,22 +349,27 @@ async def _workspace(settings: AgentSettings, caller: Caller) -> Path | None:
     named: list[Path] = []
     if settings.order_workspace != "agent" and caller.roots is not None:
         with anyio.move_on_after(_ROOTS_SECONDS):
-            named = [path for uri in await caller.roots() if (path := _file_path(uri)) is not None]
+            named = [place for uri in await caller.roots() if (place := _root_directory(uri))]
     if settings.order_workspace == "cwd":
         named.append(Path.cwd())
     private = [place.resolve() for place in settings.private]
-    for place in (path.resolve() for path in named if path.is_dir()):
+    for place in (path.resolve() for path in named):
         if not any(one.is_relative_to(place) for one in private):
             return place
     return None
 
 
-def _file_path(uri: str) -> Path | None:
+def _root_directory(uri: str) -> Path | None:
+    """The directory that this root names, if it is one on this machine."""
     from urllib.request import url2pathname  # it imports an HTTP client, and few clients name roots
 
-    parts = urlsplit(uri)
-    local = parts.scheme == "file" and parts.netloc in ("", "localhost")
-    return Path(url2pathname(parts.path)) if local and "%00" not in parts.path else None
+    try:
+        parts = urlsplit(uri)
+        place = Path(url2pathname(parts.path))
+        local = parts.scheme == "file" and parts.netloc in ("", "localhost")
+        return place if local and place.is_dir() else None
+    except (OSError, ValueError):  # not an address, a name too long, or no right to look
+        return None
 
 
 @asynccontextmanager

@@ -173,10 +173,12 @@ class StdioServer:
         else:
             shown["requestedSchema"] = params["requestedSchema"]
         answer = await self._request("elicitation/create", params=shown)
-        if answer.get("action") not in ("accept", "decline", "cancel"):
+        content: Any = answer.get("content")
+        known = answer.get("action") in ("accept", "decline", "cancel")
+        if not known or not isinstance(content, dict | None):
             return DECLINED
-        content = {key: _object(answer[key]) for key in ("content",) if answer.get(key) is not None}
-        return {"action": answer["action"], **content}
+        given = cast("JsonObject | None", content)
+        return {"action": answer["action"], **({} if given is None else {"content": given})}
 
     async def _roots(self) -> Sequence[str]:
         found: Any = (await self._request("roots/list")).get("roots")
@@ -189,7 +191,8 @@ class StdioServer:
         waiter = self._asked[name] = asyncio.get_running_loop().create_future()
         try:
             await self._writer.send({"jsonrpc": "2.0", "id": name, "method": method, **params})
-            return _object((await waiter).get("result"))
+            answer = await waiter
+            return {} if "error" in answer else _object(answer.get("result"))
         except _GONE:
             return {}
         except anyio.get_cancelled_exc_class():

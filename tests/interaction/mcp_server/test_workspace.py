@@ -24,6 +24,7 @@ RULES = [
         ("roots", "file:///nowhere/at/all", "state/workspace"),
         ("roots", "{home}", "state/workspace"),
         ("roots", "https://a.example/there", "state/workspace"),
+        ("roots", f"file:///{'a' * 5_000}", "state/workspace"),
         ("agent", "{there}", "state/workspace"),
     ],
 )
