@@ -57,6 +57,7 @@ MEMORY_BYTES = 1 << 30
 _OVERHEAD, _ESCAPED = 4096, 12  # bytes of JSON around the text, and for one character of it
 PDF = ("pdfium", "pypdf")  # the first is six times as fast, the second survives more files
 OFFICE = ("office",)
+HTML = ("html",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ async def document_text(
             continue
         text, pages, read = answer["text"], answer["pages"], answer["read"]
         if not text.strip():
-            return DocumentText("", f"it has {pages} pages and no text in them (scanned images?)")
+            scanned = f"it has {pages} pages and no text in them (scanned images?)"
+            return DocumentText("", "it has no text" if engine in HTML else scanned)
         note = f"cut: {read} of {pages} pages, sheets or parts were read" if answer["cut"] else None
         return DocumentText(text, note)
     return DocumentText("", f"its text could not be extracted: {reason}")

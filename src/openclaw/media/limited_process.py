@@ -1,4 +1,4 @@
-"""Reads untrusted documents and recordings in a process with limited memory and time.
+"""Reads untrusted documents, web pages and recordings in a process with limited memory and time.
 
 Hostile files kill or bloat whoever parses them, and decoders and engines may break.
 
@@ -256,7 +256,34 @@ def _value(cell: ElementTree.Element, shared: list[str]) -> str:
     return " ".join(text.split())
 
 
-_READERS = {"pdfium": _pdfium_pages, "pypdf": _pypdf_pages, "office": office_parts}
+_TITLE_CHARS = 300
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
+
+
+def _web_page(path: str, limit: int) -> Parts:
+    """Its content as Markdown, or as plain words if its elements nest too deep."""
+    from bs4 import BeautifulSoup
+    from markdownify import MarkdownConverter
+
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib takes longer to import
+        page = BeautifulSoup(file, "html.parser")
+    title = ""
+    if page.title is not None and page.title.string:
+        title = " ".join(page.title.extract().get_text().split())[:_TITLE_CHARS]
+    try:
+        body = MarkdownConverter(heading_style="ATX", strip=["img"], bullets="-").convert_soup(page)
+    except RecursionError:
+        body = page.get_text("\n")
+    heading = f"# {title}\n\n" if title else ""
+    yield 1, heading + _BLANK_LINES.sub("\n\n", body).strip()
+
+
+_READERS = {
+    "pdfium": _pdfium_pages,
+    "pypdf": _pypdf_pages,
+    "office": office_parts,
+    "html": _web_page,
+}
 
 
 # ---- recordings

@@ -5,7 +5,7 @@ import pypdf
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from openclaw.media.documents import PDF, document_text
+from openclaw.media.documents import HTML, PDF, document_text
 from openclaw.media.intake import decode_text, read_text
 
 
@@ -83,3 +83,12 @@ def test_text_is_cut_at_its_budget(tmp_path: Path) -> None:
     path.write_text("ä" * 10, encoding="utf-8")
     assert read_text(path, 10) == ("ä" * 10, False)
     assert read_text(path, 9) == ("ä" * 9, True)
+
+
+async def test_a_web_page_that_takes_its_parser_minutes_is_given_up(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<!--" * 250_000)
+    found = await document_text(page, HTML, 1_000, seconds=1)
+    assert found.text == ""
+    assert found.note is not None
+    assert found.note.startswith("its text could not be extracted: ")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 import anyio
-import anyio.to_thread
 
 from openclaw.agent.tools.base import WHOLE, Arguments, FunctionTool, quoted, spec
 from openclaw.config.schema import WebFetchConfig, WebSearchConfig
@@ -19,33 +18,11 @@ from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.events import WEB_SEARCH
 from openclaw.core.tools import CallContext, ToolResult, Untrusted, json_list, json_object
-from openclaw.media.documents import PDF, text_of_bytes
+from openclaw.media.documents import HTML, PDF, text_of_bytes
 from openclaw.net.proxies import open_client
 
 if TYPE_CHECKING:
     from openclaw.net.client import GuardedClient
-
-MAX_HTML_CHARS = 1_000_000  # the converter holds the interpreter lock
-_TITLE_CHARS = 300
-_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
-
-
-def convert(html: str) -> str:
-    """The page's content as Markdown, or as plain words if its elements nest too deep."""
-    from bs4 import BeautifulSoup
-    from markdownify import MarkdownConverter
-
-    page = BeautifulSoup(html[:MAX_HTML_CHARS], "html.parser")
-    title = ""
-    if page.title is not None and page.title.string:
-        title = " ".join(page.title.extract().get_text().split())[:_TITLE_CHARS]
-    try:
-        body = MarkdownConverter(heading_style="ATX", strip=["img"], bullets="-").convert_soup(page)
-    except RecursionError:
-        body = page.get_text("\n")
-    heading = f"# {title}\n\n" if title else ""
-    return heading + _BLANK_LINES.sub("\n\n", body).strip()
-
 
 MAX_BYTES = 5 * 1024 * 1024
 _MAX_PDF_BYTES = 32 * 1024 * 1024
@@ -87,13 +64,12 @@ def web_tool(fetch: Fetch, settings: WebFetchConfig = _DEFAULTS) -> FunctionTool
         try:
             with anyio.fail_after(settings.timeout_seconds):
                 page = await fetch(url)
-                text = await _readable(page)
         except TimeoutError:
             seconds = settings.timeout_seconds
             raise ToolFailure(f"{host} did not answer within {seconds} s.") from None
         except OpenClawError as error:
             raise ToolFailure(f"The page could not be fetched: {describe(error)}") from error
-        return _result(page, text, offset, settings.max_chars)
+        return _result(page, await _readable(page), offset, settings.max_chars)
 
     return FunctionTool(_FETCH, run)
 
@@ -111,7 +87,8 @@ def _host(url: str) -> str:
 
 async def _readable(page: Page) -> str:
     if page.mime_type in _HTML:
-        return await anyio.to_thread.run_sync(convert, page.text, abandon_on_cancel=True)
+        document = await text_of_bytes(page.text.encode("utf-8", "replace"), HTML, MAX_BYTES)
+        return document.text or f"[{document.note}]"
     textual = page.mime_type.startswith(_TEXTUAL) or page.mime_type.endswith(_TEXTUAL_ENDINGS)
     if textual or page.mime_type in ("", _PDF):
         return page.text
