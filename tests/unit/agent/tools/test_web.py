@@ -1,6 +1,5 @@
 """`web_fetch`: a stranger's page, readable and framed."""
 
-
 import anyio
 import pytest
 
