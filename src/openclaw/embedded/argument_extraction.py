@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openclaw.embedded.entities import Kind, Span
+from openclaw.embedded.entities import Kind, Span, without
 from openclaw.embedded.tool_doc import Param, Role, ToolDoc, Want
-from openclaw.embedded.words import stem, terms, words
+from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, words
 
 _KINDS: dict[Want, tuple[Kind, ...]] = {
     "url": ("url",),
@@ -35,11 +35,13 @@ _SOUGHT = re.compile(
     r"([^\s?!,][^?!,\n]*?)(?=\s+(?:in|on|under|inside|within|at|from)\b|[?!,.]?\s*$|[?!,])",
     re.IGNORECASE,
 )
+_SEARCH_FIRST = re.compile(r"\W*(?:please\s+)?(?:search|grep|look)\b", re.IGNORECASE)
 _RUN = re.compile(
     r"^\W*(?:please\s+|(?:can|could|would) you\s+(?:please\s+)?)?(?:run|execute|exec)(?=[\s:])"
     r":?\s*(?:(?:the|this|following|shell|command)(?=[\s:])\s*)*:?\s*(.+?)[\s?!]*$",
     re.IGNORECASE | re.DOTALL,
 )
+_MEASURES = frozenset({"length", "index", "lines", "bytes"})
 _LATEST = re.compile(
     r"\b(?:last|latest|most recent|newest)\b(?!\s+(?:few|some|couple|several)\b|\s+\w+s\b)",
     re.IGNORECASE,
@@ -154,6 +156,8 @@ class _Filler:
         found = self.free(*_KINDS.get(param.want, ()))
         if param.want == "path":
             found = self.paths_for(param, found)
+        if param.want == "number":
+            found = [s for s in found if self.number_fits(param, s) or len(found) == 1]
         if not found:
             return False
         if param.is_list:
@@ -169,10 +173,13 @@ class _Filler:
         return span.value
 
     def paths_for(self, param: Param, found: list[Span]) -> list[Span]:
-        """The paths that suit this parameter best come first."""
+        """The paths that suit this parameter best come first; a list leaves a sibling its own."""
         rank = {param.role: 0, "any": 1}
         fits = {s: rank.get(path_role(s.text, self.message, s.start), 2) for s in found}
-        return found if param.is_list else sorted(found, key=fits.__getitem__)
+        if not param.is_list:
+            return sorted(found, key=fits.__getitem__)
+        others = [p for p in self.doc.params if p.want == "path" and p.required and not p.is_list]
+        return [span for span in found if not (others and fits[span])] or found
 
     def from_words(self, param: Param) -> bool:
         if param.want == "choice":
@@ -188,7 +195,7 @@ class _Filler:
             if files:
                 self.put(param, files[0])
                 return True
-            return self.sought(param)
+            return self.rest_of_message(param)
         return False
 
     def command(self, param: Param) -> bool:
@@ -215,15 +222,30 @@ class _Filler:
             self.out.defaulted += 1
         return param.name in self.out.arguments
 
-    def sought(self, param: Param) -> bool:
-        """What a search is for, as in "search for cheese"."""
+    def rest_of_message(self, param: Param) -> bool:
+        """The longest run of words that neither name the tool nor are grammar, for a search."""
         if not self.doc.name_terms & _SEARCHING:
             return False
-        found = _SOUGHT.search(self.message)
-        if found is None or any(span.start == found.start(1) for span in self.spans):
+        sought = _SOUGHT.search(self.message)
+        if sought and not any(span.start == sought.start(1) for span in self.spans):
+            self.out.arguments[param.name] = sought[1]
+            if _SEARCH_FIRST.match(self.message):
+                self.out.copied.update(terms(self.message[sought.start(1) :]))
+            return True
+        said = self.doc.name_terms.union(*map(synonyms, self.doc.name_terms))
+        text = without(self.message, tuple(self.spans))
+        runs: list[list[str]] = [[]]
+        for word in re.findall(r"[^\s,;?!\"]+|[,;?!]", text):
+            plain = word.strip(".:")
+            own = terms(plain)  # a stop word has none
+            if own and said.isdisjoint(own) and plain.lower() not in STOP_WORDS:
+                runs[-1].append(plain)
+            else:
+                runs.append([])
+        best = max(runs, key=lambda run: sum(map(len, run)))
+        if not best:
             return False
-        self.out.arguments[param.name] = found[1]
-        self.out.copied.update(terms(found[1]))
+        self.out.arguments[param.name] = " ".join(best)
         return True
 
     def fill_optional(self, param: Param) -> None:
@@ -234,7 +256,9 @@ class _Filler:
             kinds = ("glob",) if param.want == "glob" else _KINDS[param.want]
             if self.free(*kinds):
                 self.from_span(param)
-        elif param.want == "choice" and set(map(stem, param.name_words)) & set(terms(self.message)):
+        elif param.want in ("place", "query") or (
+            param.want == "choice" and set(map(stem, param.name_words)) & set(terms(self.message))
+        ):
             self.from_words(param)
 
     def number_fits(self, param: Param, span: Span) -> bool:
@@ -250,7 +274,7 @@ class _Filler:
         found = self.free("number")
         counts = param.name_words & _COUNTS
         for span in found:
-            if self.number_fits(param, span) or counts:
+            if self.number_fits(param, span) or (counts and not param.name_words & _MEASURES):
                 self.put(param, span, self.cast(param, span))
                 return
         if counts and self.doc.name_terms & _RECORDS and not found and _LATEST.search(self.message):

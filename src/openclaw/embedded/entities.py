@@ -80,6 +80,22 @@ def _states() -> dict[str, str]:
 
 
 @lru_cache(maxsize=1)
+def _state_codes() -> dict[str, str]:
+    heads = [head for head, _ in _rows("us_cities.txt")]
+    return {fold(head[3:]): head[:2] for head in heads} | {head[:2]: head[:2] for head in heads}
+
+
+def state_code(text: str) -> str:
+    """The state that this text begins with, in capitals or in full."""
+    match = re.match(r",?\s*(([^\W\d_]+)(?: ([^\W\d_]+))?)", text)
+    if match is None:
+        return ""
+    codes = _state_codes()
+    short = match[2].upper() if text.startswith(",") else match[2]
+    return codes.get(fold(match[1])) or codes.get(fold(match[2])) or codes.get(short, "")
+
+
+@lru_cache(maxsize=1)
 def _countries_by_zone() -> dict[str, str]:
     names = {code: "UK" if code == "GB" else name for code, name, *_ in _table("iso3166.tab")}
     return {row[2]: names.get(row[0], "") for row in _table("zone.tab")}
@@ -88,11 +104,11 @@ def _countries_by_zone() -> dict[str, str]:
 _SHORT_NAMES = {"la": "Los Angeles", "nyc": "New York", "sf": "San Francisco"}
 
 
-def within(city: str, *, state: bool, country: bool) -> str:
+def within(city: str, *, state: bool, country: bool, title: bool = False) -> str:
     """`City, ST` or `City, Country`, as asked for and as far as it is known."""
     city = _SHORT_NAMES.get(fold(city), city) if city.isupper() else city
     if not state and not country:
-        return city
+        return city.title() if title and city.islower() else city
     shown = city if city[:1].isupper() else city.title()
     home = _states().get(fold(city))
     if home is not None:
@@ -147,6 +163,17 @@ _MIDNIGHT = re.compile(r"\bmidnight\b", re.IGNORECASE)
 _NOON = re.compile(r"\b(?:noon|midday)\b", re.IGNORECASE)
 _IANA = re.compile(r"\b[A-Z][A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _GLOB = re.compile(r"(?<!\S)(?:[\w./-]*\*[\w./*{},-]*)")
+# Stress as Markdown writes it, and stars that stand alone. Between single stars may stand a glob,
+# where the message speaks of files.
+_STRESSED = re.compile(
+    r"(?<![\w*/.])(\*{2,3})(?=[^\s*/])[^*\n]*(?<=[^\s/])\1(?![\w*/]|\.\w)"
+    r"|(?<![\w*/.])(\*)(?=[^\s*/])[^*\n./]*(?<=[^\s/])\2(?![\w*/]|\.\w)"
+    r"|(?<!\S)\*+(?!\S)"
+)
+_SPEAKS_OF_FILES = re.compile(
+    r"\b(?:files?|folders?|director(?:y|ies)|match\w*|globs?|patterns?|named|called|ls|find|search)\b",
+    re.IGNORECASE,
+)
 _PATH = re.compile(
     r"(?<![\w/])(?:~|\.{1,2})?/[\w.@+/~-]*"
     r"|[A-Za-z]:\\[^\s\"?*<>|]+"
@@ -208,20 +235,13 @@ def _quoted(reader: _Reader) -> None:
         # Not from the rest, in which an address in quotes is hidden.
         value = reader.message[slice(*match.span(match.lastindex or 0))]
         kind = "quoted"
-        if "\0" not in match[0] and _LOOKS_LIKE_GLOB.fullmatch(value) and not _is_bold(value):
+        stressed = _STRESSED.fullmatch(value)
+        bold = stressed is not None and stressed[1] is not None
+        if "\0" not in match[0] and _LOOKS_LIKE_GLOB.fullmatch(value) and not bold:
             kind = "glob"
         elif _LOOKS_LIKE_PATH.fullmatch(value):
             kind = "path"
         reader.take(kind, match.start(), match.end(), value)
-
-
-def _is_bold(text: str) -> bool:
-    return text.startswith("**") and "/" not in text
-
-
-def _glob(match: re.Match[str]) -> str | None:
-    """Without a dot or a slash, stars stress a word, as in Markdown, or multiply."""
-    return match[0] if set("./") & set(match[0]) and not _is_bold(match[0]) else None
 
 
 def _clock(match: re.Match[str]) -> str | None:
@@ -270,11 +290,24 @@ def _places(reader: _Reader) -> None:
                 reader.take("zone", start, start + len(text), zone)
 
 
+def _unstressed(reader: _Reader) -> None:
+    """Hide the stars that are no glob; what stands between them stays to be read."""
+    globs = _SPEAKS_OF_FILES.search(reader.message) is not None
+
+    def bare(match: re.Match[str]) -> str:
+        if globs and match[1] is None:
+            return match.group()
+        return match.group().replace("*", " ")
+
+    reader.rest = _STRESSED.sub(bare, reader.rest)
+
+
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def find_spans(message: str) -> tuple[Span, ...]:
     reader = _Reader(message)
     reader.each("url", _URL, _trimmed)
     _quoted(reader)
+    _unstressed(reader)
     reader.each("email", _EMAIL, lambda match: match.group())
     reader.each("url", _HOST, lambda match: f"https://{match.group()}")
     reader.each("date", _DATE, lambda match: match.group())
@@ -284,7 +317,7 @@ def find_spans(message: str) -> tuple[Span, ...]:
     reader.each(
         "zone", _IANA, lambda match: match.group() if match.group() in zone_names() else None
     )
-    reader.each("glob", _GLOB, _glob)
+    reader.each("glob", _GLOB, lambda match: match.group())
     reader.each("path", _PATH, _trimmed)
     reader.each("revision", _REVISION, lambda match: match.group())
     _named_things(reader, "ref", _REFS, _NOT_A_REF)

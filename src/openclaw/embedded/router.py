@@ -26,6 +26,7 @@ _LEFT = {
     "url": 3.0, "email": 1.5, "time": 2.0, "zone": 1.5, "quoted": 0.7, "glob": 2.0, "revision": 1.5,
     "ref": 1.0, "path": 2.0, "date": 0.5, "named": 0.3, "number": 0.3,
 }  # fmt: skip
+_UNSPOKEN_NAME_WORD = 0.4
 _DEFAULTED = 0.3
 _DEPRECATED = 1.0
 _ROLE_FITS, _ROLE_CLASHES = 0.8, 1.2
@@ -160,6 +161,7 @@ class Router:
             + 1.4 * known / max(1, len(said))
             - 0.88 * len(described & spoken) / max(1, len(described))
             + 1.09 * min(reading.copied, 4)
+            - 9.73 * reading.guessed / max(1, reading.copied)
             - 0.82 * min(required, 4)
             + 3.67 * score / (score + 10)
             - 0.15 * min(len(said), 20)
@@ -227,6 +229,8 @@ class Router:
         left = [span.kind for span in spans if span not in filled.used]
         score -= sum(_LEFT[kind] for kind in left if again is None or kind != again.want)
         score += _role_score(doc, filled, message, said)
+        spoken = set(said).union(*map(synonyms, said))
+        score -= _UNSPOKEN_NAME_WORD * len(doc.name_terms - spoken)
         score -= _DEFAULTED * filled.defaulted + _DEPRECATED * doc.deprecated
         return _Scored(score, lexical, self._coverage(doc, said, spans, filled), doc, filled)
 
@@ -271,10 +275,14 @@ def _convinces(best: _Scored, ask: Ask) -> bool:
     kinds = {span.kind for span in used}
     strong = bool(kinds & {"url", "path", "glob"}) or {"time", "zone"} <= kinds
     strong = strong and not (ask.explains and all(map(is_bare_name, used)))
-    if strong:
-        return best.score >= 0 and best.coverage > _MIN_COVERAGE_WHEN_STRONG
-    asked = best.lexical > 0 and not ask.explains
-    return asked and best.score >= _MIN_SCORE and best.coverage > _MIN_COVERAGE
+    names = best.doc.name_terms.union(*map(synonyms, best.doc.name_terms))
+    asked_by_name = bool(ask.verbs & names) and not ask.explains
+    enough = _MIN_COVERAGE
+    if strong or (asked_by_name and kinds - {"number"}):
+        enough = _MIN_COVERAGE_WHEN_STRONG
+    elif ask.explains or best.lexical <= 0:
+        return False
+    return best.score >= (0 if strong else _MIN_SCORE) and best.coverage > enough
 
 
 def _plain(best: _Scored) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from openclaw.core.tools import json_list, json_object
@@ -157,9 +157,15 @@ def read_params(input_schema: Mapping[str, Any], tool_text: str) -> tuple[Param,
     properties = json_object(input_schema.get("properties"))
     required = json_list(input_schema.get("required"))
     tool_words = frozenset(words(tool_text))
-    return tuple(
+    params = tuple(
         read_param(name, schema, required=name in required, tool_words=tool_words)
         for name, schema in properties.items()
+    )
+    if not any(param.want in ("glob", "query") and param.required for param in params):
+        return params
+    # A tool that seeks something takes the path of where to look.
+    return tuple(
+        replace(param, role="directory") if param.want == "path" else param for param in params
     )
 
 

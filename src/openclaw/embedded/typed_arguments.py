@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from openclaw.core.tools import json_list, json_object
-from openclaw.embedded.entities import Span, find_spans, within
+from openclaw.embedded.entities import Span, find_spans, state_code, within
 from openclaw.embedded.tool_doc import plain_schema
 from openclaw.embedded.words import (
     NUMBER_WORDS,
@@ -44,6 +44,7 @@ _DATE = re.compile(
     rf"|(?P<d4>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m4>{_NAMES})\.?,?\s+(?P<y4>\d{{4}}))\b",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(r"(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w))+)'(?!\w)|\"([^\"\n]+)\"|`([^`\n]+)`")
 _CAPITAL = r"(?:[A-Z](?:\.[A-Z])+\.?|[A-Z]\.(?=\s[A-Z])|(?:Mr|Mrs|Ms|Dr|St|Mt|Ft)\.|[A-Z][\w#&'-]*(?:\.\w+)*)"
 _NAME = re.compile(
     rf"\b{_CAPITAL}(?:(?:\s+(?:(?:of|the|de|von|van|la|vs\.?)\s+)*|\s*&\s*)(?:{_CAPITAL}|\d{{1,3}}\b))*"
@@ -53,9 +54,19 @@ _EXAMPLES = re.compile(
     re.IGNORECASE,
 )
 _ID = re.compile(r"(?<![\w.])(?=[\w/#.-]*\d)[A-Za-z0-9#][\w/#.-]*\w|(?<![\w.])\d(?!\w)")
+_CLOCK_SHAPE = re.compile(r"\bHH\b|\b\d?\d:\d\d|\bhour", re.IGNORECASE)
 _FORMAT = re.compile(r"\b([MDY]{1,4})([-/.])([MDY]{1,4})\2([MDY]{1,4})\b")
+_FORMAT_IN_WORDS = re.compile(r"\b(YEAR|MONTH|DAY)([-/.])(YEAR|MONTH|DAY)\2(YEAR|MONTH|DAY)\b")
+_HOST = re.compile(
+    r"(?<![\w/.@])(?:[a-z]+://[^\s'\",]+|\d+(?:\.\d+){3}|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,5})(?![\w/])"
+)
 _WITH_STATE = re.compile(r"\b[Cc]ity,? (?:(?:and|or) )?(?:the )?[Ss]tate|[a-z], ?[A-Z]{2}\b")
 _WITH_COUNTRY = re.compile(r"\b(?:city|location),? (?:and )?country", re.IGNORECASE)
+_STREET = re.compile(
+    r"\b\d+\s+(?:[A-Z][\w']*\s+){1,3}(?:St|Street|Ave|Avenue|Rd|Road|Blvd|Ln|Lane|Dr|Drive|Way|Ct|"
+    r"Court|Plaza|Square)\b\.?(?:,\s[A-Z][a-z]+(?:\s[A-Z][a-z]+)?)?(?:,\s[A-Z]{2}\b)?(?:\s\d{5})?"
+)
+_LINK = r"s?\b,?\s*(?:is|are|of|as|=|:|named|called|being|to|with)?\s*(?:the\s+|a\s+|an\s+)?"
 _STRAIGHT = str.maketrans(dict(zip("\u2018\u2019\u201c\u201d", "''\"\"", strict=True)))
 _LIST = re.compile(r"[\[(]([^\[\]()]+)[\])]")
 _PLACES = word_set(
@@ -65,9 +76,20 @@ _IDS = word_set("id ids identifier code number uuid key docket version sku isbn 
 _MAKERS = word_set("artist author director directed composer writer painter maker brand by created")
 _PATHS = word_set("path file filename directory folder host hostname url uri link domain website")
 _ACTORS = word_set("cast actor actors actress starring stars performer")
+_LABELS = word_set("id ids uuid ip api url pin")
+_EDGE = STOP_WORDS | _LABELS | word_set("current latest new using near around between during")
+_VAGUE = word_set("name type number value date list info data") | STOP_WORDS
 _DATES = word_set("date day dates datetime")
 _FIRST = word_set("start from origin source departure begin beginning initial first")
 _LAST = word_set("end to destination target arrival final last")
+# Words with which requests begin: capitals that are no names.
+_OPENERS = word_set(
+    """find get what who which when where how calculate compute determine give show tell can could i
+    please is are book order search list check create generate convert fetch retrieve estimate predict
+    identify compare look help need want add update set write analyze analyse play start stop turn send
+    the a an in for on my using if let do does did will would should provide locate return use make run
+    assess evaluate solve simulate plan schedule translate rank track view you we it this that hey hi"""
+)
 _WINDOW = 40
 _SHORT = 3
 _MESSAGES_KEPT = 32
@@ -93,6 +115,7 @@ class Reading:
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     missing: list[str] = field(default_factory=list[str])
     copied: int = 0  # values taken from the message rather than from what the schema lists
+    guessed: int = 0  # those of them that are plain words after the parameter's name
 
 
 def read_arguments(schema: Mapping[str, Any], message: str) -> Reading:
@@ -159,7 +182,9 @@ class _Reader:
             if slot.schema.get("type") == "array":
                 value: Any = [one for _, one in found]
             else:
-                _, value = max(found, key=lambda one: (one[0], len(str(one[1]))))
+                _, value = max(
+                    found, key=lambda one: (not _usual(one[1], slot), one[0], len(str(one[1])))
+                )
             named = not stems.isdisjoint(map(stem, slot.said))
             if slot.required or named or not str(value).isdigit():
                 self.put(slot, value)
@@ -167,14 +192,16 @@ class _Reader:
 
     def dates(self) -> None:
         for slot in self.open("date"):
-            found = self.free(_dates(self.message))
-            if found:
-                best = _nearest(slot, self.message, found) or found[0]
-                self.put(slot, _formatted(best.value, slot.schema), best)
+            cue = _cue(slot, self.message, self.free(_dates(self.message)))
+            if cue is not None:
+                self.put(slot, _formatted(cue.value, slot.schema), cue)
 
     def lists(self) -> None:
         for slot in self.open("numbers", "texts"):
             found = self.free(_lists(self.message, numbers=slot.kind == "numbers"))
+            if not found and slot.kind == "texts" and slot.required:
+                single = self.free([*_quoted(self.message), *_names(self.message)])
+                found = _runs(self.message, single)
             if found:
                 longest = max(found, key=lambda one: len(one.value))
                 best = _nearest(slot, self.message, found) or longest
@@ -190,7 +217,7 @@ class _Reader:
             for at, slot in enumerate(slots)
             for index, one in enumerate(found)
             if alike[slot.said] == 1
-            and (near := _nearness(slot, slots, self.message, one))
+            and (near := _nearness(slot, slots, self.message, one, names_only=not slot.required))
             > (0 if slot.required else _OPTIONAL)
         ]
         for *_, slot, one in sorted(scored, key=lambda each: each[:3], reverse=True):
@@ -223,14 +250,21 @@ class _Reader:
             if slot.name not in self.out.arguments and self.free([one]):
                 place = slot.wants == "place"
                 self.put(slot, _whole_place(one, self.message, slot) if place else one.value, one)
+                self.out.guessed += one.kind == "behind"
 
     def candidates(self, slot: _Slot) -> list[Span]:
+        if slot.wants == "time":
+            return self.free(_marked(self.message, "time"))
         if slot.wants == "path":
-            addresses = _as_written(self.message, "url", "path")  # without a scheme that we added
-            found = [*_marked(self.message, "path"), *addresses, *_quoted(self.message)]
-            return self.free(found)
+            hosts = [
+                Span("path", match[0], *match.span()) for match in _HOST.finditer(self.message)
+            ]
+            found = [*_marked(self.message, "path"), *hosts, *_quoted(self.message)]
+            others = [*found, *_names(self.message), *_marked(self.message, "email")]
+            return self.free([*found, *_behind(slot, self.message, others)])
         found = [*_quoted(self.message), *_names(self.message), *_marked(self.message, "email")]
         found += _places(self.message) if slot.wants == "place" else _listed(slot, self.message)
+        found += _behind(slot, self.message, found)
         if slot.said & _IDS:
             found += [Span("id", match[0], *match.span()) for match in _ID.finditer(self.message)]
         return self.free(found)[:_MOST_CANDIDATES]
@@ -241,7 +275,11 @@ class _Reader:
             return 0.0
         before = words(self.message[max(0, one.start - _WINDOW) : one.start])
         cue = _CUED * bool(before and before[-1] in _cues(slot))
-        cue += _nearness(slot, (), self.message, one)
+        if one.kind == "behind":
+            cue += _CUED
+        else:
+            announced = _announced(slot, self.message, one)
+            cue += _ANNOUNCED if announced else _nearness(slot, (), self.message, one)
         return fit + cue if slot.required or cue >= _OPTIONAL_CUE or one.kind == "listed" else 0.0
 
     def flags(self) -> None:
@@ -265,12 +303,14 @@ class _Reader:
 
 _OPTIONAL = 0.6
 _OPTIONAL_CUE = 0.9
-_CUED = 1.0
+_CUED, _ANNOUNCED = 1.0, 3.0
 # How well each kind of candidate suits what a parameter wants.
 _FITS = {
-    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2},
-    "path": {"path": 3.0, "quoted": 2.0},
-    "text": {"listed": 3.0, "quoted": 2.6, "id": 2.2, "email": 2.2, "name": 2.0},
+    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2, "behind": 0.4},
+    "time": {"time": 4.0},
+    "path": {"path": 3.0, "quoted": 2.0, "behind": 0.3},
+    "id": {"listed": 3.0, "id": 2.2, "email": 2.2, "quoted": 2.0, "name": 0.6, "behind": 0.5},
+    "text": {"listed": 3.0, "quoted": 2.6, "id": 2.2, "email": 2.2, "name": 2.0, "behind": 0.8},
 }
 _FLAG_WORDS = word_set("include is has show use enable with only the get")
 
@@ -280,11 +320,13 @@ def _slot(name: str, raw: Any, required: bool) -> _Slot:
     described = str(schema.get("description") or "")
     said = frozenset(words(name))
     stems = frozenset(terms(f"{name} {described}"))
-    wants = "text"
+    wants = "id" if said & _IDS else "text"
     if said & _PLACES or _WITH_STATE.search(described) or _WITH_COUNTRY.search(described):
         wants = "place"
     elif said & _PATHS:
         wants = "path"
+    elif "time" in said and _CLOCK_SHAPE.search(described):
+        wants = "time"
     return _Slot(name, schema, required, _kind(said, schema), said, stems, wants)
 
 
@@ -315,11 +357,19 @@ def _says(said: str, stems: set[str], option: Any) -> int:
     return int(bool(own) and (own <= stems or (len(text) > _SHORT and text in said)))
 
 
+def _usual(value: Any, slot: _Slot) -> bool:
+    """Whether an option is often said without being meant, such as `all`, or is the default."""
+    return fold(str(value)) in STOP_WORDS or value == slot.schema.get("default")
+
+
 def _numbers(message: str) -> list[Span]:
     """Those in digits first: `two` is often no value, as in `two sides, 3 and 4`."""
     found: list[Span] = []
     written: list[Span] = []
+    quoted = [one for one in _quoted(message) if " " in str(one.value)]
     for match in _NUMBER.finditer(message):
+        if any(one.start < match.start() < one.end for one in quoted):
+            continue
         if match["word"]:
             written.append(Span("number", NUMBER_WORDS[match["word"].lower()], *match.span()))
             continue
@@ -352,9 +402,9 @@ def _dates(message: str) -> list[Span]:
 
 
 def _formatted(day: date, schema: Mapping[str, Any]) -> str:
-    """In the order that the description shows, such as `MM-DD-YYYY`."""
+    """In the order that the description shows, such as `MM-DD-YYYY` or `month-day-year`."""
     described = str(schema.get("description") or "").upper()
-    shape = _FORMAT.search(described)
+    shape = _FORMAT.search(described) or _FORMAT_IN_WORDS.search(described)
     if shape is None:
         return day.isoformat()
     parts = {"Y": f"{day.year}", "M": f"{day.month:02}", "D": f"{day.day:02}"}
@@ -384,9 +434,10 @@ def _marked(message: str, kind: str) -> list[Span]:
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def _quoted(message: str) -> list[Span]:
-    """What is in quotes, whatever it looks like."""
-    found = [one for one in find_spans(message) if message[one.start] in "\"'`"]
-    return [Span("quoted", one.value, one.start, one.end) for one in found]
+    return [
+        Span("quoted", next(filter(None, match.groups())), *match.span())
+        for match in _QUOTED.finditer(message)
+    ]
 
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
@@ -395,8 +446,17 @@ def _names(message: str) -> list[Span]:
     found: list[Span] = []
     for match in _NAME.finditer(message):
         start, text = match.start(), match[0]
+        while (first := text.split()[0]) and fold(first.rstrip("'s")).strip(
+            "."
+        ) in _OPENERS | STOP_WORDS | _LABELS:
+            rest = text[len(first) :].lstrip()
+            if not rest:
+                break
+            start, text = start + len(text) - len(rest), rest
+            text = re.sub(r"^(?:of|the|and|in|for)\s+", "", text)
+            start = match.end() - len(text)
         text = re.sub(r"'s$", "", text.rstrip(".,'"))
-        if text and fold(text) not in STOP_WORDS:
+        if fold(text) not in _OPENERS | STOP_WORDS | _LABELS and text:
             opens = start == 0 or message[:start].rstrip()[-1:] in ".?!"
             plain = opens and " " not in text and text[1:].islower()
             if not plain:
@@ -406,13 +466,11 @@ def _names(message: str) -> list[Span]:
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def _places(message: str) -> list[Span]:
-    """Known cities and countries, also in lower case."""
-    return [one for one in _as_written(message, "zone", "place") if "/" not in one.text]
-
-
-def _as_written(message: str, kind: str, new: str) -> list[Span]:
-    spans = _marked(message, kind)
-    return [Span(new, message[one.start : one.end], one.start, one.end) for one in spans]
+    """Streets with their number, and known cities and countries, these also in lower case."""
+    found = [match.span() for match in _STREET.finditer(message)]
+    found += [(one.start, one.end) for one in _marked(message, "zone")]
+    places = [Span("place", message[start:end], start, end) for start, end in found]
+    return [one for one in places if "/" not in one.text]
 
 
 def _whole_place(one: Span, message: str, slot: _Slot) -> str:
@@ -421,7 +479,10 @@ def _whole_place(one: Span, message: str, slot: _Slot) -> str:
     text = str(one.value)
     more = re.match(rf",\s*({_CAPITAL}(?:\s{_CAPITAL})?)", message[one.end :])
     state, country = _WITH_STATE.search(described), _WITH_COUNTRY.search(described)
-    if more and (state or country):
+    home = state_code(message[one.end :]) if state else ""
+    if home and not text[:1].isdigit():
+        return f"{within(text, state=False, country=False, title=True)}, {home}"
+    if more and (state or country) and not text[:1].isdigit():
         return f"{text}, {more[1]}"
     return within(text, state=bool(state), country=bool(country))
 
@@ -441,6 +502,43 @@ def _listed(slot: _Slot, message: str) -> list[Span]:
     return found
 
 
+def _runs(message: str, found: Sequence[Span]) -> list[Span]:
+    runs: list[list[Span]] = []
+    for one in sorted(found, key=lambda each: each.start):
+        gap = message[runs[-1][-1].end : one.start] if runs else ""
+        if runs and one.start < runs[-1][-1].end:
+            continue
+        if runs and re.fullmatch(r"\s*(?:,|and|or|&|,\s*and|,\s*or)\s*(?:the\s+|a\s+)?", gap):
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return [Span("list", [one.value for one in run], run[0].start, run[-1].end) for run in runs]
+
+
+def _name_cues(slot: _Slot) -> list[str]:
+    """The parameter's name as people write it: whole, and its telling words."""
+    own = words(slot.name)
+    return [r"[\s_-]+".join(own), *(word for word in own if word not in _VAGUE)] if own else []
+
+
+def _behind(slot: _Slot, message: str, others: Sequence[Span]) -> list[Span]:
+    """A plain word after the parameter's own name, such as `the species lion`."""
+    return [
+        Span("behind", at[1], *at.span(1))
+        for cue in _name_cues(slot)
+        for at in re.finditer(rf"\b{cue}{_LINK}([\w./#-]*\w)(?![\w^*])", message, re.IGNORECASE)
+        if at[1].lower() not in _EDGE
+        and stem(at[1].lower()) not in slot.stems
+        and not any(one.start <= at.start(1) and at.end(1) <= one.end for one in others)
+    ]
+
+
+def _announced(slot: _Slot, message: str, one: Span) -> bool:
+    """Whether the parameter's own name comes right before it: `color 'Red'`, `id is 7`."""
+    before = message[max(0, one.start - _WINDOW) : one.start]
+    return any(re.search(rf"\b{cue}{_LINK}$", before, re.I) for cue in _name_cues(slot))
+
+
 def _cues(slot: _Slot) -> tuple[str, ...]:
     if slot.said & _FIRST:
         return ("from", "between", "starting", "leaving", "departing")
@@ -453,13 +551,24 @@ def _cues(slot: _Slot) -> tuple[str, ...]:
     return ("by", "directed", "from") if slot.said & _MAKERS else ()
 
 
+def _cue(slot: _Slot, message: str, found: Sequence[Span]) -> Span | None:
+    """The one that a preposition marks as this parameter's, else the first."""
+    for cue in _cues(slot):
+        for one in found:
+            if words(message[: one.start])[-1:] == [cue]:
+                return one
+    return _nearest(slot, message, found) or next(iter(found), None)
+
+
 def _nearest(slot: _Slot, message: str, found: Sequence[Span]) -> Span | None:
     near = [(_nearness(slot, (), message, one), -one.start, one) for one in found]
     best = max((each for each in near if each[0] > 0), key=lambda each: each[:2], default=None)
     return None if best is None else best[2]
 
 
-def _nearness(slot: _Slot, others: Sequence[_Slot], message: str, one: Span) -> float:
+def _nearness(
+    slot: _Slot, others: Sequence[_Slot], message: str, one: Span, *, names_only: bool = False
+) -> float:
     """How close the parameter's own words stand to a value; words that others share do not count."""
     shared = frozenset[str]().union(*(other.stems for other in others if other is not slot))
     names = {stem(word) for word in slot.said - STOP_WORDS}
@@ -471,6 +580,8 @@ def _nearness(slot: _Slot, others: Sequence[_Slot], message: str, one: Span) -> 
             term = stem(word)
             if term in names and (term not in shared or len(names) == 1):
                 score = max(score, weight * 2 / (1 + distance))
+            elif names_only and (distance or weight == 1.0):
+                continue
             elif term in slot.stems and term not in shared and word not in STOP_WORDS:
                 score = max(score, weight / (1 + distance))
     return score

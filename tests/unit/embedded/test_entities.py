@@ -37,6 +37,7 @@ def values(message: str, kind: Kind) -> list[str | int | float]:
         ("List the **files** now", "glob", []),
         ("Read **notes.txt**", "path", ["notes.txt"]),
         ("Open **https://a.example/x**", "url", ["https://a.example/x"]),
+        ("files named *test*", "glob", ["*test*"]),
         ('find "*test*"', "glob", ["*test*"]),
         ("list **/*.py and **/docs/**", "glob", ["**/*.py", "**/docs/**"]),
         ("open ./a/b.txt, then ~/c", "path", ["./a/b.txt", "~/c"]),

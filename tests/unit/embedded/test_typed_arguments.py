@@ -72,7 +72,33 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             {"depth": WHOLE, "width": WHOLE},
             {"depth": 25, "width": 40},
         ),
+        (
+            "the rank of a Tennis player, Serena Williams",
+            {"player_name": TEXT, "sport": TEXT},
+            {"player_name": "Serena Williams", "sport": "Tennis"},
+        ),
+        (
+            "tides on 2024/03/09",
+            {"date": {"type": "string", "description": "The date (day-month-year)."}},
+            {"date": "09-03-2024"},
+        ),
+        (
+            "a ride from 456 Elm St, Springville, IL",
+            {"location": TEXT},
+            {"location": "456 Elm St, Springville, IL"},
+        ),
+        (
+            "Play Roar by Katy Perry. The song_id is katy_roar.",
+            {"song_id": TEXT, "artist": TEXT},
+            {"song_id": "katy_roar", "artist": "Katy Perry"},
+        ),
+        (
+            "the pods in the namespace blue-sandbox",
+            {"namespace": {"type": "string", "default": "default"}},
+            {"namespace": "blue-sandbox"},
+        ),
         ("a drive from berlin to rome", PLACES, {"origin": "berlin", "destination": "rome"}),
+        ("is the host 8.8.8.8 up", {"host": TEXT}, {"host": "8.8.8.8"}),
         ("who owns the domain example.com", {"domain": TEXT}, {"domain": "example.com"}),
         ("of the domain bob@example.com", {"domain": {**TEXT, "default": "x"}}, {"domain": "x"}),
         (
@@ -86,9 +112,24 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             {"ice": False},
         ),
         (
+            "show all of the new tickets",
+            {"state": {"type": "string", "enum": ["all", "new", "old"]}},
+            {"state": "new"},
+        ),
+        (
             "a flat with 4 rooms, 2 balconies",
             {"balconies": WHOLE, "rooms": WHOLE},
             {"balconies": 2, "rooms": 4},
+        ),
+        (
+            "a table at 7:30 pm",
+            {"start_time": {"type": "string", "description": "As HH:MM."}},
+            {"start_time": "19:30"},
+        ),
+        (
+            "hotels in Ashland, oregon",
+            {"city": {"type": "string", "description": "In the format 'City, State'."}},
+            {"city": "Ashland, OR"},
         ),
         (
             "hotels in Osaka",
@@ -115,6 +156,11 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             "write to kim@example.org",
             {"receiver": TEXT},
             {"receiver": "kim@example.org"},
+        ),
+        (
+            "invite Ana, Bob and Chloe",
+            {"guests": {"type": "array", "items": TEXT}},
+            {"guests": ["Ana", "Bob", "Chloe"]},
         ),
         (
             "series_a is 1, 2, 3 and series_b is 4, 5, 6",
