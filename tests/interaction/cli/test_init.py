@@ -460,6 +460,32 @@ def test_toml_that_cannot_be_changed_safely_is_left_alone(house: House) -> None:
     assert "codex mcp add" in house.out
 
 
+@pytest.mark.parametrize("servers", ["mcp_servers = 3", "[[mcp_servers]]\ncommand = 'y'"])
+def test_codex_servers_that_are_no_table_are_left_alone_with_what_to_do(
+    house: House, servers: str
+) -> None:
+    path = house.write(".codex/config.toml", f"{servers}\n")
+    house.run("--yes", "--register", "codex")
+    assert path.read_text() == f"{servers}\n"
+    assert "was left unchanged: its `mcp_servers` is not a table; correct or remove" in house.out
+
+
+@pytest.mark.parametrize(
+    ("client", "file", "text"),
+    [
+        ("codex", ".codex/config.toml", '[mcp_servers.openclaw]\ncommand = "x"\nargs = 3\n'),
+        ("cursor", ".cursor/mcp.json", '{"mcpServers": {"openclaw": {"command": "x", "args": 3}}}'),
+    ],
+)
+def test_an_entry_of_our_name_with_wrong_arguments_is_left_alone(
+    house: House, client: str, file: str, text: str
+) -> None:
+    path = house.write(file, text)
+    house.run("--yes", "--register", client, "--import", "none")
+    assert path.read_text() == text
+    assert "already has a different server called 'openclaw'" in house.out
+
+
 def test_another_server_of_our_name_is_left_alone(house: House) -> None:
     path = house.write(".cursor/mcp.json", {"mcpServers": {"openclaw": {"command": "theirs"}}})
     before = path.read_text()

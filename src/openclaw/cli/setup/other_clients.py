@@ -17,6 +17,7 @@ from openclaw.config.edit import set_value
 from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.paths import expand, home_dir
 from openclaw.core.errors import InvalidConfig, InvalidRequest
+from openclaw.core.tools import json_list
 
 OUR_NAME = "openclaw"
 _OURSELVES = frozenset({"openclaw", "clawdbot", "openclaw.exe", "clawdbot.exe"})
@@ -147,7 +148,7 @@ def read_client(source: str, path: Path) -> tuple[ImportedServer, ...]:
 
 def is_ourselves(entry: Mapping[str, Any]) -> bool:
     """Whether an entry starts this program: an agent that has itself as a tool never ends."""
-    words = [entry.get("command") or "", *(entry.get("args") or ())]
+    words = [entry.get("command") or "", *json_list(entry.get("args"))]
     names = {Path(str(word)).name for word in words}
     return "mcp-server" in names and bool(names & _OURSELVES)
 
@@ -173,7 +174,7 @@ def registered(text: str, client: Client, entry: Mapping[str, Any]) -> str:
         there = there.get(part) if isinstance(there, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - any JSON
     if isinstance(there, dict):
         now = cast("Mapping[str, Any]", there)
-        if not is_ourselves(now) and "mcp-server" not in (now.get("args") or ()):
+        if not is_ourselves(now) and "mcp-server" not in json_list(now.get("args")):
             told = f"{client.title} already has a different server called '{OUR_NAME}'"
             raise InvalidRequest(f"{told}; rename that one first")
         if all(now.get(key) == value for key, value in wanted.items()):
@@ -185,6 +186,10 @@ def registered(text: str, client: Client, entry: Mapping[str, Any]) -> str:
 
 def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
     """The text with our tables at its end, instead of those that it has of ours."""
+    before = parse_toml(text)
+    if not isinstance(others := before.get("mcp_servers", {}), dict):
+        hint = "correct or remove `mcp_servers` in it, then run this again"
+        raise InvalidRequest("its `mcp_servers` is not a table", hint=hint)
     kept: list[str] = []
     ours = False
     for line in text.splitlines(keepends=True):
@@ -201,8 +206,7 @@ def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
             lines = [f"{key} = {json.dumps(one, ensure_ascii=False)}" for key, one in table.items()]
             parts.append("\n".join([f"[mcp_servers.{name}]", *lines]))
     after = "\n\n".join(parts) + "\n"
-    before = parse_toml(text)
-    servers = {**before.get("mcp_servers", {}), OUR_NAME: dict(entry)}
+    servers = {**cast("Mapping[str, Any]", others), OUR_NAME: dict(entry)}
     # It was edited by lines, which may mislead: it must say what it should.
     with suppress(tomllib.TOMLDecodeError):
         if tomllib.loads(after) == {**before, "mcp_servers": servers}:
