@@ -3,6 +3,7 @@ import os
 import shutil
 import socket
 import sqlite3
+import ssl
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -353,6 +354,20 @@ def test_certificates_that_cannot_be_read_are_an_error(
     code, found = findings(capsys)
     assert code == 1
     assert any("gone.pem, which cannot be used" in f["message"] for f in found)
+
+
+def test_one_damaged_certificate_among_many_is_an_error(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third, *rest = Path(certifi.where()).read_text().split(ssl.PEM_HEADER)
+    lines = third.split("\n")
+    damaged = "\n".join((*lines[:4], *lines[5:]))  # still the alphabet of certificates, and padded
+    path = state / "damaged.pem"
+    path.write_text(ssl.PEM_HEADER.join((first, second, damaged, *rest)))
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    code, found = findings(capsys)
+    assert code == 1
+    assert any("damaged.pem, which cannot be used" in f["message"] for f in found)
 
 
 @contextmanager
