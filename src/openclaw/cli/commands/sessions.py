@@ -9,11 +9,9 @@ import json
 import shutil
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
+from openclaw.cli.dispatch import run_interruptible
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option, whole_number
 from openclaw.cli.render.terminal import (
@@ -134,20 +132,23 @@ async def _export(args: argparse.Namespace, env: Environment) -> None:
 def _delete(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.sessions.tasks import delete_session
 
-    async def look(*, delete: bool) -> SessionInfo:
-        async with _found(args, env) as (store, info):
-            if delete:
-                await delete_session(store, info, SystemClock().now_ms())
+    async def find() -> SessionInfo:
+        async with _found(args, env) as (_, info):
             return info
 
-    info = anyio.run(partial(look, delete=False))
+    async def delete() -> None:
+        async with opened(args.store, env) as store:
+            if store is not None:
+                await delete_session(store, info, SystemClock().now_ms())
+
+    info = run_interruptible(env, find)
     messages = counted(info.messages, "message")
     title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
     # Asked outside of an event loop, which would keep Ctrl-C from ending the question.
     if not env.confirms(args, f"Delete '{visible(info.key)}'{title} with {messages}", "delete it"):
         env.say("Nothing was deleted.")
         return
-    anyio.run(partial(look, delete=True))
+    run_interruptible(env, delete)
     facts = {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
     env.report(args, facts, f"Deleted '{visible(info.key)}' with {messages}.")
 

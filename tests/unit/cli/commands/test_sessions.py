@@ -258,6 +258,21 @@ def test_on_a_terminal_deleting_is_asked_about(stored: Path, answer: str, *, lef
     assert (sessions("show", "trip") == 0) is left
 
 
+def test_only_the_conversation_that_was_asked_about_is_deleted(stored: Path) -> None:
+    async def replace() -> None:
+        async with open_file_store(stored, SystemClock()) as store:
+            await store.delete(await store.open_session("main", "trip"))
+            await store.open_session("main", "trip")
+
+    command = [sys.executable, "-m", "openclaw", "sessions", "delete", "trip"]
+    with on_terminal(command, dict(os.environ)) as terminal:
+        terminal.until("for good? [y/N]")
+        anyio.run(replace)
+        terminal.type("y\n")
+        terminal.ended()
+    assert sessions("show", "trip") == 0
+
+
 def test_an_interrupt_ends_the_question_and_deletes_nothing(stored: Path) -> None:
     command = [sys.executable, "-m", "openclaw", "sessions", "delete", "trip"]
     with on_terminal(command, dict(os.environ)) as terminal:
