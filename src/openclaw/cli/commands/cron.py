@@ -10,6 +10,7 @@ from dataclasses import asdict
 from openclaw.agent.port import MessageContext, Reply
 from openclaw.agent.schedules import Job, JobFile, new_job, told
 from openclaw.cli.commands.agent import add_session
+from openclaw.cli.dispatch import run_interruptible
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, chosen_agent, option
 from openclaw.cli.render.terminal import as_json
@@ -37,7 +38,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         option(add_action(actions, name, summary, json=name == "run"), "NAME")
 
 
-async def run(args: argparse.Namespace, env: Environment) -> int:
+def run(args: argparse.Namespace, env: Environment) -> int:
     jobs, now = JobFile(env.paths.cron), SystemClock().now_ms()
     if args.what == "add":
         _add(args, env, jobs, now)
@@ -48,7 +49,7 @@ async def run(args: argparse.Namespace, env: Environment) -> int:
         env.report(args, facts, *(told(job, now) for job in found), empty=empty)
     elif args.what == "run":
         job = jobs.get(args.name)
-        reply = await _turn(env, job)
+        reply = run_interruptible(env, _turn, env, job)
         env.report(args, as_json(reply, job.session_key), reply.text or "(No response)")
         return EXIT_OK if reply.outcome == "ok" else EXIT_FAILED
     elif args.what == "remove":
