@@ -44,6 +44,8 @@ _SOME: Mapping[type[Any], str] = {  # of which only these fields are for other p
     "order_workspace timezone",
 }
 _FIELDS.update({kind: [(n, _camel(n)) for n in names.split()] for kind, names in _SOME.items()})
+# As clients and gateways of earlier versions know it.
+_FIELDS[Usage] = [(n, "cachedTokens" if n == "cache_read_tokens" else k) for n, k in _FIELDS[Usage]]
 
 _ERRORS: dict[str, type[errors.OpenClawError]] = {
     kind.__name__: kind

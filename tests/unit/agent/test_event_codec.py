@@ -67,6 +67,23 @@ def test_a_reply_comes_back() -> None:
     )
 
 
+def test_gateways_of_the_last_version_and_this_one_read_each_others_replies() -> None:
+    used = {"inputTokens": 9, "outputTokens": 2, "requests": 1, "toolCalls": 0, "cachedTokens": 5}
+    used |= {"reasoningTokens": 1, "cost": 0.5, "unpriced": 0}
+    body: dict[str, object] = {
+        "text": "t",
+        "outcome": "ok",
+        "finishReason": "stop",
+        "calls": [],
+        "media": [],
+    }
+    body |= {"sessionId": "s", "turnId": "i", "usage": used}
+    reply = event_codec.reply_from(body)
+    assert reply.usage.cache_read_tokens == 5
+    written = event_codec.reply_json(reply)
+    assert written == {**body, "usage": {**used, "cacheWriteTokens": 0}}
+
+
 def test_a_message_carries_what_was_read_of_its_attachments() -> None:
     one = InboundMedia(Media("text/plain", path=Path("/x"), name="x"), "words", "cut")
     context = MessageContext("hi", "k", "main", (one,), "cli", "id")
