@@ -1,16 +1,10 @@
-"""A task group whose body's error is not wrapped in a group, and imports on a thread."""
+"""A task group whose body's error is not wrapped in a group."""
 
-import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup
-
-T = TypeVar("T")
-_importing = threading.Lock()
 
 
 @asynccontextmanager
@@ -25,13 +19,3 @@ async def helper_tasks() -> AsyncGenerator[TaskGroup]:
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-
-
-async def import_in_thread(work: Callable[[], T]) -> T:
-    """One at a time: two threads that import the same packages may each see half of them."""
-
-    def alone() -> T:
-        with _importing:
-            return work()
-
-    return await anyio.to_thread.run_sync(alone, abandon_on_cancel=True)

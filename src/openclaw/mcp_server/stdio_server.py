@@ -18,10 +18,10 @@ import anyio.to_thread
 import orjson
 from anyio.abc import TaskGroup
 
-from openclaw.agent.helper_tasks import import_in_thread
 from openclaw.agent.port import OpenAgent
 from openclaw.core.clock import SystemClock
 from openclaw.core.tools import JsonObject
+from openclaw.mcp_client.imports import import_in_thread
 from openclaw.mcp_server.bootstrap import Wire
 from openclaw.mcp_server.handshake import Handshake, Order, is_notification
 from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from openclaw.agent.helper_tasks import helper_tasks, import_in_thread
+from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import (
     NOBODY,
     Agent,
@@ -37,6 +37,7 @@ from openclaw.core.errors import (
 )
 from openclaw.core.events import Emit, Notice, discard
 from openclaw.core.tools import Elicit, Origin, ToolSpec
+from openclaw.mcp_client.imports import import_in_thread
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig

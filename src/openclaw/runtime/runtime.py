@@ -10,6 +10,7 @@ from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.events import Emit, discard
+from openclaw.mcp_client.imports import load
 from openclaw.runtime.access import LocalAgent
 from openclaw.runtime.generation import ConfigGeneration, CurrentSecrets, EmbeddedModels
 from openclaw.runtime.host import (
@@ -232,8 +233,9 @@ async def open_backend(
 
 @asynccontextmanager
 async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[HttpApp]":
-    # Not in a thread: MCP servers that start import the SDK as well, and two threads would each see half of it.
     from openclaw.gateway.auth import grant_of
+
+    await load("openclaw.mcp_server.http_app")
     from openclaw.mcp_server import http_app, orders, server, tasks
 
     def who(scope: "Scope") -> "Person":

@@ -37,6 +37,7 @@ from openclaw.gateway.api import schema
 from openclaw.gateway.api.schema import Json, operation
 from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.state import Gateway
+from openclaw.mcp_client.imports import load
 from openclaw.models.listing import models_named
 
 if TYPE_CHECKING:
@@ -229,6 +230,7 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
         raise NotFound(
             f"there is no server '{name}' with a login", hint='add `auth: "oauth"` to it'
         )
+    await load("openclaw.mcp_client.auth.login")
     from openclaw.mcp_client.auth import login
 
     async def work(put: Put) -> None:

@@ -25,6 +25,7 @@ from openclaw.config.paths import (
     write_atomically,
 )
 from openclaw.core.errors import MissingExtra, OperatorFacing
+from openclaw.mcp_client.imports import load
 
 if TYPE_CHECKING:
     from mcp.client.auth.oauth2 import OAuthContext
@@ -141,6 +142,7 @@ def authentication(
     """Gives the HTTP authentication of logged-in servers; imports OAuth only when used."""
 
     async def auth(config: "McpServerConfig") -> "Auth":
+        await load("openclaw.mcp_client.auth.oauth")
         from openclaw.mcp_client.auth.oauth import Logins
 
         logins = Logins(directory=directory, register=register, resolve_secrets=resolve)

@@ -1,11 +1,9 @@
 """Opens a connection: starts or dials the server, does the handshake, and always cleans up."""
 
 import sys
-import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import OperatorFacing
 from openclaw.core.events import Emit, discard
 from openclaw.mcp_client.errors import ConnectionFailed, Interrupted
+from openclaw.mcp_client.imports import load
 from openclaw.mcp_client.session.dispatcher import PipeDispatcher
 from openclaw.mcp_client.session.elicitation import decline
 from openclaw.mcp_client.session.negotiation import (
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.auth.oauth import Auth
     from openclaw.secrets.refs import Secret
-
-_importing = threading.Lock()
 
 ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
 
@@ -298,13 +295,3 @@ async def _arguments(opening: ConnectParams) -> tuple[str, ...]:
     words = {f"args[{at}]": word for at, word in enumerate(opening.config.args)}
     referring = {name: word for name, word in words.items() if has_reference(word)}
     return tuple({**words, **await opening.deps.reveal(referring)}.values())
-
-
-async def load(module: str) -> None:
-    """Import without holding up the event loop; the SDK takes most of a second."""
-    await anyio.to_thread.run_sync(_import, module)
-
-
-def _import(module: str) -> None:
-    with _importing:  # two threads in one circle of imports see each other's halves
-        import_module(module)

@@ -1,0 +1,30 @@
+"""Imports on a thread, which keep the event loop free. The MCP SDK takes most of a second.
+
+Whatever may import the SDK for the first time awaits one of these, also on the event loop: if two
+threads import packages that import each other, Python refuses one of them to avoid a deadlock, or
+shows it half a module.
+"""
+
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from typing import TypeVar
+
+import anyio.to_thread
+
+T = TypeVar("T")
+_importing = threading.Lock()
+
+
+async def import_in_thread(work: Callable[[], T]) -> T:
+    """Call `work`, which imports something, while nothing else is imported here."""
+
+    def alone() -> T:
+        with _importing:
+            return work()
+
+    return await anyio.to_thread.run_sync(alone, abandon_on_cancel=True)
+
+
+async def load(module: str) -> None:
+    await import_in_thread(lambda: import_module(module))
