@@ -270,6 +270,31 @@ async def test_a_database_that_forgets_its_tables_ends_no_store(
         assert (await store.show(session)).key == "k"
 
 
+async def test_connections_that_break_at_once_are_made_less_and_less_often_and_logged_once(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pool, "_AGAIN_SECONDS", (0.01, 0.3))
+    made: list[float] = []
+    rare = anyio.Event()
+
+    async def use(connection: Any) -> None:
+        made.append(anyio.current_time())
+        if len(made) > 1 and made[-1] - made[-2] > 0.3:
+            rare.set()
+        connection.terminate()
+        await connection.execute("SELECT 1")
+
+    database = pool.Database(parsed(postgres_url))
+    with caplog.at_level("INFO"):
+        async with anyio.create_task_group() as group:
+            group.start_soon(database.stay_connected, use, "no connection")
+            with anyio.fail_after(60):
+                await rare.wait()
+            group.cancel_scope.cancel()
+    assert len(made) > 3
+    assert caplog.text.count("a connection to the database broke") == 1
+
+
 async def test_a_write_on_a_connection_that_died_silently_is_sent_on_another(
     postgres: Server, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
@@ -233,7 +234,7 @@ RECONNECT_SECONDS = 30.0  # how long work waits for a server that restarts befor
 _PAUSE_SECONDS = (0.05, 1.0)  # first and longest pause between two tries to connect
 _HURRY_SECONDS = 2.0
 _CLOSE_SECONDS = 2.0
-_AGAIN_SECONDS = 0.1  # before a connection that must last is made again
+_AGAIN_SECONDS = (0.1, 2.0)  # shortest and longest pause before a lasting connection is made again
 
 
 class Database:
@@ -290,28 +291,27 @@ class Database:
     ) -> None:
         """Run `use` on a connection of its own, and again on a new one whenever that breaks.
 
-        Why there is none is logged as `trouble`, once, however long it lasts.
+        The longer there is none, the longer the pauses become. Why there is none is logged as
+        `trouble`, once, however long it lasts.
         """
-        told = ""
+        shortest, longest = _AGAIN_SECONDS
+        worked, told = anyio.current_time(), ""
         while True:
+            opened = inf
             try:
                 connection = await self.connect()
-                try:
-                    await use(connection)
-                except Exception as error:
-                    if not is_of_driver(error):
-                        raise
-                    if not is_lost(error):
-                        raise explain(error, self.place) from None
-                    logger.info("a connection to the database broke: %s", type(error).__name__)
-                finally:
-                    await _closed(connection)
-                told = ""
+                opened = anyio.current_time()
+                await _use_until_broken(connection, use, self.place)
+                level, news = logging.INFO, "a connection to the database broke"
             except StoreError as error:
-                if told != error.message:
-                    logger.warning("%s: %s", trouble, error.message)
-                told = error.message
-            await anyio.sleep(_AGAIN_SECONDS)
+                level, news = logging.WARNING, f"{trouble}: {error.message}"
+            now = anyio.current_time()
+            if now - opened > longest:  # one that breaks at once is no better than none
+                worked, told = now, ""
+            if news != told:
+                logger.log(level, "%s", news)
+            told = news
+            await anyio.sleep(min(max(shortest, (now - worked) / 10), longest))
 
     async def read(self, work: Work[Result]) -> Result:
         return await self._insist(work, STATEMENT_SECONDS)
@@ -401,6 +401,24 @@ def open_database(
     address: Address, *, patience: float = RECONNECT_SECONDS
 ) -> AbstractAsyncContextManager[Database]:
     return Database(address, patience=patience).pooled()
+
+
+async def _use_until_broken(
+    connection: "asyncpg.Connection[Any]",
+    use: "Callable[[asyncpg.Connection[Any]], Awaitable[None]]",
+    place: str,
+) -> None:
+    """Also closes it. Raises `StoreError` for an error that another connection would have too."""
+    try:
+        await use(connection)
+    except Exception as error:
+        if not is_of_driver(error):
+            raise
+        connection.terminate()  # to close it is to wait for a server that may be gone
+        if not is_lost(error):
+            raise explain(error, place) from None
+    finally:
+        await _closed(connection)
 
 
 async def _closed(connection: "asyncpg.Connection[Any]") -> None:
