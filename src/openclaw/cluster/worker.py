@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 from openclaw.agent.port import Reply
 from openclaw.cluster.feeds import Feed, answer_bytes
 from openclaw.core.errors import Cancelled, OpenClawError, UserFacing
+from openclaw.mcp_client.imports import import_in_thread
 from openclaw.sessions.model import SessionRef
 from openclaw.sessions.postgres.lanes import PostgresLane
 from openclaw.sessions.postgres.queue import LEASE_SECONDS, Order, TurnQueue
@@ -150,7 +151,7 @@ class Worker:
 
     async def _take_orders(self, group: TaskGroup, prepare: Callable[[], None]) -> None:
         if self.capacity:
-            await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
+            await import_in_thread(prepare)
         while not self._stopping:
             if not await self._took_all(group):
                 continue
