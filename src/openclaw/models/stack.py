@@ -355,7 +355,7 @@ class _Asking:
             if failure.about_images and _carry_images(self.messages):
                 raise ImageRefused(failure.reason)
             if failure.verdict is Verdict.OVERFLOW:
-                raise ContextOverflow
+                raise ContextOverflow(failure.reason)
             attempt += 1
             if failure.most_retries is not None:
                 retries = min(retries, failure.most_retries)

@@ -15,7 +15,8 @@ from openai.resources.chat.completions import completions
 from openai.types.chat import ChatCompletionChunk
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses import Response
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models import openai as openai_models
 from pydantic_ai.models.test import TestModel
 from tests.support.agent_kit import APIS, agent_kit, scripted_config
@@ -31,7 +32,7 @@ from openclaw.models.choose import (
     Choice,
     resolve,
 )
-from openclaw.models.stack import ModelFactory, ModelStack, Watcher
+from openclaw.models.stack import ContextOverflow, ModelFactory, ModelStack, Watcher
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure, SecretResolver
@@ -302,6 +303,18 @@ async def test_the_same_choice_gives_the_same_stack() -> None:
         assert await factory.stack(model) is await factory.stack(model)
         assert await factory.stack(model) is not await factory.stack(model, temperature=0.1)
         await (await factory.stack(model)).primary()
+
+
+async def test_a_request_that_is_too_long_says_so() -> None:
+    async with scripted_model(default=Step(overflow=True)) as server:
+        config = scripted_config(server.url)
+        builds = ModelBuilder(SecretResolver({}, Redactor()), {})
+        built = ModelFactory(config.models.providers, builds, SystemClock())
+        async with aclosing(built) as factory:
+            stack = await factory.stack(config.agents.defaults.model)
+            asked: list[ModelMessage] = [ModelRequest.user_text_prompt("hi")]
+            with pytest.raises(ContextOverflow, match="does not fit into the model's context"):
+                await stack.respond(lambda _: asked, ModelRequestParameters(), Watcher())
 
 
 def test_a_watcher_need_not_listen() -> None:
