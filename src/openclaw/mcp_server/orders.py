@@ -71,7 +71,8 @@ class Order:
 
 
 def read_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -> Order:
-    given = dict(arguments or {})
+    """Keys that the schema does not have are ignored: `order_clawdbot` takes no attachments."""
+    given = {key: value for key, value in (arguments or {}).items() if key in schema["properties"]}
     _check(schema, given, "")
     session_key = given.get("sessionKey")
     if session_key is not None and not 0 < len(session_key) <= SESSION_KEY_LENGTH:

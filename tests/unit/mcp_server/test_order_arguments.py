@@ -4,7 +4,7 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_server.orders import Attachment, Order, read_order
-from openclaw.mcp_server.tool import ORDER_OPENCLAW
+from openclaw.mcp_server.tool import ORDER_CLAWDBOT, ORDER_OPENCLAW
 
 SCHEMA = ORDER_OPENCLAW["inputSchema"]
 
@@ -58,3 +58,8 @@ def test_a_wrong_argument_is_named_by_its_path(arguments: Any, message: str) -> 
     with pytest.raises(InvalidRequest) as refused:
         read_order(SCHEMA, arguments)
     assert str(refused.value) == message
+
+
+def test_what_a_tool_does_not_take_is_ignored_whatever_it_is() -> None:
+    order = read_order(ORDER_CLAWDBOT["inputSchema"], {"message": "hi", "images": [{}], "files": 7})
+    assert (order.message, order.images, order.files) == ("hi", (), ())
