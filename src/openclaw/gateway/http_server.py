@@ -38,6 +38,7 @@ from openclaw.gateway.state import Gateway, McpApp
 Handler = Callable[..., Awaitable[Any]]
 # Where the routes of our own API are: `OPERATIONS` knows those of modules that were imported.
 API = (control, page, routes, views)
+_ANY = ""  # a route for every method, since what is behind it refuses those it does not have
 
 
 def build_app(gateway: Gateway) -> Starlette:
@@ -70,7 +71,7 @@ def build_app(gateway: Gateway) -> Starlette:
             on(one.path, one.answered, one.method, one.needs)
             for one in sorted(OPERATIONS, key=lambda one: one.path, reverse=True)
         ),
-        on(MCP_PATH, mcp, "GET POST DELETE PUT PATCH OPTIONS", "orders"),
+        on(MCP_PATH, mcp, _ANY, "orders"),
         on(RESOURCE_PATH, protected_resource, needs=None),
         on(f"{RESOURCE_PATH}{MCP_PATH}", protected_resource, needs=None),
     ]

@@ -148,6 +148,17 @@ async def test_a_token_without_orders_may_not_give_any(house: House, opened: Ope
     assert 'error="insufficient_scope", scope="orders"' in refused.headers["www-authenticate"]
 
 
+@pytest.mark.parametrize("method", ["PUT", "TRACE", "SOMETHING"])
+async def test_a_method_that_mcp_does_not_have_is_refused_with_those_that_it_has(
+    house: House, opened: Open, method: str
+) -> None:
+    async with scripted_model(default=ECHO) as model:
+        house.configure(model.url)
+        async with opened() as http:
+            refused = await http.request(method, "/mcp", headers=HEADERS)
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, POST, DELETE")
+
+
 async def test_a_session_belongs_to_the_token_that_opened_it(house: House, opened: Open) -> None:
     async with scripted_model(default=ECHO) as model:
         house.configure(model.url)

@@ -1,8 +1,8 @@
 """What gateways share: orders that wait for a worker, their events, and who else is there.
 
-Times are the database's. `sql/101_orders.sql` describes the statements and the order in which they lock. A worker holds an
-order by `(msg_id, read_ct)`: the count grows each time the message is taken, so that a worker that
-froze finds out.
+Times are the database's. `sql/101_orders.sql` describes the statements and the order in which they
+lock. A worker holds an order by `(msg_id, read_ct)`: the count grows each time the message is taken,
+so that a worker that froze finds out.
 """
 
 import logging
