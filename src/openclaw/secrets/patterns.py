@@ -176,12 +176,16 @@ class Patterns:
     def every_span(self, text: str, *, shapes: bool) -> list[Span]:
         """Also where a longer form stands that line breaks, colours or invisible characters break."""
         spans = self.spans(text, shapes=shapes)
-        automaton = self._joined_automaton if "\\" in text or not text.isprintable() else None
-        if automaton is not None:
+        if self._joined_forms and ("\\" in text or not text.isprintable()):
             plain = Joined(text)
-            found = _found(automaton, plain.text, self.longest_joined)
-            spans += [plain.span(start, end) for _, start, end in found]
+            spans += [plain.span(start, end) for start, end in self.joined_spans(plain.text)]
         return spans
+
+    def joined_spans(self, text: str) -> list[Span]:
+        """Where longer forms stand in joined text, perhaps overlapping."""
+        if self._joined_automaton is None:
+            return []
+        return [hit[1:] for hit in _found(self._joined_automaton, text, self.longest_joined)]
 
     @cached_property
     def _joined_forms(self) -> list[str]:
@@ -213,31 +217,6 @@ class Patterns:
         """How many of its last characters, fewer than `PREFIX_LENGTH`, some longer form begins with."""
         lengths = range(PREFIX_LENGTH - 1, 0, -1) if text else ()
         return next((length for length in lengths if self.is_prefix(text[-length:])), 0)
-
-    def longest_at(self, text: str, start: int) -> int:
-        """Where the longest form that stands at `start` of joined text ends; -1 without one."""
-        forms = self._joined_forms
-        rest = text[start : start + self.longest_joined]
-        place = bisect_right(forms, rest) - 1
-        # Whatever sorts between a form that begins `rest` and `rest` itself begins with that
-        # form too, so that going from form to form's own beginning misses none.
-        while place >= 0:
-            if rest.startswith(forms[place]):
-                return start + len(forms[place])
-            place = self._shorter[place]
-        return -1
-
-    @cached_property
-    def _shorter(self) -> list[int]:
-        """For each form, the place of the longest other one that it begins with; -1 for none."""
-        shorter: list[int] = []
-        stack: list[int] = []
-        for place, form in enumerate(self._joined_forms):
-            while stack and not form.startswith(self._joined_forms[stack[-1]]):
-                stack.pop()
-            shorter.append(stack[-1] if stack else -1)
-            stack.append(place)
-        return shorter
 
     @cached_property
     def longest_joined(self) -> int:

@@ -12,13 +12,14 @@ the pieces gains no more than those three characters.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from openclaw.secrets.patterns import (
-    PREFIX_LENGTH,
     Joined,
     Patterns,
     Span,
@@ -98,9 +99,12 @@ class _Piece:
     start: int
     source: str
     text: str
+    places: Joined | None = None
 
     def mark(self, start: int, end: int) -> None:
-        first, last = Joined(self.source).span(start, end)
+        if self.places is None:
+            self.places = Joined(self.source)
+        first, last = self.places.span(start, end)
         self.line.spans.append((self.start + first, self.start + last))
 
 
@@ -111,7 +115,9 @@ class _View:
         self._extract = extract
         self._pieces: deque[_Piece] = deque()
         self._text = ""  # of all the pieces, joined
-        self._begun: list[int] = []  # where in it a secret has begun for at least four characters
+        self._begun: int | None = (
+            None  # where in it a secret has begun for at least four characters
+        )
 
     @property
     def waits_from(self) -> int | None:
@@ -124,43 +130,60 @@ class _View:
         text = joined(source)
         if not text:
             return
-        seen = max(0, len(self._text) - PREFIX_LENGTH + 1)
+        # What begins before this would have ended in an earlier line.
+        seen = max(0, len(self._text) - patterns.longest_joined + 1)
         self._pieces.append(_Piece(line, start, source, text))
         self._text += text
-        fresh = [seen + place for place in patterns.starts(self._text[seen:])]
-        alive: list[int] = []
-        for place in sorted({*self._begun, *fresh}) if fresh or self._begun else ():
-            whole = patterns.longest_at(self._text, place)
-            if whole > 0:
-                self._mark(place, whole)
-            rest = len(self._text) - place
-            if rest < patterns.longest_joined and patterns.is_prefix(self._text[place:]):
-                alive.append(place)
-        self._forget(alive, patterns)
+        self._begun = None
+        starts = patterns.starts(self._text[seen:])
+        if starts:
+            found = patterns.joined_spans(self._text[seen:])
+            self._mark((seen + first, seen + last) for first, last in _united(found))
+            self._begun = self._first_begun(patterns, [seen + place for place in starts])
+        self._forget(patterns)
+
+    def _first_begun(self, patterns: Patterns, starts: list[int]) -> int | None:
+        # What is as long as the longest form has either been found or is none.
+        recent = bisect_right(starts, len(self._text) - patterns.longest_joined)
+        return next((at for at in starts[recent:] if patterns.is_prefix(self._text[at:])), None)
 
     def mark_begun(self) -> None:
         """Replace the beginnings too: their lines are about to be released."""
-        for place in self._begun:
-            self._mark(place, len(self._text))
+        if self._begun is not None:
+            self._mark([(self._begun, len(self._text))])
 
-    def _forget(self, alive: list[int], patterns: Patterns) -> None:
+    def _forget(self, patterns: Patterns) -> None:
         """Drop the text before the first place where a secret may have begun."""
         first = len(self._text) - patterns.short_beginning(self._text)
-        if alive:
-            first = min(first, alive[0])
+        if self._begun is not None:
+            first = min(first, self._begun)
         dropped = 0
         while self._pieces and dropped + len(self._pieces[0].text) <= first:
             dropped += len(self._pieces.popleft().text)
         self._text = self._text[dropped:]
-        self._begun = [place - dropped for place in alive]
+        if self._begun is not None:
+            self._begun -= dropped
 
-    def _mark(self, start: int, end: int) -> None:
-        offset = 0
-        for piece in self._pieces:
-            first, last = max(start - offset, 0), min(end - offset, len(piece.text))
-            if first < last:
-                piece.mark(first, last)
-            offset += len(piece.text)
+    def _mark(self, spans: Iterable[Span]) -> None:
+        ends = list(accumulate(len(piece.text) for piece in self._pieces))
+        for start, end in spans:
+            for place in range(bisect_right(ends, start), bisect_left(ends, end) + 1):
+                piece = self._pieces[place]
+                offset = ends[place] - len(piece.text)
+                piece.mark(max(start - offset, 0), min(end, ends[place]) - offset)
+
+
+def _united(spans: Iterable[Span]) -> Iterator[Span]:
+    """Those that overlap made into one; noise may stand between two that only touch."""
+    start = end = 0
+    for first, last in sorted(spans):
+        if first >= end:
+            if start < end:
+                yield start, end
+            start = first
+        end = max(end, last)
+    if start < end:
+        yield start, end
 
 
 class StreamRedactor:
