@@ -3,11 +3,10 @@
 import math
 import re
 from array import array
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, repeat
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -29,10 +28,6 @@ COMMON_SHARE = 0.15
 COMMON_LEAST = 50
 
 
-# Scores by document: a list has every one of them, a dictionary those that are not 0.
-Tally = list[float] | defaultdict[int, float]
-
-
 @dataclass(frozen=True, slots=True)
 class Postings:
     """Immutable. `starts[i]` to `starts[i + 1]` are the entries of the i-th term."""
@@ -44,14 +39,27 @@ class Postings:
     frequencies: "array[float]"
     scores: "array[float]"
 
-    def add_scores(self, totals: Tally, weights: Mapping[str, float], most: float) -> None:
-        """Leaves out the terms that over `most` documents have."""
+    def scores_of(self, weights: Mapping[str, float]) -> list[float]:
+        totals = [0.0] * self.size
         for term, weight in weights.items():
             begin, end = self._range(term)
-            if end - begin <= most:
-                entries = zip(self.documents[begin:end], self.scores[begin:end], strict=True)
-                for document, score in entries:
-                    totals[document] += weight * score
+            entries = zip(self.documents[begin:end], self.scores[begin:end], strict=True)
+            for document, score in entries:
+                totals[document] += weight * score
+        return totals
+
+    def some_scores_of(self, weights: Mapping[str, float]) -> dict[int, float]:
+        """The scores that are not 0, without the terms that too many documents have."""
+        most = COMMON_LEAST + self.size * COMMON_SHARE
+        totals: dict[int, float] = {}
+        for term, weight in weights.items():
+            begin, end = self._range(term)
+            if end - begin > most:
+                continue
+            entries = zip(self.documents[begin:end], self.scores[begin:end], strict=True)
+            for document, score in entries:
+                totals[document] = totals.get(document, 0.0) + weight * score
+        return totals
 
     def rarity(self, term: str) -> float:
         begin, end = self._range(term)
@@ -153,17 +161,17 @@ def fuse(signals: Sequence[tuple[float, Sequence[float], Spread]]) -> list[float
 class Scores:
     """`totals` has one entry for each of `places`, which are tools.
 
-    `reachable` is what a tool with every word of the query would get for its words.
+    `by_words` is what a tool gets for its words, `reachable` what it would get for every one.
     """
 
     places: Sequence[int]
     totals: list[float]
-    words: Tally
+    by_words: Callable[[int], float]
     similarities: Sequence[float] | None
     reachable: float
 
     def confidence(self, place: int) -> float:
-        coverage = self.words[place] / max(self.reachable, 1e-9)
+        coverage = self.by_words(place) / max(self.reachable, 1e-9)
         return confidence(coverage, self.similarities[place] if self.similarities else None)
 
 
@@ -176,40 +184,53 @@ class Scorer:
 
     def whole(self, words: Mapping[str, float]) -> Scores:
         """Scores every tool."""
-        size = self.words.size
-        return self._scores(words, [0.0] * size, [0.0] * size, size)
+        stems = self._spelt(query_stems(words))
+        by_words = self.words.scores_of(stems)
+        by_concepts = self.concepts.scores_of(query_concepts(stems))
+        similar = self._similarities(words)
+        return Scores(
+            places=range(self.words.size),
+            totals=self._fused(by_words, by_concepts, similar),
+            by_words=by_words.__getitem__,
+            similarities=None if similar is None else similar[0],
+            reachable=self._reachable(stems),
+        )
 
     def part(self, words: Mapping[str, float]) -> Scores:
         """Scores the tools that share a telling word or concept with the words."""
-        most = COMMON_LEAST + self.words.size * COMMON_SHARE
-        return self._scores(words, defaultdict(float), defaultdict(float), most)
-
-    def _scores(
-        self, words: Mapping[str, float], by_words: Tally, by_concepts: Tally, most: float
-    ) -> Scores:
-        stems, size = self._spelt(query_stems(words)), self.words.size
-        self.words.add_scores(by_words, stems, most)
-        self.concepts.add_scores(by_concepts, query_concepts(stems), most)
-        if isinstance(by_words, list) or isinstance(by_concepts, list):
-            places = range(size)
-        else:
-            places = [*(by_words.keys() | by_concepts.keys())]
+        stems = self._spelt(query_stems(words))
+        by_words = self.words.some_scores_of(stems)
+        by_concepts = self.concepts.some_scores_of(query_concepts(stems))
+        places = [*(by_words.keys() | by_concepts.keys())]
+        word_scores, concept_scores = (
+            list(map(scores.get, places, repeat(0.0))) for scores in (by_words, by_concepts)
+        )
         similar = self._similarities(words)
-        weights = WORDS_ONLY if similar is None else WITH_VECTORS
-        signals: list[tuple[float, Sequence[float], Spread]] = []
-        for weight, tally in ((weights.words, by_words), (weights.concepts, by_concepts)):
-            column = _column(tally, places)
-            signals.append((weight, column, spread_of(column, size)))
-        if similar is not None:
-            values, spread = similar
-            signals.append((weights.vectors, _column(values, places), spread))
+        near = None if similar is None else ([similar[0][each] for each in places], similar[1])
         return Scores(
             places=places,
-            totals=fuse(signals),
-            words=by_words,
+            totals=self._fused(word_scores, concept_scores, near),
+            by_words=lambda place: by_words.get(place, 0.0),
             similarities=None if similar is None else similar[0],
-            reachable=sum(weight * self.words.rarity(each) for each, weight in stems.items()),
+            reachable=self._reachable(stems),
         )
+
+    def _fused(
+        self,
+        by_words: Sequence[float],
+        by_concepts: Sequence[float],
+        similar: tuple[Sequence[float], Spread] | None,
+    ) -> list[float]:
+        size = self.words.size
+        weights = WORDS_ONLY if similar is None else WITH_VECTORS
+        signals = [
+            (weights.words, by_words, spread_of(by_words, size)),
+            (weights.concepts, by_concepts, spread_of(by_concepts, size)),
+        ]
+        return fuse(signals if similar is None else [*signals, (weights.vectors, *similar)])
+
+    def _reachable(self, stems: Mapping[str, float]) -> float:
+        return sum(weight * self.words.rarity(each) for each, weight in stems.items())
 
     def _similarities(self, words: Mapping[str, float]) -> tuple[list[float], Spread] | None:
         if self.tool_vectors is None or self.word_vectors is None:
@@ -228,12 +249,6 @@ class Scorer:
     @cached_property
     def _speller(self) -> Speller:
         return Speller(self.words.terms)
-
-
-def _column(scores: Tally, places: Sequence[int]) -> Sequence[float]:
-    if isinstance(scores, list) and isinstance(places, range):
-        return scores
-    return [scores[place] for place in places]
 
 
 # Learnt by logistic regression on queries whose first match is right, and on queries put to a
