@@ -318,9 +318,11 @@ class Child(RunningChild):
 class WindowsChild(RunningChild):
     """In a job object, which also ends it if we are killed. There is no gentle signal on Windows."""
 
-    def __init__(self, process: subprocess.Popen[bytes], grace: Grace) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], end_job: Callable[[], None], grace: Grace
+    ) -> None:
         super().__init__(process, grace)
-        self._end_job = _own_job(process)
+        self._end_job = end_job
         self._wait_on_a_thread()
 
     def pipe(self, **options: Any) -> ChildPipe:
@@ -337,6 +339,14 @@ _EXTENDED_LIMITS = 9
 _KILL_ON_CLOSE = 0x2000
 _LIMIT_FLAGS_OFFSET = 16
 _LIMITS_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION on 64-bit Windows; we only set the flags.
+
+
+def popen_in_job(program: Program) -> tuple[subprocess.Popen[bytes], Callable[[], None]]:
+    """Start it, and put it into its job before it can start others, which would not be in it."""
+    assert sys.platform == "win32"
+    flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+    process = popen(program, creationflags=flags)
+    return process, _own_job(process)
 
 
 def _own_job(process: subprocess.Popen[bytes]) -> Callable[[], None]:
@@ -375,9 +385,8 @@ async def spawn(program: Program, keeper: OrphanReaper, grace: Grace) -> Running
     """Start a program; raises `SpawnFailed` with a hint."""
     # The thread is waited for even when we are cancelled, so that no process is forgotten.
     if sys.platform == "win32":
-        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-        process = await anyio.to_thread.run_sync(partial(popen, program, creationflags=flags))
-        return WindowsChild(process, grace)
+        process, end_job = await anyio.to_thread.run_sync(popen_in_job, program)
+        return WindowsChild(process, end_job, grace)
     await keeper.start()
     marker = f"{keeper.mark}.{random_id()}"
     marked = replace(program, environment={**program.environment, orphans.MARKER: marker})
