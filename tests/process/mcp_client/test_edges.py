@@ -14,6 +14,7 @@ import pytest
 from tests.support.connection_bench import Bench, is_running, until
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, TooLarge
+from openclaw.mcp_client.lifecycle import connection
 from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.mcp_client.transport import child_process, orphan_reaper
 from openclaw.mcp_client.transport.orphans import MARKER, OrphanReaper
@@ -251,6 +252,15 @@ async def test_a_listing_that_hangs_costs_that_listing_alone(bench: Bench, metho
     async with bench.serve(whole, timeout=30_000) as server:
         assert [tool.name for tool in server.listing.tools] == ["echo"]
         assert len(server.listing.prompts) + len(server.listing.resources) == 1
+
+
+async def test_a_listing_that_was_given_up_keeps_nobody_waiting(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(connection, "OTHERS_PATIENCE", 3600)
+    spec = {"tools": [{"name": "echo"}], "prompts": [], "faults": {"hang": ["prompts/list"]}}
+    async with bench.serve(spec, timeout=4000) as server:
+        assert [tool.name for tool in server.listing.tools] == ["echo"]
 
 
 _TAKES_ITS_TIME = """

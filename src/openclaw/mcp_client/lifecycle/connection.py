@@ -370,13 +370,21 @@ class ServerConnection:
         fresh = Listing(instructions=said[: bounds.MAX_INSTRUCTIONS] or None)
         offered = [k for k in listings.KINDS if k in _capabilities(link) and self._wants(k)]
         fetched: dict[str, dict[str, listings.Listed]] = {}
+        pending = set(offered)
+
+        async def list_one(kind: str) -> None:
+            await self._list_one(link, kind, fetched)
+            pending.discard(kind)
+            self._listed.set()
+            self._listed = anyio.Event()
+
         async with anyio.create_task_group() as group:
             for kind in offered:
-                group.start_soon(self._list_one, link, kind, fetched, name=f"list {kind}")
-            while "tools" in offered and "tools" not in fetched:
+                group.start_soon(list_one, kind, name=f"list {kind}")
+            while "tools" in pending:
                 await self._listed.wait()
             with anyio.move_on_after(OTHERS_PATIENCE):
-                while len(fetched) < len(offered):
+                while pending:
                     await self._listed.wait()
             group.cancel_scope.cancel()
         for kind in offered:
@@ -401,8 +409,6 @@ class ServerConnection:
             if kind == "tools" or link.is_gone():
                 raise
             logger.debug("MCP server '%s' did not list its %s: %s", self.name, kind, failure)
-        self._listed.set()
-        self._listed = anyio.Event()
 
     async def _refresh(self, link: ServerSession, kind: str) -> bool:
         """List this kind again; returns whether all of it could be listed."""

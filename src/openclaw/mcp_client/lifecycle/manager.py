@@ -277,7 +277,7 @@ class McpManager:
         return tuple(sorted(found, key=lambda status: status.snapshot.name))
 
     async def recheck_pins(self) -> None:
-        for unit in self._units.values():
+        for unit in list(self._units.values()):  # servers may come and go meanwhile
             await unit.recheck_pins()
 
     def restart(self, name: str) -> None:
