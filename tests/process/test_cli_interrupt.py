@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -81,3 +82,34 @@ def test_a_servers_words_go_to_the_log_and_are_shown_only_when_it_fails(home: Pa
     log = home / ".openclaw" / "logs" / "servers.log"
     assert "stderr line 1" in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.subprocess
+def test_an_interrupted_turn_is_stored_as_stopped_and_nothing_is_complained_about(
+    home: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"default": {"hang": True}}))
+    program = [sys.executable, "-m", "openclaw.testing.scripted_model", "--script", str(script)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as model:
+        assert model.stdout is not None
+        url = model.stdout.readline().strip()
+        acme = {"baseUrl": f"{url}/v1", "apiKey": "x", "models": [{"id": "m"}]}
+        config = home / ".openclaw" / "openclaw.json"
+        config.parent.mkdir(mode=0o700)
+        agents = {"defaults": {"model": "acme/m"}}
+        config.write_text(json.dumps({"models": {"providers": {"acme": acme}}, "agents": agents}))
+        command = [sys.executable, "-m", "openclaw", "agent", "--local", "--session-key", "k", "hi"]
+        with on_terminal(command, dict(os.environ)) as terminal:
+            terminal.until("thinking…")
+            stored = [sys.executable, "-m", "openclaw", "sessions", "show", "k", "--json"]
+            while b"user_message" not in subprocess.run(stored, capture_output=True).stdout:
+                time.sleep(0.01)
+            terminal.type("\x03")
+            assert terminal.ended() == 130
+        model.terminate()
+    assert b"Warning" not in terminal.everything
+    assert b"Traceback" not in terminal.everything
+    shown = json.loads(subprocess.run(stored, capture_output=True, check=True).stdout)
+    assert [one["kind"] for one in shown["entries"]][-1] == "turn_cancelled"
+    assert not shown["unfinishedTurns"]

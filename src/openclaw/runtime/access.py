@@ -492,7 +492,8 @@ def _prompt(row: dict[str, Any]) -> "PromptInfo":
 class Opener(Generic[T]):
     """Opens something when it is first needed, and again after it failed.
 
-    It is opened and closed in one task, `run`, because its task groups require that.
+    It is opened and closed in one task, `run`, because its task groups require that. It ends with
+    `close` alone: a cancellation from outside stops its users at the same time, who still need it.
     """
 
     def __init__(self, what: str, open_it: Callable[[], AbstractAsyncContextManager[T]]) -> None:
@@ -500,6 +501,7 @@ class Opener(Generic[T]):
         self._what, self._open = what, open_it
         self._wanted, self._tried = anyio.Event(), anyio.Event()
         self._failure: OpenClawError | None = None
+        self._life = anyio.CancelScope(shield=True)
 
     async def get(self) -> T:
         """Wait until it is open; raises the error if it fails to open."""
@@ -513,21 +515,28 @@ class Opener(Generic[T]):
     def want(self) -> None:
         self._wanted.set()
 
+    def close(self) -> None:
+        self._life.cancel()
+
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        task_status.started()
-        while True:
-            await self._wanted.wait()
-            try:
-                async with self._open() as opened:
-                    self.opened = opened
-                    self._tried.set()
-                    await anyio.sleep_forever()
-            except Exception as error:  # noqa: BLE001 (`get` raises it)
-                self._failure = self._told(error)
-            finally:
-                self.opened = None
-            tried, self._tried, self._wanted = self._tried, anyio.Event(), anyio.Event()
-            tried.set()
+        with self._life:
+            task_status.started()
+            while True:
+                await self._opened_once()
+
+    async def _opened_once(self) -> None:
+        await self._wanted.wait()
+        try:
+            async with self._open() as opened:
+                self.opened = opened
+                self._tried.set()
+                await anyio.sleep_forever()
+        except Exception as error:  # noqa: BLE001 (`get` raises it)
+            self._failure = self._told(error)
+        finally:
+            self.opened = None
+        tried, self._tried, self._wanted = self._tried, anyio.Event(), anyio.Event()
+        tried.set()
 
     def _told(self, error: Exception) -> OpenClawError:
         inside = list(leaves(error))
@@ -706,23 +715,27 @@ async def open_agent(
             "the agent", lambda: _open_here(process, imports, short_grace=short_grace, emit=emit)
         )
         store = Opener("the session store", lambda: _open_store(process))
-        await tasks.start(here.run, name="agent")
-        await tasks.start(store.run, name="session store")
-        gateways = _Gateways(process, tasks, store)
-        if ahead and (local or gateways.running() is None):
-            imports.begin()
+        try:
+            await tasks.start(here.run, name="agent")
+            await tasks.start(store.run, name="session store")
+            gateways = _Gateways(process, tasks, store)
+            if ahead and (local or gateways.running() is None):
+                imports.begin()
 
-        def open_later() -> None:
-            imports.begin()
-            here.want()
+            def open_later() -> None:
+                imports.begin()
+                here.want()
 
-        before = BeforeOpening(
-            lambda agent_id: configured_settings(process, agent_id, process.load_config()),
-            store.get,
-            open_later,
-        )
-        find = (lambda: None) if local else gateways.running
-        yield FailoverAgent(find, here, before if person else None)
+            before = BeforeOpening(
+                lambda agent_id: configured_settings(process, agent_id, process.load_config()),
+                store.get,
+                open_later,
+            )
+            find = (lambda: None) if local else gateways.running
+            yield FailoverAgent(find, here, before if person else None)
+        finally:
+            here.close()
+            store.close()
 
 
 class _Gateways:

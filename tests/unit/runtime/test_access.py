@@ -44,7 +44,7 @@ async def test_whatever_keeps_it_from_opening_is_told_and_tried_again(
             await agent.get()
         assert told in str(raised.value)
         assert await agent.get() is AGENT
-        tasks.cancel_scope.cancel()
+        agent.close()
 
 
 async def test_an_agent_that_breaks_down_while_it_is_open_is_opened_anew() -> None:
@@ -72,7 +72,7 @@ async def test_an_agent_that_breaks_down_while_it_is_open_is_opened_anew() -> No
             while len(opened) < 2:
                 await anyio.lowlevel.checkpoint()
                 assert await agent.get() is AGENT
-        tasks.cancel_scope.cancel()
+        agent.close()
 
 
 class Answering:
@@ -115,8 +115,10 @@ async def either(
     opener = Opener("the agent", open_here)
     async with anyio.create_task_group() as tasks:
         await tasks.start(opener.run)
-        yield FailoverAgent(cast("Callable[[], GatewayAgent | None]", gateways), opener)
-        tasks.cancel_scope.cancel()
+        try:
+            yield FailoverAgent(cast("Callable[[], GatewayAgent | None]", gateways), opener)
+        finally:
+            opener.close()
 
 
 GO = MessageContext("go", "s")
