@@ -72,8 +72,7 @@ class Telemetry:
         self.mcp.record(call.duration_ms / 1000, attributes)
         span = self.running.get((call.session, call.call_id))
         if span is None:
-            alone = self.begin(f"tools/call {call.tool}", attributes, lasted_ms=call.duration_ms)
-            self.end(alone, attributes.get("error.type"))
+            self.finished(f"tools/call {call.tool}", attributes, call.duration_ms)
             return
         span.update_name(f"tools/call {call.tool}")
         span.set_attributes(attributes)
@@ -86,32 +85,44 @@ class Telemetry:
             return None
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
+    def finished(
+        self,
+        name: str,
+        attributes: Mapping[str, Any],
+        lasted_ms: float,
+        parent: "Span | None" = None,
+    ) -> None:
+        """The span of a request to somebody else that ends now."""
+        ended = self._now()
+        span = self.begin(name, attributes, parent, began=ended - int(lasted_ms * 1e6))
+        self.end(span, attributes.get("error.type"), ended)
+
     def begin(
         self,
         name: str,
         attributes: Mapping[str, Any],
         parent: "Span | None" = None,
         *,
-        lasted_ms: float | None = None,
+        began: int | None = None,
     ) -> "Span":
-        """A span, of a request to somebody else that has `lasted_ms` already if that is given."""
+        """A span, of a request to somebody else if it says when that `began`."""
         from opentelemetry.trace import SpanKind, set_span_in_context
 
         return self.tracer.start_span(
             name,
             context=None if parent is None else set_span_in_context(parent),
-            kind=SpanKind.INTERNAL if lasted_ms is None else SpanKind.CLIENT,
+            kind=SpanKind.INTERNAL if began is None else SpanKind.CLIENT,
             attributes=attributes,
-            start_time=self._now() - int((lasted_ms or 0) * 1e6),
+            start_time=self._now() if began is None else began,
         )
 
-    def end(self, span: "Span", error: str | None) -> None:
+    def end(self, span: "Span", error: str | None, ended: int | None = None) -> None:
         from opentelemetry.trace import Status, StatusCode
 
         if error is not None:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR))
-        span.end(self._now())
+        span.end(self._now() if ended is None else ended)
 
     def _now(self) -> int:
         return self.clock.now_ms() * 1_000_000
@@ -172,8 +183,7 @@ class _TurnObserver:
                 about[f"gen_ai.usage.{kind}_tokens"] = count
         if event.finish_reason:
             about["gen_ai.response.finish_reasons"] = [event.finish_reason]
-        span = telemetry.begin(f"chat {model}", about, self.turn, lasted_ms=event.duration_ms)
-        telemetry.end(span, event.error)
+        telemetry.finished(f"chat {model}", about, event.duration_ms, self.turn)
 
     def _finish(self, error: str | None) -> None:
         telemetry = self.telemetry
