@@ -98,7 +98,8 @@ async def test_a_tool_of_the_clients_server_is_called_and_a_dead_one_is_no_matte
     ]
     async with scripted_model(steps) as model:
         acpx.configure(model.url)
-        knows(acpx.root / "state", acpx.programs / "mcp-server-time")
+        time_server, project = acpx.programs / "mcp-server-time", acpx.root / "project"
+        knows(acpx.root / "state", time_server, cwd=project)
         ran = await acpx.run(
             "--approve-all", "--format", "json", "--mcp-config", servers, "exec", "What time?"
         )

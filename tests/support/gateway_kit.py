@@ -157,7 +157,8 @@ class House:
                         process.kill()
 
 
-def knows(state: Path, command: Path | str, *arguments: str) -> None:
+def knows(state: Path, command: Path | str, *arguments: str, cwd: Path | None = None) -> None:
     """Have this server have answered before: a turn waits for it, however slow the machine is."""
-    config = McpServerConfig(command=str(command), args=arguments)
+    place = None if cwd is None else str(cwd)
+    config = McpServerConfig(command=str(command), args=arguments, cwd=place)
     EraMemory(StatePaths(state).cache, identity(config)).remember(Era.LEGACY)
