@@ -246,18 +246,20 @@ class ManagedServer:
         self.resources_known.set()
 
     async def _take(self, listing: Listing) -> None:
-        """Check what was listed; in a thread, since a hostile listing takes a while."""
-        self.listing = listing
-        self.prepared = await anyio.to_thread.run_sync(
+        """Check what was listed; in a thread, since a hostile listing takes a while.
+
+        Nobody sees any of it before all of it is checked.
+        """
+        prepared = await anyio.to_thread.run_sync(
             catalog_tools.prepare_tools, listing.tools, self._redact
         )
-        for warning in self.prepared.warnings:
+        for warning in prepared.warnings:
             logger.warning("MCP server '%s': %s", self.name, warning)
         about_itself = await anyio.to_thread.run_sync(
             catalog_tools.suspicion, None, self._redact(listing.instructions or "")
         )
-        self.suspicions = (*((about_itself,) if about_itself else ()), *self.prepared.suspicions)
-        for seen in self.suspicions:  # say that detection fired, but never on what
+        suspicions = (*((about_itself,) if about_itself else ()), *prepared.suspicions)
+        for seen in suspicions:  # say that detection fired, but never on what
             logger.warning(
                 "MCP server '%s': %s looks like an attempt to give the agent orders",
                 self.name,
@@ -266,6 +268,7 @@ class ManagedServer:
             )
             self._emit(SuspiciousContent(self.name, seen.tool, seen.score, seen.signals))
         await self.pinning.check(listing)
+        self.listing, self.prepared, self.suspicions = listing, prepared, suspicions
         self.tools_known.set()
         self._on_change()
 
