@@ -76,7 +76,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def nearest(word: str, known: Iterable[str], least: float = 0.7) -> str | None:
-    """What was probably meant; above `least`, /foo is not taken for /file."""
+    """What was probably meant; with this `least`, /foo is not taken for /file."""
     return next(iter(get_close_matches(word, list(known), 1, least)), None)
 
 

@@ -208,7 +208,7 @@ class ChatCompleter(Completer):
 
 
 class Talk:
-    """What a person says to the agent, and what comes back. `context` is of every message."""
+    """What a person says to the agent, and what comes back; every message is sent with `context`."""
 
     def __init__(
         self,
