@@ -102,6 +102,20 @@ async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> No
     assert (house.state / "logs" / "gateway.log").stat().st_mode & 0o777 == 0o600
 
 
+async def test_a_saved_setting_holds_at_once_or_says_that_a_restart_is_needed(house: House) -> None:
+    async with scripted_model(default=Step(text="Hello.")) as model:
+        house.configure(model.url, {})
+        async with house.process():
+            await house.running()
+            denied = await command(house, "config", "set", "tools.deny", '["write"]')
+            reloaded = await command(house, "gateway", "reload")
+            hosts = await command(house, "config", "set", "gateway.allowedHosts", '["a.example"]')
+            await command(house, "gateway", "stop")
+    assert (denied.returncode, denied.stderr) == (0, "")
+    assert reloaded.stdout == "Nothing has changed.\n"
+    assert "Restart the gateway for the change of gateway.allowed_hosts." in hosts.stderr
+
+
 async def test_a_configuration_that_has_become_wrong_is_warned_about(house: House) -> None:
     async with scripted_model(default=Step(text="Hello.")) as model:
         house.configure(model.url, {})

@@ -248,6 +248,22 @@ class LoadedConfig:
     digest: str = ""
 
 
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when the file does; None if there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def require_file(loaded: LoadedConfig, before: LoadedConfig) -> None:
+    """Raise if the file is gone: the defaults would take away every rule that somebody has written."""
+    if before.exists and not loaded.exists:
+        problem = Problem("", "no longer exists; put it back, or restart without it")
+        raise InvalidConfig([problem], source=str(loaded.path))
+
+
 def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
     """Read the configuration; a file that is not there means the defaults.
 

@@ -19,11 +19,11 @@ from anyio.abc import TaskGroup, TaskStatus
 from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import NOBODY, MessageContext, Reply
 from openclaw.agent.schedules import Job, JobFile
-from openclaw.config.load import LoadedConfig
+from openclaw.config.load import LoadedConfig, require_file, stamp
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import Config, CronConfig
 from openclaw.core.clock import Clock
-from openclaw.core.errors import InvalidConfig, OpenClawError, OperatorFacing, Problem, describe
+from openclaw.core.errors import OpenClawError, OperatorFacing, describe
 from openclaw.core.events import Emit, Notice
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.lock import GatewayInfo, GatewayLock
@@ -185,15 +185,6 @@ _ONCE = """
 """
 
 
-def stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file does; None if there is no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
-
-
 class Reloader:
     def __init__(
         self, gateway: Gateway, load: Callable[[], LoadedConfig], loaded: LoadedConfig
@@ -225,10 +216,7 @@ class Reloader:
 
     async def _reload(self) -> ReloadReport:
         loaded = await anyio.to_thread.run_sync(self._load)
-        if self._current.exists and not loaded.exists:
-            # The defaults would take away every rule that somebody has written.
-            problem = Problem("", "no longer exists; put it back, or restart without it")
-            raise InvalidConfig([problem], source=str(loaded.path))
+        require_file(loaded, self._current)
         self._gateway.last_reload_error = None
         if loaded.config == self._current.config:
             self._gateway.metrics.reload("same")

@@ -33,6 +33,7 @@ from openclaw.core.errors import (
     NotFound,
     OpenClawError,
     OperatorFacing,
+    describe,
     leaves,
 )
 from openclaw.core.events import Emit, Notice, discard
@@ -82,6 +83,7 @@ _FIRST_MESSAGE = (
 class LocalAgent:
     def __init__(self, runtime: "Runtime") -> None:
         self._runtime = runtime
+        self.before_turn: Callable[[], Awaitable[None]] | None = None
 
     async def agents(self) -> Sequence[AgentInfo]:
         generation = self._runtime.generation
@@ -94,6 +96,8 @@ class LocalAgent:
         return agent_settings(generation.host, generation.agent(agent_id), generation.secrets)
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        if self.before_turn is not None:
+            await self.before_turn()
         cluster = self._runtime.cluster
         return await (cluster.reply if cluster else self.answer_here)(context, listener)
 
@@ -805,13 +809,42 @@ async def _open_here(
     process: Process, imports: _Imports, *, short_grace: bool, emit: Emit
 ) -> AsyncGenerator[LocalAgent]:
     await imports.wait()
+    from openclaw.config.load import stamp
     from openclaw.runtime.runtime import open_runtime
 
     loaded, environ = process.load_config(), process.environ
+    seen = stamp(loaded.path)
     async with open_runtime(
         loaded, environ, process.redactor, short_grace=short_grace, emit=emit
     ) as runtime:
+        runtime.agent.before_turn = _ConfigFollower(process, runtime, seen).follow
         yield runtime.agent
+
+
+class _ConfigFollower:
+    """Applies changes of the configuration file before a turn, as a gateway does when they are made."""
+
+    def __init__(self, process: Process, runtime: "Runtime", seen: object) -> None:
+        self._process, self._runtime, self._seen = process, runtime, seen
+        self._lock = anyio.Lock()
+
+    async def follow(self) -> None:
+        from openclaw.config.load import require_file, stamp
+
+        async with self._lock:
+            current = self._runtime.host.loaded
+            now = stamp(current.path)
+            if now == self._seen:
+                return
+            self._seen = now
+            try:
+                loaded = self._process.load_config()
+                require_file(loaded, current)
+                if loaded.config != current.config:
+                    await self._runtime.apply(loaded)
+            except OpenClawError as error:
+                told = self._process.redactor.redact(describe(error))
+                self._process.warn(f"The configuration was not reloaded, the old one stays: {told}")
 
 
 @asynccontextmanager

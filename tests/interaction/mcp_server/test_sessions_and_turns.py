@@ -199,6 +199,25 @@ async def test_a_broken_configuration_is_told_to_who_orders_and_mended_without_a
         assert text_of(answered) == "Here."
 
 
+async def test_a_changed_rule_holds_from_the_next_order_on_and_a_broken_file_changes_nothing(
+    setup: Setup, connect: Connect
+) -> None:
+    write = Step(calls=(("write", {"path": "note.txt", "content": "hi"}),))
+    steps = [step for _ in range(4) for step in (write, Step(text="Done."))]
+    async with scripted_model(steps) as model:
+        setup.configure(model.url, {})
+        config = setup.state / "openclaw.json"
+        allowed = json.loads(config.read_text())
+        denied = json.dumps(allowed | {"tools": {"deny": ["write"]}})
+        results: list[str] = []
+        async with connect() as client:
+            for content in (json.dumps(allowed), denied, "{ broken", json.dumps(allowed)):
+                config.write_text(content)
+                await client.call_tool("order_openclaw", {"message": "write it"})
+                results.append(model.requests[-1].last_text)
+    assert ["Wrote" in result for result in results] == [True, False, False, True]
+
+
 @pytest.mark.requirement("O-11")
 async def test_clawdbot_takes_the_same_orders_under_its_own_name(
     setup: Setup, connect: Connect

@@ -8,12 +8,13 @@ import anyio
 import pytest
 
 from openclaw.agent.port import Reply
+from openclaw.config.load import stamp
 from openclaw.config.schema import Config, GatewayConfig
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import BlockReply, TextDelta
 from openclaw.gateway.auth import Names, RateLimit
-from openclaw.gateway.daemon import stamp, waiting_changes
+from openclaw.gateway.daemon import waiting_changes
 from openclaw.gateway.feeds import Feed
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.metrics import Metrics

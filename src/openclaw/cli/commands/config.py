@@ -183,6 +183,26 @@ def _edited(args: Namespace, env: Environment, change: Callable[[str], str]) -> 
     for warning in loaded.warnings if not args.json else ():
         if warning not in loaded.reminders:
             env.warn(f"Warning: {warning}")
+    if changes and loaded.config.gateway.reload.mode != "off":
+        _apply(env)
+
+
+def _apply(env: Environment) -> None:
+    """Have a running gateway apply the change now, not when it next looks at the file."""
+    from openclaw.gateway.lock import running_gateway
+
+    info = running_gateway(env.paths.gateway_lock)
+    if info is None or Path(info.config) != env.config_file.absolute():
+        return
+    from openclaw.cli.commands.gateway import ask_gateway
+
+    try:
+        waiting = ask_gateway(env, "POST", "/api/reload")["waiting"]
+    except OpenClawError as error:
+        env.warn(f"The running gateway has not applied this yet: {describe(error)}")
+    else:
+        if waiting:
+            env.warn(f"Restart the gateway for the change of {', '.join(waiting)}.")
 
 
 def _path_of(key: str) -> KeyPath:
