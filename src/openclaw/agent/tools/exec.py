@@ -275,7 +275,7 @@ class _Output:
 def _exec_spec(settings: ExecToolConfig) -> ToolSpec:
     return spec(
         NAME,
-        "Run a bash command in the workspace, without terminal or input. The next one "
+        "Run a bash command in the workspace, without a terminal or input. The next one "
         "starts in the directory where this one ended. Processes it leaves running are "
         "ended, unless it runs in the background (see jobs). It sees the workspace and the "
         "system's programs; /tmp is empty at each start.",

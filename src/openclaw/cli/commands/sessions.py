@@ -1,7 +1,7 @@
 """List, read, search, export, copy and delete stored conversations.
 
-Without an action, it lists the conversations, the most recently used first, and hides orders from
-MCP clients, API calls and scheduled jobs unless you pass --all.
+Without an action, it lists the conversations, the most recently used first, and hides API
+calls, scheduled jobs and orders without a session key unless you pass --all.
 """
 
 import argparse
