@@ -22,7 +22,7 @@ import asyncpg
 import httpx2
 import psutil
 from tests.support import cluster_life
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.postgres_server import OwnServer
 
 from openclaw.sessions.postgres.pool import parsed
@@ -127,9 +127,9 @@ async def overhead(args: argparse.Namespace) -> None:
         ):
             state = directory / "file"
             state.mkdir(mode=0o700)
-            alone = cluster_life.Gateway(House(state))
+            alone = cluster_life.Gateway(Installation(state))
             limits = {"limits": {"requestsPerMinute": 10_000_000}}
-            alone.house.configure(model.url, {}, gateway=limits)
+            alone.installation.configure(model.url, {}, gateway=limits)
             async with alone.stack:
                 await alone.start()
                 gateways = {"file": alone, "queue": own.gateways[0]}
@@ -157,7 +157,7 @@ async def _by_turns(
     for number in range(rounds + 10):
         for name, one in gateways.items():
             async with httpx2.AsyncClient(
-                base_url=one.url, trust_env=False, timeout=60, headers=one.house.headers
+                base_url=one.url, trust_env=False, timeout=60, headers=one.installation.headers
             ) as http:
                 await http.get("/health")
                 body = {"text": "plain", "sessionKey": f"s{number % 10}", "stream": False}

@@ -22,7 +22,7 @@ import psutil
 from harness import report
 from tests.support import gateway_life
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.agent.port import MessageContext
 from openclaw.config.load import load_config
@@ -35,14 +35,14 @@ IDLE = server_entry({"tools": [{"name": "echo", "inputSchema": {"type": "object"
 NO_LIMIT = {"limits": {"requestsPerMinute": 10_000_000, "maxConcurrent": 1000}}
 
 
-def new_house() -> House:
+def new_installation() -> Installation:
     state = Path(tempfile.mkdtemp(prefix="openclaw-bench-"))
-    return House(state)
+    return Installation(state)
 
 
-async def until_ready(house: House) -> str:
+async def until_ready(installation: Installation) -> str:
     """Asked by a client that costs next to nothing itself."""
-    url = (await house.running()).url
+    url = (await installation.running()).url
     port = int(url.rpartition(":")[2])
     while not (await _asked(port, b"GET /ready")).startswith(b"HTTP/1.1 200"):  # noqa: ASYNC110
         await anyio.sleep(0.005)
@@ -67,11 +67,11 @@ async def start(args: argparse.Namespace) -> str:
     plain: list[float] = []
     for _ in range(7):
         plain.append(await _plain_start())
-        house = new_house()
-        house.configure("http://127.0.0.1:9", {f"slow{n}": SLOW for n in range(20)})
+        installation = new_installation()
+        installation.configure("http://127.0.0.1:9", {f"slow{n}": SLOW for n in range(20)})
         began = time.perf_counter()
-        async with house.process() as process:
-            await until_ready(house)
+        async with installation.process() as process:
+            await until_ready(installation)
             times.append(time.perf_counter() - began)
             used = psutil.Process(process.pid).cpu_times()
             cpu.append(used.user + used.system)
@@ -100,12 +100,12 @@ async def idle(args: argparse.Namespace) -> str:
 
 async def _idle(servers: int, seconds: float) -> tuple[float, float]:
     """The share of a core and the megabytes that a gateway takes that has nothing to do."""
-    house = new_house()
-    house.configure("http://127.0.0.1:9", {f"idle{n}": IDLE for n in range(servers)})
-    async with house.process() as process:
-        url = await until_ready(house)
+    installation = new_installation()
+    installation.configure("http://127.0.0.1:9", {f"idle{n}": IDLE for n in range(servers)})
+    async with installation.process() as process:
+        url = await until_ready(installation)
         async with httpx2.AsyncClient(
-            base_url=url, trust_env=False, headers=house.headers
+            base_url=url, trust_env=False, headers=installation.headers
         ) as client:
             while True:
                 rows = (await client.get("/api/servers")).json()["servers"]
@@ -134,15 +134,15 @@ async def _together(count: int, one: Callable[[int], Coroutine[Any, Any, None]])
 async def load(args: argparse.Namespace) -> str:
     """The same turns in this process and through the gateway, interleaved, 200 at once."""
     async with scripted_model(default=Step(text="Noted.")) as model:
-        house, other = new_house(), new_house()
-        for one in (house, other):
+        installation, other = new_installation(), new_installation()
+        for one in (installation, other):
             one.configure(model.url, gateway=NO_LIMIT)
         env = other.environ()
         async with (
             open_runtime(load_config(None, env), env, Redactor()) as runtime,
-            house.process() as process,
+            installation.process() as process,
         ):
-            url = await until_ready(house)
+            url = await until_ready(installation)
             port = int(url.rpartition(":")[2])
             rounds = 0
 
@@ -151,7 +151,7 @@ async def load(args: argparse.Namespace) -> str:
                 assert reply.text == "Noted."
 
             async def through(number: int) -> None:
-                await _complete(port, house.token, f"g{rounds}.{number}")
+                await _complete(port, installation.token, f"g{rounds}.{number}")
 
             gateway = psutil.Process(process.pid)
             rows: list[tuple[float, float, float, float]] = []
@@ -196,19 +196,19 @@ async def _alone(one: Callable[[int], Awaitable[None]], number: int) -> float:
 
 async def kill(args: argparse.Namespace) -> str:
     chance = random.Random(11)
-    house = new_house()
+    installation = new_installation()
     told: list[tuple[str, str]] = []
     starts: list[float] = []
     async with scripted_model(default=Step(text="Noted.", delay=0.02)) as model:
-        house.configure(model.url, gateway=NO_LIMIT)
+        installation.configure(model.url, gateway=NO_LIMIT)
         for number in range(args.kills):
             began = time.perf_counter()
-            async with house.process() as process:
-                url = await until_ready(house)
+            async with installation.process() as process:
+                url = await until_ready(installation)
                 starts.append(time.perf_counter() - began)
                 async with anyio.create_task_group() as group:
                     for session in range(4):
-                        group.start_soon(_keep_asking, house, url, number, session, told)
+                        group.start_soon(_keep_asking, installation, url, number, session, told)
                     before = len(told)
                     while len(told) < before + 3:  # noqa: ASYNC110
                         await anyio.sleep(0.01)
@@ -216,7 +216,7 @@ async def kill(args: argparse.Namespace) -> str:
                     process.kill()
                     await process.wait()
                     group.cancel_scope.cancel()
-    entries = await gateway_life.check_transcripts(house, told)
+    entries = await gateway_life.check_transcripts(installation, told)
     return (
         f"killed {args.kills} times in the middle of turns: all {len(told)} acknowledged messages "
         f"are there ({entries} entries); a new gateway was ready after "
@@ -225,9 +225,11 @@ async def kill(args: argparse.Namespace) -> str:
 
 
 async def _keep_asking(
-    house: House, url: str, kill: int, session: int, told: list[tuple[str, str]]
+    installation: Installation, url: str, kill: int, session: int, told: list[tuple[str, str]]
 ) -> None:
-    async with httpx2.AsyncClient(trust_env=False, timeout=30, headers=house.headers) as client:
+    async with httpx2.AsyncClient(
+        trust_env=False, timeout=30, headers=installation.headers
+    ) as client:
         for number in range(10_000):
             text = f"message {kill}.{session}.{number}"
             body = {"text": text, "sessionKey": f"s{session}", "stream": False}
@@ -240,22 +242,22 @@ async def _keep_asking(
 
 
 async def life(args: argparse.Namespace) -> str:
-    house = new_house()
+    installation = new_installation()
     async with scripted_model(rules=gateway_life.RULES, default=gateway_life.DEFAULT) as model:
-        gateway_life.configure(house, model.url, 0)
-        async with house.process() as process:
-            info = await house.running()
-            one = gateway_life.Life(house, model.url, info, random.Random(3))
+        gateway_life.configure(installation, model.url, 0)
+        async with installation.process() as process:
+            info = await installation.running()
+            one = gateway_life.Life(installation, model.url, info, random.Random(3))
             await one.live(args.seconds / 10)  # warm: imports, pools, caches
             await one.rest()
-            after = before = await gateway_life.holdings(house, process.pid, 0)
+            after = before = await gateway_life.holdings(installation, process.pid, 0)
             print(f"  at the beginning {before}", flush=True)
             for part in range(4):
                 await one.live(args.seconds / 4)
                 await one.rest()
-                after = await gateway_life.holdings(house, process.pid, before.processes)
+                after = await gateway_life.holdings(installation, process.pid, before.processes)
                 print(f"  after {part + 1} of 4 parts {after}", flush=True)
-        entries = await gateway_life.check_transcripts(house, one.told)
+        entries = await gateway_life.check_transcripts(installation, one.told)
     doings = ", ".join(f"{count} x {name}" for name, count in sorted(one.done.items()))
     return (
         f"{args.seconds} s of life: {doings}; "

@@ -16,7 +16,7 @@ import anyio
 import httpx2
 import psutil
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.task_client import HttpTaskClient
 
 from openclaw.testing.scripted_model import Step, scripted_model
@@ -36,17 +36,17 @@ _META: dict[str, Any] = {
 }
 
 
-def new_house(model_url: str, after: int) -> House:
-    house = House(Path(tempfile.mkdtemp(prefix="openclaw-bench-")))
+def new_installation(model_url: str, after: int) -> Installation:
+    installation = Installation(Path(tempfile.mkdtemp(prefix="openclaw-bench-")))
     limits = {"maxConcurrent": 1000}  # the number of requests a minute is as it is by default
-    house.configure(
+    installation.configure(
         model_url,
         {"fake": ASKED},
         mcpServer={"taskAfterMs": after},
         gateway={"limits": limits},
         tools={"ask": ["mcp_fake_act"]},
     )
-    return house
+    return installation
 
 
 def _poll(task: str, token: str) -> bytes:
@@ -85,11 +85,11 @@ async def _keep_polling(url: str, polls: list[bytes], counts: dict[str, int]) ->
 
 async def polls(args: argparse.Namespace) -> None:
     async with scripted_model(rules=[WAITS]) as model:
-        house = new_house(model.url, 1)
-        async with house.process() as started:
-            url = (await house.running()).url
+        installation = new_installation(model.url, 1)
+        async with installation.process() as started:
+            url = (await installation.running()).url
             async with httpx2.AsyncClient(
-                base_url=url, trust_env=False, headers=house.headers, timeout=120
+                base_url=url, trust_env=False, headers=installation.headers, timeout=120
             ) as http:
                 client = HttpTaskClient(http)
                 tasks: list[str] = []
@@ -109,7 +109,7 @@ async def polls(args: argparse.Namespace) -> None:
             counts, polled = {"answered": 0, "refused": 0}, 0.0
             async with anyio.create_task_group() as group:
                 for at in range(_CONNECTIONS):
-                    mine = [_poll(task, house.token) for task in tasks[at::_CONNECTIONS]]
+                    mine = [_poll(task, installation.token) for task in tasks[at::_CONNECTIONS]]
                     if mine:
                         group.start_soon(_keep_polling, url, mine, counts)
                 await anyio.sleep(2)
@@ -126,11 +126,11 @@ async def polls(args: argparse.Namespace) -> None:
 async def handles(args: argparse.Namespace) -> None:
     """From the decision to the handle; the very first order of a gateway on its own."""
     async with scripted_model(default=Step(text="Late.", delay=60)) as model:
-        house = new_house(model.url, _AFTER)
-        async with house.process():
-            url = (await house.running()).url
+        installation = new_installation(model.url, _AFTER)
+        async with installation.process():
+            url = (await installation.running()).url
             async with httpx2.AsyncClient(
-                base_url=url, trust_env=False, headers=house.headers, timeout=120
+                base_url=url, trust_env=False, headers=installation.headers, timeout=120
             ) as http:
                 client = HttpTaskClient(http)
                 taken: list[float] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 from tests.support import gateway_life, soak
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import scripted_model
 
@@ -20,7 +20,7 @@ async def run(minutes: float, seed: int) -> soak.Outcome:
         state = Path(name) / "state"
         state.mkdir(mode=0o700)
         async with scripted_model(rules=soak.RULES, default=gateway_life.DEFAULT) as model:
-            return await soak.soak(House(state), model.url, minutes * 60, seed)
+            return await soak.soak(Installation(state), model.url, minutes * 60, seed)
 
 
 def table(outcome: soak.Outcome) -> str:

@@ -26,7 +26,7 @@ MEANS = [
 FILESYSTEM = "@modelcontextprotocol/server-filesystem/dist/index.js"
 
 
-def house(root: Path, means: Means, **entry: Any) -> Any:
+def installation(root: Path, means: Means, **entry: Any) -> Any:
     if means.best is None:
         pytest.skip(means.missing)
     environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
@@ -44,7 +44,7 @@ async def test_a_python_server_needs_nothing_to_be_named(
         "args": ["--local-timezone", "UTC"],
         "sandbox": {"mode": "strict"},
     }
-    async with house(tmp_path, means, **entry) as running:
+    async with installation(tmp_path, means, **entry) as running:
         assert '"timezone"' in await running.said("mcp_s_get_current_time", timezone="UTC")
 
 
@@ -62,7 +62,7 @@ async def test_a_file_server_that_may_see_everything_sees_what_is_named(
         "args": [script, str(tmp_path), str(notes)],
         "sandbox": {"mode": "strict", "read": [str(node_packages.modules)], "write": [str(notes)]},
     }
-    async with house(tmp_path, means, **entry) as running:
+    async with installation(tmp_path, means, **entry) as running:
         read, write = "mcp_s_read_text_file", "mcp_s_write_file"
         assert "a note" in await running.said(read, path=str(notes / "a.txt"))
         assert "a diary" not in await running.said(read, path=str(home / "private.txt"))

@@ -17,7 +17,7 @@ from mcp_types import TextContent
 from tests.e2e.conftest import NodePackages
 from tests.support.conformance_bridge import RULES, bridged
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.testing.scripted_model import Step, scripted_model
@@ -44,15 +44,15 @@ SERVER = server_entry(
 async def address(tmp_path: Path) -> AsyncGenerator[str]:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
-    house = House(state)
+    installation = Installation(state)
     async with scripted_model(rules=RULES, default=Step(text="Heard: {last}")) as model:
-        house.configure(
+        installation.configure(
             model.url,
             {"fake": SERVER},
             tools={"ask": ["mcp_fake_act", "mcp_fake_round"]},
             mcpServer={"taskAfterMs": 3000},
         )
-        async with house.here() as info, bridged(info.url, house.headers) as url:
+        async with installation.here() as info, bridged(info.url, installation.headers) as url:
             async with Client(url) as client:
                 await client.call_tool("order_openclaw", {"message": "Load everything."})
             yield url

@@ -25,7 +25,7 @@ from tests.support import disguised_call
 from tests.support.fake_http import QuietHandler, serving
 from tests.support.fake_server import server_entry
 from tests.support.fake_tools import silent_wav
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.page_kit import CHROMIUM, FLAGS, TOKEN, say
 
 from openclaw.agent.transcript import UserItem, user_entry
@@ -143,7 +143,7 @@ class Site:
     """A gateway whose page is open to a browser."""
 
     url: str
-    house: House
+    installation: Installation
     model: ScriptedModel
 
 
@@ -151,7 +151,7 @@ class Site:
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Site]:
     state = tmp_path_factory.mktemp("page") / "state"
     state.mkdir(mode=0o700)
-    house = House(state)
+    installation = Installation(state)
     servers = {
         "kit": server_entry(
             {
@@ -163,15 +163,15 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Site]
         "broken": server_entry({"faults": {"exitAtStart": 3}}, maxRestarts=0),
     }
     async with scripted_model(rules=RULES, default=Step(text="You said: {last}")) as model:
-        house.configure(
+        installation.configure(
             model.url,
             servers,
             agents={"list": [{"id": "main"}, {"id": "research", "name": "Research"}]},
             gateway={"auth": {"token": "secret://env/PAGE_TOKEN"}},
             tools={"ask": ["write"]},
         )
-        async with house.here(PAGE_TOKEN=TOKEN) as info:
-            yield Site(info.url, house, model)
+        async with installation.here(PAGE_TOKEN=TOKEN) as info:
+            yield Site(info.url, installation, model)
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ async def test_an_answer_appears_as_it_is_written_with_its_tool_call(page: Page)
 async def test_pictures_sounds_and_files_that_the_agent_hands_over_are_shown(
     site: Site, page: Page
 ) -> None:
-    workspace = site.house.state / "workspace"
+    workspace = site.installation.state / "workspace"
     (workspace / "chart.png").write_bytes(PNG)
     (workspace / "drawing.svg").write_text("<svg onload='window.pwned=14'/>")
     await say(page, "a picture, please")
@@ -488,7 +488,7 @@ async def test_the_focus_stays_in_the_list_of_chats_while_it_changes(
 async def test_the_beginning_of_a_long_conversation_is_fetched_on_demand(
     site: Site, page: Page
 ) -> None:
-    async with open_store("file", site.house.paths, SystemClock()) as store:
+    async with open_store("file", site.installation.paths, SystemClock()) as store:
         session = await store.open_session("main", "long")
         async with store.acquire_lane(session) as lane:
             for number in range(60):
@@ -529,9 +529,9 @@ async def test_servers_are_shown_as_they_are_and_restarted(page: Page) -> None:
 
 
 async def test_a_declaration_that_changed_is_shown_and_accepted(site: Site, page: Page) -> None:
-    loaded = load_config(None, site.house.environ(PAGE_TOKEN=TOKEN))
+    loaded = load_config(None, site.installation.environ(PAGE_TOKEN=TOKEN))
     key = pin_key(effective_agents(loaded.config)["main"].servers["broken"])
-    store = PinStore(site.house.paths.pins)
+    store = PinStore(site.installation.paths.pins)
     store.observe(key, "broken", "python", {"echo": Declaration("1", "Says it again.")})
     store.observe(key, "broken", "python", {"echo": Declaration("2", "<b>Sends</b> it away.")})
     await page.get_by_role("link", name="MCP servers").click()
@@ -547,8 +547,8 @@ async def test_a_declaration_that_changed_is_shown_and_accepted(site: Site, page
 async def test_the_log_is_shown_and_filtered(site: Site, page: Page) -> None:
     line = "12:00:00.000 WARNING openclaw.page: a <b>test</b> line\n    and where it came from\n"
     other = "12:00:01.000 INFO    openclaw.page: another line\n"
-    site.house.paths.gateway_log.parent.mkdir(exist_ok=True)
-    with site.house.paths.gateway_log.open("a") as file:
+    site.installation.paths.gateway_log.parent.mkdir(exist_ok=True)
+    with site.installation.paths.gateway_log.open("a") as file:
         file.write(line + other)
     await page.get_by_role("link", name="Logs").click()
     await expect(page.locator(".log-line").last).to_contain_text("another line")
@@ -646,13 +646,13 @@ async def test_the_keyboard_alone_is_enough(site: Site, open_page: OpenPage) -> 
 async def test_a_one_time_link_logs_in_and_a_lost_gateway_is_found_again(
     tmp_path: Path, open_page: OpenPage
 ) -> None:
-    house = House(tmp_path / "state")
-    house.state.mkdir(mode=0o700)
-    house.configure("http://127.0.0.1:9")
+    installation = Installation(tmp_path / "state")
+    installation.state.mkdir(mode=0o700)
+    installation.configure("http://127.0.0.1:9")
     port = await free_port()
-    async with house.process("--port", port) as process:
-        url = (await house.running()).url
-        async with httpx2.AsyncClient(base_url=url, headers=house.headers) as client:
+    async with installation.process("--port", port) as process:
+        url = (await installation.running()).url
+        async with httpx2.AsyncClient(base_url=url, headers=installation.headers) as client:
             link = (await client.post("/api/login/links", json={})).json()["url"]
         async with open_page(link) as page:
             connection = page.locator(".connection")
@@ -666,7 +666,7 @@ async def test_a_one_time_link_logs_in_and_a_lost_gateway_is_found_again(
             await expect(page.get_by_role("textbox", name="Message")).to_have_value(
                 "are you there?"
             )
-            async with house.process("--port", port):
+            async with installation.process("--port", port):
                 await expect(connection).to_have_text("Connected")
 
 
@@ -810,7 +810,7 @@ async def test_what_an_mcp_server_asks_is_answered_on_the_page(page: Page) -> No
 async def test_a_call_is_shown_whole_and_a_click_that_comes_too_soon_does_not_count(
     site: Site, page: Page
 ) -> None:
-    written = site.house.state / "workspace" / "c.sh"
+    written = site.installation.state / "workspace" / "c.sh"
     await page.evaluate(
         """() => new MutationObserver((_, observer) => {
             const allow = document.querySelector("form.question button.primary");
@@ -838,7 +838,7 @@ async def test_a_call_is_shown_whole_and_a_click_that_comes_too_soon_does_not_co
 
 
 async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Page) -> None:
-    written = site.house.state / "workspace" / "a.txt"
+    written = site.installation.state / "workspace" / "a.txt"
     session = "In this session: every call of write"
     for key, said in (
         ("Enter", "Not allowed: use another file"),
@@ -878,17 +878,17 @@ async def test_a_page_of_another_origin_may_ask_only_if_the_configuration_names_
 ) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
-    house = House(state)
+    installation = Installation(state)
     with ExitStack() as stack:
         friend, stranger = (stack.enter_context(other_site()) for _ in range(2))
         async with scripted_model(default=Step(text="Hello.")) as model:
-            house.configure(model.url, gateway={"allowedOrigins": [friend]})
-            async with house.here() as info:
+            installation.configure(model.url, gateway={"allowedOrigins": [friend]})
+            async with installation.here() as info:
                 page = await browser.new_page()
                 answers: list[str] = []
                 for origin in (friend, stranger):
                     await page.goto(origin)
-                    answers.append(await page.evaluate(ASKS, [info.url, house.token]))
+                    answers.append(await page.evaluate(ASKS, [info.url, installation.token]))
                 await page.close()
     assert answers == ["Hello.", "TypeError"]
 

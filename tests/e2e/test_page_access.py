@@ -167,7 +167,7 @@ async def test_the_login_breaks_no_rule_of_accessibility(
 async def test_a_question_is_answered_with_the_keyboard_alone(
     site: Site, open_page: OpenPage
 ) -> None:
-    written = site.house.state / "workspace" / "a.txt"
+    written = site.installation.state / "workspace" / "a.txt"
     written.unlink(missing_ok=True)
     async with open_page(site.url, TOKEN) as page:
         await approval(page)

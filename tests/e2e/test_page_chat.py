@@ -195,7 +195,7 @@ async def test_a_chat_is_renamed_and_exported(site: Site, page: Page) -> None:
 
 
 async def test_what_a_turn_did_to_files_is_undone(site: Site, page: Page) -> None:
-    written = site.house.state / "workspace" / "a.txt"
+    written = site.installation.state / "workspace" / "a.txt"
     written.unlink(missing_ok=True)
     await send(page, "with permission")
     await page.get_by_role("button", name="Allow once").click()

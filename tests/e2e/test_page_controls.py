@@ -15,7 +15,7 @@ from tests.e2e import test_page
 from tests.e2e.test_page import OpenPage, Site
 from tests.support.fake_oauth import FakeAuthority, browse, protected
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.page_kit import CHROMIUM, TOKEN, say, send
 
 from openclaw.config.load import load_config
@@ -50,29 +50,29 @@ def no_keyring() -> Iterator[None]:
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncGenerator[Site]:
-    house = House(tmp_path / "state")
-    house.state.mkdir(mode=0o700)
+    installation = Installation(tmp_path / "state")
+    installation.state.mkdir(mode=0o700)
     async with scripted_model(rules=RULES, default=Step(text="You said: {last}")) as model:
-        house.configure(
+        installation.configure(
             model.url,
             {"kit": server_entry({"tools": [ECHO]})},
             gateway={"auth": {"token": "secret://env/PAGE_TOKEN"}},
             tools={"ask": ["write"]},
         )
-        provider = written(house)["models"]["providers"]["acme"]
-        config = written(house)
+        provider = written(installation)["models"]["providers"]["acme"]
+        config = written(installation)
         config["models"]["providers"]["acme"]["models"] = [
             *provider["models"],
             {"id": "other", "cost": {"input": 3, "output": 15}},
         ]
-        house.config_file.write_text("// kept\n" + json.dumps(config, indent=2) + "\n")
-        async with house.here(PAGE_TOKEN=TOKEN) as info:
-            yield Site(info.url, house, model)
+        installation.config_file.write_text("// kept\n" + json.dumps(config, indent=2) + "\n")
+        async with installation.here(PAGE_TOKEN=TOKEN) as info:
+            yield Site(info.url, installation, model)
 
 
-def written(house: House) -> dict[str, Any]:
+def written(installation: Installation) -> dict[str, Any]:
     """The configuration file, without its comment."""
-    return json.loads(house.config_file.read_text().removeprefix("// kept\n"))
+    return json.loads(installation.config_file.read_text().removeprefix("// kept\n"))
 
 
 async def view(page: Page, name: str) -> None:
@@ -110,10 +110,10 @@ async def test_a_server_is_added_edited_disabled_enabled_and_removed(
     await apply(page, '+        "extra": {', '"API_KEY": "secret://store/extra_API_KEY"')
     card = page.locator(".server").filter(has_text="extra")
     await expect(card).to_have_attribute("data-state", "ready")
-    saved = written(site.house)["agents"]["defaults"]["mcp"]["servers"]["extra"]
+    saved = written(site.installation)["agents"]["defaults"]["mcp"]["servers"]["extra"]
     assert saved == {**entry, "env": {"API_KEY": "secret://store/extra_API_KEY"}}
-    assert site.house.config_file.read_text().startswith("// kept")
-    assert VALUE not in site.house.config_file.read_text() + await page.content()
+    assert site.installation.config_file.read_text().startswith("// kept")
+    assert VALUE not in site.installation.config_file.read_text() + await page.content()
 
     process = card.locator("dt:text-is('Process') + dd")
     first_process = await process.inner_text()
@@ -126,7 +126,7 @@ async def test_a_server_is_added_edited_disabled_enabled_and_removed(
     await page.get_by_label("Value of the new one").fill("fast")
     await page.get_by_role("button", name="Continue").click()
     await apply(page, '"MODE": "fast"')
-    saved = written(site.house)["agents"]["defaults"]["mcp"]["servers"]["extra"]
+    saved = written(site.installation)["agents"]["defaults"]["mcp"]["servers"]["extra"]
     assert saved["env"] == {"API_KEY": "secret://store/extra_API_KEY", "MODE": "fast"}
     await expect(process).not_to_have_text(first_process)
 
@@ -140,28 +140,28 @@ async def test_a_server_is_added_edited_disabled_enabled_and_removed(
     await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     await apply(page, '-        "extra": {')
     await expect(card).to_have_count(0)
-    assert list(written(site.house)["agents"]["defaults"]["mcp"]["servers"]) == ["kit"]
+    assert list(written(site.installation)["agents"]["defaults"]["mcp"]["servers"]) == ["kit"]
 
 
 async def test_a_change_that_was_overtaken_is_not_made(site: Site, page: Page) -> None:
     await view(page, "MCP servers")
     await page.get_by_role("button", name="Disable kit").click()
     await expect(page.get_by_role("button", name="Apply")).to_be_visible()
-    text = site.house.config_file.read_text().replace("// kept", "// changed")
-    site.house.config_file.write_text(text)
+    text = site.installation.config_file.read_text().replace("// kept", "// changed")
+    site.installation.config_file.write_text(text)
     await page.get_by_role("button", name="Apply").click()
     await expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("in the meantime")
     await page.get_by_role("button", name="Cancel").click()
-    assert site.house.config_file.read_text() == text
+    assert site.installation.config_file.read_text() == text
 
 
 async def test_servers_that_need_somebody_show_in_the_navigation(site: Site, page: Page) -> None:
     link = page.get_by_role("link", name="MCP servers")
     await expect(link).to_have_text("MCP servers")
-    config = written(site.house)
+    config = written(site.installation)
     broken = server_entry({"faults": {"exitAtStart": 3}}, maxRestarts=0)
     config["agents"]["defaults"]["mcp"]["servers"]["broken"] = broken
-    site.house.config_file.write_text(json.dumps(config))
+    site.installation.config_file.write_text(json.dumps(config))
     await expect(link).to_have_text("MCP servers1 needs attention")
     await link.click()
     await expect(page.locator(".server").filter(has_text="broken")).to_contain_text("Failed")
@@ -172,10 +172,10 @@ async def test_somebody_logs_in_to_a_server(tmp_path: Path, site: Site, page: Pa
 
     with FakeAuthority().running() as authority:
         async with protected({"tools": [ECHO]}, authority) as server:
-            config = written(site.house)
+            config = written(site.installation)
             servers = config["agents"]["defaults"]["mcp"]["servers"]
             servers["docs"] = {"url": server.url, "auth": "oauth"}
-            site.house.config_file.write_text(json.dumps(config))
+            site.installation.config_file.write_text(json.dumps(config))
             await view(page, "MCP servers")
             card = page.locator(".server").filter(has_text="docs")
             await expect(card).to_have_attribute("data-state", "needs_login")
@@ -187,7 +187,7 @@ async def test_somebody_logs_in_to_a_server(tmp_path: Path, site: Site, page: Pa
             await expect(card).to_have_attribute("data-state", "ready")
             await expect(address).to_have_count(0)
             config["agents"]["defaults"]["mcp"]["servers"].pop("docs")
-            site.house.config_file.write_text(json.dumps(config))
+            site.installation.config_file.write_text(json.dumps(config))
             await expect(card).to_have_count(0)
 
 
@@ -201,7 +201,7 @@ async def test_rules_are_changed_with_their_diff(site: Site, page: Page) -> None
     await apply(page, '"write"')
     await page.get_by_label("Shell commands").select_option("off")
     await apply(page, '"exec": "off"')
-    assert written(site.house)["tools"] == {"ask": [], "deny": ["mcp_kit_*"], "exec": "off"}
+    assert written(site.installation)["tools"] == {"ask": [], "deny": ["mcp_kit_*"], "exec": "off"}
     async with asyncio.timeout(
         60
     ):  # the view is drawn anew after a change, and forgets what is typed
@@ -224,7 +224,7 @@ async def test_what_was_allowed_is_listed_and_revoked(site: Site, page: Page) ->
         "button", name=re.compile("Revoke write, for the rest of a chat")
     ).click()
     await expect(page.get_by_text("None yet. Calls that you allow")).to_be_visible()
-    assert written(site.house)["tools"]["approved"] == []
+    assert written(site.installation)["tools"]["approved"] == []
     await page.locator(".session").first.click()
     await send(page, "write it")
     await expect(page.get_by_role("button", name="Allow once")).to_be_enabled()
@@ -239,7 +239,7 @@ async def test_a_secret_is_set_replaced_and_removed_and_never_shown(site: Site, 
     await page.get_by_label("Value").fill(VALUE)
     await page.get_by_role("button", name="Store").click()
     await expect(page.get_by_text("not used by the configuration")).to_be_visible()
-    stored = site.house.state / "secrets.json"
+    stored = site.installation.state / "secrets.json"
     assert json.loads(stored.read_text()) == {"MY_KEY": VALUE}
     await page.get_by_role("button", name="Replace MY_KEY").click()
     await page.get_by_label("Value").fill(VALUE[::-1])
@@ -266,7 +266,7 @@ async def test_a_model_is_chosen_for_a_chat_and_for_good(site: Site, page: Page)
     await page.get_by_label("Model of every agent").fill("acme/other")
     await page.get_by_role("button", name="Change").click()
     await apply(page, '"model": "acme/other"')
-    loaded = load_config(None, site.house.environ(PAGE_TOKEN=TOKEN))
+    loaded = load_config(None, site.installation.environ(PAGE_TOKEN=TOKEN))
     assert loaded.config.agents.defaults.model is not None
     assert loaded.config.agents.defaults.model.primary == "acme/other"
     await page.get_by_role("button", name="New chat").click()
@@ -306,7 +306,7 @@ async def test_tasks_are_shown_with_what_came_of_them_and_stopped(site: Site, pa
         id="a" * 32, title="Look at the **weather**", status="completed", result=result, **more
     )
     open_one = Task(id="b" * 32, title="Wait for rain", **more)
-    async with open_store("file", site.house.paths, SystemClock()) as store:
+    async with open_store("file", site.installation.paths, SystemClock()) as store:
         for task in (done, open_one):
             assert await write_task(store, task) is not None
         await say_alive(store, "elsewhere", now)
@@ -317,7 +317,7 @@ async def test_tasks_are_shown_with_what_came_of_them_and_stopped(site: Site, pa
     await expect(card.locator("pre")).to_have_text("It <b>rains</b>.")
     await page.get_by_role("button", name="Stop Wait for rain").click()
     await expect(page.locator("#announcer")).to_have_text("Asked it to stop")
-    async with open_store("file", site.house.paths, SystemClock()) as store:
+    async with open_store("file", site.installation.paths, SystemClock()) as store:
         assert (await read_inboxes(store, [open_one.id]))[open_one.id]["cancel"] is True
 
 
@@ -339,7 +339,9 @@ async def test_usage_is_added_up(site: Site, page: Page) -> None:
 async def test_a_token_that_may_only_read_and_order_sees_no_controls(
     site: Site, open_page: OpenPage
 ) -> None:
-    token = TokenFile(site.house.state, SystemClock()).add("phone", ("read", "orders")).reveal()
+    token = (
+        TokenFile(site.installation.state, SystemClock()).add("phone", ("read", "orders")).reveal()
+    )
     async with open_page(site.url, token) as page:
         await say(page, "hello there")
         await expect(page.locator(".prose")).to_have_text("You said: hello there")

@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from tests.support.fake_http import QuietHandler, serving
-from tests.support.mcp_server_kit import McpHouse, open_gateway_runtime
+from tests.support.mcp_server_kit import McpInstallation, open_gateway_runtime
 
 from openclaw.agent.toolpath.search import OWN_SHARE, Bounds
 from openclaw.agent.tools.catalog import native_tools
@@ -41,27 +41,27 @@ def config(command: str, *args: str, **settings: Any) -> McpServerConfig:
 
 
 @asynccontextmanager
-async def house_of(root: Path, server: McpServerConfig) -> AsyncGenerator[McpHouse]:
-    """A house with that server, `s`, whose root is `root`."""
+async def installation_of(root: Path, server: McpServerConfig) -> AsyncGenerator[McpInstallation]:
+    """An installation with that server, `s`, whose root is `root`."""
     agent = AgentServers({"s": server}, roots=(root,))
     agents = {"main": agent}
     async with open_gateway_runtime(
         root / "state", environ=ENVIRON, agents=agents, settle=False
-    ) as house:
-        await house.manager.settle("main", timeout=60)
-        yield house
+    ) as installation:
+        await installation.manager.settle("main", timeout=60)
+        yield installation
 
 
-def status(house: McpHouse) -> Any:
-    return house.manager.status()[0].snapshot
+def status(installation: McpInstallation) -> Any:
+    return installation.manager.status()[0].snapshot
 
 
 @pytest.mark.requirement("NFR-4.3")
 async def test_the_time_server_tells_and_converts_the_time(tmp_path: Path, programs: Path) -> None:
     server = config(str(programs / "mcp-server-time"), "--local-timezone", "UTC")
-    async with house_of(tmp_path, server) as house:
-        assert house.names() == ["mcp_s_convert_time", "mcp_s_get_current_time"]
-        result = await house.call(
+    async with installation_of(tmp_path, server) as installation:
+        assert installation.names() == ["mcp_s_convert_time", "mcp_s_get_current_time"]
+        result = await installation.call(
             "mcp_s_convert_time",
             source_timezone="Europe/Berlin",
             time="12:00",
@@ -69,7 +69,7 @@ async def test_the_time_server_tells_and_converts_the_time(tmp_path: Path, progr
         )
         block: Any = result.outputs[0]
         assert json.loads(block.text)["time_difference"] in ("+7.0h", "+8.0h")
-        wrong = await house.call("mcp_s_get_current_time", timezone="Mars/Olympus")
+        wrong = await installation.call("mcp_s_get_current_time", timezone="Mars/Olympus")
         assert wrong.is_error
         assert "MCP tool error (s/get_current_time)" in text_of(wrong.blocks)
 
@@ -86,10 +86,10 @@ async def test_the_two_tools_of_the_time_server_are_shown_beside_two_large_serve
     agents = {"main": AgentServers(servers, roots=(tmp_path,))}
     async with open_gateway_runtime(
         tmp_path / "state", environ=ENVIRON, agents=agents, settle=False
-    ) as house:
-        await house.manager.settle("main", timeout=60)
+    ) as installation:
+        await installation.manager.settle("main", timeout=60)
         native = native_tools("main", tmp_path)
-        box = house.tools(own=native)
+        box = installation.tools(own=native)
         box.recall([UserItem("Read every file of this directory and list what is in it.")])
         shown = await box.shown(window)
     names = {spec.name for spec in shown}
@@ -108,11 +108,11 @@ async def test_the_git_server_reads_and_writes_a_repository(tmp_path: Path, prog
     subprocess.run(["git", "-C", str(repository), "add", "."], check=True)
     subprocess.run(["git", "-C", str(repository), *identity, "commit", "-qm", "First"], check=True)
     (repository / "a.txt").write_text("two\n")
-    async with house_of(tmp_path, config(str(programs / "mcp-server-git"))) as house:
+    async with installation_of(tmp_path, config(str(programs / "mcp-server-git"))) as installation:
         path = str(repository)
-        assert "First" in await house.said("mcp_s_git_log", repo_path=path)
-        assert "+two" in await house.said("mcp_s_git_diff_unstaged", repo_path=path)
-        await house.call("mcp_s_git_create_branch", repo_path=path, branch_name="topic")
+        assert "First" in await installation.said("mcp_s_git_log", repo_path=path)
+        assert "+two" in await installation.said("mcp_s_git_diff_unstaged", repo_path=path)
+        await installation.call("mcp_s_git_create_branch", repo_path=path, branch_name="topic")
     branches = subprocess.run(
         ["git", "-C", str(repository), "branch"], check=True, capture_output=True, text=True
     )
@@ -135,11 +135,11 @@ async def test_the_fetch_server_reads_a_page(tmp_path: Path, programs: Path, pag
     server = config(
         str(programs / "mcp-server-fetch"), "--ignore-robots-txt", "--allow-private-ips"
     )
-    async with house_of(tmp_path, server) as house:
-        said = await house.said("mcp_s_fetch", url=page)
+    async with installation_of(tmp_path, server) as installation:
+        said = await installation.said("mcp_s_fetch", url=page)
         assert "Harbour" in said
         assert "<<<EXTERNAL_UNTRUSTED_CONTENT" in said
-        assert [prompt.command for prompt in house.manager.prompts("main")] == ["/s:fetch"]
+        assert [prompt.command for prompt in installation.manager.prompts("main")] == ["/s:fetch"]
 
 
 @pytest.mark.requirement("NFR-4.3")
@@ -148,23 +148,25 @@ async def test_the_filesystem_server_is_kept_to_the_agents_root(
 ) -> None:
     (tmp_path / "inside.txt").write_text("treasure")
     server = config(*node_packages.script(FILESYSTEM), str(tmp_path))
-    async with house_of(tmp_path, server) as house:
-        said = await house.said("mcp_s_read_text_file", path=str(tmp_path / "inside.txt"))
+    async with installation_of(tmp_path, server) as installation:
+        said = await installation.said("mcp_s_read_text_file", path=str(tmp_path / "inside.txt"))
         assert said.count("treasure") == 1
         written = str(tmp_path / "new.txt")
-        await house.call("mcp_s_write_file", path=written, content="by tool")
+        await installation.call("mcp_s_write_file", path=written, content="by tool")
         assert (tmp_path / "new.txt").read_text() == "by tool"
-        assert (await house.call("mcp_s_read_text_file", path="/etc/hostname")).is_error
+        assert (await installation.call("mcp_s_read_text_file", path="/etc/hostname")).is_error
         spec = next(
-            s for s in house.manager.tools("main").specs() if s.name == "mcp_s_read_text_file"
+            s
+            for s in installation.manager.tools("main").specs()
+            if s.name == "mcp_s_read_text_file"
         )
         assert spec.read_only is True
 
 
-async def allowed(house: McpHouse, directory: Path) -> None:
+async def allowed(installation: McpInstallation, directory: Path) -> None:
     """Wait until the filesystem server goes by its roots: it asks for them once it has started."""
     with anyio.fail_after(60):
-        while str(directory) not in await house.said("mcp_s_list_allowed_directories"):
+        while str(directory) not in await installation.said("mcp_s_list_allowed_directories"):
             pass
 
 
@@ -176,12 +178,12 @@ async def test_the_filesystem_server_reads_the_directory_in_its_arguments(
         directory.mkdir()
         (directory / "note.txt").write_text(f"in {directory.name}")
     server = config(*node_packages.script(FILESYSTEM), str(elsewhere))
-    async with house_of(work, server) as house:
-        await allowed(house, work)
+    async with installation_of(work, server) as installation:
+        await allowed(installation, work)
         for directory in (work, elsewhere):
-            said = await house.said("mcp_s_read_text_file", path=str(directory / "note.txt"))
+            said = await installation.said("mcp_s_read_text_file", path=str(directory / "note.txt"))
             assert f"in {directory.name}" in said
-        assert (await house.call("mcp_s_read_text_file", path="/etc/hostname")).is_error
+        assert (await installation.call("mcp_s_read_text_file", path="/etc/hostname")).is_error
 
 
 async def test_the_filesystem_server_is_kept_to_the_roots_of_its_configuration(
@@ -192,10 +194,12 @@ async def test_the_filesystem_server_is_kept_to_the_roots_of_its_configuration(
         directory.mkdir()
         (directory / "note.txt").write_text("a note")
     server = config(*node_packages.script(FILESYSTEM), str(work), roots=[str(other)])
-    async with house_of(work, server) as house:
-        await allowed(house, other)
-        assert "a note" in await house.said("mcp_s_read_text_file", path=str(other / "note.txt"))
-        refused = await house.call("mcp_s_read_text_file", path=str(work / "note.txt"))
+    async with installation_of(work, server) as installation:
+        await allowed(installation, other)
+        assert "a note" in await installation.said(
+            "mcp_s_read_text_file", path=str(other / "note.txt")
+        )
+        refused = await installation.call("mcp_s_read_text_file", path=str(work / "note.txt"))
         assert refused.is_error
 
 
@@ -205,18 +209,18 @@ async def test_the_memory_server_remembers_across_starts(
     kept = {"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")}
     server = config(*node_packages.script(MEMORY), env=kept)
     tide = {"name": "tide", "entityType": "time", "observations": ["high at nine"]}
-    async with house_of(tmp_path, server) as house:
-        assert not (await house.call("mcp_s_create_entities", entities=[tide])).is_error
-    async with house_of(tmp_path, server) as house:
-        assert "high at nine" in await house.said("mcp_s_search_nodes", query="tide")
+    async with installation_of(tmp_path, server) as installation:
+        assert not (await installation.call("mcp_s_create_entities", entities=[tide])).is_error
+    async with installation_of(tmp_path, server) as installation:
+        assert "high at nine" in await installation.said("mcp_s_search_nodes", query="tide")
 
 
 async def test_the_sequential_thinking_server_counts_thoughts(
     tmp_path: Path, node_packages: Any
 ) -> None:
-    async with house_of(tmp_path, config(*node_packages.script(THINKING))) as house:
+    async with installation_of(tmp_path, config(*node_packages.script(THINKING))) as installation:
         for number in (1, 2):
-            result = await house.call(
+            result = await installation.call(
                 "mcp_s_sequentialthinking",
                 thought="Look at the tide table.",
                 thoughtNumber=number,
@@ -229,37 +233,37 @@ async def test_the_sequential_thinking_server_counts_thoughts(
 
 async def test_everything_over_stdio(tmp_path: Path, node_packages: Any) -> None:
     """One server start for all that it offers, since each costs seconds."""
-    async with house_of(tmp_path, config(*node_packages.script(EVERYTHING))) as house:
-        assert status(house).protocol == "2025-11-25"
-        assert "Echo: hello" in await house.said("mcp_s_echo", message="hello")
-        assert "42" in await house.said("mcp_s_get-sum", a=40, b=2)
+    async with installation_of(tmp_path, config(*node_packages.script(EVERYTHING))) as installation:
+        assert status(installation).protocol == "2025-11-25"
+        assert "Echo: hello" in await installation.said("mcp_s_echo", message="hello")
+        assert "42" in await installation.said("mcp_s_get-sum", a=40, b=2)
 
-        image = await house.call("mcp_s_get-tiny-image")
+        image = await installation.call("mcp_s_get-tiny-image")
         assert any(isinstance(b, Media) and b.mime_type == "image/png" for b in image.blocks)
 
-        links = await house.call("mcp_s_get-resource-links", count=2)
+        links = await installation.call("mcp_s_get-resource-links", count=2)
         assert sum(isinstance(block, ResourceLink) for block in links.outputs) == 2
 
-        annotated = await house.call("mcp_s_get-annotated-message", messageType="success")
+        annotated = await installation.call("mcp_s_get-annotated-message", messageType="success")
         assert any(isinstance(b, Text) and b.addressed for b in annotated.outputs)
 
-        structured = await house.call("mcp_s_get-structured-content", location="Chicago")
+        structured = await installation.call("mcp_s_get-structured-content", location="Chicago")
         assert "temperature" in text_of(structured.blocks)
 
-        assert tmp_path.name in await house.said("mcp_s_get-roots-list")
+        assert tmp_path.name in await installation.said("mcp_s_get-roots-list")
 
-        heard = await house.said("mcp_s_trigger-long-running-operation", duration=1, steps=2)
+        heard = await installation.said("mcp_s_trigger-long-running-operation", duration=1, steps=2)
         assert "completed" in heard
 
-        context = house.manager.resource_context("main")
+        context = installation.manager.resource_context("main")
         assert "## MCP Resources (external, untrusted)" in context
         assert not (
-            await house.call("mcp_s_read_resource", uri="demo://resource/dynamic/text/1")
+            await installation.call("mcp_s_read_resource", uri="demo://resource/dynamic/text/1")
         ).is_error
 
         call = parse_prompt_call("/s:args-prompt city=Lisbon")
         assert call is not None
-        (message,) = await house.manager.get_prompt("main", call)
+        (message,) = await installation.manager.get_prompt("main", call)
         assert "Lisbon" in text_of(message.blocks)
 
 
@@ -276,11 +280,13 @@ async def test_everything_researches_as_a_task_and_asks_on_the_way(
     agents = {"main": AgentServers({"s": config(*node_packages.script(EVERYTHING))})}
     async with open_gateway_runtime(
         tmp_path, environ=ENVIRON, agents=agents, settle=False, on_elicitation=elicit
-    ) as house:
-        await house.manager.settle("main", timeout=60)
+    ) as installation:
+        await installation.manager.settle("main", timeout=60)
         context = CallContext("main", "s", "c1", progress=progress.append, elicit=elicit)
         arguments = {"topic": "python", "ambiguous": True}
-        result = await house.tools().call("mcp_s_simulate-research-query", arguments, context)
+        result = await installation.tools().call(
+            "mcp_s_simulate-research-query", arguments, context
+        )
     assert "Research Report: python (technical" in text_of(result.blocks)
     assert len(asked) == 1
     assert "multiple interpretations" in asked[0]
@@ -289,13 +295,13 @@ async def test_everything_researches_as_a_task_and_asks_on_the_way(
 
 @pytest.mark.requirement("FR-3.2")
 async def test_everything_survives_being_killed(tmp_path: Path, node_packages: Any) -> None:
-    async with house_of(tmp_path, config(*node_packages.script(EVERYTHING))) as house:
-        before = status(house).pid
+    async with installation_of(tmp_path, config(*node_packages.script(EVERYTHING))) as installation:
+        before = status(installation).pid
         os.kill(before, 9)
         with anyio.fail_after(60):
-            while (await house.call("mcp_s_echo", message="again")).is_error:
+            while (await installation.call("mcp_s_echo", message="again")).is_error:
                 await anyio.lowlevel.checkpoint()
-        assert status(house).pid != before
+        assert status(installation).pid != before
 
 
 def _free_port() -> int:
@@ -317,9 +323,9 @@ async def test_everything_over_http(
             url = f"http://127.0.0.1:{port}/{path}"
             transport = "sse" if mode == "sse" else "http"
             server = McpServerConfig.model_validate({"url": url, "transport": transport})
-            async with house_of(tmp_path, server) as house:
-                assert "Echo: far" in await house.said("mcp_s_echo", message="far")
-                assert status(house).transport == transport
+            async with installation_of(tmp_path, server) as installation:
+                assert "Echo: far" in await installation.said("mcp_s_echo", message="far")
+                assert status(installation).transport == transport
         finally:
             process.kill()
 

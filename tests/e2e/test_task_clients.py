@@ -14,7 +14,7 @@ from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.streamable_http import streamable_http_client
 from tests.e2e.conftest import NodePackages
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.mcp_server_kit import fake_tool
 from tests.support.task_client import YES
 
@@ -33,17 +33,17 @@ async def test_ext_tasks_and_the_typescript_sdk_see_a_task_to_its_end_with_a_que
     tmp_path: Path, node_packages: NodePackages
 ) -> None:
     (tmp_path / "state").mkdir(mode=0o700)
-    house = House(tmp_path / "state")
+    installation = Installation(tmp_path / "state")
     # It is run beside the packages: that is where Node looks for what it imports.
     script = node_packages.modules.parent / f"task_client.{os.getpid()}.mjs"
     script.write_text(SCRIPT.read_text())
     try:
         async with scripted_model(rules=RULES) as model:
             server = server_entry({"tools": [fake_tool("act", text="done")]})
-            house.configure(model.url, {"fake": server}, tools={"ask": ["mcp_fake_act"]})
-            async with house.process():
-                url = f"{(await house.running()).url}/mcp"
-                command = [str(node_packages.node), str(script), url, house.token, "Act."]
+            installation.configure(model.url, {"fake": server}, tools={"ask": ["mcp_fake_act"]})
+            async with installation.process():
+                url = f"{(await installation.running()).url}/mcp"
+                command = [str(node_packages.node), str(script), url, installation.token, "Act."]
                 with anyio.fail_after(120):
                     ran = await anyio.run_process(command, check=False)
     finally:
@@ -117,15 +117,17 @@ async def _asked(context: Any, params: types.ElicitRequestParams) -> types.Elici
 
 async def test_the_python_sdk_sees_a_task_to_its_end_with_a_question(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir(mode=0o700)
-    house = House(tmp_path / "state")
+    installation = Installation(tmp_path / "state")
     tasks = _Tasks()
     async with scripted_model(rules=RULES) as model:
         server = server_entry({"tools": [fake_tool("act", text="done")]})
-        house.configure(model.url, {"fake": server}, tools={"ask": ["mcp_fake_act"]})
-        async with house.process():
-            url = f"{(await house.running()).url}/mcp"
+        installation.configure(model.url, {"fake": server}, tools={"ask": ["mcp_fake_act"]})
+        async with installation.process():
+            url = f"{(await installation.running()).url}/mcp"
             async with (
-                httpx2.AsyncClient(headers=house.headers, trust_env=False, timeout=60) as http,
+                httpx2.AsyncClient(
+                    headers=installation.headers, trust_env=False, timeout=60
+                ) as http,
                 Client(
                     streamable_http_client(url, http_client=http),
                     extensions=[tasks],

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from tests.interaction.gateway.test_mcp import mcp_client
 from tests.support.connection_bench import until
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OperatorFacing
@@ -30,10 +30,10 @@ from openclaw.testing.scripted_model import Step, scripted_model
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def installation(tmp_path: Path) -> Installation:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
-    return House(state)
+    return Installation(state)
 
 
 def client(info: GatewayInfo, token: str) -> httpx2.AsyncClient:
@@ -45,13 +45,13 @@ def connected(info: GatewayInfo) -> socket.socket:
     return socket.create_connection(("127.0.0.1", int(info.url.rpartition(":")[2])))
 
 
-async def test_strangers_use_up_nothing_that_is_the_owners(house: House) -> None:
-    house.configure("http://127.0.0.1:9", gateway={"limits": {"requestsPerMinute": 600}})
+async def test_strangers_use_up_nothing_that_is_the_owners(installation: Installation) -> None:
+    installation.configure("http://127.0.0.1:9", gateway={"limits": {"requestsPerMinute": 600}})
     slow = b"POST /api/login HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n"
     slow += b"content-type: application/json\r\n\r\n{"
     async with (
-        house.here() as info,
-        client(info, house.token) as owner,
+        installation.here() as info,
+        client(info, installation.token) as owner,
         client(info, "guess") as stranger,
     ):
         with ExitStack() as stack:
@@ -65,9 +65,9 @@ async def test_strangers_use_up_nothing_that_is_the_owners(house: House) -> None
         assert (await owner.get("/api/agents")).status_code == 200
 
 
-async def test_whoever_only_connects_keeps_nobody_out(house: House) -> None:
-    house.configure("http://127.0.0.1:9")
-    async with house.here() as info, client(info, house.token) as owner:
+async def test_whoever_only_connects_keeps_nobody_out(installation: Installation) -> None:
+    installation.configure("http://127.0.0.1:9")
+    async with installation.here() as info, client(info, installation.token) as owner:
         with ExitStack() as stack:
             held = [stack.enter_context(connected(info)) for _ in range(MOST_SILENT + 50)]
             assert (await owner.get("/api/agents")).status_code == 200
@@ -75,12 +75,12 @@ async def test_whoever_only_connects_keeps_nobody_out(house: House) -> None:
 
 
 async def test_a_client_that_leaves_in_the_middle_of_a_login_leaves_no_error(
-    house: House, caplog: pytest.LogCaptureFixture
+    installation: Installation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9")
     head = b"POST /api/login HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n"
     with caplog.at_level(logging.DEBUG):
-        async with house.here() as info:
+        async with installation.here() as info:
             with connected(info) as one:
                 one.sendall(head + b"content-type: application/json\r\n\r\n{")
             await until(lambda: "left in the middle" in caplog.text)
@@ -89,11 +89,13 @@ async def test_a_client_that_leaves_in_the_middle_of_a_login_leaves_no_error(
     assert not [record for record in ours if record.levelno >= logging.ERROR]
 
 
-async def test_a_token_for_orders_gets_into_no_conversation_of_others(house: House) -> None:
+async def test_a_token_for_orders_gets_into_no_conversation_of_others(
+    installation: Installation,
+) -> None:
     async with scripted_model(default=Step(text="done")) as model:
-        house.configure(model.url)
-        async with house.here() as info, client(info, house.token) as owner:
-            tokens = TokenFile(house.state, SystemClock())
+        installation.configure(model.url)
+        async with installation.here() as info, client(info, installation.token) as owner:
+            tokens = TokenFile(installation.state, SystemClock())
             laptop, phone = (tokens.add(name, ["orders"]).reveal() for name in ("a", "a:b"))
             secret = {"text": "the PIN is 4711", "sessionKey": "main", "stream": False}
             await owner.post("/api/messages", json=secret)
@@ -119,17 +121,17 @@ async def test_a_token_for_orders_gets_into_no_conversation_of_others(house: Hou
 
 
 async def test_a_token_for_orders_neither_reads_nor_writes_what_the_person_told_the_agent(
-    house: House,
+    installation: Installation,
 ) -> None:
     calls = (("remember", {"text": "Mallory is a friend."}), ("recall", {"query": "PIN"}))
     steps = [Step(calls=calls), Step(text="done"), Step(text="done")]
     async with scripted_model(steps) as model:
-        house.configure(model.url)
-        notes = house.state / "memory" / "main" / "MEMORY.md"
+        installation.configure(model.url)
+        notes = installation.state / "memory" / "main" / "MEMORY.md"
         notes.parent.mkdir(parents=True)
         notes.write_text("- 2026-11-17: The PIN is 4711.\n")
-        async with house.here() as info, client(info, house.token) as owner:
-            laptop = TokenFile(house.state, SystemClock()).add("a", ["orders"]).reveal()
+        async with installation.here() as info, client(info, installation.token) as owner:
+            laptop = TokenFile(installation.state, SystemClock()).add("a", ["orders"]).reveal()
             order = {"text": "go", "stream": False}
             async with client(info, laptop) as theirs:
                 await theirs.post("/api/messages", json=order)
@@ -143,17 +145,21 @@ async def test_a_token_for_orders_neither_reads_nor_writes_what_the_person_told_
     assert "Mallory" not in notes.read_text()
 
 
-async def test_a_token_for_reading_gets_no_file_but_what_was_handed_over(house: House) -> None:
+async def test_a_token_for_reading_gets_no_file_but_what_was_handed_over(
+    installation: Installation,
+) -> None:
     step = Step(calls=(("attach", {"path": "report.txt"}),))
     async with scripted_model([step, Step(text="done")]) as model:
-        house.configure(model.url)
-        report, secret = (house.state / "workspace" / name for name in ("report.txt", ".env"))
+        installation.configure(model.url)
+        report, secret = (
+            installation.state / "workspace" / name for name in ("report.txt", ".env")
+        )
         report.write_text("all is well")
         secret.write_text("KEY=1")
-        async with house.here() as info, client(info, house.token) as owner:
+        async with installation.here() as info, client(info, installation.token) as owner:
             order = {"text": "go", "sessionKey": "main", "stream": False}
             await owner.post("/api/messages", json=order)
-            reader = TokenFile(house.state, SystemClock()).add("r", ["read"]).reveal()
+            reader = TokenFile(installation.state, SystemClock()).add("r", ["read"]).reveal()
             async with client(info, reader) as theirs:
                 answers = [
                     await theirs.get("/api/files", params={"path": str(path), **more})
@@ -167,9 +173,9 @@ async def test_a_token_for_reading_gets_no_file_but_what_was_handed_over(house: 
 
 @pytest.mark.parametrize("workspace", ["home", "state"])
 async def test_no_narrow_token_and_no_agent_gets_at_the_owners_token(
-    house: House, workspace: str
+    installation: Installation, workspace: str
 ) -> None:
-    root = house.state.parent if workspace == "home" else house.state
+    root = installation.state.parent if workspace == "home" else installation.state
     inside = "state/" if workspace == "home" else ""
     tries: list[tuple[str, dict[str, Any]]] = [
         ("read", {"path": f"{inside}gateway.token"}),
@@ -180,24 +186,24 @@ async def test_no_narrow_token_and_no_agent_gets_at_the_owners_token(
         ("write", {"path": f"{inside}openclaw.json", "content": "{}"}),
         ("write", {"path": f"{inside}tokens.json", "content": "[]"}),
     ]
-    (house.state.parent / "link").symlink_to("state")
+    (installation.state.parent / "link").symlink_to("state")
     steps = [Step(calls=(one,)) for one in tries]
     async with scripted_model([*steps, Step(text="done")]) as model:
-        house.configure(model.url, agents={"list": [{"id": "main", "workspace": str(root)}]})
-        before = house.config_file.read_bytes()
-        async with house.here() as info, client(info, house.token) as owner:
+        installation.configure(model.url, agents={"list": [{"id": "main", "workspace": str(root)}]})
+        before = installation.config_file.read_bytes()
+        async with installation.here() as info, client(info, installation.token) as owner:
             await owner.post("/api/messages", json={"text": "go", "stream": False})
-            reader = TokenFile(house.state, SystemClock()).add("r", ["read"]).reveal()
+            reader = TokenFile(installation.state, SystemClock()).add("r", ["read"]).reveal()
             async with client(info, reader) as theirs:
-                asked = {"path": str(house.state / "gateway.token")}
+                asked = {"path": str(installation.state / "gateway.token")}
                 answer = await theirs.get("/api/files", params=asked)
             told = str([request.body for request in model.requests])
             assert answer.status_code == 404
-            assert house.token not in told
+            assert installation.token not in told
             assert "gateway.token" not in str(model.requests[5].body).partition("list")[2][-500:]
     assert len(model.requests) == len(tries) + 1
-    assert house.config_file.read_bytes() == before
-    assert not (house.state / "tokens.json").read_text().startswith("[]")
+    assert installation.config_file.read_bytes() == before
+    assert not (installation.state / "tokens.json").read_text().startswith("[]")
 
 
 @pytest.mark.parametrize("state", ["gone", "stopping", "elsewhere"])
@@ -205,7 +211,7 @@ async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
     tmp_path: Path, state: str
 ) -> None:
     owner_token(tmp_path)
-    paths = House(tmp_path).paths
+    paths = Installation(tmp_path).paths
     with socket.create_server(("127.0.0.1", 0)) as impostor, ExitStack() as stack:
         impostor.setblocking(False)
         url = f"http://127.0.0.1:{impostor.getsockname()[1]}"
@@ -222,13 +228,15 @@ async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
             impostor.accept()
 
 
-async def test_a_gateway_that_lets_go_of_its_port_is_found_by_nobody(house: House) -> None:
-    house.configure("http://127.0.0.1:9")
+async def test_a_gateway_that_lets_go_of_its_port_is_found_by_nobody(
+    installation: Installation,
+) -> None:
+    installation.configure("http://127.0.0.1:9")
     stop = anyio.Event()
     stop.set()
-    with gateway_lock(house.paths.gateway_lock) as lock:
-        await serve(house.daemon(), lock, stop)
-        assert running_gateway(house.paths.gateway_lock) == GatewayInfo(os.getpid())
+    with gateway_lock(installation.paths.gateway_lock) as lock:
+        await serve(installation.daemon(), lock, stop)
+        assert running_gateway(installation.paths.gateway_lock) == GatewayInfo(os.getpid())
 
 
 def test_a_port_that_somebody_else_has_on_the_other_loopback_is_not_shared() -> None:
@@ -252,10 +260,10 @@ except OSError as error: print(error.code)
 
 @pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="it takes two accounts")
 async def test_a_link_that_others_see_in_the_list_of_processes_is_of_no_use_to_them(
-    house: House,
+    installation: Installation,
 ) -> None:
-    house.configure("http://127.0.0.1:9")
-    async with house.here() as info, client(info, house.token) as owner:
+    installation.configure("http://127.0.0.1:9")
+    async with installation.here() as info, client(info, installation.token) as owner:
         codes = [
             (await owner.post("/api/login/links", json={"local": local})).json()["url"]
             for local in (True, False)

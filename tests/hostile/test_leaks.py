@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 from tests.support.agent_kit import scripted_config
 from tests.support.fake_tools import one_pixel_png
-from tests.support.mcp_server_kit import McpHouse, fake_config, fake_tool, open_gateway_runtime
+from tests.support.mcp_server_kit import (
+    McpInstallation,
+    fake_config,
+    fake_tool,
+    open_gateway_runtime,
+)
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.config.load import parse_config
@@ -79,15 +84,15 @@ def server(request: pytest.FixtureRequest) -> Any:
     return fake_config(SPEC, env={"API_KEY": "secret://env/HOST_KEY"}, lazy=request.param)
 
 
-def everything_seen(house: McpHouse) -> str:
+def everything_seen(installation: McpInstallation) -> str:
     """All that a model, a person or a log is given before a call."""
-    manager = house.manager
+    manager = installation.manager
     specs = [
         json.dumps([spec.name, spec.description, spec.label, dict(spec.input_schema)])
         for spec in manager.tools("main").specs()
     ]
     context = [manager.instructions("main"), manager.resource_context("main")]
-    return "\n".join([*specs, *context, repr(manager.status()), repr(house.events)])
+    return "\n".join([*specs, *context, repr(manager.status()), repr(installation.events)])
 
 
 @pytest.mark.requirement("US-5.6")
@@ -97,24 +102,28 @@ async def test_a_secret_that_a_server_echoes_reaches_nobody(
     caplog.set_level(logging.DEBUG, "openclaw")
     environ = {**os.environ, "HOST_KEY": SECRET}
     pins = PinStore(tmp_path / "pins.json")
-    async with open_gateway_runtime(tmp_path, {"s": server}, environ=environ, pins=pins) as house:
-        told = everything_seen(house)
+    async with open_gateway_runtime(
+        tmp_path, {"s": server}, environ=environ, pins=pins
+    ) as installation:
+        told = everything_seen(installation)
         for tool in ("text", "encoded", "error", "structured", "link", "resource", *BINARY):
-            result = await house.call(f"mcp_s_{tool}")
+            result = await installation.call(f"mcp_s_{tool}")
             told += repr(result)
             assert all(isinstance(block, Text) for block in result.blocks)
             if tool in BINARY:
                 assert "withheld because it contains a secret" in repr(result.blocks)
                 assert not result.outputs
-        told += repr(house.records) + repr(house.events)
-        assert house.manager.status()[0].pin == "pinned"
+        told += repr(installation.records) + repr(installation.events)
+        assert installation.manager.status()[0].pin == "pinned"
     assert "key=" in told  # the rest of the words came through
     assert SECRET not in told
     assert ENCODED not in told
     assert SECRET not in caplog.text
-    async with open_gateway_runtime(tmp_path, {"s": server}, environ=environ, pins=pins) as house:
-        assert SECRET not in everything_seen(house)
-        assert house.manager.status()[0].pin == "pinned"
+    async with open_gateway_runtime(
+        tmp_path, {"s": server}, environ=environ, pins=pins
+    ) as installation:
+        assert SECRET not in everything_seen(installation)
+        assert installation.manager.status()[0].pin == "pinned"
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert SECRET.encode() not in path.read_bytes(), path
@@ -136,8 +145,8 @@ async def test_a_secret_that_a_server_logs_in_pieces_is_not_in_our_log(
     spec = {"tools": [fake_tool("log", raw="\n".join(lines))]}
     server = fake_config(spec, env={"API_KEY": "secret://env/HOST_KEY"})
     environ = {**os.environ, "HOST_KEY": SECRET}
-    async with open_gateway_runtime(tmp_path, {"s": server}, environ=environ) as house:
-        await house.call("mcp_s_log")
+    async with open_gateway_runtime(tmp_path, {"s": server}, environ=environ) as installation:
+        await installation.call("mcp_s_log")
     records = [r for r in caplog.records if " says: " in r.getMessage()]
     said = [r.getMessage().partition(" says: ")[2] for r in records]
     assert (said[0], said[-1]) == ("starting", "going on")

@@ -345,7 +345,7 @@ async def test_gateways_whose_clocks_are_hours_apart_take_over_from_each_other_a
         assert set(life.answered.values()) == {"Done."}
         found = await verdict(life)
         assert (found.turns, found.lost, found.doubled, found.out_of_order) == (8, 0, 0, 0)
-        infos = [await gateway.house.running() for gateway in gateways.gateways]
+        infos = [await gateway.installation.running() for gateway in gateways.gateways]
         assert infos[1].started - infos[0].started > 3 * 3600 * 1000, "the clocks are not apart"
 
 
@@ -367,7 +367,7 @@ async def test_three_gateways_make_each_scheduled_run_once_also_if_one_is_killed
             for number in range(40)
         ]
         for gateway in gateways.gateways:
-            place = gateway.house.state / "cron"
+            place = gateway.installation.state / "cron"
             place.mkdir(mode=0o700)
             (place / "fresh").write_text(orjson.dumps({"jobs": jobs}).decode())
             (place / "fresh").rename(place / "jobs.json")

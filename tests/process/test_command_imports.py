@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -109,9 +109,9 @@ def packages(state: Path, environ: Mapping[str, str], *words: str) -> tuple[int,
 async def test_a_command_imports_no_more_than_it_may(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    house = House(tmp_path)
-    house.configure("http://127.0.0.1:9")
-    _, found = packages(tmp_path, house.environ(), *words)
+    installation = Installation(tmp_path)
+    installation.configure("http://127.0.0.1:9")
+    _, found = packages(tmp_path, installation.environ(), *words)
     assert found - WITHOUT_A_GATEWAY[words] == set()
     assert not found & (NEVER - WITHOUT_A_GATEWAY[words])
 
@@ -119,19 +119,19 @@ async def test_a_command_imports_no_more_than_it_may(
 async def test_looking_for_an_ollama_that_is_not_there_imports_no_http_library(
     tmp_path: Path,
 ) -> None:
-    environ = House(tmp_path).environ(OLLAMA_HOST="127.0.0.1:9")
+    environ = Installation(tmp_path).environ(OLLAMA_HOST="127.0.0.1:9")
     _, found = packages(tmp_path, environ, "status", "--json")
     assert found - WITHOUT_A_GATEWAY["status", "--json"] == set()
 
 
 async def test_through_a_gateway_a_command_imports_no_more_than_it_may(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    installation = Installation(tmp_path)
     async with scripted_model(default=Step(text="Hello.")) as model:
-        house.configure(model.url)
-        async with house.here():
+        installation.configure(model.url)
+        async with installation.here():
             for words, allowed in THROUGH_A_GATEWAY.items():
                 code, found = await anyio.to_thread.run_sync(
-                    packages, tmp_path, house.environ(), *words
+                    packages, tmp_path, installation.environ(), *words
                 )
                 assert (words, code, found - allowed) == (words, 0, set())
                 assert not found & NEVER
@@ -179,11 +179,11 @@ def ordered(environ: Mapping[str, str]) -> tuple[bytes, set[str]]:
 
 
 async def test_an_order_through_a_gateway_imports_no_more_than_it_may(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    installation = Installation(tmp_path)
     async with scripted_model(default=Step(text="Hello.")) as model:
-        house.configure(model.url)
-        async with house.here():
-            answer, found = await anyio.to_thread.run_sync(ordered, house.environ())
+        installation.configure(model.url)
+        async with installation.here():
+            answer, found = await anyio.to_thread.run_sync(ordered, installation.environ())
     assert b'"text":"Hello."' in answer
     measuring = found & {"coverage", "a1_coverage", "sitecustomize"}
     assert found - ORDER - measuring - (LARGE if measuring else set()) == {"openclaw"}
@@ -226,10 +226,10 @@ anyio.run(main)
 
 
 async def test_a_person_may_type_before_the_agent_is_imported(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    installation = Installation(tmp_path)
     async with scripted_model(default=Step(text="Hello.")) as model:
-        house.configure(model.url)
-        environ = house.environ(ANTHROPIC_API_KEY="sk-ant-0123456789")
+        installation.configure(model.url)
+        environ = installation.environ(ANTHROPIC_API_KEY="sk-ant-0123456789")
         done = await anyio.run_process([sys.executable, "-c", PERSON], env=environ)
     assert json.loads(done.stdout) == ["main", 0, False, "Hello.", 1]
 
@@ -238,11 +238,11 @@ async def test_a_person_may_type_before_the_agent_is_imported(tmp_path: Path) ->
 async def test_a_front_end_may_have_the_model_library_imported_before_the_first_message(
     ahead: bool, tmp_path: Path
 ) -> None:
-    house = House(tmp_path)
-    house.configure("http://127.0.0.1:9")
+    installation = Installation(tmp_path)
+    installation.configure("http://127.0.0.1:9")
     done = subprocess.run(
         [sys.executable, "-c", OPENED, "ahead" if ahead else ""],
-        env=house.environ(),
+        env=installation.environ(),
         capture_output=True,
         text=True,
         check=False,

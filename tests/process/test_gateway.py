@@ -16,7 +16,7 @@ import httpx2
 import psutil
 import pytest
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.gateway.lock import running_gateway
 from openclaw.sessions.model import EntryKind
@@ -28,17 +28,17 @@ OBJECT = {"type": "object"}
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def installation(tmp_path: Path) -> Installation:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
-    return House(state)
+    return Installation(state)
 
 
-async def command(house: House, *arguments: str) -> subprocess.CompletedProcess[str]:
+async def command(installation: Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
     def run() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(BIN / "openclaw"), *arguments],
-            env=house.environ(),
+            env=installation.environ(),
             capture_output=True,
             text=True,
             timeout=180,
@@ -62,30 +62,30 @@ async def asked(model: ScriptedModel, times: int = 1) -> None:
 
 
 @pytest.mark.requirement("US-3.1")
-async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> None:
+async def test_the_life_of_a_gateway_as_its_commands_tell_it(installation: Installation) -> None:
     fake = server_entry({"tools": [{"name": "echo", "inputSchema": OBJECT}]})
     async with scripted_model(default=Step(text="Hello.")) as model:
-        house.configure(model.url, {"fake": fake})
-        nobody = await command(house, "gateway", "status")
-        nothing = await command(house, "gateway", "stop")
-        async with house.process() as process:
-            info = await house.running()
-            second = await command(house, "gateway", "run")
-            status = await command(house, "gateway", "status", "--json")
-            answer = await command(house, "agent", "-m", "Hi", "--json")
-            alone = await command(house, "agent", "-m", "Hi", "--local")
-            overview = await command(house, "status", "--json")
-            restarted = await command(house, "mcp", "restart", "fake")
-            unknown = await command(house, "mcp", "restart", "nobody")
-            reloaded = await command(house, "gateway", "reload")
-            stopped = await command(house, "gateway", "stop")
+        installation.configure(model.url, {"fake": fake})
+        nobody = await command(installation, "gateway", "status")
+        nothing = await command(installation, "gateway", "stop")
+        async with installation.process() as process:
+            info = await installation.running()
+            second = await command(installation, "gateway", "run")
+            status = await command(installation, "gateway", "status", "--json")
+            answer = await command(installation, "agent", "-m", "Hi", "--json")
+            alone = await command(installation, "agent", "-m", "Hi", "--local")
+            overview = await command(installation, "status", "--json")
+            restarted = await command(installation, "mcp", "restart", "fake")
+            unknown = await command(installation, "mcp", "restart", "nobody")
+            reloaded = await command(installation, "gateway", "reload")
+            stopped = await command(installation, "gateway", "stop")
             assert has_ended(process.pid)
             assert await process.wait() == 0
-        table = await command(house, "status", "--probe")
+        table = await command(installation, "status", "--probe")
     assert (nobody.returncode, nobody.stdout) == (1, "No gateway is running.\n")
     assert nothing.returncode == 1
     assert second.returncode == 1
-    assert f"already running on {house.state} (pid {process.pid}" in second.stderr
+    assert f"already running on {installation.state} (pid {process.pid}" in second.stderr
     assert json.loads(status.stdout)["url"] == info.url
     assert json.loads(answer.stdout)["text"] == "Hello."
     assert alone.stdout == "Hello.\n"
@@ -99,51 +99,59 @@ async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> No
     assert "Nothing has changed." in reloaded.stdout
     assert stopped.stdout == f"Stopped the gateway (pid {process.pid}).\n"
     assert "ready" in table.stdout
-    assert (house.state / "logs" / "gateway.log").stat().st_mode & 0o777 == 0o600
+    assert (installation.state / "logs" / "gateway.log").stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_saved_setting_holds_at_once_or_says_that_a_restart_is_needed(house: House) -> None:
+async def test_a_saved_setting_holds_at_once_or_says_that_a_restart_is_needed(
+    installation: Installation,
+) -> None:
     async with scripted_model(default=Step(text="Hello.")) as model:
-        house.configure(model.url, {})
-        async with house.process():
-            await house.running()
-            denied = await command(house, "config", "set", "tools.deny", '["write"]')
-            reloaded = await command(house, "gateway", "reload")
-            hosts = await command(house, "config", "set", "gateway.allowedHosts", '["a.example"]')
-            await command(house, "gateway", "stop")
+        installation.configure(model.url, {})
+        async with installation.process():
+            await installation.running()
+            denied = await command(installation, "config", "set", "tools.deny", '["write"]')
+            reloaded = await command(installation, "gateway", "reload")
+            hosts = await command(
+                installation, "config", "set", "gateway.allowedHosts", '["a.example"]'
+            )
+            await command(installation, "gateway", "stop")
     assert (denied.returncode, denied.stderr) == (0, "")
     assert reloaded.stdout == "Nothing has changed.\n"
     assert "Restart the gateway for the change of gateway.allowed_hosts." in hosts.stderr
 
 
-async def test_a_configuration_that_has_become_wrong_is_warned_about(house: House) -> None:
+async def test_a_configuration_that_has_become_wrong_is_warned_about(
+    installation: Installation,
+) -> None:
     async with scripted_model(default=Step(text="Hello.")) as model:
-        house.configure(model.url, {})
-        async with house.process():
-            await house.running()
-            (house.state / "openclaw.json").write_text('{"gatewey": {}}')
-            answer = await command(house, "agent", "-m", "Hi")
-            restarted = await command(house, "gateway", "restart")
-            stopped = await command(house, "gateway", "stop")
+        installation.configure(model.url, {})
+        async with installation.process():
+            await installation.running()
+            (installation.state / "openclaw.json").write_text('{"gatewey": {}}')
+            answer = await command(installation, "agent", "-m", "Hi")
+            restarted = await command(installation, "gateway", "restart")
+            stopped = await command(installation, "gateway", "stop")
     assert (restarted.returncode, stopped.returncode) == (2, 0)
     assert (answer.returncode, answer.stdout) == (0, "Hello.\n")
     assert answer.stderr.count("Warning: 1 problem in ") == 1
     assert "the gateway still uses the configuration it read before" in answer.stderr
 
 
-async def test_a_stop_lets_a_turn_finish_and_cancels_one_that_does_not(house: House) -> None:
+async def test_a_stop_lets_a_turn_finish_and_cancels_one_that_does_not(
+    installation: Installation,
+) -> None:
     rules = [Step(when="quick", text="Done.", delay=0.3), Step(when="never", hang=True)]
     async with scripted_model(rules=rules) as model:
-        house.configure(model.url, gateway={"shutdownGraceMs": 4000})
+        installation.configure(model.url, gateway={"shutdownGraceMs": 4000})
         answers: dict[str, Any] = {}
-        async with house.process() as process, anyio.create_task_group() as group:
-            info = await house.running()
+        async with installation.process() as process, anyio.create_task_group() as group:
+            info = await installation.running()
 
             async def order(text: str) -> None:
                 async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
                     body = {"text": text, "sessionKey": text, "stream": False}
                     answer = await client.post(
-                        f"{info.url}/api/messages", json=body, headers=house.headers
+                        f"{info.url}/api/messages", json=body, headers=installation.headers
                     )
                     answers[text] = answer.json()
 
@@ -155,7 +163,7 @@ async def test_a_stop_lets_a_turn_finish_and_cancels_one_that_does_not(house: Ho
                 assert await process.wait() == 0
     assert answers["quick"]["text"] == "Done."
     assert answers["never"]["error"]["type"] == "Cancelled"
-    async with open_store("file", house.paths) as store:
+    async with open_store("file", installation.paths) as store:
         [never] = await store.find_sessions("never")
         kinds = [entry.kind for entry in await store.entries(never.ref)]
     assert kinds[-1] is EntryKind.TURN_CANCELLED
@@ -184,59 +192,61 @@ except Stop:
 """
 
 
-async def test_a_stop_waits_until_the_process_is_gone(house: House) -> None:
+async def test_a_stop_waits_until_the_process_is_gone(installation: Installation) -> None:
     """One that has let go of its lock still lives for a while."""
-    house.configure("http://127.0.0.1:9")
-    program = [sys.executable, "-c", LINGERING, str(house.paths.gateway_lock), "2"]
+    installation.configure("http://127.0.0.1:9")
+    program = [sys.executable, "-c", LINGERING, str(installation.paths.gateway_lock), "2"]
     async with await anyio.open_process(program, stderr=None) as lingering:
         assert lingering.stdout is not None
         assert b"running" in await lingering.stdout.receive()
-        stopped = await command(house, "gateway", "stop", "--json")
+        stopped = await command(installation, "gateway", "stop", "--json")
         assert has_ended(lingering.pid)
     facts = json.loads(stopped.stdout)
     assert facts["stopped"] == lingering.pid
     assert facts["seconds"] >= 2
 
 
-async def test_a_stop_that_waits_for_turns_says_so(house: House) -> None:
+async def test_a_stop_that_waits_for_turns_says_so(installation: Installation) -> None:
     async with scripted_model(default=Step(hang=True)) as model:
-        house.configure(model.url, gateway={"shutdownGraceMs": 3000})
-        async with house.process() as process, anyio.create_task_group() as group:
-            info = await house.running()
+        installation.configure(model.url, gateway={"shutdownGraceMs": 3000})
+        async with installation.process() as process, anyio.create_task_group() as group:
+            info = await installation.running()
             told: list[tuple[str, str]] = []
-            group.start_soon(keep_asking, house, info.url, 0, 0, told)
+            group.start_soon(keep_asking, installation, info.url, 0, 0, told)
             await asked(model)
-            stopped = await command(house, "gateway", "stop")
+            stopped = await command(installation, "gateway", "stop")
             assert await process.wait() == 0
             assert "Waiting up to 3 s for running turns to finish." in stopped.stderr
             assert stopped.stdout == f"Stopped the gateway (pid {process.pid}).\n"
 
 
-async def test_the_log_is_rotated_as_configured(house: House) -> None:
+async def test_the_log_is_rotated_as_configured(installation: Installation) -> None:
     servers = {f"fake{n}": server_entry({}) for n in range(8)}
-    house.configure("http://127.0.0.1:9", servers, logging={"maxFileBytes": 600, "keep": 2})
-    async with house.process() as process:
-        await house.running()
+    installation.configure("http://127.0.0.1:9", servers, logging={"maxFileBytes": 600, "keep": 2})
+    async with installation.process() as process:
+        await installation.running()
         process.terminate()
         assert await process.wait() == 0
-    logs = sorted((house.state / "logs").iterdir())
+    logs = sorted((installation.state / "logs").iterdir())
     assert [path.name for path in logs] == ["gateway.log", "gateway.log.1", "gateway.log.2"]
     assert all(path.stat().st_size <= 600 for path in logs)
 
 
 @pytest.mark.requirement("US-3.3")
-async def test_nothing_is_left_when_a_gateway_stops_or_is_killed(house: House) -> None:
+async def test_nothing_is_left_when_a_gateway_stops_or_is_killed(
+    installation: Installation,
+) -> None:
     fake = server_entry({"faults": {"grandchildren": 1}})
-    house.configure("http://127.0.0.1:9", {f"fake{n}": fake for n in range(3)})
+    installation.configure("http://127.0.0.1:9", {f"fake{n}": fake for n in range(3)})
     for ending in (signal.SIGTERM, signal.SIGKILL):
-        async with house.process() as process:
-            await house.running()
+        async with installation.process() as process:
+            await installation.running()
             children = await grown(process.pid, 6)
             process.send_signal(ending)
             await process.wait()
         _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(children, timeout=10))  # noqa: B023 (awaited here)
         assert alive == []
-        assert running_gateway(house.paths.gateway_lock) is None
+        assert running_gateway(installation.paths.gateway_lock) is None
 
 
 async def grown(pid: int, count: int) -> list[psutil.Process]:
@@ -250,19 +260,21 @@ async def grown(pid: int, count: int) -> list[psutil.Process]:
 
 
 async def test_killed_in_the_middle_of_turns_it_starts_again_and_has_lost_nothing(
-    house: House,
+    installation: Installation,
 ) -> None:
     """Fewer times than the benchmark, which does the same fifty times."""
     chance = random.Random(7)
     async with scripted_model(default=Step(text="Noted.", delay=0.02)) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         acknowledged: list[tuple[str, str]] = []
         for kill in range(3):
-            async with house.process() as process:
-                info = await house.running()
+            async with installation.process() as process:
+                info = await installation.running()
                 async with anyio.create_task_group() as group:
                     for session in range(4):
-                        group.start_soon(keep_asking, house, info.url, kill, session, acknowledged)
+                        group.start_soon(
+                            keep_asking, installation, info.url, kill, session, acknowledged
+                        )
                     before = len(acknowledged)
                     with anyio.fail_after(60):
                         while len(acknowledged) < before + 3:  # noqa: ASYNC110 (clients of ours)
@@ -271,7 +283,7 @@ async def test_killed_in_the_middle_of_turns_it_starts_again_and_has_lost_nothin
                     process.kill()
                     await process.wait()
                     group.cancel_scope.cancel()
-    async with open_store("file", house.paths) as store:
+    async with open_store("file", installation.paths) as store:
         for session in range(4):
             [info_] = await store.find_sessions(f"s{session}")
             entries = await store.entries(info_.ref, limit=10_000)
@@ -283,9 +295,11 @@ async def test_killed_in_the_middle_of_turns_it_starts_again_and_has_lost_nothin
 
 
 async def keep_asking(
-    house: House, url: str, kill: int, session: int, told: list[tuple[str, str]]
+    installation: Installation, url: str, kill: int, session: int, told: list[tuple[str, str]]
 ) -> None:
-    async with httpx2.AsyncClient(trust_env=False, timeout=30, headers=house.headers) as client:
+    async with httpx2.AsyncClient(
+        trust_env=False, timeout=30, headers=installation.headers
+    ) as client:
         for number in range(10_000):
             text = f"message {kill}.{session}.{number}"
             body = {"text": text, "sessionKey": f"s{session}", "stream": False}
@@ -297,14 +311,14 @@ async def keep_asking(
                 told.append((f"s{session}", text))
 
 
-async def test_the_service_manager_is_told(house: House, tmp_path: Path) -> None:
-    house.configure("http://127.0.0.1:9")
+async def test_the_service_manager_is_told(installation: Installation, tmp_path: Path) -> None:
+    installation.configure("http://127.0.0.1:9")
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(path))
         listener.settimeout(30)
         variables = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "200000"}
-        async with house.process(**variables) as process:
+        async with installation.process(**variables) as process:
             said: list[str] = []
             while sum(line == "WATCHDOG=1" for line in said) < 2:
                 said.append((await anyio.to_thread.run_sync(listener.recv, 4096)).decode())
@@ -316,13 +330,13 @@ async def test_the_service_manager_is_told(house: House, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-async def test_a_second_signal_does_not_wait_for_turns(house: House) -> None:
+async def test_a_second_signal_does_not_wait_for_turns(installation: Installation) -> None:
     async with scripted_model(default=Step(hang=True)) as model:
-        house.configure(model.url, gateway={"shutdownGraceMs": 60_000})
-        async with house.process() as process, anyio.create_task_group() as group:
-            info = await house.running()
+        installation.configure(model.url, gateway={"shutdownGraceMs": 60_000})
+        async with installation.process() as process, anyio.create_task_group() as group:
+            info = await installation.running()
             told: list[tuple[str, str]] = []
-            group.start_soon(keep_asking, house, info.url, 0, 0, told)
+            group.start_soon(keep_asking, installation, info.url, 0, 0, told)
             await asked(model)
             process.terminate()
             async with httpx2.AsyncClient(trust_env=False) as client:
@@ -334,18 +348,20 @@ async def test_a_second_signal_does_not_wait_for_turns(house: House) -> None:
                 assert await process.wait() == 0
 
 
-async def test_a_gateway_is_started_in_the_background_restarted_and_stopped(house: House) -> None:
+async def test_a_gateway_is_started_in_the_background_restarted_and_stopped(
+    installation: Installation,
+) -> None:
     async with scripted_model(default=Step(text="Hello.")) as model:
-        house.configure(model.url, {}, gateway={"port": free_port()})
-        started = await command(house, "gateway", "start", "--json")
+        installation.configure(model.url, {}, gateway={"port": free_port()})
+        started = await command(installation, "gateway", "start", "--json")
         first = json.loads(started.stdout)["pid"]
         try:
-            again = await command(house, "gateway", "start")
-            restarted = await command(house, "gateway", "restart", "--json")
+            again = await command(installation, "gateway", "start")
+            restarted = await command(installation, "gateway", "restart", "--json")
             second = json.loads(restarted.stdout)["pid"]
-            answer = await command(house, "agent", "Hi")
+            answer = await command(installation, "agent", "Hi")
         finally:
-            stopped = await command(house, "gateway", "stop")
+            stopped = await command(installation, "gateway", "stop")
     assert started.returncode == restarted.returncode == stopped.returncode == 0
     assert f"(pid {first})" in again.stdout
     assert second != first
@@ -353,13 +369,13 @@ async def test_a_gateway_is_started_in_the_background_restarted_and_stopped(hous
     assert has_ended(second)
 
 
-async def test_a_gateway_that_cannot_start_says_why(house: House) -> None:
+async def test_a_gateway_that_cannot_start_says_why(installation: Installation) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        house.configure("http://127.0.0.1:9", {}, gateway={"port": port})
-        failed = await command(house, "gateway", "start")
+        installation.configure("http://127.0.0.1:9", {}, gateway={"port": port})
+        failed = await command(installation, "gateway", "start")
     assert failed.returncode == 1
     assert "did not start" in failed.stderr
     assert str(port) in failed.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.line_wire import Wire, wired
 from tests.support.mcp_server_kit import until
 
@@ -42,26 +42,26 @@ async def answered(wire: Wire, number: int, message: str) -> str:
 async def test_an_order_whose_gateway_is_killed_fails_and_is_never_given_again(
     tmp_path: Path,
 ) -> None:
-    house = House(tmp_path)
+    installation = Installation(tmp_path)
     async with scripted_model(
         rules=[Step(when="hang", hang=True)], default=Step(text="Here.")
     ) as model:
-        house.configure(model.url)
-        async with wired(COMMAND, house.environ()) as wire:
+        installation.configure(model.url)
+        async with wired(COMMAND, installation.environ()) as wire:
             await wire.send(HELLO)
             await wire.answer()
-            async with house.process() as gateway:
-                await house.running()
+            async with installation.process() as gateway:
+                await installation.running()
                 assert await answered(wire, 2, "through it") == "Here."
                 await answered(wire, 3, "hang")
                 await until(lambda: _asked(model, "hang") == 1)
                 gateway.send_signal(signal.SIGKILL)
                 await gateway.wait()
                 refused = (await wire.answer())["result"]
-            await until(lambda: running_gateway(house.paths.gateway_lock) is None)
+            await until(lambda: running_gateway(installation.paths.gateway_lock) is None)
             assert await answered(wire, 4, "without it") == "Here."
-            async with house.process():
-                await house.running()
+            async with installation.process():
+                await installation.running()
                 assert await answered(wire, 5, "through the next one") == "Here."
     assert refused["isError"]
     assert "may or may not have been carried out" in refused["content"][0]["text"]

@@ -14,7 +14,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.mcp_server_kit import fake_tool, until
 
 from openclaw.cli.quick_agent import answer
@@ -53,20 +53,20 @@ async def model() -> AsyncGenerator[ScriptedModel]:
 
 
 @pytest.fixture
-async def house(tmp_path: Path, model: ScriptedModel) -> AsyncGenerator[House]:
+async def installation(tmp_path: Path, model: ScriptedModel) -> AsyncGenerator[Installation]:
     """With a gateway."""
-    house = House(tmp_path)
-    house.configure(model.url, {"fake": server_entry(ASKING)})
-    async with house.here():
-        yield house
+    installation = Installation(tmp_path)
+    installation.configure(model.url, {"fake": server_entry(ASKING)})
+    async with installation.here():
+        yield installation
 
 
-async def run(house: House, *command: str) -> tuple[int, str, str]:
+async def run(installation: Installation, *command: str) -> tuple[int, str, str]:
     narrow = {"PYTHONIOENCODING": "latin-1"} if "halves" in command else {}
     done = await anyio.run_process(
         [sys.executable, *command],
-        env=house.environ(**narrow),
-        cwd=house.state / "workspace",
+        env=installation.environ(**narrow),
+        cwd=installation.state / "workspace",
         stdin=subprocess.DEVNULL,
         check=False,
     )
@@ -84,40 +84,44 @@ def without_chance(said: str) -> Any:
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--no-questions",)])
 async def test_it_says_and_returns_what_the_usual_way_does(
-    house: House, options: tuple[str, ...]
+    installation: Installation, options: tuple[str, ...]
 ) -> None:
-    usual = ("-m", "openclaw", "--config", str(house.config_file), "agent")
+    usual = ("-m", "openclaw", "--config", str(installation.config_file), "agent")
     for rule in RULES:
         if rule.when is None or rule.hang:
             continue
         words = ("-m", rule.when) if rule.when == "plain" else (rule.when,)
-        quick = await run(house, "-c", QUICK, *options, *words)
-        other = await run(house, *usual, *options, *words)
+        quick = await run(installation, "-c", QUICK, *options, *words)
+        other = await run(installation, *usual, *options, *words)
         assert quick[0] == other[0], (rule.when, quick, other)
         assert list(map(without_chance, quick[1:])) == list(map(without_chance, other[1:]))
         assert KEY not in quick[1]
 
 
-async def test_a_session_and_a_model_may_be_named(house: House, model: ScriptedModel) -> None:
+async def test_a_session_and_a_model_may_be_named(
+    installation: Installation, model: ScriptedModel
+) -> None:
     for _ in range(2):
-        code, _, wrong = await run(house, "-c", QUICK, "plain", "--session-key", "mine")
+        code, _, wrong = await run(installation, "-c", QUICK, "plain", "--session-key", "mine")
         assert (code, wrong) == (0, "")
     assert len(model.requests[-1].body["messages"]) > len(model.requests[0].body["messages"])
-    assert (await run(house, "-c", QUICK, "plain", "--model", "acme/other"))[0] == 0
+    assert (await run(installation, "-c", QUICK, "plain", "--model", "acme/other"))[0] == 0
     assert model.requests[-1].model == "other"
 
 
-async def test_ctrl_c_stops_the_turn_in_the_gateway(house: House, model: ScriptedModel) -> None:
+async def test_ctrl_c_stops_the_turn_in_the_gateway(
+    installation: Installation, model: ScriptedModel
+) -> None:
     command = [sys.executable, "-m", "openclaw", "agent", "hang"]
     async with await anyio.open_process(
-        command, env=house.environ(), cwd=house.state, stdin=subprocess.DEVNULL
+        command, env=installation.environ(), cwd=installation.state, stdin=subprocess.DEVNULL
     ) as process:
         await until(lambda: bool(model.requests))
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 130
         assert process.stderr is not None
         assert "Stopping…" in (await process.stderr.receive()).decode()
-    client = GatewayClient((await house.running()).url, house.state)
+    client = GatewayClient((await installation.running()).url, installation.state)
     while (await client.request("GET", "/api/turns"))["turns"]:
         await anyio.lowlevel.checkpoint()
 
@@ -125,13 +129,13 @@ async def test_ctrl_c_stops_the_turn_in_the_gateway(house: House, model: Scripte
 async def test_a_gateway_that_goes_away_meanwhile_is_told_and_nothing_is_done_twice(
     tmp_path: Path, model: ScriptedModel
 ) -> None:
-    house = House(tmp_path)
-    house.configure(model.url)
-    async with house.process() as gateway:
-        await house.running()
+    installation = Installation(tmp_path)
+    installation.configure(model.url)
+    async with installation.process() as gateway:
+        await installation.running()
         command = [sys.executable, "-m", "openclaw", "agent", "hang"]
         async with await anyio.open_process(
-            command, env=house.environ(), cwd=house.state, stdin=subprocess.DEVNULL
+            command, env=installation.environ(), cwd=installation.state, stdin=subprocess.DEVNULL
         ) as process:
             await until(lambda: bool(model.requests))
             gateway.kill()
@@ -163,13 +167,13 @@ def test_what_it_takes_the_parser_to_know_is_left_to_the_command(arguments: list
 
 @pytest.mark.parametrize("changed", ["configuration", "piped input", "no gateway"])
 async def test_what_is_not_usual_is_left_to_the_command_and_nothing_is_sent(
-    house: House, model: ScriptedModel, changed: str
+    installation: Installation, model: ScriptedModel, changed: str
 ) -> None:
-    environ, stdin = house.environ(), subprocess.DEVNULL
+    environ, stdin = installation.environ(), subprocess.DEVNULL
     if changed == "configuration":
-        environ["OPENCLAW_CONFIG_PATH"] = str(house.state / "other.json")
+        environ["OPENCLAW_CONFIG_PATH"] = str(installation.state / "other.json")
     elif changed == "no gateway":
-        environ["OPENCLAW_STATE_DIR"] = str(house.state / "other")
+        environ["OPENCLAW_STATE_DIR"] = str(installation.state / "other")
     else:
         stdin = subprocess.PIPE
     done = await anyio.run_process(
@@ -185,11 +189,11 @@ async def test_what_is_not_usual_is_left_to_the_command_and_nothing_is_sent(
 async def test_a_configuration_that_the_gateway_has_not_read_is_read_first(
     tmp_path: Path, model: ScriptedModel
 ) -> None:
-    house = House(tmp_path)
-    house.configure(model.url, gateway={"reload": {"mode": "off"}})
-    async with house.here():
-        house.config_file.write_text(house.config_file.read_text() + "\n")
-        assert await run(house, "-c", QUICK, "plain") == (1, "", "not quick\n")
+    installation = Installation(tmp_path)
+    installation.configure(model.url, gateway={"reload": {"mode": "off"}})
+    async with installation.here():
+        installation.config_file.write_text(installation.config_file.read_text() + "\n")
+        assert await run(installation, "-c", QUICK, "plain") == (1, "", "not quick\n")
         assert not model.requests
 
 
@@ -197,12 +201,12 @@ async def test_a_configuration_that_the_gateway_has_not_read_is_read_first(
 async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
     tmp_path: Path, state: str
 ) -> None:
-    house = House(tmp_path)
-    house.configure("http://127.0.0.1:9")
+    installation = Installation(tmp_path)
+    installation.configure("http://127.0.0.1:9")
     owner_token(tmp_path)
     with (
         socket.create_server(("127.0.0.1", 0)) as impostor,
-        gateway_lock(house.paths.gateway_lock) as lock,
+        gateway_lock(installation.paths.gateway_lock) as lock,
     ):
         impostor.setblocking(False)
         port = impostor.getsockname()[1]
@@ -211,11 +215,11 @@ async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
             "stopping": "",
             "elsewhere": "http://127.0.0.1:1",
         }
-        config = str(house.config_file)
+        config = str(installation.config_file)
         lock.publish(GatewayInfo(os.getpid(), url[state], config=config))
         if state == "gone":
             lock.publish(GatewayInfo(os.getpid(), config=config))
-        assert await run(house, "-c", QUICK, "plain") == (1, "", "not quick\n")
+        assert await run(installation, "-c", QUICK, "plain") == (1, "", "not quick\n")
         with pytest.raises(BlockingIOError):
             impostor.accept()
 
@@ -224,8 +228,8 @@ async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
 async def test_an_answer_that_another_version_gives_is_left_to_the_command(
     tmp_path: Path, said: str
 ) -> None:
-    house = House(tmp_path)
-    house.configure("http://127.0.0.1:9")
+    installation = Installation(tmp_path)
+    installation.configure("http://127.0.0.1:9")
     owner_token(tmp_path)
     header = f"HTTP/1.1 200 OK\r\nContent-Length: {len(said)}\r\n\r\n"
 
@@ -237,12 +241,16 @@ async def test_an_answer_that_another_version_gives_is_left_to_the_command(
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = listener.extra(SocketAttribute.local_port)
     async with listener, anyio.create_task_group() as tasks:
-        with gateway_lock(house.paths.gateway_lock) as lock:
-            config = str(house.config_file)
+        with gateway_lock(installation.paths.gateway_lock) as lock:
+            config = str(installation.config_file)
             lock.publish(GatewayInfo(os.getpid(), f"http://127.0.0.1:{port}", config=config))
             tasks.start_soon(listener.serve, answer_once)
-            assert await run(house, "-c", QUICK, "plain") == (1, "", "not quick\n")
+            assert await run(installation, "-c", QUICK, "plain") == (1, "", "not quick\n")
             told = "openclaw: The gateway that is running is of another version\n"
             hint = "  'openclaw gateway restart' starts it anew\n"
-            assert await run(house, "-m", "openclaw", "agent", "plain") == (1, "", told + hint)
+            assert await run(installation, "-m", "openclaw", "agent", "plain") == (
+                1,
+                "",
+                told + hint,
+            )
         tasks.cancel_scope.cancel()

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.support import task_life
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import scripted_model
 
@@ -17,10 +17,10 @@ async def test_kills_of_gateway_server_and_client_lose_double_and_leave_nothing(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "state").mkdir(mode=0o700)
-    house = House(tmp_path / "state")
+    installation = Installation(tmp_path / "state")
     async with scripted_model(rules=task_life.RULES) as model:
-        task_life.configure(house, model.url, tmp_path / "world")
-        life = task_life.TaskLife(house, tmp_path / "world", 12, random.Random(3))
+        task_life.configure(installation, model.url, tmp_path / "world")
+        life = task_life.TaskLife(installation, tmp_path / "world", 12, random.Random(3))
         with anyio.fail_after(600):
             await life.live(clients=3, every=2.0)
         found = await task_life.verdict(life)

@@ -26,7 +26,7 @@ from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.open import open_store
 from openclaw.testing.scripted_model import Step
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 TOKEN = "a-token-that-every-gateway-of-the-cluster-knows"
 _RETRY_SECONDS = 0.1
@@ -48,7 +48,7 @@ def rules(delay: float = 0.0) -> tuple[Step, ...]:
 class Gateway:
     """One of them: its state directory, and the process while there is one."""
 
-    house: House
+    installation: Installation
     url: str = ""
     process: Process | None = None
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -56,8 +56,10 @@ class Gateway:
 
     async def start(self) -> None:
         """Start it and wait until it takes orders."""
-        self.process = await self.stack.enter_async_context(self.house.process(**self.environ))
-        self.url = (await self.house.running()).url
+        self.process = await self.stack.enter_async_context(
+            self.installation.process(**self.environ)
+        )
+        self.url = (await self.installation.running()).url
 
     async def kill(self) -> None:
         """End it as a loss of power would."""
@@ -92,7 +94,7 @@ class Cluster:
             base_url=gateway.url,
             trust_env=False,
             timeout=_ANSWER_SECONDS,
-            headers=gateway.house.headers,
+            headers=gateway.installation.headers,
         )
 
     def done(self) -> list[str]:
@@ -138,8 +140,8 @@ async def cluster(
         for number, count in enumerate(workers):
             state = directory / f"gateway-{number}"
             state.mkdir(mode=0o700)
-            house = House(state)
-            house.configure(
+            installation = Installation(state)
+            installation.configure(
                 model_url,
                 {"world": server_entry({"tools": [tool]}), **(servers or {})},
                 sessions={"store": database},
@@ -150,7 +152,7 @@ async def cluster(
                 },
                 **settings,
             )
-            gateways.append(Gateway(house))
+            gateways.append(Gateway(installation))
             if number < len(skews):
                 gateways[-1].environ["PYTHONPATH"] = str(_wrong_clock(state, skews[number]))
             stack.push_async_callback(gateways[-1].stack.aclose)
@@ -306,7 +308,9 @@ async def verdict(life: Life) -> Verdict:
     done = Counter(life.cluster.done())
     lost = doubled = out_of_order = unknown = resumed = turns = 0
     longest = 0.0
-    async with open_store(life.cluster.database, life.cluster.gateways[0].house.paths) as store:
+    async with open_store(
+        life.cluster.database, life.cluster.gateways[0].installation.paths
+    ) as store:
         for number in range(life.sessions):
             [info] = await store.find_sessions(f"s{number}")
             entries = await store.entries(info.ref, limit=1_000_000)

@@ -28,7 +28,7 @@ from openclaw.mcp_client.auth.token_store import authentication
 from openclaw.mcp_client.lifecycle.manager import AgentServers
 from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.secrets.refs import Secret
-from tests.support.mcp_server_kit import McpHouse, open_gateway_runtime, until
+from tests.support.mcp_server_kit import McpInstallation, open_gateway_runtime, until
 
 LOGINS = 4
 """How often the person logs in before giving up."""
@@ -58,7 +58,7 @@ class Play:
             entry["auth"] = {"type": "oauth", **known}
         return McpServerConfig.model_validate(entry)
 
-    def open(self) -> AbstractAsyncContextManager[McpHouse]:
+    def open(self) -> AbstractAsyncContextManager[McpInstallation]:
         """The server, started as the program starts it."""
         agents = {"main": AgentServers({"s": self.config()})}
         return open_gateway_runtime(
@@ -80,86 +80,86 @@ async def play(play: Play) -> None:
     if play.scenario.startswith("auth/"):
         await _logged_in(play)
         return
-    async with play.open() as house:
-        _check_ready(house)
-        await _DOINGS.get(play.scenario, _call_all)(house, play)
+    async with play.open() as installation:
+        _check_ready(installation)
+        await _DOINGS.get(play.scenario, _call_all)(installation, play)
 
 
 async def _logged_in(play: Play) -> None:
     """Log in, use the server, and log in again for as long as it wants that."""
     for _ in range(LOGINS):
         await log_in(play.config(), play.logins(), show=_forget, browse=_browse)
-        async with play.open() as house:
-            if _state(house) is ServerState.READY and await _call_first(house):
+        async with play.open() as installation:
+            if _state(installation) is ServerState.READY and await _call_first(installation):
                 return
-            await until(lambda: _state(house) is ServerState.NEEDS_LOGIN)
+            await until(lambda: _state(installation) is ServerState.NEEDS_LOGIN)
     raise Unfinished(f"logged in {LOGINS} times, and still needs to")
 
 
-def _state(house: McpHouse) -> ServerState:
-    return house.manager.status()[0].snapshot.state
+def _state(installation: McpInstallation) -> ServerState:
+    return installation.manager.status()[0].snapshot.state
 
 
-def _check_ready(house: McpHouse) -> None:
-    snapshot = house.manager.status()[0].snapshot
+def _check_ready(installation: McpInstallation) -> None:
+    snapshot = installation.manager.status()[0].snapshot
     if snapshot.state is not ServerState.READY:
         raise Unfinished(f"{snapshot.state}: {snapshot.last_error}")
 
 
 async def _call(
-    house: McpHouse, tool: str, arguments: Mapping[str, Any] | None = None
+    installation: McpInstallation, tool: str, arguments: Mapping[str, Any] | None = None
 ) -> ToolResult:
-    named = {spec.origin.tool: spec.name for spec in house.manager.tools("main").specs()}
+    named = {spec.origin.tool: spec.name for spec in installation.manager.tools("main").specs()}
     context = CallContext("main", "s", "c1", elicit=_person().elicit)
-    return await house.tools("main", "s").call(named[tool], dict(arguments or {}), context)
+    return await installation.tools("main", "s").call(named[tool], dict(arguments or {}), context)
 
 
-async def _call_first(house: McpHouse) -> bool:
+async def _call_first(installation: McpInstallation) -> bool:
     """Whether the server's first tool does what it should; one without tools does all of it."""
-    for spec in house.manager.tools("main").specs():
-        return not (await _call(house, str(spec.origin.tool))).is_error
+    for spec in installation.manager.tools("main").specs():
+        return not (await _call(installation, str(spec.origin.tool))).is_error
     return True
 
 
 async def _calls(
-    tools: Sequence[str], arguments: Mapping[str, Any], house: McpHouse, play: Play
+    tools: Sequence[str], arguments: Mapping[str, Any], installation: McpInstallation, play: Play
 ) -> None:
     for tool in tools:
-        result = await _call(house, tool, arguments)
+        result = await _call(installation, tool, arguments)
         if result.is_error:
             raise Unfinished(f"{tool}: {result.blocks}")
 
 
-async def _call_all(house: McpHouse, play: Play) -> None:
-    for spec in house.manager.tools("main").specs():
+async def _call_all(installation: McpInstallation, play: Play) -> None:
+    for spec in installation.manager.tools("main").specs():
         properties: Mapping[str, Any] = spec.input_schema.get("properties", {})
         arguments = {name: _PLAIN.get(one.get("type"), "x") for name, one in properties.items()}
-        await _call(house, str(spec.origin.tool), arguments)
+        await _call(installation, str(spec.origin.tool), arguments)
 
 
-async def _call_as_told(house: McpHouse, play: Play) -> None:
-    offered = {spec.origin.tool for spec in house.manager.tools("main").specs()}
+async def _call_as_told(installation: McpInstallation, play: Play) -> None:
+    offered = {spec.origin.tool for spec in installation.manager.tools("main").specs()}
     for call in play.context.get("toolCalls", ()):
         if call["name"] in offered:
-            await _call(house, call["name"], call.get("arguments"))
+            await _call(installation, call["name"], call.get("arguments"))
 
 
-async def _give_schema_back(house: McpHouse, play: Play) -> None:
+async def _give_schema_back(installation: McpInstallation, play: Play) -> None:
     [focal] = [
         spec
-        for spec in house.manager.tools("main").specs()
+        for spec in installation.manager.tools("main").specs()
         if spec.origin.tool == "json_schema_2020_12_tool"
     ]
-    await _call(house, "json_schema_echo", {"schema": focal.input_schema})
+    await _call(installation, "json_schema_echo", {"schema": focal.input_schema})
 
 
-async def _nothing(house: McpHouse, play: Play) -> None:
+async def _nothing(installation: McpInstallation, play: Play) -> None:
     """Being connected is all that is asked for."""
 
 
 _PLAIN: dict[Any, Any] = {"integer": 0, "number": 0, "boolean": False, "object": {}, "array": []}
 _ROUNDS = ("echo_state", "unrelated", "no_state", "no_result_type")
-_DOINGS: dict[str, Callable[[McpHouse, Play], Awaitable[None]]] = {
+_DOINGS: dict[str, Callable[[McpInstallation, Play], Awaitable[None]]] = {
     "initialize": _nothing,
     "json-schema-ref-no-deref": _nothing,
     "tools_call": partial(_calls, ("add_numbers",), {"a": 5, "b": 3}),

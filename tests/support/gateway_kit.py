@@ -35,7 +35,7 @@ def _any_port(loaded: LoadedConfig) -> LoadedConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Installation:
     """A state directory with a configuration."""
 
     state: Path
@@ -51,7 +51,7 @@ class House:
         return StatePaths(self.state)
 
     def environ(self, **more: str) -> dict[str, str]:
-        """An environment in which programs use this house."""
+        """An environment in which programs use this installation."""
         kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or k[:3] == "COV"}
         own = {"OPENCLAW_STATE_DIR": str(self.state), "ACME_KEY": "acme-key-0123456789"}
         return {**kept, **own, **more}

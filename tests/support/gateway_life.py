@@ -20,7 +20,7 @@ from openclaw.sessions.model import EntryKind
 from openclaw.sessions.open import open_store
 from openclaw.testing.scripted_model import Step
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 SESSIONS = 8
 _ECHO = {"name": "echo", "inputSchema": {"type": "object"}, "does": {"text": "x"}}
@@ -31,10 +31,10 @@ RULES = (
 DEFAULT = Step(text="Noted.")
 
 
-def configure(house: House, model_url: str, variant: int) -> None:
+def configure(installation: Installation, model_url: str, variant: int) -> None:
     """A configuration; each variant changes one server and leaves the other alone."""
     changing = server_entry({"tools": [{**_ECHO, "description": f"variant {variant}"}]})
-    house.configure(
+    installation.configure(
         model_url,
         {"steady": server_entry({"tools": [_ECHO]}, maxRestarts=1000), "changing": changing},
         gateway={"limits": {"requestsPerMinute": 1_000_000}},
@@ -45,13 +45,13 @@ def configure(house: House, model_url: str, variant: int) -> None:
 class Life:
     """What was done, and what was acknowledged."""
 
-    house: House
+    installation: Installation
     model_url: str
     info: GatewayInfo
     chance: random.Random
     told: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     done: dict[str, int] = field(default_factory=dict[str, int])
-    write: Callable[[House, str, int], None] = configure
+    write: Callable[[Installation, str, int], None] = configure
     servers: tuple[str, ...] = ("changing", "steady")
     kinds: tuple[str, ...] = ("tool", "slow", "plain")
     _number: int = 0
@@ -72,7 +72,7 @@ class Life:
 
     def _client(self) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
-            base_url=self.info.url, trust_env=False, timeout=60, headers=self.house.headers
+            base_url=self.info.url, trust_env=False, timeout=60, headers=self.installation.headers
         )
 
     async def _something(self, http: httpx2.AsyncClient) -> None:
@@ -114,9 +114,9 @@ class Life:
 
     async def _reload(self, http: httpx2.AsyncClient) -> None:
         if self.chance.random() < 0.2:
-            self.house.config_file.write_text("{ this is wrong")
+            self.installation.config_file.write_text("{ this is wrong")
         else:
-            self.write(self.house, self.model_url, self.chance.randrange(3))
+            self.write(self.installation, self.model_url, self.chance.randrange(3))
         await http.post("/api/reload")
 
     async def _kill_server(self, http: httpx2.AsyncClient) -> None:
@@ -131,7 +131,7 @@ class Life:
 
     async def rest(self) -> None:
         """Settle on the first configuration and wait until nothing runs."""
-        self.write(self.house, self.model_url, 0)
+        self.write(self.installation, self.model_url, 0)
         async with self._client() as http:
             await http.post("/api/reload")
             with anyio.fail_after(60):
@@ -169,13 +169,13 @@ class Holdings:
         return {k: count for k, count in counts.items() if count > 0 and k != "to models"}
 
 
-async def holdings(house: House, pid: int, children: int) -> Holdings:
+async def holdings(installation: Installation, pid: int, children: int) -> Holdings:
     """What it holds at rest: no more children than so many, and nobody connected to it."""
     process = psutil.Process(pid)
     with anyio.move_on_after(30):
         while len(process.children(recursive=True)) > children or _connected(process):  # noqa: ASYNC110 - other processes
             await anyio.sleep(0.05)
-    temporary = house.state / "tmp"
+    temporary = installation.state / "tmp"
     return Holdings(
         processes=len(process.children(recursive=True)),
         descriptors=process.num_fds(),
@@ -227,10 +227,10 @@ def _kinds(process: psutil.Process) -> dict[str, int]:
     return {**kinds, "other sockets": max(0, others)}
 
 
-async def check_transcripts(house: House, told: list[tuple[str, str]]) -> int:
+async def check_transcripts(installation: Installation, told: list[tuple[str, str]]) -> int:
     """Every acknowledged message is there once, in order, with its end; returns how many entries."""
     count = 0
-    async with open_store("file", house.paths) as store:
+    async with open_store("file", installation.paths) as store:
         for session in sorted({key for key, _ in told}):
             [info] = await store.find_sessions(session)
             entries = await store.entries(info.ref, limit=10_000_000)

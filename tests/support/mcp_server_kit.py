@@ -48,7 +48,7 @@ def fake_config(spec: Mapping[str, Any] | None = None, **settings: Any) -> McpSe
 
 
 @dataclass(frozen=True)
-class McpHouse:
+class McpInstallation:
     """What a test sees of a running manager; starting it took `start_seconds` of CPU time."""
 
     manager: McpManager
@@ -97,7 +97,7 @@ async def open_gateway_runtime(
     traceparent: str | None = None,
     pins: PinStore | None = None,
     **deps: Any,
-) -> AsyncGenerator[McpHouse]:
+) -> AsyncGenerator[McpInstallation]:
     """A started manager for the agent `main` with these servers, or for these agents.
 
     `deps` replace parts of what its connections get. State is kept under `root`.
@@ -131,6 +131,8 @@ async def open_gateway_runtime(
             if settle:
                 for agent in known:
                     await manager.settle(agent)
-            yield McpHouse(manager, events, records, redactor, results, start_seconds, layers)
+            yield McpInstallation(
+                manager, events, records, redactor, results, start_seconds, layers
+            )
     finally:
         await keeper.aclose()

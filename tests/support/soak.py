@@ -29,7 +29,7 @@ from openclaw.testing.scripted_model import Step
 from tests.support import gateway_life
 from tests.support.fake_server import server_entry
 from tests.support.fake_tools import one_pixel_png
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.gateway_life import SESSIONS, Holdings, Life
 
 _PROGRAM = str(Path(sys.executable).with_name("openclaw"))
@@ -55,13 +55,13 @@ RULES = (
 )
 
 
-def configure(house: House, model_url: str, variant: int) -> None:
+def configure(installation: Installation, model_url: str, variant: int) -> None:
     """A good server, one that each variant changes, and one whose every tool is hostile."""
-    mark = _mark(house)
+    mark = _mark(installation)
     echo = {"name": "echo", "inputSchema": {"type": "object"}, "does": {"text": "x"}}
     wild = [{"name": k, "inputSchema": {"type": "object"}, "does": v} for k, v in _WILD.items()]
     changing = {"tools": [{**echo, "description": f"variant {variant}"}], "name": mark}
-    house.configure(
+    installation.configure(
         model_url,
         {
             "steady": server_entry({"tools": [echo], "name": mark}, maxRestarts=100_000),
@@ -159,7 +159,7 @@ class Soak:
             base_url=self.life.info.url,
             trust_env=False,
             timeout=120,
-            headers=self.life.house.headers,
+            headers=self.life.installation.headers,
         )
 
     async def _orders(self, client: str) -> None:
@@ -175,7 +175,7 @@ class Soak:
         program = StdioServerParameters(
             command=_PROGRAM,
             args=["mcp-server", *arguments],
-            env=self.life.house.environ(SOAK_PROCESS=mine),
+            env=self.life.installation.environ(SOAK_PROCESS=mine),
         )
         killed = self.life.chance.random() < 0.3
         try:
@@ -222,11 +222,11 @@ class Soak:
             await self._order(server, client)
 
     async def _editor(self, client: str) -> None:
-        async with _editor(self.life.house) as connection:
+        async with _editor(self.life.installation) as connection:
             from acp import text_block
 
             session = await connection.new_session(
-                cwd=str(self.life.house.state / "workspace"), mcp_servers=[]
+                cwd=str(self.life.installation.state / "workspace"), mcp_servers=[]
             )
             for _ in range(_ORDERS):
                 if self._over():
@@ -248,10 +248,10 @@ class Soak:
 
     async def findings(self, before: Holdings, after: Holdings) -> list[tuple[str, str, bool]]:
         """What was counted at the end: what, how many, and whether that is as it should be."""
-        logs = sum(p.stat().st_size for p in self.life.house.paths.logs.glob("gateway*"))
+        logs = sum(p.stat().st_size for p in self.life.installation.paths.logs.glob("gateway*"))
         more = _unbounded(after.more_than(before))
         most = {k: after.kinds.get(k, 0) for k in _BOUNDED}
-        temporary = self.life.house.paths.temp
+        temporary = self.life.installation.paths.temp
         swept = sweep(temporary)  # as the next start does, for those that were killed
         names = sorted(p.name for p in temporary.rglob("*")) if temporary.exists() else []
         grown = after.megabytes - before.megabytes
@@ -292,10 +292,10 @@ class Soak:
 
     async def _transcripts(self) -> str:
         try:
-            await gateway_life.check_transcripts(self.life.house, self._all())
+            await gateway_life.check_transcripts(self.life.installation, self._all())
         except AssertionError as wrong:
             return str(wrong)
-        async with open_store("file", self.life.house.paths) as store:
+        async with open_store("file", self.life.installation.paths) as store:
             for (client, session), texts in self.told.items():
                 [info] = await store.find_sessions(session)
                 entries = await store.entries(info.ref, limit=10_000_000)
@@ -325,14 +325,14 @@ class _Silent:
 
 
 @asynccontextmanager
-async def _editor(house: House) -> AsyncGenerator[Any]:
+async def _editor(installation: Installation) -> AsyncGenerator[Any]:
     from acp import spawn_agent_process
 
     async with spawn_agent_process(
         _Silent(),  # pyright: ignore[reportArgumentType] - it offers no files and no terminals
         _PROGRAM,
         "acp",
-        env=house.environ(),
+        env=installation.environ(),
         transport_kwargs={"limit": 50 * 1024 * 1024, "stderr": None, "shutdown_timeout": 20.0},
     ) as (connection, _):
         await connection.initialize(protocol_version=1)
@@ -352,26 +352,28 @@ class Outcome:
         return all(fine for _, _, fine in self.findings)
 
 
-async def soak(house: House, model_url: str, seconds: float, seed: int = 1) -> Outcome:
+async def soak(
+    installation: Installation, model_url: str, seconds: float, seed: int = 1
+) -> Outcome:
     """A whole run: warm up, soak, rest, count, stop, and look for what is left."""
-    configure(house, model_url, 0)
-    async with house.process() as process:
-        info = await house.running()
-        life = Life(house, model_url, info, random.Random(seed))
+    configure(installation, model_url, 0)
+    async with installation.process() as process:
+        info = await installation.running()
+        life = Life(installation, model_url, info, random.Random(seed))
         life.write, life.servers, life.kinds = configure, ("changing", "steady", "wild"), KINDS
         one = Soak(life, psutil.Process(process.pid))
         await life.rest()
         children = gateway_life.children_of(process.pid)
         await one.run(min(20.0, seconds / 3))
         await life.rest()
-        before = await gateway_life.holdings(house, process.pid, children)
+        before = await gateway_life.holdings(installation, process.pid, children)
         await one.run(seconds)
         await life.rest()
-        after = await _settled(house, process.pid, before)
+        after = await _settled(installation, process.pid, before)
         process.terminate()
         code = await process.wait()
     findings = await one.findings(before, after)
-    left = _left(house)
+    left = _left(installation)
     findings += [
         ("exit code of the gateway", str(code), code == 0),
         ("processes left behind", str(left or 0), not left),
@@ -379,13 +381,13 @@ async def soak(house: House, model_url: str, seconds: float, seed: int = 1) -> O
     return Outcome({**life.done, **one.done}, findings)
 
 
-async def _settled(house: House, pid: int, before: Holdings) -> Holdings:
+async def _settled(installation: Installation, pid: int, before: Holdings) -> Holdings:
     """What it holds once what was just being started or ended is done with."""
-    after = await gateway_life.holdings(house, pid, before.processes)
+    after = await gateway_life.holdings(installation, pid, before.processes)
     with anyio.move_on_after(_LATE):
         while _unbounded(after.more_than(before)):
             await anyio.sleep(0.2)
-            after = await gateway_life.holdings(house, pid, before.processes)
+            after = await gateway_life.holdings(installation, pid, before.processes)
     return after
 
 
@@ -394,16 +396,16 @@ def _unbounded(more: Mapping[str, int]) -> dict[str, int]:
     return {kind: n for kind, n in more.items() if not kind.startswith(tuple(_BOUNDED))}
 
 
-def _mark(house: House) -> str:
+def _mark(installation: Installation) -> str:
     """What the MCP servers of this run carry in their command line."""
-    return f"soak of {house.state}"
+    return f"soak of {installation.state}"
 
 
-def _left(house: House) -> list[str]:
+def _left(installation: Installation) -> list[str]:
     """MCP servers of this run that outlived everybody."""
     found: list[str] = []
     for process in psutil.process_iter(["cmdline", "status"]):
         words = " ".join(process.info["cmdline"] or ())
-        if _mark(house) in words and process.info["status"] != psutil.STATUS_ZOMBIE:
+        if _mark(installation) in words and process.info["status"] != psutil.STATUS_ZOMBIE:
             found.append(f"{process.pid}: {words[:60]}")
     return found

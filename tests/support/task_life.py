@@ -23,7 +23,7 @@ from openclaw.sessions.open import open_store
 from openclaw.sessions.tasks import current_tasks
 from openclaw.testing.scripted_model import Step, scripted_model
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.task_client import RpcError, StdioTaskClient, stdio_task_client
 
 RULES = (
@@ -35,10 +35,12 @@ _GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.IncompleteR
 _ENDED = ("completed", "failed", "cancelled")
 
 
-def configure(house: House, model_url: str, world: Path, tool_seconds: float = 0.3) -> None:
+def configure(
+    installation: Installation, model_url: str, world: Path, tool_seconds: float = 0.3
+) -> None:
     does = {"sleep": tool_seconds, "record": str(world), "text": "marked"}
     tool = {"name": "mark", "inputSchema": {"type": "object"}, "does": does}
-    house.configure(
+    installation.configure(
         model_url,
         {"world": server_entry({"tools": [tool]}, maxRestarts=1000)},
         mcpServer={"taskAfterMs": 100},
@@ -50,7 +52,7 @@ def configure(house: House, model_url: str, world: Path, tool_seconds: float = 0
 class TaskLife:
     """So many orders, by so many clients at a time, and what became of them."""
 
-    house: House
+    installation: Installation
     world: Path
     orders: int
     chance: random.Random
@@ -69,8 +71,8 @@ class TaskLife:
         """Give all orders, and see each to its end; meanwhile kill something every so often."""
         self._waiting = list(range(self.orders))
         async with AsyncExitStack() as stack, anyio.create_task_group() as trouble:
-            self._gateway = await stack.enter_async_context(self.house.process())
-            await self.house.running()
+            self._gateway = await stack.enter_async_context(self.installation.process())
+            await self.installation.running()
             trouble.start_soon(self._kill, every, stack)
             async with anyio.create_task_group() as group:
                 for number in range(clients):
@@ -82,7 +84,7 @@ class TaskLife:
         while self._waiting or self._open():
             with anyio.CancelScope() as scope, suppress(*_GONE):
                 async with stdio_task_client(
-                    [str(_BIN / "openclaw"), "mcp-server"], self.house.environ()
+                    [str(_BIN / "openclaw"), "mcp-server"], self.installation.environ()
                 ) as client:
                     self._clients[number] = client, scope
                     await self._work(client)
@@ -127,8 +129,8 @@ class TaskLife:
                 self._gateway.kill()
                 await self._gateway.wait()
                 await anyio.sleep(self.chance.uniform(0.0, 0.5))
-                self._gateway = await stack.enter_async_context(self.house.process())
-                await self.house.running()
+                self._gateway = await stack.enter_async_context(self.installation.process())
+                await self.installation.running()
             elif self._clients:
                 client, scope = self.chance.choice(list(self._clients.values()))
                 if what == "server":
@@ -160,7 +162,7 @@ async def verdict(life: TaskLife) -> Verdict:
     completed = [n for n, task in life.ended.items() if _is_completed(task)]
     failed = [n for n, task in life.ended.items() if not _is_completed(task)]
     everything = set(life.ended) | life.unheard
-    async with open_store("file", life.house.paths) as store:
+    async with open_store("file", life.installation.paths) as store:
         now = SystemClock().now_ms()
         open_ = [task for task in await current_tasks(store, now, 100_000) if task.open]
     stuck = [int(task.session.rpartition("-")[2]) for task in open_]
@@ -186,10 +188,10 @@ async def main(orders: int, seed: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="openclaw-tasks-") as name:
         place = Path(name)
         (place / "state").mkdir(mode=0o700)
-        house = House(place / "state")
+        installation = Installation(place / "state")
         async with scripted_model(rules=RULES) as model:
-            configure(house, model.url, place / "world")
-            life = TaskLife(house, place / "world", orders, random.Random(seed))
+            configure(installation, model.url, place / "world")
+            life = TaskLife(installation, place / "world", orders, random.Random(seed))
             with anyio.fail_after(3600):
                 await life.live(every=2.5)
             found = await verdict(life)

@@ -85,7 +85,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class House:
+class Installation:
     """A state directory with a configuration, and a directory to work in."""
 
     state: Path
@@ -119,17 +119,17 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def installation(tmp_path: Path) -> Installation:
     for name in ("state", "project"):
         (tmp_path / name).mkdir(mode=0o700)
-    return House(tmp_path / "state", tmp_path / "project")
+    return Installation(tmp_path / "state", tmp_path / "project")
 
 
 Connect = Callable[..., AbstractAsyncContextManager[tuple[ClientSideConnection, Person]]]
 
 
 @pytest.fixture
-def connect(house: House) -> Connect:
+def connect(installation: Installation) -> Connect:
     @asynccontextmanager
     async def connected(
         *arguments: str,
@@ -140,7 +140,7 @@ def connect(house: House) -> Connect:
             str(BIN / "openclaw"),
             "acp",
             *arguments,
-            env=house.environ,
+            env=installation.environ,
             transport_kwargs={"limit": _LINE, "stderr": None, "shutdown_timeout": 10.0},
             use_unstable_protocol=True,
         ) as (connection, _):

@@ -41,7 +41,7 @@ PNG = base64.b64decode(
 ECHO = {"tools": [fake_tool("echo", text="the server's words")]}
 
 
-async def test_the_agent_says_what_it_can_do(house: Any, connect: Any) -> None:
+async def test_the_agent_says_what_it_can_do(installation: Any, connect: Any) -> None:
     async with connect() as (agent, _):
         answer = await agent.initialize(protocol_version=1)
     able = answer.agent_capabilities
@@ -54,15 +54,17 @@ async def test_the_agent_says_what_it_can_do(house: Any, connect: Any) -> None:
 
 @pytest.mark.requirement("O-13")
 async def test_thoughts_words_and_a_tool_call_of_the_clients_server_are_streamed(
-    house: Any, connect: Any, stdio: Stdio
+    installation: Any, connect: Any, stdio: Stdio
 ) -> None:
     steps = [
         Step(text="Looking.", thinking="Hm.", calls=(("mcp_mine_echo", {"a": 1}),)),
         Step(text="There it is."),
     ]
     async with scripted_model(steps) as model, connect() as (agent, person):
-        house.configure(model.url)
-        session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[stdio("mine", ECHO)])
+        installation.configure(model.url)
+        session = await agent.new_session(
+            cwd=str(installation.cwd), mcp_servers=[stdio("mine", ECHO)]
+        )
         answer = await agent.prompt(session_id=session.session_id, prompt=[text_block("Look.")])
     assert answer.stop_reason == "end_turn"
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (20, 10)
@@ -79,25 +81,27 @@ async def test_thoughts_words_and_a_tool_call_of_the_clients_server_are_streamed
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
-async def test_a_client_may_bring_a_remote_server(house: Any, connect: Any, transport: str) -> None:
+async def test_a_client_may_bring_a_remote_server(
+    installation: Any, connect: Any, transport: str
+) -> None:
     steps = [Step(calls=(("mcp_far_echo", {}),)), Step(text="Done.")]
     far = FakeHttpServer(ECHO)
     async with far.running(), scripted_model(steps) as model, connect() as (agent, person):
-        house.configure(model.url)
+        installation.configure(model.url)
         headers = [HttpHeader(name="X-Team", value="blue")]
         server = (
             HttpMcpServer(type="http", name="far", url=far.url, headers=headers)
             if transport == "http"
             else SseMcpServer(type="sse", name="far", url=far.sse_url, headers=headers)
         )
-        session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[server])
+        session = await agent.new_session(cwd=str(installation.cwd), mcp_servers=[server])
         await agent.prompt(session_id=session.session_id, prompt=[text_block("Go.")])
     assert person.of("tool_call_update")[-1].status == "completed"
     assert "the server's words" in model.requests[1].last_text
 
 
 async def test_a_server_that_is_dead_costs_its_tools_and_not_the_prompt(
-    house: Any, connect: Any, stdio: Stdio
+    installation: Any, connect: Any, stdio: Stdio
 ) -> None:
     servers = [
         McpServerStdio(name="gone", command="/nonexistent/server", args=[], env=[]),
@@ -105,8 +109,8 @@ async def test_a_server_that_is_dead_costs_its_tools_and_not_the_prompt(
         stdio("mine", ECHO),
     ]
     async with scripted_model([Step(text="Still here.")]) as model, connect() as (agent, person):
-        house.configure(model.url)
-        session = await agent.new_session(cwd=str(house.cwd), mcp_servers=servers)
+        installation.configure(model.url)
+        session = await agent.new_session(cwd=str(installation.cwd), mcp_servers=servers)
         answer = await agent.prompt(session_id=session.session_id, prompt=[text_block("Hi.")])
     assert (answer.stop_reason, person.text()) == ("end_turn", "Still here.")
     assert [name for name in model.requests[0].tools if name.startswith("mcp_")] == [
@@ -115,12 +119,12 @@ async def test_a_server_that_is_dead_costs_its_tools_and_not_the_prompt(
 
 
 async def test_an_image_reaches_the_model_and_can_be_asked_about_later(
-    house: Any, connect: Any
+    installation: Any, connect: Any
 ) -> None:
     steps = [Step(text="A dot."), Step(text="Still a dot.")]
     async with scripted_model(steps) as model, connect() as (agent, _):
-        house.configure(model.url)
-        session = await agent.new_session(cwd=str(house.cwd))
+        installation.configure(model.url)
+        session = await agent.new_session(cwd=str(installation.cwd))
         image = image_block(base64.b64encode(PNG).decode(), "image/png")
         await agent.prompt(session_id=session.session_id, prompt=[text_block("What?"), image])
         await agent.prompt(session_id=session.session_id, prompt=[text_block("Sure?")])
@@ -128,7 +132,9 @@ async def test_an_image_reaches_the_model_and_can_be_asked_about_later(
         assert base64.b64encode(PNG).decode() in json.dumps(request.body)
 
 
-async def test_resources_and_recordings_are_read_into_the_prompt(house: Any, connect: Any) -> None:
+async def test_resources_and_recordings_are_read_into_the_prompt(
+    installation: Any, connect: Any
+) -> None:
     blob = base64.b64encode(b"a,b\n1,2\n").decode()
     sound = base64.b64encode(b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(40)).decode()
     prompt = [
@@ -139,8 +145,8 @@ async def test_resources_and_recordings_are_read_into_the_prompt(house: Any, con
         audio_block(sound, "audio/wav"),
     ]
     async with scripted_model([Step(text="Same.")]) as model, connect() as (agent, _):
-        house.configure(model.url, media={"transcription": {"provider": "off"}})
-        session = await agent.new_session(cwd=str(house.cwd))
+        installation.configure(model.url, media={"transcription": {"provider": "off"}})
+        session = await agent.new_session(cwd=str(installation.cwd))
         await agent.prompt(session_id=session.session_id, prompt=prompt)
     text = json.dumps(model.requests[0].body)
     assert "Compare [@notes.md](file:///project/notes.md) [@main.py]" in text
@@ -159,11 +165,11 @@ async def test_resources_and_recordings_are_read_into_the_prompt(house: Any, con
     ],
 )
 async def test_a_prompt_that_cannot_be_taken_is_refused_with_the_reason(
-    house: Any, connect: Any, block: Any, told: str
+    installation: Any, connect: Any, block: Any, told: str
 ) -> None:
     async with scripted_model([]) as model, connect() as (agent, _):
-        house.configure(model.url)
-        session = await agent.new_session(cwd=str(house.cwd))
+        installation.configure(model.url)
+        session = await agent.new_session(cwd=str(installation.cwd))
         with pytest.raises(RequestError, match="prompt") as refused:
             await agent.prompt(session_id=session.session_id, prompt=[block])
     assert refused.value.code == -32602
@@ -172,13 +178,15 @@ async def test_a_prompt_that_cannot_be_taken_is_refused_with_the_reason(
 
 
 async def test_cancelling_stops_the_turn_and_says_so(
-    house: Any, connect: Any, stdio: Stdio
+    installation: Any, connect: Any, stdio: Stdio
 ) -> None:
     slow = {"tools": [fake_tool("wait", hang=True)]}
     steps = [Step(calls=(("mcp_slow_wait", {}),)), Step(text="After all.")]
     async with scripted_model(steps) as model, connect() as (agent, person):
-        house.configure(model.url)
-        session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[stdio("slow", slow)])
+        installation.configure(model.url)
+        session = await agent.new_session(
+            cwd=str(installation.cwd), mcp_servers=[stdio("slow", slow)]
+        )
         answers: list[Any] = []
 
         async def ask() -> None:
@@ -196,32 +204,32 @@ async def test_cancelling_stops_the_turn_and_says_so(
 
 
 async def test_the_agents_own_tools_work_in_the_clients_directory_and_say_where(
-    house: Any, connect: Any
+    installation: Any, connect: Any
 ) -> None:
-    (house.cwd / "notes.txt").write_text("buy milk")
+    (installation.cwd / "notes.txt").write_text("buy milk")
     steps = [Step(calls=(("read", {"path": "notes.txt"}),)), Step(text="Milk.")]
     async with scripted_model(steps) as model, connect() as (agent, person):
-        house.configure(model.url)
-        session = await agent.new_session(cwd=str(house.cwd))
+        installation.configure(model.url)
+        session = await agent.new_session(cwd=str(installation.cwd))
         await agent.prompt(session_id=session.session_id, prompt=[text_block("Notes?")])
     (call,) = person.of("tool_call")
     assert call.kind == "read"
-    assert [Path(one.path) for one in call.locations] == [house.cwd / "notes.txt"]
+    assert [Path(one.path) for one in call.locations] == [installation.cwd / "notes.txt"]
     assert "buy milk" in model.requests[1].last_text
 
 
 async def test_the_models_plan_is_told_as_a_plan_also_when_it_is_loaded_again(
-    house: Any, connect: Any
+    installation: Any, connect: Any
 ) -> None:
     plan = [{"step": "Look", "status": "completed"}, {"step": "Tell", "status": "in_progress"}]
     steps = [Step(calls=(("update_plan", {"plan": plan}),)), Step(text="Seen.")]
     async with scripted_model(steps) as model, connect() as (agent, person):
-        house.configure(model.url)
-        session = await agent.new_session(cwd=str(house.cwd))
+        installation.configure(model.url)
+        session = await agent.new_session(cwd=str(installation.cwd))
         await agent.prompt(session_id=session.session_id, prompt=[text_block("Go.")])
         (told,) = person.of("plan")
         person.updates.clear()
-        await agent.load_session(cwd=str(house.cwd), session_id=session.session_id)
+        await agent.load_session(cwd=str(installation.cwd), session_id=session.session_id)
         (again,) = person.of("plan")
     for update in (told, again):
         assert [(one.content, one.status) for one in update.entries] == [
@@ -233,7 +241,7 @@ async def test_the_models_plan_is_told_as_a_plan_also_when_it_is_loaded_again(
 
 
 async def test_what_a_server_asks_is_put_to_the_person_where_the_client_can(
-    house: Any, connect: Any, stdio: Stdio
+    installation: Any, connect: Any, stdio: Stdio
 ) -> None:
     schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
     spec = {"tools": [fake_tool("ask", elicit={"message": "Which?", "requestedSchema": schema})]}
@@ -243,7 +251,7 @@ async def test_what_a_server_asks_is_put_to_the_person_where_the_client_can(
     ]
     said: list[str] = []
     async with scripted_model(rules=rules) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         for able in (True, False):
             async with connect() as (agent, person):
                 if able:
@@ -253,7 +261,7 @@ async def test_what_a_server_asks_is_put_to_the_person_where_the_client_can(
                         client_capabilities=ClientCapabilities(elicitation=can),
                     )
                 session = await agent.new_session(
-                    cwd=str(house.cwd), mcp_servers=[stdio("mine", spec)]
+                    cwd=str(installation.cwd), mcp_servers=[stdio("mine", spec)]
                 )
                 await agent.prompt(session_id=session.session_id, prompt=[text_block("Go.")])
                 said.append(person.text())
@@ -262,24 +270,26 @@ async def test_what_a_server_asks_is_put_to_the_person_where_the_client_can(
     assert '"decline"' in said[1]
 
 
-async def test_a_model_that_does_not_answer_is_an_error_in_words(house: Any, connect: Any) -> None:
+async def test_a_model_that_does_not_answer_is_an_error_in_words(
+    installation: Any, connect: Any
+) -> None:
     steps = [Step(status=401, message="bad key")]
     async with scripted_model(steps) as model, connect() as (agent, _):
-        house.configure(model.url)
-        session = await agent.new_session(cwd=str(house.cwd))
+        installation.configure(model.url)
+        session = await agent.new_session(cwd=str(installation.cwd))
         with pytest.raises(RequestError, match="acme/scripted") as failed:
             await agent.prompt(session_id=session.session_id, prompt=[text_block("Hi.")])
     assert failed.value.code == -32603
 
 
 async def test_a_limit_that_ends_a_turn_is_told_in_words_and_as_the_reason(
-    house: Any, connect: Any
+    installation: Any, connect: Any
 ) -> None:
     loop = Step(calls=(("list", {}),))
     agents = {"defaults": {"model": "acme/scripted", "limits": {"maxSteps": 1}}}
     async with scripted_model([loop, loop]) as model, connect() as (agent, person):
-        house.configure(model.url, agents=agents)
-        session = await agent.new_session(cwd=str(house.cwd))
+        installation.configure(model.url, agents=agents)
+        session = await agent.new_session(cwd=str(installation.cwd))
         answer = await agent.prompt(session_id=session.session_id, prompt=[text_block("Go.")])
     assert answer.stop_reason == "max_turn_requests"
     assert person.text().strip()

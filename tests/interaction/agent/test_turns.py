@@ -390,7 +390,7 @@ async def test_a_summary_in_place_of_the_first_message_does_not_change_the_list(
     assert len(set(sent)) == 1
 
 
-async def test_the_prompt_is_assembled_in_the_order_of_the_house(tmp_path: Path) -> None:
+async def test_the_prompt_is_assembled_in_our_own_order(tmp_path: Path) -> None:
     workspace = tmp_path / "work"
     workspace.mkdir()
     (workspace / "AGENTS.md").write_text("Speak like a sailor.")

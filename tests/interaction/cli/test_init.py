@@ -28,7 +28,7 @@ REMOTE = {"type": "http", "url": "https://h.example/mcp?api_key=k3yk3yk3y"}
 
 
 @dataclass
-class House:
+class Installation:
     """A home with other programs in it, and the command on it."""
 
     home: Path
@@ -72,33 +72,37 @@ class House:
 
 
 @pytest.fixture
-def house(home: Path) -> House:
-    return House(home)
+def installation(home: Path) -> Installation:
+    return Installation(home)
 
 
 @pytest.fixture
-def full(house: House) -> House:
+def full(installation: Installation) -> Installation:
     """With Claude Code, Cursor and Codex, some of whose servers have credentials."""
-    (house.home / ".claude").mkdir()
-    house.write(".claude.json", {"numStartups": 3, "mcpServers": {"github": GITHUB}})
-    house.write(".cursor/mcp.json", {"mcpServers": {"remote": REMOTE, "github": GITHUB}})
-    house.write(".codex/config.toml", 'model = "gpt-5"\n\n[mcp_servers.clock]\ncommand = "date"\n')
-    house.environ["ANTHROPIC_API_KEY"] = "sk-ant-verysecret2"
-    return house
+    (installation.home / ".claude").mkdir()
+    installation.write(".claude.json", {"numStartups": 3, "mcpServers": {"github": GITHUB}})
+    installation.write(".cursor/mcp.json", {"mcpServers": {"remote": REMOTE, "github": GITHUB}})
+    installation.write(
+        ".codex/config.toml", 'model = "gpt-5"\n\n[mcp_servers.clock]\ncommand = "date"\n'
+    )
+    installation.environ["ANTHROPIC_API_KEY"] = "sk-ant-verysecret2"
+    return installation
 
 
-def test_an_empty_home_gets_a_commented_file_that_leaves_the_model_open(house: House) -> None:
-    house.environ["PWD"] = "/somewhere"
-    assert house.run("--yes") == 0
-    text = house.config.read_text()
+def test_an_empty_home_gets_a_commented_file_that_leaves_the_model_open(
+    installation: Installation,
+) -> None:
+    installation.environ["PWD"] = "/somewhere"
+    assert installation.run("--yes") == 0
+    text = installation.config.read_text()
     assert text.count("//") > 10
-    assert house.loaded().model is None  # so that a key that comes later is used
-    assert "models pull" in house.out
-    assert house.config.stat().st_mode & 0o777 == 0o600
-    assert "openclaw agent" in house.out
+    assert installation.loaded().model is None  # so that a key that comes later is used
+    assert "models pull" in installation.out
+    assert installation.config.stat().st_mode & 0o777 == 0o600
+    assert "openclaw agent" in installation.out
 
 
-def test_a_key_chooses_the_model_and_is_named_and_never_shown(full: House) -> None:
+def test_a_key_chooses_the_model_and_is_named_and_never_shown(full: Installation) -> None:
     assert full.run("--yes") == 0
     assert full.loaded().model.primary.startswith("anthropic/")
     text = full.config.read_text()
@@ -108,7 +112,7 @@ def test_a_key_chooses_the_model_and_is_named_and_never_shown(full: House) -> No
         assert secret not in full.out
 
 
-def test_other_programs_servers_are_taken_over_with_references(full: House) -> None:
+def test_other_programs_servers_are_taken_over_with_references(full: Installation) -> None:
     full.run("--yes")
     servers = full.loaded().mcp.servers
     assert set(servers) == {"github", "remote", "clock"}
@@ -121,7 +125,7 @@ def test_other_programs_servers_are_taken_over_with_references(full: House) -> N
 
 @pytest.mark.parametrize("word", ["--yes", "--no-sandbox"])
 def test_servers_that_are_taken_over_are_confined_unless_the_person_says_otherwise(
-    full: House, word: str
+    full: Installation, word: str
 ) -> None:
     assert full.run("--yes", word) == 0
     can = find_means(os.environ["PATH"]).best is not None
@@ -130,14 +134,14 @@ def test_servers_that_are_taken_over_are_confined_unless_the_person_says_otherwi
     assert full.loaded().mcp.servers["remote"].sandbox.mode == "off"
 
 
-def test_only_the_named_servers_are_taken_over(full: House) -> None:
+def test_only_the_named_servers_are_taken_over(full: Installation) -> None:
     full.run("--yes", "--import", "clock")
     assert set(full.loaded().mcp.servers) == {"clock"}
     full.run("--yes", "--import", "none", "--replace")
     assert full.loaded().mcp.servers == {}
 
 
-def test_a_model_can_be_named_or_left_open(full: House) -> None:
+def test_a_model_can_be_named_or_left_open(full: Installation) -> None:
     full.run("--yes", "--model", "anthropic/claude-opus-9", "--import", "none")
     assert full.loaded().model.primary == "anthropic/claude-opus-9"
     assert "secret://env/ANTHROPIC_API_KEY" in full.config.read_text()
@@ -145,7 +149,7 @@ def test_a_model_can_be_named_or_left_open(full: House) -> None:
     assert full.loaded().model is None
 
 
-def test_a_dry_run_shows_the_file_and_changes_nothing(full: House) -> None:
+def test_a_dry_run_shows_the_file_and_changes_nothing(full: Installation) -> None:
     before = full.everything()
     assert full.run("--dry-run", "--register", "all") == 0
     assert full.everything() == before
@@ -154,7 +158,7 @@ def test_a_dry_run_shows_the_file_and_changes_nothing(full: House) -> None:
     assert "verysecret" not in full.out
 
 
-def test_an_existing_file_is_added_to_and_kept(full: House) -> None:
+def test_an_existing_file_is_added_to_and_kept(full: Installation) -> None:
     old = '{\n  // mine\n  agents: { defaults: { model: "openai/gpt-5" } },\n}\n'
     full.write(".openclaw/openclaw.json", old)
     full.run("--yes", "--import", "clock")
@@ -165,7 +169,7 @@ def test_an_existing_file_is_added_to_and_kept(full: House) -> None:
     assert backup.read_text() == old
 
 
-def test_a_model_that_was_asked_for_replaces_the_one_that_is_there(full: House) -> None:
+def test_a_model_that_was_asked_for_replaces_the_one_that_is_there(full: Installation) -> None:
     full.write(
         ".openclaw/openclaw.json",
         {"agents": {"defaults": {"model": {"primary": "openai/a", "fallbacks": ["openai/b"]}}}},
@@ -175,7 +179,7 @@ def test_a_model_that_was_asked_for_replaces_the_one_that_is_there(full: House) 
     assert full.loaded().model.fallbacks == ("openai/b",)
 
 
-def test_a_second_run_changes_nothing(full: House) -> None:
+def test_a_second_run_changes_nothing(full: Installation) -> None:
     full.run("--yes", "--register", "all")
     before = full.everything()
     assert full.run("--yes", "--register", "all") == 0
@@ -184,7 +188,7 @@ def test_a_second_run_changes_nothing(full: House) -> None:
 
 
 def test_a_second_run_marks_what_is_imported_and_does_not_bring_back_what_was_removed(
-    full: House,
+    full: Installation,
 ) -> None:
     full.run("--yes")
     entry = json5.parse(full.config.read_text()).root.plain()
@@ -226,12 +230,14 @@ def vendor() -> Iterator[str]:
         yield url
 
 
-def test_without_a_key_one_is_asked_for_checked_and_stored(house: House, vendor: str) -> None:
-    house.write(
+def test_without_a_key_one_is_asked_for_checked_and_stored(
+    installation: Installation, vendor: str
+) -> None:
+    installation.write(
         ".openclaw/openclaw.json", {"models": {"providers": {"anthropic": {"baseUrl": vendor}}}}
     )
-    house.environ["OLLAMA_HOST"] = "127.0.0.1:9"  # nobody is there
-    with on_terminal(*_command(house)) as terminal:
+    installation.environ["OLLAMA_HOST"] = "127.0.0.1:9"  # nobody is there
+    with on_terminal(*_command(installation)) as terminal:
         shown = terminal.until("[1]:")
         assert "paste a key from https://console.anthropic.com" in " ".join(shown.split())
         assert "1. local/" in shown  # it needs nothing that is not here
@@ -251,9 +257,9 @@ def test_without_a_key_one_is_asked_for_checked_and_stored(house: House, vendor:
         terminal.type("\n")
         assert terminal.ended() == 0
         assert KEY.encode() not in terminal.everything
-    assert house.loaded().model.primary.startswith("anthropic/")
-    assert '"secret://store/ANTHROPIC_API_KEY"' in house.config.read_text()
-    kept = json.loads((house.config.parent / "secrets.json").read_text())
+    assert installation.loaded().model.primary.startswith("anthropic/")
+    assert '"secret://store/ANTHROPIC_API_KEY"' in installation.config.read_text()
+    kept = json.loads((installation.config.parent / "secrets.json").read_text())
     assert kept == {"ANTHROPIC_API_KEY": KEY}
 
 
@@ -275,9 +281,9 @@ class OwnServer(QuietHandler):
         self.reply(body, 401 if not known else 200 if content else 404)
 
 
-def test_a_server_at_an_address_of_ones_own_is_tried_and_stored(house: House) -> None:
-    house.environ["OLLAMA_HOST"] = "127.0.0.1:9"  # nobody is there
-    with serving(OwnServer) as address, on_terminal(*_command(house)) as terminal:
+def test_a_server_at_an_address_of_ones_own_is_tried_and_stored(installation: Installation) -> None:
+    installation.environ["OLLAMA_HOST"] = "127.0.0.1:9"  # nobody is there
+    with serving(OwnServer) as address, on_terminal(*_command(installation)) as terminal:
         assert "speaks OpenAI's API" in terminal.until("[1]:")
         terminal.type("address\n")
         terminal.until("its address")
@@ -304,17 +310,17 @@ def test_a_server_at_an_address_of_ones_own_is_tried_and_stored(house: House) ->
         terminal.type("\n")
         assert terminal.ended() == 0
         assert KEY.encode() not in terminal.everything
-    assert house.loaded().model.primary == "own/llama"
-    provider = load_config(house.config, {}).config.models.providers["own"]
+    assert installation.loaded().model.primary == "own/llama"
+    provider = load_config(installation.config, {}).config.models.providers["own"]
     assert (provider.base_url, provider.api) == (f"{address}/v1", "openai-completions")
     assert provider.api_key == "secret://store/OWN_API_KEY"
-    kept = json.loads((house.config.parent / "secrets.json").read_text())
+    kept = json.loads((installation.config.parent / "secrets.json").read_text())
     assert kept == {"OWN_API_KEY": KEY}
 
 
-def test_an_address_may_be_typed_at_once_and_enter_goes_back(house: House) -> None:
-    house.environ["OLLAMA_HOST"] = "127.0.0.1:9"
-    with on_terminal(*_command(house)) as terminal:
+def test_an_address_may_be_typed_at_once_and_enter_goes_back(installation: Installation) -> None:
+    installation.environ["OLLAMA_HOST"] = "127.0.0.1:9"
+    with on_terminal(*_command(installation)) as terminal:
         terminal.until("[1]:")
         terminal.type("http://127.0.0.1:9/v1\n")
         terminal.until("its key")
@@ -327,12 +333,14 @@ def test_an_address_may_be_typed_at_once_and_enter_goes_back(house: House) -> No
         terminal.until("Nothing was written.")
 
 
-def test_a_key_that_cannot_be_checked_is_used_if_the_person_says_so(house: House) -> None:
-    house.write(
+def test_a_key_that_cannot_be_checked_is_used_if_the_person_says_so(
+    installation: Installation,
+) -> None:
+    installation.write(
         ".openclaw/openclaw.json",
         {"models": {"providers": {"openai": {"baseUrl": "http://127.0.0.1:9/v1"}}}},
     )
-    with on_terminal(*_command(house)) as terminal:
+    with on_terminal(*_command(installation)) as terminal:
         terminal.until("[1]:")
         terminal.type("openai/gpt-5\n")
         terminal.until("key (Enter to go back):")
@@ -343,11 +351,11 @@ def test_a_key_that_cannot_be_checked_is_used_if_the_person_says_so(house: House
         terminal.until("Write this?")
         terminal.type("\n")
         assert terminal.ended() == 0
-    assert house.loaded().model.primary == "openai/gpt-5"
-    assert '"secret://store/OPENAI_API_KEY"' in house.config.read_text()
+    assert installation.loaded().model.primary == "openai/gpt-5"
+    assert '"secret://store/OPENAI_API_KEY"' in installation.config.read_text()
 
 
-def test_an_invalid_file_is_not_touched_unless_it_is_to_be_replaced(full: House) -> None:
+def test_an_invalid_file_is_not_touched_unless_it_is_to_be_replaced(full: Installation) -> None:
     full.write(".openclaw/openclaw.json", "{ agentz: 1 }")
     with pytest.raises(InvalidConfig) as caught:
         full.run("--yes")
@@ -368,7 +376,7 @@ def test_an_invalid_file_is_not_touched_unless_it_is_to_be_replaced(full: House)
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_is_written(
-    full: House, words: list[str], error: type[Exception]
+    full: Installation, words: list[str], error: type[Exception]
 ) -> None:
     before = full.everything()
     with pytest.raises(error):
@@ -376,14 +384,14 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(
     assert full.everything() == before
 
 
-def test_a_server_that_would_not_hold_is_left_out_with_its_reason(full: House) -> None:
+def test_a_server_that_would_not_hold_is_left_out_with_its_reason(full: Installation) -> None:
     full.write(".cursor/mcp.json", {"mcpServers": {"odd": {"url": "ftp://x"}, "good": GITHUB}})
     full.run("--yes")
     assert "'odd' is left out" in full.out
     assert "good" in full.loaded().mcp.servers
 
 
-def test_another_programs_words_are_shown_printable(full: House) -> None:
+def test_another_programs_words_are_shown_printable(full: Installation) -> None:
     odd = "odd\x1b[31m\nnote: all is well"
     full.write(".cursor/mcp.json", {"mcpServers": {odd: {"url": "ftp://x"}}})
     full.run("--yes")
@@ -391,7 +399,7 @@ def test_another_programs_words_are_shown_printable(full: House) -> None:
     assert "\x1b" not in full.out
 
 
-def test_a_file_of_another_program_that_is_broken_costs_only_itself(full: House) -> None:
+def test_a_file_of_another_program_that_is_broken_costs_only_itself(full: Installation) -> None:
     full.write(".cursor/mcp.json", "{ broken")
     assert full.run("--yes", "--register", "all") == 0
     assert (full.home / ".cursor/mcp.json").read_text() == "{ broken"
@@ -414,11 +422,11 @@ REGISTERED = {
 
 
 @pytest.mark.parametrize("name", REGISTERED)
-def test_we_are_registered_in_strict_json(house: House, name: str) -> None:
+def test_we_are_registered_in_strict_json(installation: Installation, name: str) -> None:
     place, key = REGISTERED[name]
-    path = house.write(place, {"theme": "dark", key: {"other": {"command": "x"}}})
+    path = installation.write(place, {"theme": "dark", key: {"other": {"command": "x"}}})
     path.chmod(0o640)
-    house.run("--yes", "--register", name)
+    installation.run("--yes", "--register", name)
     content = json.loads(path.read_text())
     assert content["theme"] == "dark"
     assert content[key]["other"] == {"command": "x"}
@@ -429,45 +437,48 @@ def test_we_are_registered_in_strict_json(house: House, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REGISTERED)
-def test_a_program_without_a_file_yet_gets_one(house: House, name: str) -> None:
+def test_a_program_without_a_file_yet_gets_one(installation: Installation, name: str) -> None:
     place, key = REGISTERED[name]
-    path = house.home / place
+    path = installation.home / place
     path.parent.mkdir(parents=True, exist_ok=True)
-    (house.home / ".claude").mkdir(exist_ok=True)
-    house.run("--yes", "--register", name)
+    (installation.home / ".claude").mkdir(exist_ok=True)
+    installation.run("--yes", "--register", name)
     assert list(json.loads(path.read_text())[key]) == ["openclaw"]
 
 
-def test_codex_keeps_its_toml_and_its_comments(house: House) -> None:
+def test_codex_keeps_its_toml_and_its_comments(installation: Installation) -> None:
     text = '# mine\nmodel = "gpt-5"\n\n[mcp_servers.x]\ncommand = "y"\n\n[tui]\na = 1\n'
-    path = house.write(".codex/config.toml", text)
-    house.environ["OPENCLAW_STATE_DIR"] = str(house.home / "state")
-    house.run("--yes", "--register", "codex")
+    path = installation.write(".codex/config.toml", text)
+    installation.environ["OPENCLAW_STATE_DIR"] = str(installation.home / "state")
+    installation.run("--yes", "--register", "codex")
     content = tomllib.loads(path.read_text())
     assert content["mcp_servers"]["openclaw"]["env"] == {
-        "OPENCLAW_STATE_DIR": f"{house.home}/state"
+        "OPENCLAW_STATE_DIR": f"{installation.home}/state"
     }
     assert content["mcp_servers"]["openclaw"]["tool_timeout_sec"] == 600
     assert content["tui"] == {"a": 1}
     assert path.read_text().startswith(text)
 
 
-def test_toml_that_cannot_be_changed_safely_is_left_alone(house: House) -> None:
+def test_toml_that_cannot_be_changed_safely_is_left_alone(installation: Installation) -> None:
     text = 'mcp_servers = { x = { command = "y" } }\n'
-    path = house.write(".codex/config.toml", text)
-    house.run("--yes", "--register", "codex")
+    path = installation.write(".codex/config.toml", text)
+    installation.run("--yes", "--register", "codex")
     assert path.read_text() == text
-    assert "codex mcp add" in house.out
+    assert "codex mcp add" in installation.out
 
 
 @pytest.mark.parametrize("servers", ["mcp_servers = 3", "[[mcp_servers]]\ncommand = 'y'"])
 def test_codex_servers_that_are_no_table_are_left_alone_with_what_to_do(
-    house: House, servers: str
+    installation: Installation, servers: str
 ) -> None:
-    path = house.write(".codex/config.toml", f"{servers}\n")
-    house.run("--yes", "--register", "codex")
+    path = installation.write(".codex/config.toml", f"{servers}\n")
+    installation.run("--yes", "--register", "codex")
     assert path.read_text() == f"{servers}\n"
-    assert "was left unchanged: its `mcp_servers` is not a table; correct or remove" in house.out
+    assert (
+        "was left unchanged: its `mcp_servers` is not a table; correct or remove"
+        in installation.out
+    )
 
 
 @pytest.mark.parametrize(
@@ -478,36 +489,38 @@ def test_codex_servers_that_are_no_table_are_left_alone_with_what_to_do(
     ],
 )
 def test_an_entry_of_our_name_with_wrong_arguments_is_left_alone(
-    house: House, client: str, file: str, text: str
+    installation: Installation, client: str, file: str, text: str
 ) -> None:
-    path = house.write(file, text)
-    house.run("--yes", "--register", client, "--import", "none")
+    path = installation.write(file, text)
+    installation.run("--yes", "--register", client, "--import", "none")
     assert path.read_text() == text
-    assert "already has a different server called 'openclaw'" in house.out
+    assert "already has a different server called 'openclaw'" in installation.out
 
 
-def test_another_server_of_our_name_is_left_alone(house: House) -> None:
-    path = house.write(".cursor/mcp.json", {"mcpServers": {"openclaw": {"command": "theirs"}}})
+def test_another_server_of_our_name_is_left_alone(installation: Installation) -> None:
+    path = installation.write(
+        ".cursor/mcp.json", {"mcpServers": {"openclaw": {"command": "theirs"}}}
+    )
     before = path.read_text()
-    house.run("--yes", "--register", "cursor", "--import", "none")
+    installation.run("--yes", "--register", "cursor", "--import", "none")
     assert path.read_text() == before
-    assert "was left unchanged: Cursor already has a different server" in house.out
+    assert "was left unchanged: Cursor already has a different server" in installation.out
 
 
-def test_an_entry_of_ours_that_points_elsewhere_is_renewed(house: House) -> None:
+def test_an_entry_of_ours_that_points_elsewhere_is_renewed(installation: Installation) -> None:
     old = {"command": "/old/openclaw", "args": ["mcp-server"], "alwaysAllow": []}
-    path = house.write(".cursor/mcp.json", {"mcpServers": {"openclaw": old}})
-    house.run("--yes", "--register", "cursor")
+    path = installation.write(".cursor/mcp.json", {"mcpServers": {"openclaw": old}})
+    installation.run("--yes", "--register", "cursor")
     assert json.loads(path.read_text())["mcpServers"]["openclaw"]["command"] != "/old/openclaw"
 
 
-def test_a_program_that_is_not_here_is_said_not_to_be(house: House) -> None:
-    house.run("--yes", "--register", "zed")
-    assert "Zed isn't installed" in house.out
-    assert not (house.home / ".config").exists()
+def test_a_program_that_is_not_here_is_said_not_to_be(installation: Installation) -> None:
+    installation.run("--yes", "--register", "zed")
+    assert "Zed isn't installed" in installation.out
+    assert not (installation.home / ".config").exists()
 
 
-def test_a_failure_half_way_puts_everything_back(full: House) -> None:
+def test_a_failure_half_way_puts_everything_back(full: Installation) -> None:
     cursor = full.home / ".cursor/mcp.json"
     cursor.unlink(missing_ok=True)
     cursor.symlink_to("/proc/nobody-writes-here.json")
@@ -521,7 +534,7 @@ def test_a_failure_half_way_puts_everything_back(full: House) -> None:
     assert "Wrote ~/.cursor/mcp.json" in full.out
 
 
-def test_json_tells_what_was_done(full: House) -> None:
+def test_json_tells_what_was_done(full: Installation) -> None:
     full.run("--yes", "--json", "--register", "cursor")
     facts = json.loads(full.out)
     assert facts["registered"] == ["cursor"]
@@ -529,12 +542,12 @@ def test_json_tells_what_was_done(full: House) -> None:
     assert [Path(one["path"]).name for one in facts["written"]] == ["openclaw.json", "mcp.json"]
 
 
-def _command(house: House, *words: str) -> tuple[list[str], dict[str, str]]:
-    environ = {"HOME": str(house.home), "PATH": os.environ["PATH"], **house.environ}
+def _command(installation: Installation, *words: str) -> tuple[list[str], dict[str, str]]:
+    environ = {"HOME": str(installation.home), "PATH": os.environ["PATH"], **installation.environ}
     return [sys.executable, "-m", "openclaw", "init", *words], environ
 
 
-def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: House) -> None:
+def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: Installation) -> None:
     with on_terminal(*_command(full)) as terminal:
         shown = terminal.until("Which model do you want to use?")
         assert "ANTHROPIC_API_KEY" in shown
@@ -565,7 +578,7 @@ def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: Hou
 
 
 @pytest.mark.parametrize("leaving", ["\x03", "\x04", "\n\n\nn\n"])
-def test_whoever_leaves_half_way_leaves_nothing_behind(full: House, leaving: str) -> None:
+def test_whoever_leaves_half_way_leaves_nothing_behind(full: Installation, leaving: str) -> None:
     before = full.everything()
     with on_terminal(*_command(full)) as terminal:
         terminal.until("[1]:")
@@ -583,58 +596,72 @@ def test_without_a_terminal_and_options_it_is_a_usage_error() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_link_to_a_file_that_is_not_there_yet_is_written_through(house: House) -> None:
-    (house.home / ".openclaw").mkdir(mode=0o755)
-    (house.home / "dots").mkdir()
-    house.config.symlink_to("../dots/openclaw.json")
-    assert house.run("--yes") == 0
-    assert house.config.is_symlink()
-    assert "agents" in (house.home / "dots/openclaw.json").read_text()
-    assert house.config.parent.stat().st_mode & 0o777 == 0o700
+def test_a_link_to_a_file_that_is_not_there_yet_is_written_through(
+    installation: Installation,
+) -> None:
+    (installation.home / ".openclaw").mkdir(mode=0o755)
+    (installation.home / "dots").mkdir()
+    installation.config.symlink_to("../dots/openclaw.json")
+    assert installation.run("--yes") == 0
+    assert installation.config.is_symlink()
+    assert "agents" in (installation.home / "dots/openclaw.json").read_text()
+    assert installation.config.parent.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("link", [".openclaw", ".openclaw/openclaw.json"])
-def test_a_link_into_nothing_is_said_and_nothing_is_made(house: House, link: str) -> None:
-    (house.home / link).parent.mkdir(exist_ok=True)
-    (house.home / link).symlink_to(house.home / "unmounted/there")
+def test_a_link_into_nothing_is_said_and_nothing_is_made(
+    installation: Installation, link: str
+) -> None:
+    (installation.home / link).parent.mkdir(exist_ok=True)
+    (installation.home / link).symlink_to(installation.home / "unmounted/there")
     with pytest.raises(
         OperatorFacing, match=r"is a link to .*unmounted/there, which does not exist"
     ):
-        house.run("--yes")
-    assert not (house.home / "unmounted").exists()
+        installation.run("--yes")
+    assert not (installation.home / "unmounted").exists()
 
 
-def test_other_programs_are_found_where_their_variables_say(house: House) -> None:
-    house.write("c/claude/.claude.json", {"mcpServers": {"one": {"command": "one"}}})
-    house.write("c/codex/config.toml", '[mcp_servers.two]\ncommand = "two"\n')
-    house.write("c/xdg/zed/settings.json", {"context_servers": {"three": {"command": "three"}}})
-    house.write("c/xdg/Code/User/mcp.json", {"servers": {"four": {"command": "four"}}})
+def test_other_programs_are_found_where_their_variables_say(installation: Installation) -> None:
+    installation.write("c/claude/.claude.json", {"mcpServers": {"one": {"command": "one"}}})
+    installation.write("c/codex/config.toml", '[mcp_servers.two]\ncommand = "two"\n')
+    installation.write(
+        "c/xdg/zed/settings.json", {"context_servers": {"three": {"command": "three"}}}
+    )
+    installation.write("c/xdg/Code/User/mcp.json", {"servers": {"four": {"command": "four"}}})
     # Where they would be otherwise there are others.
-    house.write(".claude.json", {"mcpServers": {"old": {"command": "old"}}})
-    house.write(".codex/config.toml", '[mcp_servers.old]\ncommand = "old"\n')
-    house.write(".config/zed/settings.json", {"context_servers": {"old": {"command": "old"}}})
-    house.environ |= {
-        "CLAUDE_CONFIG_DIR": str(house.home / "c/claude"),
+    installation.write(".claude.json", {"mcpServers": {"old": {"command": "old"}}})
+    installation.write(".codex/config.toml", '[mcp_servers.old]\ncommand = "old"\n')
+    installation.write(
+        ".config/zed/settings.json", {"context_servers": {"old": {"command": "old"}}}
+    )
+    installation.environ |= {
+        "CLAUDE_CONFIG_DIR": str(installation.home / "c/claude"),
         "CODEX_HOME": "~/c/codex",
-        "XDG_CONFIG_HOME": str(house.home / "c/xdg"),
+        "XDG_CONFIG_HOME": str(installation.home / "c/xdg"),
     }
-    assert house.run("--yes", "--register", "claude-code,codex,zed") == 0
-    assert set(house.loaded().mcp.servers) == {"one", "two", "three", "four"}
-    assert "openclaw" in (house.home / "c/claude/.claude.json").read_text()
-    assert "openclaw" in (house.home / "c/codex/config.toml").read_text()
-    assert "openclaw" in (house.home / "c/xdg/zed/settings.json").read_text()
-    assert "openclaw" not in (house.home / ".codex/config.toml").read_text()
+    assert installation.run("--yes", "--register", "claude-code,codex,zed") == 0
+    assert set(installation.loaded().mcp.servers) == {"one", "two", "three", "four"}
+    assert "openclaw" in (installation.home / "c/claude/.claude.json").read_text()
+    assert "openclaw" in (installation.home / "c/codex/config.toml").read_text()
+    assert "openclaw" in (installation.home / "c/xdg/zed/settings.json").read_text()
+    assert "openclaw" not in (installation.home / ".codex/config.toml").read_text()
 
 
-def test_a_directory_for_settings_that_is_not_absolute_is_ignored(house: House) -> None:
-    house.write(".config/zed/settings.json", {"context_servers": {"one": {"command": "one"}}})
-    house.environ["XDG_CONFIG_HOME"] = "elsewhere"
-    assert house.run("--yes") == 0
-    assert set(house.loaded().mcp.servers) == {"one"}
+def test_a_directory_for_settings_that_is_not_absolute_is_ignored(
+    installation: Installation,
+) -> None:
+    installation.write(
+        ".config/zed/settings.json", {"context_servers": {"one": {"command": "one"}}}
+    )
+    installation.environ["XDG_CONFIG_HOME"] = "elsewhere"
+    assert installation.run("--yes") == 0
+    assert set(installation.loaded().mcp.servers) == {"one"}
 
 
-def test_a_program_whose_variable_names_its_directory_gets_its_file_there(house: House) -> None:
-    (house.home / "c").mkdir()
-    house.environ["CLAUDE_CONFIG_DIR"] = str(house.home / "c")
-    assert house.run("--yes", "--register", "claude-code") == 0
-    assert "openclaw" in (house.home / "c/.claude.json").read_text()
+def test_a_program_whose_variable_names_its_directory_gets_its_file_there(
+    installation: Installation,
+) -> None:
+    (installation.home / "c").mkdir()
+    installation.environ["CLAUDE_CONFIG_DIR"] = str(installation.home / "c")
+    assert installation.run("--yes", "--register", "claude-code") == 0
+    assert "openclaw" in (installation.home / "c/.claude.json").read_text()

@@ -7,27 +7,27 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def installation(tmp_path: Path) -> Installation:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
-    return House(state)
+    return Installation(state)
 
 
 Open = Callable[..., AbstractAsyncContextManager[httpx2.AsyncClient]]
 
 
 @pytest.fixture
-def opened(house: House) -> Open:
+def opened(installation: Installation) -> Open:
     """A running gateway and a client of it that has its token."""
 
     @asynccontextmanager
     async def running(**environ: str) -> AsyncGenerator[httpx2.AsyncClient]:
-        async with house.here(**environ) as info:
-            headers = {"authorization": f"Bearer {house.token}"}
+        async with installation.here(**environ) as info:
+            headers = {"authorization": f"Bearer {installation.token}"}
             async with httpx2.AsyncClient(
                 base_url=info.url, headers=headers, trust_env=False, timeout=30
             ) as client:

@@ -45,16 +45,16 @@ stdio = acp_conftest.stdio
 
 
 @dataclass(frozen=True)
-class Shared(acp_conftest.House):
-    """The same house, with a gateway from the moment when there is a configuration."""
+class Shared(acp_conftest.Installation):
+    """The same installation, with a gateway from the moment when there is a configuration."""
 
     running: "list[subprocess.Popen[bytes]]" = field(
         default_factory=list["subprocess.Popen[bytes]"]
     )
 
     @property
-    def gateway(self) -> gateway_kit.House:
-        return gateway_kit.House(self.state)
+    def gateway(self) -> gateway_kit.Installation:
+        return gateway_kit.Installation(self.state)
 
     @property
     def client(self) -> httpx2.AsyncClient:
@@ -87,7 +87,7 @@ class Shared(acp_conftest.House):
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[Shared]:
+def installation(tmp_path: Path) -> Iterator[Shared]:
     for name in ("state", "project"):
         (tmp_path / name).mkdir(mode=0o700)
     shared = Shared(tmp_path / "state", tmp_path / "project")
@@ -98,55 +98,55 @@ def house(tmp_path: Path) -> Iterator[Shared]:
 
 
 async def test_the_gateway_did_it_and_the_agents_own_servers_were_started_once(
-    house: Shared, connect: Any, stdio: Stdio, tmp_path: Path
+    installation: Shared, connect: Any, stdio: Stdio, tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
     own = server_entry({"tools": [fake_tool("own")], "faults": {"pidFile": str(pids)}})
     call = Step(when="Go.", role="user", calls=(("mcp_own_own", {}), ("mcp_mine_echo", {})))
     rules = [call, Step(role="tool", text="Done.")]
     async with scripted_model(rules=rules) as model:
-        house.configure(model.url, mcp={"servers": {"own": own}})
+        installation.configure(model.url, mcp={"servers": {"own": own}})
         for _ in range(2):
             async with connect() as (agent, person):
                 session = await agent.new_session(
-                    cwd=str(house.cwd), mcp_servers=[stdio("mine", ECHO)]
+                    cwd=str(installation.cwd), mcp_servers=[stdio("mine", ECHO)]
                 )
                 await agent.prompt(session_id=session.session_id, prompt=[text_block("Go.")])
                 assert person.text() == "Done."
-        async with house.client as client:
+        async with installation.client as client:
             metrics = (await client.get("/metrics")).text
     assert 'openclaw_turns_total{outcome="ok"} 2' in metrics
     assert len(pids.read_text().split()) == 1
 
 
-async def test_with_local_the_gateway_is_left_alone(house: Shared, connect: Any) -> None:
+async def test_with_local_the_gateway_is_left_alone(installation: Shared, connect: Any) -> None:
     async with scripted_model([Step(text="Here.")]) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with connect("--local") as (agent, person):
-            session = await agent.new_session(cwd=str(house.cwd))
+            session = await agent.new_session(cwd=str(installation.cwd))
             await agent.prompt(session_id=session.session_id, prompt=[text_block("Hi.")])
-        async with house.client as client:
+        async with installation.client as client:
             metrics = (await client.get("/metrics")).text
     assert person.text() == "Here."
     assert "openclaw_turns_total{" not in metrics
 
 
 async def test_a_client_that_is_killed_leaves_nothing_behind(
-    house: Shared, stdio: Stdio, tmp_path: Path
+    installation: Shared, stdio: Stdio, tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
     spec = {"tools": [fake_tool("wait", hang=True)], "faults": {"pidFile": str(pids)}}
     server = stdio("slow", spec).model_dump(mode="json", by_alias=True, exclude_none=True)
     async with scripted_model([Step(calls=(("mcp_slow_wait", {}),))]) as model:
-        house.configure(model.url)
-        process, lines, _ = await test_sessions.waiting_in_a_turn(house, server)
+        installation.configure(model.url)
+        process, lines, _ = await test_sessions.waiting_in_a_turn(installation, server)
         (pid,) = map(int, pids.read_text().split())
         assert test_sessions.parent_of(pid) != process.pid
         os.kill(process.pid, signal.SIGKILL)
         await process.wait()
         await until(lambda: not test_sessions.is_running(pid), 60)
         await process.aclose()
-        async with house.client as client:
+        async with installation.client as client:
             with anyio.fail_after(60):
                 while (await client.get("/api/turns")).json()["turns"]:  # noqa: ASYNC110 - elsewhere
                     await anyio.sleep(0.05)
@@ -156,16 +156,16 @@ async def test_a_client_that_is_killed_leaves_nothing_behind(
 
 
 async def test_a_gateway_that_stops_or_starts_again_is_done_without_or_used_again(
-    house: Shared, connect: Any, stdio: Stdio
+    installation: Shared, connect: Any, stdio: Stdio
 ) -> None:
     call = Step(when="Go.", role="user", calls=(("mcp_mine_echo", {}),))
     rules = [call, Step(role="tool", text="Done.")]
     async with scripted_model(rules=rules) as model, connect() as (agent, person):
-        house.configure(model.url)
+        installation.configure(model.url)
         key = (
-            await agent.new_session(cwd=str(house.cwd), mcp_servers=[stdio("mine", ECHO)])
+            await agent.new_session(cwd=str(installation.cwd), mcp_servers=[stdio("mine", ECHO)])
         ).session_id
-        for step in (lambda: None, lambda: house.configure(model.url), house.stop):
+        for step in (lambda: None, lambda: installation.configure(model.url), installation.stop):
             await anyio.to_thread.run_sync(step)
             await agent.prompt(session_id=key, prompt=[text_block("Go.")])
         ended = [one for one in person.of("tool_call_update") if one.status == "completed"]
@@ -174,20 +174,22 @@ async def test_a_gateway_that_stops_or_starts_again_is_done_without_or_used_agai
 
 
 async def test_a_gateway_that_starts_later_is_used_from_then_on(
-    house: Shared, connect: Any, stdio: Stdio
+    installation: Shared, connect: Any, stdio: Stdio
 ) -> None:
     call = Step(when="Go.", role="user", calls=(("mcp_mine_echo", {}),))
     rules = [call, Step(role="tool", text="Done.")]
     async with scripted_model(rules=rules) as model:
-        acp_conftest.House.configure(house, model.url)  # and no gateway yet
+        acp_conftest.Installation.configure(installation, model.url)  # and no gateway yet
         async with connect() as (agent, person):
             key = (
-                await agent.new_session(cwd=str(house.cwd), mcp_servers=[stdio("mine", ECHO)])
+                await agent.new_session(
+                    cwd=str(installation.cwd), mcp_servers=[stdio("mine", ECHO)]
+                )
             ).session_id
             await agent.prompt(session_id=key, prompt=[text_block("Go.")])
-            await anyio.to_thread.run_sync(lambda: house.configure(model.url))
+            await anyio.to_thread.run_sync(lambda: installation.configure(model.url))
             await agent.prompt(session_id=key, prompt=[text_block("Go.")])
-            async with house.client as client:
+            async with installation.client as client:
                 metrics = (await client.get("/metrics")).text
     ended = [one for one in person.of("tool_call_update") if one.status == "completed"]
     assert len(ended) == 2
@@ -196,19 +198,21 @@ async def test_a_gateway_that_starts_later_is_used_from_then_on(
 
 
 @pytest.mark.parametrize("path", ["/api/scopes", "/api/messages"])
-async def test_servers_and_directories_are_for_this_account_alone(house: Shared, path: str) -> None:
-    marker = house.cwd / "marker"
+async def test_servers_and_directories_are_for_this_account_alone(
+    installation: Shared, path: str
+) -> None:
+    marker = installation.cwd / "marker"
     servers = {"x": {"command": "touch", "args": [str(marker)]}}
     body: dict[str, Any] = {"servers": servers, "text": "Hi.", "workspace": "/"}
     async with scripted_model([]) as model:
-        house.configure(model.url, gateway={"auth": {"token": "a-token-for-clients-0123"}})
-        async with httpx2.AsyncClient(base_url=house.info.url) as client:
+        installation.configure(model.url, gateway={"auth": {"token": "a-token-for-clients-0123"}})
+        async with httpx2.AsyncClient(base_url=installation.info.url) as client:
             refused = [
                 await client.post(path, json=body, headers={"authorization": f"Bearer {token}"})
                 for token in ("a-token-for-clients-0123", "wrong")
             ]
-        house.configure(model.url)
-        async with httpx2.AsyncClient(base_url=house.info.url) as client:
+        installation.configure(model.url)
+        async with httpx2.AsyncClient(base_url=installation.info.url) as client:
             refused.append(await client.post(path, json=body))
             refused.append(
                 await client.post(path, json=body, headers={"authorization": "Bearer wrong"})
@@ -227,11 +231,11 @@ async def test_servers_and_directories_are_for_this_account_alone(house: Shared,
     ],
 )
 async def test_servers_that_cannot_be_taken_are_refused(
-    house: Shared, servers: Any, told: str
+    installation: Shared, servers: Any, told: str
 ) -> None:
     async with scripted_model([]) as model:
-        house.configure(model.url)
-        async with house.client as client:
+        installation.configure(model.url)
+        async with installation.client as client:
             answer = await client.post("/api/scopes", json={"servers": servers})
             gone = await client.post("/api/messages", json={"text": "Hi.", "scope": "gone"})
     assert answer.status_code == 400
@@ -240,12 +244,12 @@ async def test_servers_that_cannot_be_taken_are_refused(
 
 
 async def test_a_turn_that_is_stopped_at_the_gateway_is_cancelled_for_the_editor(
-    house: Shared, connect: Any
+    installation: Shared, connect: Any
 ) -> None:
     async with scripted_model(default=Step(text="Slowly.", delay=60)) as model:
-        house.configure(model.url)
-        async with connect() as (agent, _), house.client as gateway:
-            session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[])
+        installation.configure(model.url)
+        async with connect() as (agent, _), installation.client as gateway:
+            session = await agent.new_session(cwd=str(installation.cwd), mcp_servers=[])
             reasons: list[str] = []
 
             async def prompt() -> None:

@@ -13,7 +13,7 @@ from tests.interaction.cli import test_chat
 from tests.interaction.gateway.conftest import Open
 from tests.support import disguised_call
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.loop_time import pass_time
 from tests.support.mcp_server_kit import fake_tool
 
@@ -41,10 +41,10 @@ async def environ(
     """The same as there, with a gateway that has to have done the work."""
     monkeypatch.chdir(home)
     environ = test_chat.configured(home, model)
-    house = House(home / ".openclaw")
-    async with house.here(**environ) as info:
+    installation = Installation(home / ".openclaw")
+    async with installation.here(**environ) as info:
         yield environ
-        answer = await GatewayClient(info.url, house.state).request("GET", "/api/sessions")
+        answer = await GatewayClient(info.url, installation.state).request("GET", "/api/sessions")
     assert sum(row["entries"] for row in answer["sessions"]) > 0
 
 
@@ -73,11 +73,11 @@ async def events_of(
 
 @pytest.mark.parametrize("discover", ["refuse", "answer"])
 async def test_a_question_is_an_event_and_its_answer_a_request(
-    house: House, opened: Open, discover: str
+    installation: Installation, opened: Open, discover: str
 ) -> None:
     spec = {**ASKING, "discover": discover}
     async with scripted_model(rules=RULES) as model:
-        house.configure(model.url, servers={"fake": server_entry(spec)})
+        installation.configure(model.url, servers={"fake": server_entry(spec)})
         async with opened() as client:
             seen: list[tuple[str, Any]] = []
             async for name, data in events_of(client, {"text": "ask me", "questions": True}):
@@ -96,10 +96,10 @@ async def test_a_question_is_an_event_and_its_answer_a_request(
 
 
 async def test_a_question_that_nobody_answers_in_time_is_declined(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(rules=RULES) as model:
-        house.configure(
+        installation.configure(
             model.url,
             servers={"fake": server_entry(ASKING)},
             tools={"ask": ["write"]},
@@ -112,7 +112,9 @@ async def test_a_question_that_nobody_answers_in_time_is_declined(
                 assert told in seen["reply"]["text"]
 
 
-async def test_a_question_shows_the_call_that_runs(house: House, opened: Open) -> None:
+async def test_a_question_shows_the_call_that_runs(
+    installation: Installation, opened: Open
+) -> None:
     rules = [
         Step(when="write", role="user", calls=(("write", disguised_call.ARGUMENTS),)),
         Step(role="tool", text="It said {last}"),
@@ -125,32 +127,34 @@ async def test_a_question_shows_the_call_that_runs(house: House, opened: Open) -
         return Answer(ONCE)
 
     async with scripted_model(rules=rules) as model:
-        house.configure(model.url, tools={"ask": ["write"]})
+        installation.configure(model.url, tools={"ask": ["write"]})
         async with opened() as client:
             async for name, data in events_of(client, {"text": "write", "questions": True}):
                 if name == "question":
                     seen.append(data)
                     answer = {"action": "decline"}
                     await client.post(f"/api/questions/{data['id']}", json=answer)
-        async with house.here() as info:
-            ours = GatewayClient(info.url, house.state)
+        async with installation.here() as info:
+            ours = GatewayClient(info.url, installation.state)
             await ours.reply(MessageContext("write", "s"), TurnListener(ask=ask))
     (question,), (request,) = seen, asked
     assert question["text"] == f"The agent wants to use {disguised_call.TITLE}"
     assert (question["title"], question["body"]) == (disguised_call.TITLE, disguised_call.BODY)
     assert (request.title, request.body) == (disguised_call.TITLE, disguised_call.BODY)
-    written = house.state / "workspace" / disguised_call.ARGUMENTS["path"]
+    written = installation.state / "workspace" / disguised_call.ARGUMENTS["path"]
     assert written.read_text() == disguised_call.CONTENT
 
 
-async def test_a_person_says_for_how_long_or_why_not(house: House, opened: Open) -> None:
+async def test_a_person_says_for_how_long_or_why_not(
+    installation: Installation, opened: Open
+) -> None:
     answers = [
         {"action": "decline", "choice": "no", "reason": "not today"},
         {"action": "accept", "choice": "always"},
     ]
     replies: list[str] = []
     async with scripted_model(rules=RULES) as model:
-        house.configure(model.url, tools={"ask": ["write"]})
+        installation.configure(model.url, tools={"ask": ["write"]})
         async with opened() as client:
             for _ in range(3):
                 body = {"text": "write", "questions": True}
@@ -168,13 +172,17 @@ async def test_a_person_says_for_how_long_or_why_not(house: House, opened: Open)
                         replies.append(data["text"])
     assert "They say: not today" in replies[0]
     assert all("Wrote 1 bytes" in text for text in replies[1:])  # the last one without a question
-    config = json.loads((house.state / "openclaw.json").read_text())
+    config = json.loads((installation.state / "openclaw.json").read_text())
     assert config["tools"]["approved"] == ["write"]
 
 
-async def test_a_client_that_cannot_be_asked_is_not(house: House, opened: Open) -> None:
+async def test_a_client_that_cannot_be_asked_is_not(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        house.configure(model.url, servers={"fake": server_entry(ASKING)}, tools={"ask": ["write"]})
+        installation.configure(
+            model.url, servers={"fake": server_entry(ASKING)}, tools={"ask": ["write"]}
+        )
         async with opened() as client:
             asked = dict([event async for event in events_of(client, {"text": "ask me"})])
             wrote = await client.post("/api/messages", json={"text": "write", "stream": False})
@@ -184,9 +192,11 @@ async def test_a_client_that_cannot_be_asked_is_not(house: House, opened: Open) 
     assert "write" not in model.requests[-1].tools
 
 
-async def test_a_client_that_leaves_takes_its_question_along(house: House, opened: Open) -> None:
+async def test_a_client_that_leaves_takes_its_question_along(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        house.configure(model.url, tools={"ask": ["write"]})
+        installation.configure(model.url, tools={"ask": ["write"]})
         async with opened() as client:
             left = ""
             async for name, data in events_of(client, {"text": "write", "questions": True}):
@@ -199,30 +209,30 @@ async def test_a_client_that_leaves_takes_its_question_along(house: House, opene
             late = await client.post(f"/api/questions/{left}", json={"action": "accept"})
     assert left
     assert late.status_code == 404
-    assert not (house.state / "workspace" / "a.txt").exists()
+    assert not (installation.state / "workspace" / "a.txt").exists()
 
 
 @pytest.mark.parametrize(
     "body", [{}, {"action": "perhaps"}, {"action": "accept", "content": [1]}, {"action": 1}]
 )
 async def test_an_answer_that_is_none_is_refused(
-    house: House, opened: Open, body: dict[str, Any]
+    installation: Installation, opened: Open, body: dict[str, Any]
 ) -> None:
     async with scripted_model() as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             assert (await client.post("/api/questions/x", json=body)).status_code == 400
 
 
 async def test_two_turns_at_one_server_are_not_asked_for_each_other(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     """A question that comes by itself does not say whose it is."""
     spec = {"discover": "refuse", "tools": [*ASKING["tools"], fake_tool("wait", hang=True)]}
     rules = [Step(when="wait", role="user", calls=(("mcp_fake_wait", {}),)), *RULES]
     seen: dict[str, Any] = {}
     async with scripted_model(rules=rules) as model:
-        house.configure(model.url, servers={"fake": server_entry(spec)})
+        installation.configure(model.url, servers={"fake": server_entry(spec)})
         async with opened() as client, anyio.create_task_group() as tasks:
             waiting = anyio.Event()
 
@@ -242,7 +252,9 @@ async def test_two_turns_at_one_server_are_not_asked_for_each_other(
     assert '"decline"' in seen["reply"]["text"]
 
 
-async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(house: House) -> None:
+async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(
+    installation: Installation,
+) -> None:
     stopped: list[str] = []
 
     async def never(request: PermissionRequest) -> Answer:
@@ -259,14 +271,14 @@ async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(house: H
 
     both = TurnListener(ask=never, elicit=red)
     async with scripted_model(rules=RULES) as model:
-        house.configure(
+        installation.configure(
             model.url,
             servers={"fake": server_entry(ASKING)},
             tools={"ask": ["write"]},
             gateway={"limits": {"questionTimeoutMs": 20_000}},
         )
-        async with house.here() as info:
-            client = GatewayClient(info.url, house.state)
+        async with installation.here() as info:
+            client = GatewayClient(info.url, installation.state)
             told = await client.reply(MessageContext("ask me", "s"), both)
             late = await client.reply(MessageContext("write", "s"), both)
             alone = await client.reply(MessageContext("ask me", "s"), TurnListener(ask=never))
@@ -276,13 +288,15 @@ async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(house: H
     assert '"decline"' in alone.text
 
 
-async def test_a_secret_that_only_the_gateway_knows_does_not_leave_it(house: House) -> None:
+async def test_a_secret_that_only_the_gateway_knows_does_not_leave_it(
+    installation: Installation,
+) -> None:
     key = "acme-key-0123456789"
     said: list[str] = []
     async with scripted_model(default=Step(text=f"The key is {key}, is it not?")) as model:
-        house.configure(model.url)
-        async with house.here() as info:
-            client = GatewayClient(info.url, house.state)
+        installation.configure(model.url)
+        async with installation.here() as info:
+            client = GatewayClient(info.url, installation.state)
             heard = TurnListener(
                 on_event=lambda event: said.append(
                     event.text if isinstance(event, TextDelta) else ""

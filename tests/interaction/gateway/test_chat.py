@@ -4,7 +4,7 @@ import sys
 
 import anyio
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.testing.scripted_model import Step, scripted_model
@@ -18,14 +18,14 @@ SERVER = server_entry({"tools": [fake_tool("echo")], "prompts": [GREETING]})
 TYPED = b"one\n/tools\n/model\n/help\n/fake:greet who=Ada\n/fake:greet\n"
 
 
-async def test_a_chat_lets_the_gateway_answer(house: House) -> None:
+async def test_a_chat_lets_the_gateway_answer(installation: Installation) -> None:
     async with scripted_model(default=Step(text="You said {last}")) as model:
-        house.configure(model.url, servers={"fake": SERVER})
-        async with house.here() as info:
+        installation.configure(model.url, servers={"fake": SERVER})
+        async with installation.here() as info:
             done = await anyio.run_process(
                 [sys.executable, "-m", "openclaw", "chat"],
                 input=TYPED,
-                env=house.environ(),
+                env=installation.environ(),
                 check=False,
             )
             assert info.url

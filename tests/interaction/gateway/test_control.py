@@ -12,7 +12,7 @@ from tests.interaction.gateway.conftest import Open
 from tests.interaction.gateway.test_asking import events_of
 from tests.support.fake_oauth import FakeAuthority, browse, protected
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.core.clock import SystemClock
@@ -38,8 +38,10 @@ async def applied(client: httpx2.AsyncClient, *changes: Any) -> Any:
     return done.json()
 
 
-async def test_a_change_that_is_too_deep_is_refused(house: House, opened: Open) -> None:
-    house.configure(NOWHERE)
+async def test_a_change_that_is_too_deep_is_refused(
+    installation: Installation, opened: Open
+) -> None:
+    installation.configure(NOWHERE)
     value: Any = []
     for _ in range(400):
         value = [value]
@@ -48,19 +50,21 @@ async def test_a_change_that_is_too_deep_is_refused(house: House, opened: Open) 
             assert (await change(client, one)).status_code == 400
 
 
-async def test_a_change_is_shown_then_made_and_takes_effect(house: House, opened: Open) -> None:
-    house.configure(NOWHERE)
-    house.config_file.write_text(
-        "// mine\n" + json.dumps(json.loads(house.config_file.read_text()), indent=2)
+async def test_a_change_is_shown_then_made_and_takes_effect(
+    installation: Installation, opened: Open
+) -> None:
+    installation.configure(NOWHERE)
+    installation.config_file.write_text(
+        "// mine\n" + json.dumps(json.loads(installation.config_file.read_text()), indent=2)
     )
     server = {"path": ["agents", "defaults", "mcp", "servers", "one"], "value": server_entry({})}
     async with opened() as client:
         looked = (await change(client, server)).json()
         assert any(line.startswith("+") and '"one"' in line for line in looked["diff"])
-        assert '"one"' not in house.config_file.read_text()
+        assert '"one"' not in installation.config_file.read_text()
         done = await change(client, server, apply=True, digest=looked["digest"])
         assert done.json()["waiting"] == []
-        assert house.config_file.read_text().startswith("// mine")
+        assert installation.config_file.read_text().startswith("// mine")
         (row,) = (await client.get("/api/servers")).json()["servers"]
         assert row["name"] == "one"
         again = await change(client, server, apply=True, digest=looked["digest"])
@@ -74,9 +78,11 @@ async def test_a_change_is_shown_then_made_and_takes_effect(house: House, opened
         assert (await client.get("/api/config")).json()["config"]["tools"]["ask"] == ["edit"]
 
 
-async def test_what_does_not_hold_is_refused_with_the_reason(house: House, opened: Open) -> None:
-    house.configure(NOWHERE)
-    before = house.config_file.read_text()
+async def test_what_does_not_hold_is_refused_with_the_reason(
+    installation: Installation, opened: Open
+) -> None:
+    installation.configure(NOWHERE)
+    before = installation.config_file.read_text()
     place = ["agents", "defaults", "mcp", "servers"]
     async with opened() as client:
         wrong: list[tuple[Any, str]] = [
@@ -88,16 +94,18 @@ async def test_what_does_not_hold_is_refused_with_the_reason(house: House, opene
         for one, reason in wrong:
             answer = await change(client, one, apply=True, digest="")
             assert (answer.status_code, reason in answer.text) == (400, True), answer.text
-    assert house.config_file.read_text() == before
+    assert installation.config_file.read_text() == before
 
 
 async def test_no_secret_is_in_what_is_shown_of_the_configuration(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     secret, quoted = "plain-secret-0123456789", 'quo"ted-secret-0123456789'
     servers = {"one": {**server_entry({}), "env": {"API_TOKEN": secret}, "lazy": True}}
-    house.configure(NOWHERE, servers)
-    house.config_file.write_text(json.dumps(json.loads(house.config_file.read_text()), indent=2))
+    installation.configure(NOWHERE, servers)
+    installation.config_file.write_text(
+        json.dumps(json.loads(installation.config_file.read_text()), indent=2)
+    )
     place = ["agents", "defaults", "mcp", "servers", "one", "env"]
     async with opened() as client:
         shown = (await client.get("/api/config")).text
@@ -111,10 +119,10 @@ async def test_no_secret_is_in_what_is_shown_of_the_configuration(
 
 
 async def test_reading_and_changing_the_configuration_needs_an_administrator(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure(NOWHERE)
-    tokens = TokenFile(house.state, SystemClock())
+    installation.configure(NOWHERE)
+    tokens = TokenFile(installation.state, SystemClock())
     token = tokens.add("reader", ("read", "orders"))
     async with opened() as client:
         headers = {"authorization": f"Bearer {token.reveal()}"}
@@ -140,11 +148,13 @@ async def test_reading_and_changing_the_configuration_needs_an_administrator(
         assert status["scopes"] == ["orders", "read"]
 
 
-async def test_a_secret_is_stored_used_and_never_shown(house: House, opened: Open) -> None:
+async def test_a_secret_is_stored_used_and_never_shown(
+    installation: Installation, opened: Open
+) -> None:
     servers = {
         "one": {**server_entry({"tools": [fake_tool("t")]}), "env": {"KEY": "secret://store/KEY"}}
     }
-    house.configure(NOWHERE, servers)
+    installation.configure(NOWHERE, servers)
     async with opened() as client:
 
         async def reaches(state: str) -> None:
@@ -190,10 +200,10 @@ async def asked(client: httpx2.AsyncClient, session: str, choice: str, **more: A
 
 
 async def test_what_was_allowed_for_a_session_or_for_always_can_be_revoked(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(rules=WRITES) as model:
-        house.configure(model.url, tools={"ask": ["write"]})
+        installation.configure(model.url, tools={"ask": ["write"]})
         async with opened() as client:
             assert len(await asked(client, "s", "session")) == 1
             assert await asked(client, "s", "session") == []
@@ -211,10 +221,10 @@ async def test_what_was_allowed_for_a_session_or_for_always_can_be_revoked(
 
 
 async def test_a_transcript_says_how_long_calls_took_and_what_the_person_said(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(rules=WRITES) as model:
-        house.configure(model.url, tools={"ask": ["write"]})
+        installation.configure(model.url, tools={"ask": ["write"]})
         async with opened() as client:
             await asked(client, "s", "once")
             await asked(client, "s", "no", reason="not now")
@@ -232,10 +242,12 @@ async def test_a_transcript_says_how_long_calls_took_and_what_the_person_said(
     assert [one["usage"]["requests"] for one in endings] == [2, 2]
 
 
-async def test_somebody_logs_in_to_a_server_from_the_page(house: House, opened: Open) -> None:
+async def test_somebody_logs_in_to_a_server_from_the_page(
+    installation: Installation, opened: Open
+) -> None:
     with FakeAuthority().running() as authority:
         async with protected({"tools": [fake_tool("t")]}, authority) as server:
-            house.configure(NOWHERE, {"docs": {"url": server.url, "auth": "oauth"}})
+            installation.configure(NOWHERE, {"docs": {"url": server.url, "auth": "oauth"}})
             async with opened() as client:
                 assert (await client.post("/api/servers/x/login", json={})).status_code == 404
                 seen: list[str] = []
@@ -249,9 +261,11 @@ async def test_somebody_logs_in_to_a_server_from_the_page(house: House, opened: 
                 assert 'data: {"loggedIn":"docs"}' in seen
 
 
-async def test_schedules_are_added_paused_run_and_removed(house: House, opened: Open) -> None:
+async def test_schedules_are_added_paused_run_and_removed(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(default=Step(text="It rains.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body = {"when": "weekdays 8:00", "message": "Weather?", "name": "w", "timezone": "UTC"}
             added = (await client.post("/api/cron", json=body)).json()
@@ -274,11 +288,11 @@ async def test_schedules_are_added_paused_run_and_removed(house: House, opened: 
 
 
 async def test_a_session_is_renamed_and_begun_again_from_a_turn_of_it(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     image = {"mimeType": "image/png", "data": PNG, "name": "a.png"}
     async with scripted_model(default=Step(text="You said: {last}")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             for text in ("one", "two", "three"):
                 message = {"text": text, "sessionKey": "s", "stream": False}
@@ -323,10 +337,10 @@ async def test_a_session_is_renamed_and_begun_again_from_a_turn_of_it(
 
 
 async def test_a_model_that_the_provider_does_not_list_is_warned_of(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model() as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             for name, told in (("scriptd", ["did you mean"]), ("scripted", [])):
                 one = {"path": ["agents", "defaults", "model"], "value": f"acme/{name}"}

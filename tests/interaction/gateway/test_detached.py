@@ -8,7 +8,7 @@ import anyio
 import httpx2
 import orjson
 from tests.interaction.gateway.conftest import Open, chat
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -49,10 +49,10 @@ def written(events: list[tuple[str, Any]]) -> str:
 
 
 async def test_a_detached_turn_goes_on_and_is_followed_from_its_beginning(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(default=SLOWLY) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             turn = await begin(client, "k", "text_delta")
             [running] = (await client.get("/api/turns")).json()["turns"]
@@ -69,10 +69,10 @@ async def test_a_detached_turn_goes_on_and_is_followed_from_its_beginning(
 
 
 async def test_a_detached_turn_is_stopped_by_who_wants_it_stopped(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(default=Step(hang=True)) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             turn = await begin(client, "k", "turn_started")
             await asked(model)
@@ -85,9 +85,9 @@ async def test_a_detached_turn_is_stopped_by_who_wants_it_stopped(
 
 
 async def test_what_fails_before_the_turn_ends_the_stream_with_the_error(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         body = {
             "text": "x",
@@ -99,9 +99,9 @@ async def test_what_fails_before_the_turn_ends_the_stream_with_the_error(
     assert "media[0]: is declared as image/png" in answer.text
 
 
-async def test_the_same_turn_is_not_begun_twice(house: House, opened: Open) -> None:
+async def test_the_same_turn_is_not_begun_twice(installation: Installation, opened: Open) -> None:
     async with scripted_model(default=Step(hang=True)) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             turn = await begin(client, "k", "turn_started", idempotencyKey="same-1")
             again = await client.post(
@@ -114,12 +114,12 @@ async def test_the_same_turn_is_not_begun_twice(house: House, opened: Open) -> N
 
 
 async def test_a_turn_of_any_client_is_watched_where_somebody_listens(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     started: Any = None
     seen: list[tuple[str, Any]] = []
     async with scripted_model(default=SLOWLY) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with (
             opened() as client,
             client.stream("GET", "/api/events") as heard,
@@ -145,11 +145,11 @@ async def test_a_turn_of_any_client_is_watched_where_somebody_listens(
 
 
 async def test_a_turn_that_nobody_listens_to_is_not_kept_for_watchers(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     status = 0
     async with scripted_model([Step(hang=True)]) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client, anyio.create_task_group() as group:
 
             async def complete() -> None:
@@ -181,7 +181,7 @@ async def asked(model: ScriptedModel) -> None:
 
 
 async def test_only_those_who_can_answer_see_the_questions_and_the_first_answer_counts(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     rules = [
         Step(role="user", calls=(("write", {"path": "a.txt", "content": "b"}),)),
@@ -192,7 +192,7 @@ async def test_only_those_who_can_answer_see_the_questions_and_the_first_answer_
     both_asked = anyio.Event()
 
     async with scripted_model(rules=rules) as model:
-        house.configure(model.url, tools={"ask": ["write"]})
+        installation.configure(model.url, tools={"ask": ["write"]})
         async with opened() as client, anyio.create_task_group() as group:
             turn = await begin(client, "k", "accepted", questions=True)
             wrong = await client.get(f"/api/turns/{turn}/events?questions=maybe")
@@ -216,7 +216,7 @@ async def test_only_those_who_can_answer_see_the_questions_and_the_first_answer_
             group.start_soon(watch, "onlooker", "")
             group.start_soon(watch, "one", "?questions=true")
             group.start_soon(watch, "two", "?questions=true")
-    assert (house.state / "workspace" / "a.txt").read_text() == "b"
+    assert (installation.state / "workspace" / "a.txt").read_text() == "b"
     assert [one.status_code for one in answers] == [200, 404]
     assert "already been answered" in answers[1].json()["error"]["message"]
     for who in ("one", "two"):

@@ -14,7 +14,7 @@ from tests.interaction.mcp_server import (
     test_sessions_and_turns,
 )
 from tests.interaction.mcp_server.conftest import Connect, Setup
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.runtime.gateway_client import GatewayClient
 
@@ -36,42 +36,42 @@ test_progress = test_sessions_and_turns.test_progress_names_the_tool_that_is_cal
 
 
 @pytest.fixture
-def setup(house: House) -> Setup:
-    return Setup(house.state)
+def setup(installation: Installation) -> Setup:
+    return Setup(installation.state)
 
 
 @pytest.fixture
-def connect(setup: Setup, house: House) -> Connect:
+def connect(setup: Setup, installation: Installation) -> Connect:
     """A client whose server finds a gateway; the gateway has to have done the work."""
 
     @asynccontextmanager
     async def connected(*arguments: str, **options: Any) -> AsyncGenerator[Client]:
-        async with gateway(house) as url:
+        async with gateway(installation) as url:
             transport = stdio_client(setup.parameters(*arguments))
             async with Client(transport, **options) as client:
                 yield client
-            assert await turns_begun(url, house) > 0
+            assert await turns_begun(url, installation) > 0
 
     return connected
 
 
-_running: dict[House, tuple[str, int]] = {}
+_running: dict[Installation, tuple[str, int]] = {}
 
 
 @asynccontextmanager
-async def gateway(house: House) -> AsyncGenerator[str]:
-    """The gateway of this house: the first to ask starts it."""
-    if house in _running:
-        yield _running[house][0]
+async def gateway(installation: Installation) -> AsyncGenerator[str]:
+    """The gateway of this installation: the first to ask starts it."""
+    if installation in _running:
+        yield _running[installation][0]
         return
-    async with house.here() as info:
-        _running[house] = (info.url, 0)
+    async with installation.here() as info:
+        _running[installation] = (info.url, 0)
         try:
             yield info.url
         finally:
-            del _running[house]
+            del _running[installation]
 
 
-async def turns_begun(url: str, house: House) -> int:
-    answer = await GatewayClient(url, house.state).request("GET", "/api/sessions")
+async def turns_begun(url: str, installation: Installation) -> int:
+    answer = await GatewayClient(url, installation.state).request("GET", "/api/sessions")
     return sum(row["entries"] for row in answer["sessions"])

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from tests.interaction.gateway.conftest import Open, chat
 from tests.support.connection_bench import until
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.loop_time import pass_time
 
 from openclaw.core.clock import SystemClock
@@ -31,9 +31,9 @@ WITH_TOKEN = {"gateway": {"auth": {"token": "secret://env/GATEWAY_TOKEN"}}}
 
 
 async def test_a_configured_token_is_needed_and_the_local_one_does_as_well(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9", **WITH_TOKEN)
+    installation.configure("http://127.0.0.1:9", **WITH_TOKEN)
     async with opened(GATEWAY_TOKEN=TOKEN) as client:
         local = await client.get("/api/agents")
         given = await client.get("/api/agents", headers={"authorization": f"Bearer {TOKEN}"})
@@ -48,8 +48,10 @@ async def test_a_configured_token_is_needed_and_the_local_one_does_as_well(
     assert answers[0].headers["www-authenticate"].startswith("Bearer")
 
 
-async def test_nobody_is_let_in_for_being_on_the_same_machine(house: House, opened: Open) -> None:
-    house.configure("http://127.0.0.1:9")
+async def test_nobody_is_let_in_for_being_on_the_same_machine(
+    installation: Installation, opened: Open
+) -> None:
+    installation.configure("http://127.0.0.1:9")
     asked = [
         ("GET", "/v1/models"),
         ("GET", "/api/sessions"),
@@ -70,11 +72,11 @@ async def test_nobody_is_let_in_for_being_on_the_same_machine(house: House, open
 
 
 async def test_a_token_for_orders_answers_no_question_and_reads_no_conversation(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
-        value = TokenFile(house.state, SystemClock()).add("laptop", ["orders"]).reveal()
+        value = TokenFile(installation.state, SystemClock()).add("laptop", ["orders"]).reveal()
         headers = {"authorization": f"Bearer {value}"}
 
         async def status(method: str, path: str, **body: Any) -> int:
@@ -94,8 +96,10 @@ async def test_a_token_for_orders_answers_no_question_and_reads_no_conversation(
     assert set(refused) == {403}
 
 
-async def test_a_one_time_link_logs_in_one_browser_once(house: House, opened: Open) -> None:
-    house.configure("http://127.0.0.1:9")
+async def test_a_one_time_link_logs_in_one_browser_once(
+    installation: Installation, opened: Open
+) -> None:
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         link = (await client.post("/api/login/links", json={})).json()["url"]
         code = link.partition("#login=")[2]
@@ -109,10 +113,10 @@ async def test_a_one_time_link_logs_in_one_browser_once(house: House, opened: Op
 
 
 async def test_pages_of_an_allowed_origin_may_call_and_read_the_answer(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     allowed = "https://chat.example"
-    house.configure("http://127.0.0.1:9", gateway={"allowedOrigins": [allowed]})
+    installation.configure("http://127.0.0.1:9", gateway={"allowedOrigins": [allowed]})
     async with opened() as client:
 
         async def preflight(origin: str) -> httpx2.Response:
@@ -141,9 +145,9 @@ async def test_pages_of_an_allowed_origin_may_call_and_read_the_answer(
     ids=["two lengths", "two hosts", "two tokens"],
 )
 async def test_a_request_that_says_one_thing_in_two_ways_is_refused(
-    house: House, opened: Open, more: bytes
+    installation: Installation, opened: Open, more: bytes
 ) -> None:
-    house.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         port = client.base_url.port
         assert port is not None
@@ -154,23 +158,23 @@ async def test_a_request_that_says_one_thing_in_two_ways_is_refused(
 
 
 async def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_failure(
-    house: House, opened: Open, caplog: pytest.LogCaptureFixture
+    installation: Installation, opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         port = client.base_url.port
         assert port is not None
-        head = f"POST /api/reload HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nauthorization: Bearer {house.token}\r\ncontent-length: 50\r\n\r\n{{"
+        head = f"POST /api/reload HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nauthorization: Bearer {installation.token}\r\ncontent-length: 50\r\n\r\n{{"
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:
             await stream.send(head.encode())
         assert (await client.get("/health")).status_code == 200
     assert not [one for one in caplog.records if one.exc_info]
 
 
-async def test_without_a_token_nothing_but_loopback_is_bound(house: House) -> None:
-    house.configure("http://127.0.0.1:9", gateway={"bind": "lan"})
+async def test_without_a_token_nothing_but_loopback_is_bound(installation: Installation) -> None:
+    installation.configure("http://127.0.0.1:9", gateway={"bind": "lan"})
     with pytest.raises(ExceptionGroup) as caught:
-        async with house.here():
+        async with installation.here():
             pytest.fail("it was bound")
     [error] = caught.value.exceptions
     assert isinstance(error, OperatorFacing)
@@ -198,9 +202,9 @@ async def test_without_a_token_nothing_but_loopback_is_bound(house: House) -> No
     ],
 )
 async def test_a_page_of_another_site_and_a_rebound_name_are_turned_away(
-    house: House, opened: Open, headers: dict[str, str], status: int
+    installation: Installation, opened: Open, headers: dict[str, str], status: int
 ) -> None:
-    house.configure(
+    installation.configure(
         "http://127.0.0.1:9",
         gateway={
             "allowedHosts": ["allowed.example"],
@@ -212,8 +216,8 @@ async def test_a_page_of_another_site_and_a_rebound_name_are_turned_away(
     assert answer.status_code == status
 
 
-async def test_a_form_cannot_give_orders(house: House, opened: Open) -> None:
-    house.configure("http://127.0.0.1:9")
+async def test_a_form_cannot_give_orders(installation: Installation, opened: Open) -> None:
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         answer = await client.post(
             "/api/messages", content=b'{"text":"x"}', headers={"content-type": "text/plain"}
@@ -223,9 +227,9 @@ async def test_a_form_cannot_give_orders(house: House, opened: Open) -> None:
 
 
 async def test_a_request_that_is_too_large_is_refused_declared_or_not(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9", gateway={"limits": {"maxRequestBytes": 1000}})
+    installation.configure("http://127.0.0.1:9", gateway={"limits": {"maxRequestBytes": 1000}})
     large = b'{"text": "' + b"x" * 2000 + b'"}'
 
     async def pieces():
@@ -241,9 +245,9 @@ async def test_a_request_that_is_too_large_is_refused_declared_or_not(
 
 
 async def test_an_address_that_asks_too_often_is_told_when_to_come_back(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9", gateway={"limits": {"requestsPerMinute": 20}})
+    installation.configure("http://127.0.0.1:9", gateway={"limits": {"requestsPerMinute": 20}})
     async with opened() as client:
         answers = [await client.get("/api/agents") for _ in range(4)]
         monitor = await client.get("/health")
@@ -253,10 +257,10 @@ async def test_an_address_that_asks_too_often_is_told_when_to_come_back(
 
 
 async def test_no_more_requests_are_served_at_once_than_configured(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(default=Step(hang=True)) as model:
-        house.configure(model.url, gateway={"limits": {"maxConcurrent": 1}})
+        installation.configure(model.url, gateway={"limits": {"maxConcurrent": 1}})
         async with opened() as client, anyio.create_task_group() as group:
             group.start_soon(_order, client)
             with anyio.fail_after(60):
@@ -267,10 +271,10 @@ async def test_no_more_requests_are_served_at_once_than_configured(
 
 
 async def test_those_who_listen_to_events_have_a_bound_of_their_own(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     limits = {"maxConcurrent": 1, "requestsPerMinute": 100_000}
-    house.configure("http://127.0.0.1:9", gateway={"limits": limits})
+    installation.configure("http://127.0.0.1:9", gateway={"limits": limits})
     async with opened() as client, AsyncExitStack() as stack:
         for _ in range(MOST_LISTENERS):
             answer = await stack.enter_async_context(client.stream("GET", "/api/events"))
@@ -287,11 +291,11 @@ async def test_those_who_listen_to_events_have_a_bound_of_their_own(
 
 
 async def test_those_who_watch_turns_keep_nobody_from_giving_orders(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     limits = {"maxConcurrent": 1, "requestsPerMinute": 100_000}
     async with scripted_model(default=Step(hang=True)) as model:
-        house.configure(model.url, gateway={"limits": limits, "shutdownGraceMs": 100})
+        installation.configure(model.url, gateway={"limits": limits, "shutdownGraceMs": 100})
         async with opened() as client, AsyncExitStack() as stack:
             body = {"text": "x", "detached": True, "idempotencyKey": "t"}
             async with client.stream("POST", "/api/messages", json=body) as answer:
@@ -315,15 +319,15 @@ async def _order(client: httpx2.AsyncClient) -> None:
 
 
 async def test_a_client_that_sends_its_request_too_slowly_is_cut(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9", gateway={"limits": {"clientTimeoutMs": 200}})
+    installation.configure("http://127.0.0.1:9", gateway={"limits": {"clientTimeoutMs": 200}})
     async with opened() as client:
         port = client.base_url.port
         assert port is not None
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:
             await stream.send(
-                f"POST /api/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {house.token}\r\n".encode()
+                f"POST /api/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {installation.token}\r\n".encode()
                 + b"content-type: application/json\r\ncontent-length: 50\r\n\r\n{"
             )
             with anyio.fail_after(60):
@@ -333,9 +337,9 @@ async def test_a_client_that_sends_its_request_too_slowly_is_cut(
 
 @pytest.mark.parametrize("earlier", [0, 1])
 async def test_the_head_of_a_request_has_as_long_as_is_configured(
-    house: House, opened: Open, earlier: int
+    installation: Installation, opened: Open, earlier: int
 ) -> None:
-    house.configure("http://127.0.0.1:9", gateway={"limits": {"clientTimeoutMs": 300}})
+    installation.configure("http://127.0.0.1:9", gateway={"limits": {"clientTimeoutMs": 300}})
     async with opened() as client:
         port = client.base_url.port
         assert port is not None
@@ -349,9 +353,9 @@ async def test_the_head_of_a_request_has_as_long_as_is_configured(
 
 
 async def test_a_slow_head_is_waited_for_within_what_is_configured(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9", gateway={"limits": {"clientTimeoutMs": 60_000}})
+    installation.configure("http://127.0.0.1:9", gateway={"limits": {"clientTimeoutMs": 60_000}})
     async with opened() as client:
         port = client.base_url.port
         assert port is not None
@@ -366,7 +370,7 @@ async def test_a_slow_head_is_waited_for_within_what_is_configured(
 
 
 async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
-    house: House, opened: Open, tmp_path: Path
+    installation: Installation, opened: Open, tmp_path: Path
 ) -> None:
     picture = {"type": "image", "mimeType": "image/png", "data": PICTURE}
     tool = {"name": "draw", "inputSchema": {"type": "object"}}
@@ -378,7 +382,9 @@ async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
     }
     steps = [Step(calls=(("mcp_art_draw", {}),)), Step(hang=True)]
     async with scripted_model(steps) as model:
-        house.configure(model.url, {"art": server}, gateway={"limits": {"clientTimeoutMs": 20_000}})
+        installation.configure(
+            model.url, {"art": server}, gateway={"limits": {"clientTimeoutMs": 20_000}}
+        )
         async with opened() as client:
             port = client.base_url.port
             assert port is not None
@@ -387,7 +393,7 @@ async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
                 deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 deaf.connect(("127.0.0.1", port))
                 deaf.sendall(
-                    f"POST /api/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {house.token}\r\n".encode()
+                    f"POST /api/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {installation.token}\r\n".encode()
                     + b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
                     + body
                 )
@@ -399,8 +405,8 @@ async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
     assert entries[-1]["kind"] == "turn_cancelled"
 
 
-async def test_no_answer_says_more_than_it_must(house: House, opened: Open) -> None:
-    house.configure("http://127.0.0.1:9")
+async def test_no_answer_says_more_than_it_must(installation: Installation, opened: Open) -> None:
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         answer = await client.get("/nothing/here")
         page = await client.get("/")

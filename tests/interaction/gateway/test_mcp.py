@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.streamable_http import EventMessage
 from tests.interaction.gateway.conftest import Open
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.core.clock import SystemClock
@@ -55,10 +55,10 @@ def initialize(version: str = "2025-11-25") -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_an_order_over_http_is_answered_at_every_revision(
-    house: House, opened: Open, mode: str
+    installation: Installation, opened: Open, mode: str
 ) -> None:
     async with scripted_model(default=ECHO) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as http, mcp_client(http, mode=mode) as client:
             answer = await client.call_tool(ORDER, {"message": "Hello."})
             names = [tool.name for tool in (await client.list_tools()).tools]
@@ -66,12 +66,12 @@ async def test_an_order_over_http_is_answered_at_every_revision(
 
 
 async def test_an_order_over_http_may_carry_media_and_name_an_agent(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     page = {"mimeType": "text/plain", "data": base64.b64encode(b"the words in it").decode()}
     order = {"message": "Read it.", "files": [page], "sessionKey": "files"}
     async with scripted_model(default=ECHO) as model:
-        house.configure(model.url, agents={"list": [{"id": "main"}, {"id": "second"}]})
+        installation.configure(model.url, agents={"list": [{"id": "main"}, {"id": "second"}]})
         async with opened() as http:
             async with mcp_client(http, path="/mcp?agent=second") as client:
                 answer = await client.call_tool(ORDER, order)
@@ -81,7 +81,7 @@ async def test_an_order_over_http_may_carry_media_and_name_an_agent(
 
 
 async def test_a_client_of_an_older_revision_is_asked_for_consent(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     asked: list[str] = []
 
@@ -97,11 +97,11 @@ async def test_a_client_of_an_older_revision_is_asked_for_consent(
         Step(role="tool", text="It said {last}"),
     ]
     async with scripted_model(rules=rules) as model:
-        house.configure(model.url, {"fake": server}, tools={"ask": ["mcp_fake_act"]})
+        installation.configure(model.url, {"fake": server}, tools={"ask": ["mcp_fake_act"]})
         async with opened() as http:
             async with mcp_client(http, mode="legacy", elicitation_callback=agree) as client:
                 answer = await client.call_tool(ORDER, {"message": "Act."})
-            token = TokenFile(house.state, SystemClock()).add("laptop", ["orders"]).reveal()
+            token = TokenFile(installation.state, SystemClock()).add("laptop", ["orders"]).reveal()
             async with mcp_client(
                 http, mode="legacy", elicitation_callback=agree, token=token
             ) as client:
@@ -112,9 +112,11 @@ async def test_a_client_of_an_older_revision_is_asked_for_consent(
     assert "nobody can be asked" in said(refused)  # a token for orders alone decides nothing
 
 
-async def test_who_has_no_token_is_told_how_to_get_in(house: House, opened: Open) -> None:
+async def test_who_has_no_token_is_told_how_to_get_in(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(default=ECHO) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as http:
             refused = await http.post("/mcp", json={}, headers={"authorization": ""})
             where = (
@@ -136,10 +138,12 @@ async def test_who_has_no_token_is_told_how_to_get_in(house: House, opened: Open
     assert (page.status_code, rebound.status_code) == (403, 421)
 
 
-async def test_a_token_without_orders_may_not_give_any(house: House, opened: Open) -> None:
+async def test_a_token_without_orders_may_not_give_any(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(default=ECHO) as model:
-        house.configure(model.url)
-        token = TokenFile(house.state, SystemClock()).add("watcher", ["read"]).reveal()
+        installation.configure(model.url)
+        token = TokenFile(installation.state, SystemClock()).add("watcher", ["read"]).reveal()
         async with opened() as http:
             refused = await http.post(
                 "/mcp", json=initialize(), headers={"authorization": f"Bearer {token}"}
@@ -150,19 +154,21 @@ async def test_a_token_without_orders_may_not_give_any(house: House, opened: Ope
 
 @pytest.mark.parametrize("method", ["PUT", "TRACE", "SOMETHING"])
 async def test_a_method_that_mcp_does_not_have_is_refused_with_those_that_it_has(
-    house: House, opened: Open, method: str
+    installation: Installation, opened: Open, method: str
 ) -> None:
     async with scripted_model(default=ECHO) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as http:
             refused = await http.request(method, "/mcp", headers=HEADERS)
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, POST, DELETE")
 
 
-async def test_a_session_belongs_to_the_token_that_opened_it(house: House, opened: Open) -> None:
+async def test_a_session_belongs_to_the_token_that_opened_it(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(default=ECHO) as model:
-        house.configure(model.url)
-        other = TokenFile(house.state, SystemClock()).add("other", ["orders"]).reveal()
+        installation.configure(model.url)
+        other = TokenFile(installation.state, SystemClock()).add("other", ["orders"]).reveal()
         async with opened() as http:
             begun = await http.post("/mcp", json=initialize(), headers=HEADERS)
             session = {**HEADERS, "mcp-session-id": begun.headers["mcp-session-id"]}

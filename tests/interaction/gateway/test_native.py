@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.cli.environment import Environment
 from openclaw.gateway.http_server import build_app
@@ -30,11 +30,11 @@ def events_of(text: str) -> list[tuple[str, Any]]:
 
 
 async def test_a_message_is_answered_with_its_events_and_at_last_the_reply(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     steps = [Step(calls=(("mcp_fake_echo", {"text": "x"}),)), Step(text="Done.")]
     async with scripted_model(steps) as model:
-        house.configure(model.url, {"fake": ECHO})
+        installation.configure(model.url, {"fake": ECHO})
         async with opened() as client:
             answer = await client.post("/api/messages", json={"text": "go", "sessionKey": "k"})
             shown = (await client.get("/api/sessions/k")).json()
@@ -55,10 +55,10 @@ async def test_a_message_is_answered_with_its_events_and_at_last_the_reply(
 
 
 async def test_a_whole_answer_can_be_asked_for_and_is_given_once_for_a_key(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model([Step(text="One.")]) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body = {"text": "go", "sessionKey": "k", "stream": False, "idempotencyKey": "order-7"}
             first = (await client.post("/api/messages", json=body)).json()
@@ -69,9 +69,11 @@ async def test_a_whole_answer_can_be_asked_for_and_is_given_once_for_a_key(
 
 
 @pytest.mark.parametrize("way", ["turn", "session"])
-async def test_a_turn_can_be_stopped_from_outside(house: House, opened: Open, way: str) -> None:
+async def test_a_turn_can_be_stopped_from_outside(
+    installation: Installation, opened: Open, way: str
+) -> None:
     async with scripted_model(default=Step(hang=True)) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             answers: list[httpx2.Response] = []
 
@@ -92,9 +94,9 @@ async def test_a_turn_can_be_stopped_from_outside(house: House, opened: Open, wa
     assert entries[-1]["kind"] == "turn_cancelled"
 
 
-async def test_a_session_is_deleted_for_good(house: House, opened: Open) -> None:
+async def test_a_session_is_deleted_for_good(installation: Installation, opened: Open) -> None:
     async with scripted_model(default=Step(text="Hm.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             await client.post("/api/messages", json={"text": "go", "sessionKey": "k"})
             gone = await client.delete("/api/sessions/k")
@@ -103,8 +105,10 @@ async def test_a_session_is_deleted_for_good(house: House, opened: Open) -> None
     assert again.status_code == 404
 
 
-async def test_servers_are_shown_with_their_tools_and_restarted(house: House, opened: Open) -> None:
-    house.configure("http://127.0.0.1:9", {"fake": ECHO})
+async def test_servers_are_shown_with_their_tools_and_restarted(
+    installation: Installation, opened: Open
+) -> None:
+    installation.configure("http://127.0.0.1:9", {"fake": ECHO})
     async with opened() as client:
         before = await ready_server(client)
         tools = (await client.get("/api/tools")).json()["tools"]
@@ -127,8 +131,10 @@ async def test_servers_are_shown_with_their_tools_and_restarted(house: House, op
     assert "openclaw_http_requests_total" in metrics
 
 
-async def test_what_happens_is_told_to_those_who_listen(house: House, opened: Open) -> None:
-    house.configure("http://127.0.0.1:9", {"fake": ECHO})
+async def test_what_happens_is_told_to_those_who_listen(
+    installation: Installation, opened: Open
+) -> None:
+    installation.configure("http://127.0.0.1:9", {"fake": ECHO})
     seen: list[tuple[str, Any]] = []
     async with opened() as client:
         await ready_server(client)
@@ -147,9 +153,9 @@ async def test_what_happens_is_told_to_those_who_listen(house: House, opened: Op
 
 
 async def test_every_route_is_in_the_document_and_every_entry_is_a_route(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         document = (await client.get("/api/openapi.json")).json()
     described = {
@@ -165,7 +171,9 @@ async def test_every_route_is_in_the_document_and_every_entry_is_a_route(
 
     clock = SystemClock()
     tokens = Tokens(Secret("x" * 43), clock)
-    gateway = Gateway(GatewayConfig(), house.paths, clock, str, house.config_file, 0, tokens)
+    gateway = Gateway(
+        GatewayConfig(), installation.paths, clock, str, installation.config_file, 0, tokens
+    )
     routes: Any = build_app(gateway).routes
     served = {
         (route.path.replace(":path", ""), method)
@@ -178,21 +186,21 @@ async def test_every_route_is_in_the_document_and_every_entry_is_a_route(
 
 
 async def test_a_path_outside_of_the_orders_directories_is_not_read(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9")
-    secret = house.state / "sessions.db"
+    installation.configure("http://127.0.0.1:9")
+    secret = installation.state / "sessions.db"
     async with opened() as client:
-        for path in (str(secret), f"{house.state}/tmp/../sessions.db", "/etc/passwd", "\0"):
+        for path in (str(secret), f"{installation.state}/tmp/../sessions.db", "/etc/passwd", "\0"):
             body = {"text": "x", "media": [{"mimeType": "text/plain", "path": path}]}
             answer = await client.post("/api/messages", json={**body, "stream": False})
             assert answer.status_code == 400, path
 
 
 async def test_a_broken_image_is_refused_in_the_form_of_either_interface(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9")
     broken = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").decode()
     url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{broken}"}}
     native = {"text": "x", "stream": False, "media": [{"mimeType": "image/png", "data": broken}]}
@@ -223,14 +231,14 @@ async def ready_server(client: httpx2.AsyncClient) -> dict[str, Any]:
 
 
 async def test_a_server_that_never_answers_holds_up_no_order(
-    house: House, opened: Open, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("openclaw.runtime.access._NEW_SERVER_SECONDS", 0.1)
     hung = server_entry(
         {"faults": {"hang": ["initialize", "server/discover"]}}, timeout=600_000, toolTimeout=1000
     )
     async with scripted_model(default=Step(text="done")) as model:
-        house.configure(model.url, {"hung": hung})
+        installation.configure(model.url, {"hung": hung})
         async with opened() as client:
             body = {"text": "go", "stream": False}
             answer = (await client.post("/api/messages", json=body)).json()
@@ -239,18 +247,18 @@ async def test_a_server_that_never_answers_holds_up_no_order(
 
 
 async def test_a_server_suggests_values_over_the_api_and_through_the_gateway(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     prompt = {"name": "greet", "arguments": [{"name": "who"}]}
     server = server_entry({"prompts": [prompt], "completes": {"who": ["Ada", "Bob"]}})
-    house.configure("http://127.0.0.1:9", {"fake": server})
+    installation.configure("http://127.0.0.1:9", {"fake": server})
     async with opened() as client:
         body = {"server": "fake", "prompt": "greet", "argument": "who", "value": "A"}
         values: Any = {"values": []}
         with anyio.fail_after(60):
             while not values["values"]:  # until the server has started
                 values = (await client.post("/api/completions", json=body)).json()
-        async with open_agent(Environment(environ=house.environ())) as agent:
+        async with open_agent(Environment(environ=installation.environ())) as agent:
             main = (await agent.settings()).id
             through = await agent.complete(main, BegunArgument("fake", "who", "B", "greet"))
         unknown = await client.post("/api/completions", json={**body, "server": "none"})

@@ -9,7 +9,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from tests.interaction.gateway.conftest import Open, chat
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -20,15 +20,17 @@ ECHO = {"name": "echo", "inputSchema": {"type": "object"}}
 DATA_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 
 
-def sdk(client: httpx2.AsyncClient, house: House) -> Any:
+def sdk(client: httpx2.AsyncClient, installation: Installation) -> Any:
     """The client, untyped: what it is given here is often wrong on purpose."""
-    return AsyncOpenAI(base_url=f"{client.base_url}/v1", api_key=house.token, max_retries=0)
+    return AsyncOpenAI(base_url=f"{client.base_url}/v1", api_key=installation.token, max_retries=0)
 
 
-async def test_a_chat_completion_is_answered_by_the_agent(house: House, opened: Open) -> None:
+async def test_a_chat_completion_is_answered_by_the_agent(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model([Step(text="Hello.", input_tokens=7, output_tokens=3)]) as model:
-        house.configure(model.url)
-        async with opened() as client, sdk(client, house) as openai:
+        installation.configure(model.url)
+        async with opened() as client, sdk(client, installation) as openai:
             answer = await openai.chat.completions.create(**chat("Hi"))
     assert answer.choices[0].message.content == "Hello."
     assert answer.choices[0].finish_reason == "stop"
@@ -38,13 +40,13 @@ async def test_a_chat_completion_is_answered_by_the_agent(house: House, opened: 
 
 
 async def test_streamed_pieces_make_up_the_same_text_as_the_whole_answer(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     call = ("mcp_fake_echo", {"text": "x"})
     steps = [Step(text="First I look.", calls=(call,)), Step(text="It says x.")]
     async with scripted_model([*steps, *steps]) as model:
-        house.configure(model.url, {"fake": server_entry({"tools": [ECHO]})})
-        async with opened() as client, sdk(client, house) as openai:
+        installation.configure(model.url, {"fake": server_entry({"tools": [ECHO]})})
+        async with opened() as client, sdk(client, installation) as openai:
             whole = await openai.chat.completions.create(**chat("Look"))
             pieces: list[str] = []
             usage: Any = None
@@ -60,10 +62,10 @@ async def test_streamed_pieces_make_up_the_same_text_as_the_whole_answer(
 
 
 async def test_a_session_key_continues_a_conversation_and_no_key_begins_one(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(default=Step(text="Noted.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             for text in ("one", "two", "three"):
                 await client.post("/v1/chat/completions", json=chat(text), headers=named("me"))
@@ -78,7 +80,7 @@ async def test_a_session_key_continues_a_conversation_and_no_key_begins_one(
 
 
 async def test_without_a_session_what_was_said_before_comes_along(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     messages = [
         {"role": "system", "content": "Be brief."},
@@ -87,7 +89,7 @@ async def test_without_a_session_what_was_said_before_comes_along(
         {"role": "user", "content": "Who am I?"},
     ]
     async with scripted_model(default=Step(text="Ada.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             await client.post(
                 "/v1/chat/completions", json={"model": "openclaw", "messages": messages}
@@ -127,27 +129,27 @@ async def responded(openai: Any, streamed: bool) -> str:
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("ask", [completed, responded])
 async def test_an_image_reaches_the_model(
-    house: House, opened: Open, ask: Any, streamed: bool
+    installation: Installation, opened: Open, ask: Any, streamed: bool
 ) -> None:
     async with scripted_model(default=Step(text="A dot.")) as model:
-        house.configure(model.url)
-        async with opened() as client, sdk(client, house) as openai:
+        installation.configure(model.url)
+        async with opened() as client, sdk(client, installation) as openai:
             assert await ask(openai, streamed) == "A dot."
     parts = model.requests[0].body["messages"][-1]["content"]
     assert {"type": "image_url", "image_url": {"url": DATA_URL}} in [
         {"type": p["type"], "image_url": {"url": p.get("image_url", {}).get("url")}} for p in parts
     ]
     assert {"type": "text", "text": "What is this?"} in parts
-    assert list((house.state / "tmp").iterdir()) == []
+    assert list((installation.state / "tmp").iterdir()) == []
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_response_is_answered_and_followed_by_its_id(
-    house: House, opened: Open, streamed: bool
+    installation: Installation, opened: Open, streamed: bool
 ) -> None:
     async with scripted_model(default=Step(text="Blue.")) as model:
-        house.configure(model.url)
-        async with opened() as client, sdk(client, house) as openai:
+        installation.configure(model.url)
+        async with opened() as client, sdk(client, installation) as openai:
             if streamed:
                 stream = await openai.responses.create(
                     model="openclaw", input="Colour?", stream=True
@@ -168,19 +170,19 @@ async def test_a_response_is_answered_and_followed_by_its_id(
     assert [m["content"] for m in messages] == ["Colour?", "Blue.", "Sure?"]
 
 
-async def test_the_agents_are_listed_as_models(house: House, opened: Open) -> None:
+async def test_the_agents_are_listed_as_models(installation: Installation, opened: Open) -> None:
     agents = {"list": [{"id": "main"}, {"id": "research"}]}
-    house.configure("http://127.0.0.1:9", agents=agents)
-    async with opened() as client, sdk(client, house) as openai:
+    installation.configure("http://127.0.0.1:9", agents=agents)
+    async with opened() as client, sdk(client, installation) as openai:
         names = [model.id async for model in openai.models.list()]
     assert names == ["openclaw", "openclaw/main", "openclaw/research"]
 
 
 async def test_what_is_wrong_with_a_request_is_said_in_the_shape_that_clients_read(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9")
-    async with opened() as client, sdk(client, house) as openai:
+    installation.configure("http://127.0.0.1:9")
+    async with opened() as client, sdk(client, installation) as openai:
         with pytest.raises(NotFoundError, match="there is no agent 'nobody'"):
             await openai.chat.completions.create(
                 model="openclaw/nobody", messages=[{"role": "user", "content": "x"}]
@@ -204,9 +206,11 @@ async def test_what_is_wrong_with_a_request_is_said_in_the_shape_that_clients_re
         assert answer.status_code == 400
 
 
-async def test_a_model_that_fails_ends_a_stream_with_the_error(house: House, opened: Open) -> None:
+async def test_a_model_that_fails_ends_a_stream_with_the_error(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(default=Step(status=401, message="bad key")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             answer = await client.post("/v1/chat/completions", json=chat("x", stream=True))
             whole = await client.post("/v1/chat/completions", json=chat("x"))
@@ -216,9 +220,11 @@ async def test_a_model_that_fails_ends_a_stream_with_the_error(house: House, ope
     assert "refused the key" in whole.json()["error"]["message"]
 
 
-async def test_a_client_that_goes_away_stops_its_turn(house: House, opened: Open) -> None:
+async def test_a_client_that_goes_away_stops_its_turn(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model([Step(hang=True)], default=Step(text="Here.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             async with anyio.create_task_group() as group:
                 group.start_soon(post, client, chat("never"), "k")

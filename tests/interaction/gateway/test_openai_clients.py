@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.interaction.gateway.conftest import Open
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -148,22 +148,24 @@ RESPONSES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("program", CHATS)
 async def test_a_chat_completion_of_this_program_is_answered(
-    house: House, opened: Open, program: str
+    installation: Installation, opened: Open, program: str
 ) -> None:
-    await answered(house, opened, "/v1/chat/completions", CHATS[program])
+    await answered(installation, opened, "/v1/chat/completions", CHATS[program])
 
 
 @pytest.mark.parametrize("program", RESPONSES)
 async def test_a_response_for_this_program_is_made(
-    house: House, opened: Open, program: str
+    installation: Installation, opened: Open, program: str
 ) -> None:
-    await answered(house, opened, "/v1/responses", RESPONSES[program])
+    await answered(installation, opened, "/v1/responses", RESPONSES[program])
 
 
-async def answered(house: House, opened: Open, path: str, body: dict[str, Any]) -> ScriptedModel:
+async def answered(
+    installation: Installation, opened: Open, path: str, body: dict[str, Any]
+) -> ScriptedModel:
     """The body is taken as it is, and the answer, streamed or whole, says what the model said."""
     async with scripted_model(default=Step(text='{"name": "Ada", "age": 36}')) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             answer = await client.post(path, json={"model": "openclaw", **body})
     assert answer.status_code == 200, answer.text
@@ -180,11 +182,11 @@ async def answered(house: House, opened: Open, path: str, body: dict[str, Any]) 
     ids=["llm", "litellm", "open webui"],
 )
 async def test_a_client_s_own_tool_is_called_and_its_result_taken_back(
-    house: House, opened: Open, extra: dict[str, Any]
+    installation: Installation, opened: Open, extra: dict[str, Any]
 ) -> None:
     steps = [Step(calls=(("get_weather", {"city": "Paris"}),)), Step(text="It is sunny.")]
     async with scripted_model(steps) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             asked = {"model": "openclaw", "messages": [user("The weather?")], "tools": TOOLS}
             first = await client.post("/v1/chat/completions", json=asked)
@@ -198,9 +200,11 @@ async def test_a_client_s_own_tool_is_called_and_its_result_taken_back(
     assert second.json()["choices"][0]["message"]["content"] == "It is sunny."
 
 
-async def test_what_the_gateway_does_not_have_is_not_found(house: House, opened: Open) -> None:
+async def test_what_the_gateway_does_not_have_is_not_found(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model() as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             answer = await client.post("/v1/embeddings", json={"input": ["x"]})
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "invalid_request_error")

@@ -6,7 +6,7 @@ import pytest
 from tests.interaction.gateway.conftest import Open, chat
 from tests.interaction.gateway.test_openai import DATA_URL, ECHO, named
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -18,7 +18,9 @@ SCHEMA = {
 }
 
 
-async def test_settings_of_a_chat_completion_reach_the_model(house: House, opened: Open) -> None:
+async def test_settings_of_a_chat_completion_reach_the_model(
+    installation: Installation, opened: Open
+) -> None:
     given = {
         "max_tokens": 50,
         "temperature": 0.5,
@@ -28,7 +30,7 @@ async def test_settings_of_a_chat_completion_reach_the_model(house: House, opene
         "presence_penalty": 0.1,
     }
     async with scripted_model(default=Step(text="Yes.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             answer = await client.post("/v1/chat/completions", json=chat("x", **given))
             plain = await client.post("/v1/chat/completions", json=chat("x"))
@@ -41,7 +43,9 @@ async def test_settings_of_a_chat_completion_reach_the_model(house: House, opene
     assert "temperature" not in model.requests[1].body
 
 
-async def test_settings_of_a_response_reach_the_model(house: House, opened: Open) -> None:
+async def test_settings_of_a_response_reach_the_model(
+    installation: Installation, opened: Open
+) -> None:
     form = {"type": "json_schema", "name": "place", "schema": SCHEMA, "strict": True}
     body = {
         "model": "openclaw",
@@ -51,7 +55,7 @@ async def test_settings_of_a_response_reach_the_model(house: House, opened: Open
         "text": {"format": form},
     }
     async with scripted_model(default=Step(text='{"city":"Bonn"}')) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             answer = await client.post("/v1/responses", json=body)
     assert answer.json()["output"][0]["content"][0]["text"] == '{"city":"Bonn"}'
@@ -63,7 +67,7 @@ async def test_settings_of_a_response_reach_the_model(house: House, opened: Open
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_structured_output_is_json_alone_even_after_a_step_with_words(
-    house: House, opened: Open, streamed: bool
+    installation: Installation, opened: Open, streamed: bool
 ) -> None:
     steps = [
         Step(text="First I look.", calls=(("mcp_fake_echo", {"text": "x"}),)),
@@ -71,7 +75,7 @@ async def test_structured_output_is_json_alone_even_after_a_step_with_words(
     ]
     form = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA}}
     async with scripted_model(steps) as model:
-        house.configure(model.url, {"fake": server_entry({"tools": [ECHO]})})
+        installation.configure(model.url, {"fake": server_entry({"tools": [ECHO]})})
         async with opened() as client:
             body = chat("Where?", response_format=form, stream=streamed)
             answer = await client.post("/v1/chat/completions", json=body)
@@ -84,10 +88,10 @@ async def test_structured_output_is_json_alone_even_after_a_step_with_words(
 
 
 async def test_an_answer_that_is_not_the_json_asked_for_is_an_error(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(default=Step(text="Sure! Here it is.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body = chat("Where?", response_format={"type": "json_object"})
             answer = await client.post("/v1/chat/completions", json=body)
@@ -117,9 +121,9 @@ async def test_an_answer_that_is_not_the_json_asked_for_is_an_error(
 )
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_what_is_not_honoured_is_refused_by_name(
-    house: House, opened: Open, given: dict[str, Any], field: str, streamed: bool
+    installation: Installation, opened: Open, given: dict[str, Any], field: str, streamed: bool
 ) -> None:
-    house.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         body = chat("x", stream=streamed, **given)
         answer = await client.post("/v1/chat/completions", json=body)
@@ -127,7 +131,9 @@ async def test_what_is_not_honoured_is_refused_by_name(
     assert answer.json()["error"]["param"] == field
 
 
-async def test_a_setting_that_the_provider_lacks_is_refused(house: House, opened: Open) -> None:
+async def test_a_setting_that_the_provider_lacks_is_refused(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(default=Step(text="Yes.")) as model:
         provider = {
             "baseUrl": model.url,
@@ -135,7 +141,7 @@ async def test_a_setting_that_the_provider_lacks_is_refused(house: House, opened
             "api": "anthropic-messages",
             "models": [{"id": "scripted"}],
         }
-        house.configure(model.url, models={"providers": {"acme": provider}})
+        installation.configure(model.url, models={"providers": {"acme": provider}})
         async with opened() as client:
             answer = await client.post("/v1/chat/completions", json=chat("x", seed=1))
     assert answer.status_code == 400
@@ -145,11 +151,11 @@ async def test_a_setting_that_the_provider_lacks_is_refused(house: House, opened
 
 @pytest.mark.parametrize("role", ["assistant", "tool"])
 async def test_an_order_that_was_answered_is_not_carried_out_again(
-    house: House, opened: Open, role: str
+    installation: Installation, opened: Open, role: str
 ) -> None:
     messages = [{"role": "user", "content": "Delete it."}, {"role": role, "content": "Done."}]
     async with scripted_model(default=Step(text="Again.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body = {"model": "openclaw", "messages": messages}
             answer = await client.post("/v1/chat/completions", json=body)
@@ -157,7 +163,9 @@ async def test_an_order_that_was_answered_is_not_carried_out_again(
     assert model.requests == []
 
 
-async def test_images_in_earlier_messages_reach_the_model(house: House, opened: Open) -> None:
+async def test_images_in_earlier_messages_reach_the_model(
+    installation: Installation, opened: Open
+) -> None:
     shown = [
         {"type": "text", "text": "A picture."},
         {"type": "image_url", "image_url": {"url": DATA_URL}},
@@ -168,7 +176,7 @@ async def test_images_in_earlier_messages_reach_the_model(house: House, opened: 
         {"role": "user", "content": "What colour was it?"},
     ]
     async with scripted_model(default=Step(text="Red.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body = {"model": "openclaw", "messages": messages}
             await client.post("/v1/chat/completions", json=body)
@@ -177,9 +185,11 @@ async def test_images_in_earlier_messages_reach_the_model(house: House, opened: 
     assert "user: A picture. [attachment 1]" in parts[0]["text"]
 
 
-async def test_a_persons_separate_chats_stay_separate(house: House, opened: Open) -> None:
+async def test_a_persons_separate_chats_stay_separate(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(default=Step(text="Noted.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             for text in ("one", "two"):
                 await client.post("/v1/chat/completions", json=chat(text, user="ada"))
@@ -187,12 +197,14 @@ async def test_a_persons_separate_chats_stay_separate(house: House, opened: Open
     assert said == ["two"]
 
 
-async def test_usage_tells_cached_and_reasoning_tokens(house: House, opened: Open) -> None:
+async def test_usage_tells_cached_and_reasoning_tokens(
+    installation: Installation, opened: Open
+) -> None:
     step = Step(
         text="Yes.", input_tokens=100, output_tokens=20, cached_tokens=80, reasoning_tokens=15
     )
     async with scripted_model(default=step) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             answer = await client.post("/v1/chat/completions", json=chat("x"))
             body = {"model": "openclaw", "input": "x"}
@@ -209,10 +221,10 @@ async def test_usage_tells_cached_and_reasoning_tokens(house: House, opened: Ope
 
 
 async def test_a_response_of_a_named_session_is_followed_by_its_id(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(default=Step(text="Blue.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body: dict[str, Any] = {"model": "openclaw", "input": "Colour?"}
             first = await client.post("/v1/responses", json=body, headers=named("mine"))
@@ -225,8 +237,10 @@ async def test_a_response_of_a_named_session_is_followed_by_its_id(
 
 
 @pytest.mark.parametrize("given", ["resp_0123456789abcdef_0123456789abcdef", "nonsense"])
-async def test_an_unknown_response_is_not_found(house: House, opened: Open, given: str) -> None:
-    house.configure("http://127.0.0.1:9")
+async def test_an_unknown_response_is_not_found(
+    installation: Installation, opened: Open, given: str
+) -> None:
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         body = {"model": "openclaw", "input": "x", "previous_response_id": given}
         followed = await client.post("/v1/responses", json=body)
@@ -234,9 +248,9 @@ async def test_an_unknown_response_is_not_found(house: House, opened: Open, give
     assert (followed.status_code, shown.status_code) == (404, 404)
 
 
-async def test_a_response_is_shown_by_its_id(house: House, opened: Open) -> None:
+async def test_a_response_is_shown_by_its_id(installation: Installation, opened: Open) -> None:
     async with scripted_model(default=Step(text="Blue.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body = {"model": "openclaw", "input": "Colour?"}
             given = (await client.post("/v1/responses", json=body)).json()
@@ -245,8 +259,8 @@ async def test_a_response_is_shown_by_its_id(house: House, opened: Open) -> None
     assert shown["output"] == given["output"]
 
 
-async def test_a_model_is_shown_by_its_id(house: House, opened: Open) -> None:
-    house.configure("http://127.0.0.1:9")
+async def test_a_model_is_shown_by_its_id(installation: Installation, opened: Open) -> None:
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         plain = await client.get("/v1/models/openclaw")
         agent = await client.get("/v1/models/openclaw/main")

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from tests.interaction.gateway.conftest import Open, chat
 from tests.interaction.gateway.test_openai import named, sdk
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -24,11 +24,11 @@ def pieces(answer: httpx2.Response) -> tuple[str, str]:
 
 
 async def test_a_chat_stream_says_that_its_beginning_is_void_after_a_retry(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     steps = [Step(text="Berlin is the capital of", cut_after=3), Step(text="Paris it is.")]
     async with scripted_model(steps) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             answer = await client.post("/v1/chat/completions", json=chat("x", stream=True))
     before, _, after = pieces(answer)[0].partition(MARK)
@@ -37,23 +37,23 @@ async def test_a_chat_stream_says_that_its_beginning_is_void_after_a_retry(
 
 
 async def test_a_retry_that_repeats_the_beginning_goes_on_from_it(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     text = "Paris is the capital of France."
     async with scripted_model([Step(text=text, cut_after=3), Step(text=text)]) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             answer = await client.post("/v1/chat/completions", json=chat("x", stream=True))
     assert pieces(answer)[0] == text
 
 
 async def test_a_response_stream_begins_a_new_item_after_a_retry(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     steps = [Step(text="Berlin is the capital of", cut_after=3), Step(text="Paris it is.")]
     async with scripted_model(steps) as model:
-        house.configure(model.url)
-        async with opened() as client, sdk(client, house) as openai:
+        installation.configure(model.url)
+        async with opened() as client, sdk(client, installation) as openai:
             stream = await openai.responses.create(model="openclaw", input="x", stream=True)
             events: list[Any] = [event async for event in stream]
     done = [e.item for e in events if e.type == "response.output_item.done"]
@@ -64,10 +64,10 @@ async def test_a_response_stream_begins_a_new_item_after_a_retry(
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_an_answer_that_the_provider_cut_ends_with_length(
-    house: House, opened: Open, streamed: bool
+    installation: Installation, opened: Open, streamed: bool
 ) -> None:
     async with scripted_model(default=Step(text="Once upon", finish="length")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body = chat("x", stream=streamed, max_tokens=2)
             answer = await client.post("/v1/chat/completions", json=body)
@@ -82,10 +82,12 @@ async def test_an_answer_that_the_provider_cut_ends_with_length(
 
 
 async def test_a_limit_is_told_even_if_text_was_streamed_before_it(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(default=Step(text="Once upon a time there", delay=0.4)) as model:
-        house.configure(model.url, agents={"list": [{"id": "main", "limits": {"timeoutMs": 1500}}]})
+        installation.configure(
+            model.url, agents={"list": [{"id": "main", "limits": {"timeoutMs": 1500}}]}
+        )
         async with opened() as client:
             body = chat("x", stream=True)
             answer = await client.post("/v1/chat/completions", json=body, headers=named("k"))
@@ -100,11 +102,11 @@ async def test_a_limit_is_told_even_if_text_was_streamed_before_it(
 
 
 async def test_what_a_client_saw_before_it_went_away_stays_in_the_transcript(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     story = Step(text="Once upon a time there was a long story.", delay=0.3)
     async with scripted_model([story], default=Step(text="Go on.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body = chat("Tell", stream=True)
             async with client.stream(

@@ -6,7 +6,7 @@ import pytest
 from tests.interaction.gateway.conftest import Open, chat
 from tests.interaction.gateway.test_openai import ECHO, named, sdk
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -24,14 +24,14 @@ CALL = ("weather", {"city": "Bonn"})
 
 @pytest.mark.parametrize("key", [None, "mine"])
 async def test_a_clients_tool_is_called_and_its_result_continues_the_turn(
-    house: House, opened: Open, key: str | None
+    installation: Installation, opened: Open, key: str | None
 ) -> None:
     headers = named(key) if key else {}
     messages: list[Any] = [{"role": "user", "content": "Rain?"}]
     steps = [Step(text="I look.", calls=(CALL,)), Step(text="It rains.")]
     async with scripted_model(steps) as model:
-        house.configure(model.url)
-        async with opened() as client, sdk(client, house) as openai:
+        installation.configure(model.url)
+        async with opened() as client, sdk(client, installation) as openai:
             order = {"model": "openclaw", "tools": [WEATHER], "extra_headers": headers}
             first = (await openai.chat.completions.create(messages=messages, **order)).choices[0]
             call = first.message.tool_calls[0]
@@ -49,11 +49,13 @@ async def test_a_clients_tool_is_called_and_its_result_continues_the_turn(
     assert sent[1]["tool_calls"][0]["id"] == sent[2]["tool_call_id"]
 
 
-async def test_the_agents_own_calls_run_beside_the_clients(house: House, opened: Open) -> None:
+async def test_the_agents_own_calls_run_beside_the_clients(
+    installation: Installation, opened: Open
+) -> None:
     own = ("mcp_fake_echo", {"text": "x"})
     steps = [Step(calls=(own, CALL)), Step(text="Both.")]
     async with scripted_model(steps) as model:
-        house.configure(model.url, {"fake": server_entry({"tools": [ECHO]})})
+        installation.configure(model.url, {"fake": server_entry({"tools": [ECHO]})})
         async with opened() as client:
             body = chat("Go", tools=[WEATHER])
             first = (await client.post("/v1/chat/completions", json=body)).json()
@@ -76,10 +78,12 @@ async def test_the_agents_own_calls_run_beside_the_clients(house: House, opened:
     assert not any("was not made" in result for result in results)
 
 
-async def test_a_streamed_completion_tells_the_calls(house: House, opened: Open) -> None:
+async def test_a_streamed_completion_tells_the_calls(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model([Step(calls=(CALL,))]) as model:
-        house.configure(model.url)
-        async with opened() as client, sdk(client, house) as openai:
+        installation.configure(model.url)
+        async with opened() as client, sdk(client, installation) as openai:
             stream = await openai.chat.completions.create(
                 **chat("Rain?"), tools=[WEATHER], stream=True
             )
@@ -91,12 +95,12 @@ async def test_a_streamed_completion_tells_the_calls(house: House, opened: Open)
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_response_calls_a_clients_tool_and_takes_its_output(
-    house: House, opened: Open, streamed: bool
+    installation: Installation, opened: Open, streamed: bool
 ) -> None:
     tool = {"type": "function", "name": "weather", "parameters": PARAMETERS}
     async with scripted_model([Step(calls=(CALL,)), Step(text="It rains.")]) as model:
-        house.configure(model.url)
-        async with opened() as client, sdk(client, house) as openai:
+        installation.configure(model.url)
+        async with opened() as client, sdk(client, installation) as openai:
             order: dict[str, Any] = {"model": "openclaw", "tools": [tool]}
             if streamed:
                 async with openai.responses.stream(input="Rain?", **order) as stream:
@@ -117,9 +121,9 @@ async def test_a_response_calls_a_clients_tool_and_takes_its_output(
     assert model.requests[1].last_role == "tool"
 
 
-async def test_a_tool_choice_reaches_the_model(house: House, opened: Open) -> None:
+async def test_a_tool_choice_reaches_the_model(installation: Installation, opened: Open) -> None:
     async with scripted_model(default=Step(calls=(CALL,))) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body = chat("Rain?", tools=[WEATHER], tool_choice="none")
             answer = await client.post(
@@ -145,18 +149,20 @@ async def test_a_tool_choice_reaches_the_model(house: House, opened: Open) -> No
     ],
 )
 async def test_tools_that_cannot_be_called_are_refused(
-    house: House, opened: Open, given: dict[str, Any], field: str
+    installation: Installation, opened: Open, given: dict[str, Any], field: str
 ) -> None:
-    house.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
         answer = await client.post("/v1/chat/completions", json=chat("x", **given))
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == field
 
 
-async def test_a_result_that_no_call_waits_for_is_refused(house: House, opened: Open) -> None:
+async def test_a_result_that_no_call_waits_for_is_refused(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model([Step(calls=(CALL,)), Step(text="Rain.")]) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             first = await client.post("/v1/chat/completions", json=chat("x", tools=[WEATHER]))
             call = first.json()["choices"][0]["message"]["tool_calls"][0]["id"]

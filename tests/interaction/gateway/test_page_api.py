@@ -8,7 +8,7 @@ import anyio
 import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.config.load import load_config
@@ -26,15 +26,17 @@ def say(text: str) -> Declaration:
 
 
 async def test_what_waits_to_be_accepted_is_listed_and_accepted_one_by_one(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     # It never says what it has, so that what was observed before stands.
     servers = {"idle": {"command": "sleep", "args": ["600"], "lazy": True}}
     # Two agents share the server: it is listed once.
-    house.configure("http://127.0.0.1:9", servers, agents={"list": [{"id": "a"}, {"id": "b"}]})
-    loaded = load_config(None, house.environ())
+    installation.configure(
+        "http://127.0.0.1:9", servers, agents={"list": [{"id": "a"}, {"id": "b"}]}
+    )
+    loaded = load_config(None, installation.environ())
     key = pin_key(effective_agents(loaded.config)["a"].servers["idle"])
-    store = PinStore(house.paths.pins)
+    store = PinStore(installation.paths.pins)
     store.observe(key, "idle", "x", {"old": say("old"), "same": say("same"), "gone": say("gone")})
     store.observe("0" * 32, "elsewhere", "x", {"a": say("a")})
     store.observe(key, "idle", "x", {"old": say("OLD"), "same": say("same"), "new": say("new")})
@@ -53,12 +55,14 @@ async def test_what_waits_to_be_accepted_is_listed_and_accepted_one_by_one(
         assert (await client.get("/api/pins")).json() == {"pins": []}
 
 
-async def test_what_another_process_accepts_is_seen_at_once(house: House, opened: Open) -> None:
+async def test_what_another_process_accepts_is_seen_at_once(
+    installation: Installation, opened: Open
+) -> None:
     servers = {"a": server_entry({"tools": [fake_tool("now")]})}
-    house.configure("http://127.0.0.1:9", servers)
-    agent = next(iter(effective_agents(load_config(None, house.environ()).config).values()))
+    installation.configure("http://127.0.0.1:9", servers)
+    agent = next(iter(effective_agents(load_config(None, installation.environ()).config).values()))
     key = pin_key(agent.servers["a"])
-    store = PinStore(house.paths.pins)
+    store = PinStore(installation.paths.pins)
     store.observe(key, "a", "x", {"before": say("before")})
 
     async with opened() as client:
@@ -80,19 +84,19 @@ async def test_what_another_process_accepts_is_seen_at_once(house: House, opened
     [("nobody", {}, 404), ("idle", {"names": "old"}, 400), ("idle", {"names": [1]}, 400)],
 )
 async def test_pins_of_nobody_and_names_that_are_none_are_refused(
-    house: House, opened: Open, server: str, body: dict[str, Any], status: int
+    installation: Installation, opened: Open, server: str, body: dict[str, Any], status: int
 ) -> None:
-    house.configure("http://127.0.0.1:9", {"idle": server_entry({}, lazy=True)})
+    installation.configure("http://127.0.0.1:9", {"idle": server_entry({}, lazy=True)})
     async with opened() as client:
         answer = await client.post(f"/api/servers/{server}/pins", json=body)
         assert answer.status_code == status
 
 
 async def test_a_file_of_the_workspace_is_handed_over_as_bytes_that_run_nothing(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9")
-    file = house.state / "workspace" / "page.html"
+    installation.configure("http://127.0.0.1:9")
+    file = installation.state / "workspace" / "page.html"
     file.write_text("<script>alert(1)</script>")
     async with opened() as client:
         answer = await client.get("/api/files", params={"path": str(file)})
@@ -102,9 +106,14 @@ async def test_a_file_of_the_workspace_is_handed_over_as_bytes_that_run_nothing(
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
-async def test_no_secret_is_handed_over_with_a_file(house: House, opened: Open) -> None:
-    house.configure("http://127.0.0.1:9")
-    text, image = house.state / "workspace" / "a.txt", house.state / "workspace" / "b.png"
+async def test_no_secret_is_handed_over_with_a_file(
+    installation: Installation, opened: Open
+) -> None:
+    installation.configure("http://127.0.0.1:9")
+    text, image = (
+        installation.state / "workspace" / "a.txt",
+        installation.state / "workspace" / "b.png",
+    )
     text.write_text("key acme-key-0123456789")
     image.write_bytes(b"\x89PNG\r\n\x1a\n\0acme-key-0123456789")
     async with opened() as client:
@@ -115,10 +124,12 @@ async def test_no_secret_is_handed_over_with_a_file(house: House, opened: Open) 
         assert "withheld: it contains a secret" in answer.text
 
 
-async def test_no_other_file_is_handed_over(house: House, opened: Open, tmp_path: Path) -> None:
-    house.configure("http://127.0.0.1:9")
-    workspace = house.state / "workspace"
-    (workspace / "link").symlink_to(house.config_file)
+async def test_no_other_file_is_handed_over(
+    installation: Installation, opened: Open, tmp_path: Path
+) -> None:
+    installation.configure("http://127.0.0.1:9")
+    workspace = installation.state / "workspace"
+    (workspace / "link").symlink_to(installation.config_file)
     (workspace / "large").write_bytes(b"")
     os.truncate(workspace / "large", MAX_OUTBOUND_BYTES + 1)
     os.mkfifo(workspace / "pipe")
@@ -128,7 +139,7 @@ async def test_no_other_file_is_handed_over(house: House, opened: Open, tmp_path
             ("page.html", 400),
             ("\0", 400),
             (f"{workspace}/\0", 400),
-            (str(house.config_file), 400),
+            (str(installation.config_file), 400),
             (f"{workspace}/../openclaw.json", 400),
             (f"{workspace}/link", 400),
             (f"{workspace}/large", 400),
@@ -142,9 +153,11 @@ async def test_no_other_file_is_handed_over(house: House, opened: Open, tmp_path
         assert answer.status_code == 404
 
 
-async def test_costs_are_shown_by_day_session_and_model(house: House, opened: Open) -> None:
+async def test_costs_are_shown_by_day_session_and_model(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(default=Step(text="Hi.")) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             for key in ("a", "b"):
                 body = {"text": "go", "sessionKey": key, "stream": False}
@@ -158,10 +171,12 @@ async def test_costs_are_shown_by_day_session_and_model(house: House, opened: Op
     assert one["rows"][0]["model"] == "acme/scripted"
 
 
-async def test_the_last_changes_are_undone_by_the_api(house: House, opened: Open) -> None:
+async def test_the_last_changes_are_undone_by_the_api(
+    installation: Installation, opened: Open
+) -> None:
     steps = [Step(calls=(("write", {"path": "a.txt", "content": "x"}),)), Step(text="Done.")]
     async with scripted_model(steps) as model:
-        house.configure(model.url)
+        installation.configure(model.url)
         async with opened() as client:
             body = {"text": "go", "sessionKey": "k", "stream": False}
             await client.post("/api/messages", json=body)

@@ -9,7 +9,7 @@ import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.interaction.gateway.test_native import asked
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -32,13 +32,13 @@ async def servers(client: httpx2.AsyncClient, *ready: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("D-7")
-async def test_only_what_changed_is_restarted(house: House, opened: Open) -> None:
+async def test_only_what_changed_is_restarted(installation: Installation, opened: Open) -> None:
     old = {"same": fake("a"), "changed": fake("b"), "removed": fake("c")}
     new = {"same": fake("a"), "changed": fake("b2"), "added": fake("d")}
-    house.configure("http://127.0.0.1:9", old)
+    installation.configure("http://127.0.0.1:9", old)
     async with opened() as client:
         before = await servers(client, *old)
-        house.configure("http://127.0.0.1:9", new)
+        installation.configure("http://127.0.0.1:9", new)
         report = (await client.post("/api/reload")).json()
         after = await servers(client, *new)
         again = (await client.post("/api/reload")).json()
@@ -48,22 +48,22 @@ async def test_only_what_changed_is_restarted(house: House, opened: Open) -> Non
     assert after["changed"]["pid"] != before["changed"]["pid"]
 
 
-async def test_a_changed_file_is_noticed(house: House, opened: Open) -> None:
-    house.configure("http://127.0.0.1:9", {"one": fake("a")})
+async def test_a_changed_file_is_noticed(installation: Installation, opened: Open) -> None:
+    installation.configure("http://127.0.0.1:9", {"one": fake("a")})
     async with opened() as client:
         await servers(client, "one")
-        house.configure("http://127.0.0.1:9", {"one": fake("a"), "two": fake("b")})
+        installation.configure("http://127.0.0.1:9", {"one": fake("a"), "two": fake("b")})
         await servers(client, "one", "two")
 
 
 async def test_a_wrong_change_is_reported_and_the_old_configuration_stays(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(default=Step(text="Here.")) as model:
-        house.configure(model.url, {"one": fake("a")})
+        installation.configure(model.url, {"one": fake("a")})
         async with opened() as client:
             before = await servers(client, "one")
-            house.config_file.write_text('{"agents": {"defaults": {"modell": 3}}}')
+            installation.config_file.write_text('{"agents": {"defaults": {"modell": 3}}}')
             answer = await client.post("/api/reload")
             status = (await client.get("/api/status")).json()
             order = await client.post("/api/messages", json={"text": "x", "stream": False})
@@ -77,17 +77,17 @@ async def test_a_wrong_change_is_reported_and_the_old_configuration_stays(
 
 
 async def test_a_file_that_is_gone_is_reported_and_the_old_configuration_stays(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
-    house.configure("http://127.0.0.1:9", {"one": fake("a")})
-    text = house.config_file.read_text()
+    installation.configure("http://127.0.0.1:9", {"one": fake("a")})
+    text = installation.config_file.read_text()
     async with opened() as client:
         before = await servers(client, "one")
-        house.config_file.unlink()
+        installation.config_file.unlink()
         answer = await client.post("/api/reload")
         status = (await client.get("/api/status")).json()
         after = await servers(client, "one")
-        house.config_file.write_text(text)
+        installation.config_file.write_text(text)
         again = await client.post("/api/reload")
         healed = (await client.get("/api/status")).json()
     assert answer.status_code == 503
@@ -98,7 +98,9 @@ async def test_a_file_that_is_gone_is_reported_and_the_old_configuration_stays(
     assert healed["reloadError"] is None
 
 
-async def test_a_running_turn_finishes_on_what_it_began_with(house: House, opened: Open) -> None:
+async def test_a_running_turn_finishes_on_what_it_began_with(
+    installation: Installation, opened: Open
+) -> None:
     steps = [
         Step(text="I look.", calls=(("mcp_old_echo", {"text": "1"}),)),
         Step(calls=(("mcp_old_echo", {"text": "2"}),), delay=0.5),
@@ -111,7 +113,7 @@ async def test_a_running_turn_finishes_on_what_it_began_with(house: House, opene
         scripted_model(steps) as model,
         scripted_model(default=Step(text="From the new one.")) as other,
     ):
-        house.configure(model.url, {"old": slow})
+        installation.configure(model.url, {"old": slow})
         async with opened() as client:
             await servers(client, "old")
             replies: list[Any] = []
@@ -123,7 +125,7 @@ async def test_a_running_turn_finishes_on_what_it_began_with(house: House, opene
             async with anyio.create_task_group() as group:
                 group.start_soon(order)
                 await asked(model)
-                house.configure(other.url, {"new": fake("b")})
+                installation.configure(other.url, {"new": fake("b")})
                 await client.post("/api/reload")
                 body = {"text": "go", "stream": False}
                 later = (await client.post("/api/messages", json=body)).json()
@@ -135,10 +137,12 @@ async def test_a_running_turn_finishes_on_what_it_began_with(house: House, opene
     assert list(left) == ["new"]
 
 
-async def test_what_only_a_restart_can_change_is_named(house: House, opened: Open) -> None:
-    house.configure("http://127.0.0.1:9")
+async def test_what_only_a_restart_can_change_is_named(
+    installation: Installation, opened: Open
+) -> None:
+    installation.configure("http://127.0.0.1:9")
     async with opened() as client:
-        house.configure(
+        installation.configure(
             "http://127.0.0.1:9", gateway={"bind": "127.0.0.1"}, sessions={"store": "other.db"}
         )
         report = (await client.post("/api/reload")).json()
@@ -146,7 +150,7 @@ async def test_what_only_a_restart_can_change_is_named(house: House, opened: Ope
 
 
 async def test_the_log_tells_of_turns_servers_and_reloads_and_not_what_was_said(
-    house: House, opened: Open, caplog: pytest.LogCaptureFixture
+    installation: Installation, opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "openclaw")
     rules = [
@@ -154,13 +158,13 @@ async def test_the_log_tells_of_turns_servers_and_reloads_and_not_what_was_said(
         Step(when="twice", role="user", calls=(("mcp_one_a", {}), ("mcp_one_a", {}))),
     ]
     async with scripted_model(rules=rules, default=Step(text="a private answer")) as model:
-        house.configure(model.url, {"one": fake("a")})
+        installation.configure(model.url, {"one": fake("a")})
         async with opened() as client:
             await servers(client, "one")
             for text in ("a private question, twice", "now fail"):
                 message = {"text": text, "sessionKey": "mine", "origin": "page"}
                 await client.post("/api/messages", json=message)
-            house.configure(model.url, {"one": fake("a"), "two": fake("b")})
+            installation.configure(model.url, {"one": fake("a"), "two": fake("b")})
             await client.post("/api/reload")
             await servers(client, "one", "two")
     told = caplog.text

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 
 from openclaw.mcp_client.bridge.resources import mismatch, owner, served_skills
 from openclaw.testing.scripted_model import Step, scripted_model
@@ -47,7 +47,9 @@ SERVER = {
 }
 
 
-async def test_skills_of_servers_are_named_read_and_checked(house: House, opened: Open) -> None:
+async def test_skills_of_servers_are_named_read_and_checked(
+    installation: Installation, opened: Open
+) -> None:
     wanted = (
         f"{ROOT}/SKILL.md",
         f"{ROOT}/refs/A.md",
@@ -57,7 +59,7 @@ async def test_skills_of_servers_are_named_read_and_checked(house: House, opened
     )
     calls = tuple(("mcp_fake_read_resource", {"uri": uri}) for uri in wanted)
     async with scripted_model([Step(text="Hi."), Step(calls=calls), Step(text="Done.")]) as model:
-        house.configure(model.url, {"fake": server_entry(SERVER)})
+        installation.configure(model.url, {"fake": server_entry(SERVER)})
         async with opened() as client:
             for text in ("hello", "go"):
                 body = {"text": text, "sessionKey": "k", "stream": False}

@@ -10,7 +10,7 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.interaction.gateway.conftest import Open
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.mcp_server_kit import fake_tool
 from tests.support.task_client import ASKED, BOTH, TASKS, YES, HttpTaskClient, RpcError
 
@@ -45,26 +45,30 @@ RULES = [
 ]
 
 
-def configure(house: House, url: str, after: int = 60_000) -> None:
+def configure(installation: Installation, url: str, after: int = 60_000) -> None:
     settings = {"tools": {"ask": ["mcp_fake_act"]}, "mcpServer": {"taskAfterMs": after}}
-    house.configure(url, {"fake": SERVER}, **settings)
+    installation.configure(url, {"fake": SERVER}, **settings)
 
 
 def said(result: dict[str, Any]) -> str:
     return "".join(block["text"] for block in result["content"] if block["type"] == "text")
 
 
-async def test_an_order_that_is_answered_soon_is_no_task(house: House, opened: Open) -> None:
+async def test_an_order_that_is_answered_soon_is_no_task(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url)
+        configure(installation, model.url)
         async with opened() as http:
             answer = await HttpTaskClient(http).order("Hello.")
     assert (answer["resultType"], said(answer)) == ("complete", "Heard: Hello.")
 
 
-async def test_a_task_asks_is_answered_and_gives_its_result(house: House, opened: Open) -> None:
+async def test_a_task_asks_is_answered_and_gives_its_result(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url)
+        configure(installation, model.url)
         async with opened() as http:
             client = HttpTaskClient(http)
             handle = await client.order("Act.")
@@ -87,9 +91,9 @@ async def test_a_task_asks_is_answered_and_gives_its_result(house: House, opened
     assert later["status"] == "completed"
 
 
-async def test_questions_are_answered_one_by_one(house: House, opened: Open) -> None:
+async def test_questions_are_answered_one_by_one(installation: Installation, opened: Open) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url)
+        configure(installation, model.url)
         async with opened() as http:
             client = HttpTaskClient(http)
             handle = await client.order("Act twice.")
@@ -109,10 +113,10 @@ async def test_questions_are_answered_one_by_one(house: House, opened: Open) -> 
 
 @pytest.mark.parametrize("wrong", [{"action": "accept", "content": "yes"}, {}, [1], 5])
 async def test_an_answer_that_is_none_is_refused_and_the_task_still_waits(
-    house: House, opened: Open, wrong: Any
+    installation: Installation, opened: Open, wrong: Any
 ) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url)
+        configure(installation, model.url)
         async with opened() as http:
             client = HttpTaskClient(http)
             id = (await client.order("Act."))["taskId"]
@@ -126,7 +130,9 @@ async def test_an_answer_that_is_none_is_refused_and_the_task_still_waits(
     assert (waiting["status"], ended["status"]) == ("input_required", "completed")
 
 
-async def test_an_id_that_is_no_text_is_that_of_no_task(house: House, opened: Open) -> None:
+async def test_an_id_that_is_no_text_is_that_of_no_task(
+    installation: Installation, opened: Open
+) -> None:
     class Raw(HttpTaskClient):
         async def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
             headers = {
@@ -138,7 +144,7 @@ async def test_an_id_that_is_no_text_is_that_of_no_task(house: House, opened: Op
             answer = await self._http.post("/mcp", content=json.dumps(message), headers=headers)
             return answer.json()
 
-    house.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9")
     async with opened() as http:
         with pytest.raises(RpcError) as refused:
             await Raw(http).get("\ud800")
@@ -146,11 +152,11 @@ async def test_an_id_that_is_no_text_is_that_of_no_task(house: House, opened: Op
 
 
 async def test_whoever_cannot_be_asked_does_not_have_an_order_carried_out_again(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(default=Step(text="done")) as model:
-        house.configure(model.url)
-        token = TokenFile(house.state, SystemClock()).add("laptop", ["orders"]).reveal()
+        installation.configure(model.url)
+        token = TokenFile(installation.state, SystemClock()).add("laptop", ["orders"]).reveal()
         async with opened() as http:
             with pytest.raises(RpcError) as refused:
                 await HttpTaskClient(http, {}, token).order("Go.", requestState="a.1.b")
@@ -158,9 +164,9 @@ async def test_whoever_cannot_be_asked_does_not_have_an_order_carried_out_again(
     assert not model.requests
 
 
-async def test_a_task_is_cancelled_with_its_turn(house: House, opened: Open) -> None:
+async def test_a_task_is_cancelled_with_its_turn(installation: Installation, opened: Open) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url, after=1)
+        configure(installation, model.url, after=1)
         async with opened() as http:
             client = HttpTaskClient(http)
             handle = await client.order("Wait.", arguments={"sessionKey": "s"})
@@ -171,10 +177,10 @@ async def test_a_task_is_cancelled_with_its_turn(house: House, opened: Open) -> 
 
 
 async def test_an_order_that_fails_is_a_completed_task_with_an_error(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url, after=1)
+        configure(installation, model.url, after=1)
         async with opened() as http:
             client = HttpTaskClient(http)
             handle = await client.order("Fail.")
@@ -191,9 +197,11 @@ async def stored_task(http: httpx2.AsyncClient, id: str, status: str) -> dict[st
     return task
 
 
-async def test_the_api_lists_shows_and_cancels_tasks(house: House, opened: Open) -> None:
+async def test_the_api_lists_shows_and_cancels_tasks(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url, after=1)
+        configure(installation, model.url, after=1)
         async with opened() as http:
             client = HttpTaskClient(http)
             id = (await client.order("Act."))["taskId"]
@@ -213,9 +221,11 @@ async def test_the_api_lists_shows_and_cancels_tasks(house: House, opened: Open)
     assert missing.status_code == 404
 
 
-async def test_a_deleted_session_takes_its_tasks_along(house: House, opened: Open) -> None:
+async def test_a_deleted_session_takes_its_tasks_along(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url, after=1)
+        configure(installation, model.url, after=1)
         async with opened() as http:
             client = HttpTaskClient(http)
             for key in ("gone", "stays"):
@@ -227,10 +237,10 @@ async def test_a_deleted_session_takes_its_tasks_along(house: House, opened: Ope
     assert [row["sessionKey"] for row in rows] == ["stays"]
 
 
-async def test_a_task_is_read_by_its_reader_alone(house: House, opened: Open) -> None:
+async def test_a_task_is_read_by_its_reader_alone(installation: Installation, opened: Open) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url, after=1)
-        tokens = TokenFile(house.state, SystemClock())
+        configure(installation, model.url, after=1)
+        tokens = TokenFile(installation.state, SystemClock())
         mine, other = (tokens.add(name, ["admin"]).reveal() for name in ("mine", "other"))
         async with opened() as http:
             client = HttpTaskClient(http, token=mine)
@@ -248,23 +258,27 @@ async def test_a_task_is_read_by_its_reader_alone(house: House, opened: Open) ->
     assert plain.value.data["requiredCapabilities"]["extensions"] == {TASKS: {}}
 
 
-async def test_a_wrong_name_in_the_header_is_refused(house: House, opened: Open) -> None:
+async def test_a_wrong_name_in_the_header_is_refused(
+    installation: Installation, opened: Open
+) -> None:
     class Misnamed(HttpTaskClient):
         async def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
             self._token["mcp-name"] = "another"
             return await super()._exchange(message)
 
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url)
+        configure(installation, model.url)
         async with opened() as http:
             with pytest.raises(RpcError) as refused:
                 await Misnamed(http).get("some")
     assert refused.value.code == -32020
 
 
-async def test_a_client_without_tasks_is_asked_by_results(house: House, opened: Open) -> None:
+async def test_a_client_without_tasks_is_asked_by_results(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url, after=1)
+        configure(installation, model.url, after=1)
         async with opened() as http:
             client = HttpTaskClient(http, ASKED)
             asked = await client.order("Act.")
@@ -296,18 +310,22 @@ async def test_a_client_without_tasks_is_asked_by_results(house: House, opened: 
     assert "decline" in said(declined)
 
 
-async def test_without_either_what_needs_consent_is_refused(house: House, opened: Open) -> None:
+async def test_without_either_what_needs_consent_is_refused(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url)
+        configure(installation, model.url)
         async with opened() as http:
             answer = await HttpTaskClient(http, {}).order("Act.")
     assert "mcp_fake_act" in said(answer)
     assert "nobody can be asked" in said(answer)
 
 
-async def test_a_subscriber_is_told_of_every_change(house: House, opened: Open) -> None:
+async def test_a_subscriber_is_told_of_every_change(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url)
+        configure(installation, model.url)
         async with opened() as http:
             client, listener = HttpTaskClient(http), HttpTaskClient(http)
             handle = await client.order("Act.")
@@ -338,9 +356,11 @@ async def until_told(listener: HttpTaskClient, status: str) -> None:
             await anyio.sleep(0.02)
 
 
-async def test_who_declares_no_tasks_may_not_subscribe_to_them(house: House, opened: Open) -> None:
+async def test_who_declares_no_tasks_may_not_subscribe_to_them(
+    installation: Installation, opened: Open
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url)
+        configure(installation, model.url)
         async with opened() as http:
             with pytest.raises(RpcError) as refused:
                 await HttpTaskClient(http, {}).request(
@@ -349,13 +369,15 @@ async def test_who_declares_no_tasks_may_not_subscribe_to_them(house: House, ope
     assert refused.value.code == -32021
 
 
-async def test_a_gateway_that_was_killed_leaves_a_task_that_says_so(house: House) -> None:
+async def test_a_gateway_that_was_killed_leaves_a_task_that_says_so(
+    installation: Installation,
+) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url, after=1)
-        async with house.process() as process:
-            info = await house.running()
+        configure(installation, model.url, after=1)
+        async with installation.process() as process:
+            info = await installation.running()
             async with httpx2.AsyncClient(
-                base_url=info.url, headers=house.headers, trust_env=False, timeout=60
+                base_url=info.url, headers=installation.headers, trust_env=False, timeout=60
             ) as http:
                 client = HttpTaskClient(http)
                 handle = await client.order("Wait.")
@@ -363,9 +385,9 @@ async def test_a_gateway_that_was_killed_leaves_a_task_that_says_so(house: House
             process.kill()
             await process.wait()
         async with (
-            house.here() as info,
+            installation.here() as info,
             httpx2.AsyncClient(
-                base_url=info.url, headers=house.headers, trust_env=False, timeout=60
+                base_url=info.url, headers=installation.headers, trust_env=False, timeout=60
             ) as http,
         ):
             ended = await HttpTaskClient(http).get(handle["taskId"])
@@ -418,14 +440,14 @@ class RawConnection:
 
 
 async def test_a_poll_is_answered_like_any_request_whichever_way_it_takes(
-    house: House, opened: Open
+    installation: Installation, opened: Open
 ) -> None:
     async with scripted_model(rules=RULES) as model:
-        configure(house, model.url)
-        other = TokenFile(house.state, SystemClock()).add("other", ["orders"]).reveal()
+        configure(installation, model.url)
+        other = TokenFile(installation.state, SystemClock()).add("other", ["orders"]).reveal()
         async with opened() as http:
             task = (await HttpTaskClient(http).order("Act."))["taskId"]
-            poll = poll_bytes(task, house.token)
+            poll = poll_bytes(task, installation.token)
             port = http.base_url.port
             assert port is not None
             async with await anyio.connect_tcp("127.0.0.1", port) as stream:
@@ -435,12 +457,18 @@ async def test_a_poll_is_answered_like_any_request_whichever_way_it_takes(
                 head, body = poll.split(b"\r\n\r\n")
                 split = await raw.exchange(head + b"\r\n\r\n", body[:9], body[9:])
                 # A header that the short way does not know makes it the long one.
-                long = await raw.exchange(poll_bytes(task, house.token, te="trailers"))
+                long = await raw.exchange(poll_bytes(task, installation.token, te="trailers"))
                 stranger = await raw.exchange(poll_bytes(task, other))
                 no_token = await raw.exchange(poll_bytes(task, "wrong"))
-                elsewhere = await raw.exchange(poll_bytes(task, house.token, host="evil.example"))
-                page = await raw.exchange(poll_bytes(task, house.token, origin="http://evil"))
-                mismatch = await raw.exchange(poll_bytes(task, house.token, mcp_name="task-other"))
+                elsewhere = await raw.exchange(
+                    poll_bytes(task, installation.token, host="evil.example")
+                )
+                page = await raw.exchange(
+                    poll_bytes(task, installation.token, origin="http://evil")
+                )
+                mismatch = await raw.exchange(
+                    poll_bytes(task, installation.token, mcp_name="task-other")
+                )
                 again = await raw.exchange(poll)
                 counted = poll_count(await http.get("/metrics")) - before
     assert short[0] == long[0] == split[0] == again[0] == 200
@@ -459,12 +487,12 @@ def poll_count(answer: httpx2.Response) -> int:
     return sum(int(one.removeprefix(line)) for one in answer.text.splitlines() if line in one)
 
 
-async def test_many_polls_are_no_flood(house: House, opened: Open) -> None:
+async def test_many_polls_are_no_flood(installation: Installation, opened: Open) -> None:
     """Ten polls count as one request."""
     async with scripted_model(rules=RULES) as model:
         settings = {"ask": ["mcp_fake_act"]}
         limits = {"limits": {"requestsPerMinute": 100}}  # and ten at once
-        house.configure(model.url, {"fake": SERVER}, tools=settings, gateway=limits)
+        installation.configure(model.url, {"fake": SERVER}, tools=settings, gateway=limits)
         async with opened() as http:
             client = HttpTaskClient(http)
             task = (await client.order("Act."))["taskId"]

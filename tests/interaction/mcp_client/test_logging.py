@@ -26,8 +26,10 @@ async def test_starting_restarting_and_stopping_are_logged_at_info(
 ) -> None:
     caplog.set_level(logging.INFO, "openclaw.mcp_client")
     spec = {"tools": [fake_tool("echo"), fake_tool("die", crash=1)]}
-    async with open_gateway_runtime(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
-        await house.call("mcp_s_die")
+    async with open_gateway_runtime(
+        tmp_path, {"s": fake_config(spec)}, environ=ENVIRON
+    ) as installation:
+        await installation.call("mcp_s_die")
         await until(lambda: _said(caplog, logging.INFO).count("MCP server 's' is ready") == 2)
     told = [line for line in _said(caplog, logging.INFO) if line.startswith("MCP server 's' is")]
     assert [line.rpartition(" ")[2] for line in told] == [
@@ -68,8 +70,10 @@ async def test_a_call_is_logged_at_debug_with_its_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "openclaw.agent.toolpath")
-    async with open_gateway_runtime(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
-        await house.call("mcp_s_echo", secret="not in the log")
+    async with open_gateway_runtime(
+        tmp_path, {"s": fake_config()}, environ=ENVIRON
+    ) as installation:
+        await installation.call("mcp_s_echo", secret="not in the log")
     calls = [line for line in _said(caplog, logging.DEBUG) if line.startswith("MCP call")]
     assert len(calls) == 1
     assert re.fullmatch(r"MCP call s/echo: ok after \d+\.\d ms", calls[0])
@@ -88,11 +92,13 @@ async def test_a_servers_stderr_is_logged_as_a_warning(
 
 @pytest.mark.requirement("NFR-1.2")
 async def test_the_bridge_adds_far_less_than_50_ms_to_a_call(tmp_path: Path) -> None:
-    async with open_gateway_runtime(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
-        await house.call("mcp_s_echo", n=0)
+    async with open_gateway_runtime(
+        tmp_path, {"s": fake_config()}, environ=ENVIRON
+    ) as installation:
+        await installation.call("mcp_s_echo", n=0)
         took: list[float] = []
         for n in range(30):
             started = time.process_time()
-            await house.call("mcp_s_echo", n=n)
+            await installation.call("mcp_s_echo", n=n)
             took.append(1000 * (time.process_time() - started))
     assert statistics.median(took) < BRIDGE_LIMIT_MS

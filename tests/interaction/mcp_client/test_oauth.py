@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from mcp.client.auth import OAuthFlowError
 from tests.support.fake_oauth import FakeAuthority, ProtectedServer, browse, protected
-from tests.support.mcp_server_kit import McpHouse, fake_tool, open_gateway_runtime, until
+from tests.support.mcp_server_kit import McpInstallation, fake_tool, open_gateway_runtime, until
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import OperatorFacing
@@ -57,12 +57,12 @@ class Desk:
             await log_in(self.config(**auth), self.logins, show=self.shown.append, browse=browse)
 
     @asynccontextmanager
-    async def house(self, **auth: Any) -> AsyncGenerator[McpHouse]:
+    async def installation(self, **auth: Any) -> AsyncGenerator[McpInstallation]:
         servers = {"docs": self.config(**auth)}
         async with open_gateway_runtime(
             self.root, servers, environ=dict(os.environ), auth=self.logins.auth
-        ) as house:
-            yield house
+        ) as installation:
+            yield installation
 
     def record(self) -> dict[str, Any]:
         [path] = self.tokens.glob("*.json")
@@ -85,26 +85,26 @@ async def desk(tmp_path: Path, authority: FakeAuthority) -> AsyncGenerator[Desk]
         yield Desk(tmp_path, authority, server)
 
 
-def state(house: McpHouse) -> ServerState:
-    return house.manager.status()[0].snapshot.state
+def state(installation: McpInstallation) -> ServerState:
+    return installation.manager.status()[0].snapshot.state
 
 
 async def test_after_a_login_the_servers_tools_can_be_used(desk: Desk) -> None:
     await desk.log_in()
-    async with desk.house() as house:
-        assert state(house) is ServerState.READY
-        assert "hello" in await house.said("mcp_docs_echo", text="hello")
+    async with desk.installation() as installation:
+        assert state(installation) is ServerState.READY
+        assert "hello" in await installation.said("mcp_docs_echo", text="hello")
     [form] = desk.authority.forms
     assert form["grant_type"] == "authorization_code"
     assert form["resource"] == desk.server.url
 
 
 async def test_without_a_login_the_server_needs_one_and_says_how(desk: Desk) -> None:
-    async with desk.house() as house:
-        await until(lambda: state(house) is ServerState.NEEDS_LOGIN)
-        [status] = house.manager.status()
+    async with desk.installation() as installation:
+        await until(lambda: state(installation) is ServerState.NEEDS_LOGIN)
+        [status] = installation.manager.status()
         assert "openclaw mcp login docs" in (status.snapshot.last_error or "")
-        assert house.names() == []
+        assert installation.names() == []
     assert "/authorize" not in desk.authority.seen
 
 
@@ -122,9 +122,9 @@ async def test_a_token_that_has_ended_is_refreshed_without_a_person(desk: Desk) 
     await desk.log_in()
     old = desk.kept()["tokens"]["refresh_token"]
     desk.authority.expires_in = 3600
-    async with desk.house() as house:
-        assert state(house) is ServerState.READY
-        assert "hi" in await house.said("mcp_docs_echo", text="hi")
+    async with desk.installation() as installation:
+        assert state(installation) is ServerState.READY
+        assert "hi" in await installation.said("mcp_docs_echo", text="hi")
     assert desk.authority.forms[-1]["grant_type"] == "refresh_token"
     assert desk.authority.forms[-1]["refresh_token"] == old
     assert desk.kept()["tokens"]["refresh_token"] != old
@@ -135,9 +135,9 @@ async def test_a_token_that_the_server_no_longer_takes_is_refreshed_in_the_middl
     desk: Desk,
 ) -> None:
     await desk.log_in()
-    async with desk.house() as house:
+    async with desk.installation() as installation:
         desk.authority.access.clear()
-        assert "again" in await house.said("mcp_docs_echo", text="again")
+        assert "again" in await installation.said("mcp_docs_echo", text="again")
     assert desk.authority.forms[-1]["grant_type"] == "refresh_token"
 
 
@@ -151,9 +151,9 @@ async def test_connections_of_one_login_refresh_it_one_at_a_time(desk: Desk, end
     states: list[ServerState] = []
 
     async def connect() -> None:
-        async with desk.house() as house:
-            await until(lambda: state(house) in (ServerState.READY, ServerState.NEEDS_LOGIN))
-            states.append(state(house))
+        async with desk.installation() as installation:
+            await until(lambda: state(installation) in (ServerState.READY, ServerState.NEEDS_LOGIN))
+            states.append(state(installation))
 
     async with anyio.create_task_group() as group:
         for _ in range(3):
@@ -167,11 +167,11 @@ async def test_when_the_refresh_token_has_ended_too_a_login_is_needed(desk: Desk
     await desk.log_in()
     desk.authority.access.clear()
     desk.authority.refresh.clear()
-    async with desk.house() as house:
-        await until(lambda: state(house) is ServerState.NEEDS_LOGIN)
+    async with desk.installation() as installation:
+        await until(lambda: state(installation) is ServerState.NEEDS_LOGIN)
     await desk.log_in()
-    async with desk.house() as house:
-        assert state(house) is ServerState.READY
+    async with desk.installation() as installation:
+        assert state(installation) is ServerState.READY
 
 
 async def test_a_login_that_is_denied_says_so_and_keeps_nothing(desk: Desk) -> None:
@@ -244,21 +244,21 @@ async def test_a_server_that_asks_for_no_login_is_said_to(desk: Desk) -> None:
 async def test_a_server_that_lets_everybody_greet_it_is_logged_in_to(desk: Desk) -> None:
     desk.server.open_to = {"initialize", "notifications/initialized"}
     await desk.log_in()
-    async with desk.house() as house:
-        assert "hello" in await house.said("mcp_docs_echo", text="hello")
+    async with desk.installation() as installation:
+        assert "hello" in await installation.said("mcp_docs_echo", text="hello")
 
 
 async def test_the_next_login_asks_for_what_a_call_was_refused_for(desk: Desk) -> None:
     desk.server.challenge = "read"
     desk.server.scopes = {"tools/call": "write"}
     await desk.log_in()
-    async with desk.house() as house:
-        assert (await house.call("mcp_docs_echo", text="hello")).is_error
-        await until(lambda: state(house) is ServerState.NEEDS_LOGIN)
+    async with desk.installation() as installation:
+        assert (await installation.call("mcp_docs_echo", text="hello")).is_error
+        await until(lambda: state(installation) is ServerState.NEEDS_LOGIN)
     await desk.log_in()
     assert [set(scope.split()) for scope in desk.authority.scopes] == [{"read"}, {"read", "write"}]
-    async with desk.house() as house:
-        assert "hello" in await house.said("mcp_docs_echo", text="hello")
+    async with desk.installation() as installation:
+        assert "hello" in await installation.said("mcp_docs_echo", text="hello")
     desk.server.scopes = {}
     await desk.log_in()
     assert desk.authority.scopes[-1] == "read"
@@ -277,7 +277,7 @@ async def test_the_operators_secret_is_shown_in_the_way_that_the_authority_takes
     desk.authority.methods = methods
     desk.authority.expires_in = 0
     await desk.log_in(clientId="ours", clientSecret="sesame")
-    async with desk.house(clientId="ours", clientSecret="sesame"):
+    async with desk.installation(clientId="ours", clientSecret="sesame"):
         pass
     assert [form["grant_type"] for form in desk.authority.forms][:2] == [
         "authorization_code",

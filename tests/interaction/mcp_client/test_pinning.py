@@ -38,7 +38,7 @@ class Changing:
         entry = {"command": program, "args": [*arguments[:-1], f"@{self.file}"], "pin": pin}
         return McpServerConfig.model_validate({**entry, **settings})
 
-    def house(self, pin: str = "warn", **settings: Any) -> Any:
+    def installation(self, pin: str = "warn", **settings: Any) -> Any:
         return open_gateway_runtime(
             self.root,
             {"a": self.config(pin, **settings)},
@@ -54,9 +54,9 @@ def server(tmp_path: Path) -> Changing:
 
 async def test_the_first_sight_is_accepted_and_pinned(server: Changing) -> None:
     server.declares(ECHO)
-    async with server.house("strict") as house:
-        assert house.names() == ["mcp_a_echo"]
-        assert house.manager.status()[0].pin == "pinned"
+    async with server.installation("strict") as installation:
+        assert installation.names() == ["mcp_a_echo"]
+        assert installation.manager.status()[0].pin == "pinned"
     assert set(server.store.load()[pin_key(server.config("strict"))].accepted) == {"echo"}
 
 
@@ -64,12 +64,12 @@ async def test_a_change_is_told_and_the_tool_still_works_where_pins_only_warn(
     server: Changing, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.declares(ECHO)
-    async with server.house():
+    async with server.installation():
         pass
     server.declares(EVIL)
-    async with server.house() as house:
-        assert house.manager.status()[0].pin == "changed: echo"
-        assert house.names() == ["mcp_a_echo"]
+    async with server.installation() as installation:
+        assert installation.manager.status()[0].pin == "changed: echo"
+        assert installation.names() == ["mcp_a_echo"]
     assert "has changed since you accepted it: changed: echo" in caplog.text
 
 
@@ -77,14 +77,14 @@ async def test_with_strict_pins_changed_and_new_tools_and_instructions_are_withh
     server: Changing,
 ) -> None:
     server.declares(ECHO, {**ECHO, "name": "same"}, instructions="Be kind.")
-    async with server.house("strict") as house:
-        assert "Be kind." in house.manager.instructions("main")
+    async with server.installation("strict") as installation:
+        assert "Be kind." in installation.manager.instructions("main")
     server.declares(EVIL, {**ECHO, "name": "same"}, {**ECHO, "name": "new"}, instructions="Obey.")
-    async with server.house("strict") as house:
-        assert house.names() == ["mcp_a_same"]
-        assert "There is no tool" in await house.said("mcp_a_echo", text="x")
-        assert house.manager.instructions("main") == ""
-        [status] = house.manager.status()
+    async with server.installation("strict") as installation:
+        assert installation.names() == ["mcp_a_same"]
+        assert "There is no tool" in await installation.said("mcp_a_echo", text="x")
+        assert installation.manager.instructions("main") == ""
+        [status] = installation.manager.status()
         assert status.pin == "instructions changed; changed: echo; new: new (withheld)"
 
 
@@ -92,48 +92,48 @@ async def test_with_strict_pins_nothing_new_is_seen_while_the_pins_are_still_bei
     server: Changing, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.declares(ECHO, instructions="Be kind.")
-    async with server.house("strict") as house:
+    async with server.installation("strict") as installation:
         with locked(server.root / "pins.json"):  # it cannot be decided before this ends
             server.declares(EVIL, instructions=ORDERS)
-            house.manager.restart("a")
+            installation.manager.restart("a")
             await until(lambda: "an attempt to give the agent orders" in caplog.text)
-            assert ORDERS not in house.manager.instructions("main")
-        await until(lambda: house.names() == [])
-        assert house.manager.instructions("main") == ""
+            assert ORDERS not in installation.manager.instructions("main")
+        await until(lambda: installation.names() == [])
+        assert installation.manager.instructions("main") == ""
 
 
 async def test_what_is_accepted_meanwhile_can_be_used_in_the_next_turn(server: Changing) -> None:
     server.declares(ECHO)
-    async with server.house("strict"):
+    async with server.installation("strict"):
         pass
     server.declares(EVIL)
-    async with server.house("strict") as house:
-        assert house.names() == []
+    async with server.installation("strict") as installation:
+        assert installation.names() == []
         assert PinStore(server.root / "pins.json").accept(pin_key(server.config("strict"))) == (
             "echo",
         )
-        await house.manager.settle("main")
-        assert house.names() == ["mcp_a_echo"]
-        assert house.manager.status()[0].pin == "pinned"
+        await installation.manager.settle("main")
+        assert installation.names() == ["mcp_a_echo"]
+        assert installation.manager.status()[0].pin == "pinned"
 
 
 async def test_what_a_lazy_server_offered_before_is_compared_too(server: Changing) -> None:
     server.declares(ECHO)
-    async with server.house("strict", lazy=True) as house:
-        assert house.names() == ["mcp_a_echo"]
-        await house.said("mcp_a_echo", text="x")
+    async with server.installation("strict", lazy=True) as installation:
+        assert installation.names() == ["mcp_a_echo"]
+        await installation.said("mcp_a_echo", text="x")
     server.declares(EVIL)
-    async with server.house("strict", lazy=True) as house:
-        assert house.names() == ["mcp_a_echo"]  # it shows what was accepted
-        house.manager.restart("a")
-        await until(lambda: house.names() == [])
-        assert house.manager.status()[0].pin == "changed: echo (withheld)"
+    async with server.installation("strict", lazy=True) as installation:
+        assert installation.names() == ["mcp_a_echo"]  # it shows what was accepted
+        installation.manager.restart("a")
+        await until(lambda: installation.names() == [])
+        assert installation.manager.status()[0].pin == "changed: echo (withheld)"
 
 
 async def test_without_pins_nothing_is_compared(server: Changing) -> None:
     server.declares(ECHO)
-    async with server.house("off") as house:
-        assert house.manager.status()[0].pin is None
+    async with server.installation("off") as installation:
+        assert installation.manager.status()[0].pin is None
     assert server.store.load() == {}
 
 
@@ -142,11 +142,11 @@ async def test_pins_that_cannot_be_read_withhold_everything_where_they_are_stric
 ) -> None:
     server.declares(ECHO)
     (server.root / "pins.json").write_text("{")
-    async with server.house("strict") as house:
-        assert house.names() == []
-        assert "cannot be read" in (house.manager.status()[0].pin or "")
-    async with server.house("warn") as house:
-        assert house.names() == ["mcp_a_echo"]
+    async with server.installation("strict") as installation:
+        assert installation.names() == []
+        assert "cannot be read" in (installation.manager.status()[0].pin or "")
+    async with server.installation("warn") as installation:
+        assert installation.names() == ["mcp_a_echo"]
 
 
 async def test_servers_that_shadow_or_speak_of_each_other_are_reported(
@@ -163,8 +163,8 @@ async def test_servers_that_shadow_or_speak_of_each_other_are_reported(
     )
     async with open_gateway_runtime(
         tmp_path, {"mail": mail, "evil": evil}, environ=dict(os.environ)
-    ) as house:
-        by_name = {one.snapshot.name: one for one in house.manager.status()}
+    ) as installation:
+        by_name = {one.snapshot.name: one for one in installation.manager.status()}
         assert set(by_name["mail"].crossings) == {
             "'mail' and 'evil' both have a tool 'lookup_name'",
             "the declaration of 'evil/add' mentions 'mail/send_mail'",

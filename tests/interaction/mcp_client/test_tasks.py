@@ -10,8 +10,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.support.gateway_kit import House
-from tests.support.mcp_server_kit import McpHouse, open_gateway_runtime, until
+from tests.support.gateway_kit import Installation
+from tests.support.mcp_server_kit import McpInstallation, open_gateway_runtime, until
 from tests.support.task_server import task_server_entry
 
 from openclaw.config.agent_schema import McpServerConfig
@@ -35,12 +35,12 @@ async def no_elicit(server: str, params: JsonObject) -> JsonObject:
 
 
 @asynccontextmanager
-async def opened(root: Path, form: str, **more: bool) -> AsyncGenerator[McpHouse]:
+async def opened(root: Path, form: str, **more: bool) -> AsyncGenerator[McpInstallation]:
     config = McpServerConfig.model_validate({**task_server_entry(root, form), **more})
     async with open_gateway_runtime(
         root, {"s": config}, environ=ENVIRON, on_elicitation=no_elicit
-    ) as house:
-        yield house
+    ) as installation:
+        yield installation
 
 
 def lines(root: Path, name: str) -> list[str]:
@@ -56,19 +56,19 @@ async def test_a_call_becomes_a_task_whose_result_is_fetched(tmp_path: Path, for
     async def on_task(handle: JsonObject) -> None:
         handles.append(handle)
 
-    async with opened(tmp_path, form) as house:
+    async with opened(tmp_path, form) as installation:
         context = CallContext("main", "s", "c1", progress=progress.append, on_task=on_task)
         results: list[ToolResult] = []
 
         async def call() -> None:
-            results.append(await house.tools().call("mcp_s_work", {}, context))
+            results.append(await installation.tools().call("mcp_s_work", {}, context))
 
         async with anyio.create_task_group() as group:
             group.start_soon(call)
             await until(lambda: bool(progress))
             (tmp_path / "done").touch()
         again = CallContext("main", "s", "c2", earlier=EarlierCall(handles[0]))
-        fetched = await house.tools().call("mcp_s_work", {}, again)
+        fetched = await installation.tools().call("mcp_s_work", {}, again)
     assert "t1 found gold" in text_of(results[0].blocks)
     assert "digging for t1" in progress[0]
     assert "t1 found gold" in text_of(fetched.blocks)
@@ -83,35 +83,35 @@ async def test_a_task_asks_the_person_on_whose_behalf_it_works(tmp_path: Path, f
         asked.append(params["message"])
         return {"action": "accept", "content": {"colour": "blue"}}
 
-    async with opened(tmp_path, form) as house:
+    async with opened(tmp_path, form) as installation:
         context = CallContext("main", "s", "c1", elicit=elicit)
-        result = await house.tools().call("mcp_s_ask", {}, context)
+        result = await installation.tools().call("mcp_s_ask", {}, context)
     assert asked == ["Which colour?"]
     assert "t1 found blue" in text_of(result.blocks)
 
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_a_task_that_fails_is_a_failed_call(tmp_path: Path, form: str) -> None:
-    async with opened(tmp_path, form) as house:
-        result = await house.call("mcp_s_fail")
+    async with opened(tmp_path, form) as installation:
+        result = await installation.call("mcp_s_fail")
     assert result.is_error
     assert "the shovel broke" in text_of(result.blocks)
 
 
 async def test_the_first_call_of_a_lazy_server_is_a_task_too(tmp_path: Path) -> None:
     for _ in range(2):  # the second time its tools are known before it runs
-        async with opened(tmp_path, "2025-11-25", lazy=True) as house:
-            result = await house.call("mcp_s_fail")
+        async with opened(tmp_path, "2025-11-25", lazy=True) as installation:
+            result = await installation.call("mcp_s_fail")
         assert "the shovel broke" in text_of(result.blocks)
 
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_a_task_is_cancelled_with_the_call(tmp_path: Path, form: str) -> None:
     progress: list[str] = []
-    async with opened(tmp_path, form) as house:
+    async with opened(tmp_path, form) as installation:
         context = CallContext("main", "s", "c1", progress=progress.append)
         async with anyio.create_task_group() as group:
-            group.start_soon(house.tools().call, "mcp_s_work", dict[str, str](), context)
+            group.start_soon(installation.tools().call, "mcp_s_work", dict[str, str](), context)
             await until(lambda: bool(progress))
             group.cancel_scope.cancel()
     assert lines(tmp_path, "cancelled") == ["t1"]
@@ -119,16 +119,16 @@ async def test_a_task_is_cancelled_with_the_call(tmp_path: Path, form: str) -> N
 
 async def test_a_task_that_its_server_forgot_may_or_may_not_have_happened(tmp_path: Path) -> None:
     handle = {"id": "never", "extension": True, "pollMs": 50}
-    async with opened(tmp_path, "2026-07-28") as house:
+    async with opened(tmp_path, "2026-07-28") as installation:
         context = CallContext("main", "s", "c1", earlier=EarlierCall(handle))
-        result = await house.tools().call("mcp_s_work", {}, context)
+        result = await installation.tools().call("mcp_s_work", {}, context)
     assert result.is_error
     assert "may or may not have happened" in text_of(result.blocks)
     assert lines(tmp_path, "calls") == []
 
 
 async def test_a_task_that_still_works_is_left_for_later(tmp_path: Path) -> None:
-    async with opened(tmp_path, "2025-11-25") as house:
+    async with opened(tmp_path, "2025-11-25") as installation:
         handles: list[JsonObject] = []
 
         async def on_task(handle: JsonObject) -> None:
@@ -136,27 +136,27 @@ async def test_a_task_that_still_works_is_left_for_later(tmp_path: Path) -> None
             raise RuntimeError("the program dies here")
 
         context = CallContext("main", "s", "c1", on_task=on_task)
-        await house.tools().call("mcp_s_work", {}, context)
+        await installation.tools().call("mcp_s_work", {}, context)
         look = CallContext("main", "s", "c1", earlier=EarlierCall(handles[0], wait=False))
-        result = await house.tools().call("mcp_s_work", {}, look)
+        result = await installation.tools().call("mcp_s_work", {}, look)
     assert result.details[PENDING]
 
 
 async def test_a_task_outlives_the_crash_of_its_server(tmp_path: Path) -> None:
     """What is asked of the successor is how the task is: that repeats nothing."""
     progress: list[str] = []
-    async with opened(tmp_path, "2026-07-28") as house:
+    async with opened(tmp_path, "2026-07-28") as installation:
         context = CallContext("main", "s", "c1", progress=progress.append)
 
         results: list[ToolResult] = []
 
         async def call() -> None:
-            results.append(await house.tools().call("mcp_s_work", {}, context))
+            results.append(await installation.tools().call("mcp_s_work", {}, context))
 
         async with anyio.create_task_group() as group:
             group.start_soon(call)
             await until(lambda: bool(progress))
-            house.manager.restart("s")
+            installation.manager.restart("s")
             (tmp_path / "done").touch()
     assert "t1 found gold" in text_of(results[0].blocks)
     assert len(lines(tmp_path, "calls")) == 1
@@ -166,29 +166,32 @@ async def test_a_task_outlives_the_crash_of_its_server(tmp_path: Path) -> None:
 async def test_after_kill_9_the_result_is_fetched_and_the_call_is_not_repeated(
     tmp_path: Path, form: str
 ) -> None:
-    house = House(tmp_path / "state")
-    house.state.mkdir(mode=0o700)
+    installation = Installation(tmp_path / "state")
+    installation.state.mkdir(mode=0o700)
     agent = [str(Path(sys.executable).parent / "openclaw"), "agent", "--session-key", "k", "-m"]
     async with scripted_model(rules=RULES) as model:
-        house.configure(model.url, {"s": task_server_entry(tmp_path, form)})
+        installation.configure(model.url, {"s": task_server_entry(tmp_path, form)})
         async with await anyio.open_process(
-            [*agent, "Dig."], env=house.environ(), stdout=None, stderr=None
+            [*agent, "Dig."], env=installation.environ(), stdout=None, stderr=None
         ) as first:
             try:
-                await until(lambda: has_handle(house), 300)
+                await until(lambda: has_handle(installation), 300)
             finally:
                 first.kill()
         (tmp_path / "done").touch()
-        await anyio.run_process([*agent, "Go on."], env=house.environ())
+        await anyio.run_process([*agent, "Go on."], env=installation.environ())
     assert "t1 found gold" in json.dumps(model.requests[-1].body)
     assert len(lines(tmp_path, "calls")) == 1
     assert lines(tmp_path, "cancelled") == []
 
 
-def has_handle(house: House) -> bool:
+def has_handle(installation: Installation) -> bool:
     """Whether the session's record says how the result can be fetched."""
-    if not (house.state / "sessions.db").exists():
+    if not (installation.state / "sessions.db").exists():
         return False
-    with closing(sqlite3.connect(house.state / "sessions.db")) as db, suppress(sqlite3.Error):
+    with (
+        closing(sqlite3.connect(installation.state / "sessions.db")) as db,
+        suppress(sqlite3.Error),
+    ):
         return bool(db.execute("SELECT 1 FROM entries WHERE kind = 'notice'").fetchall())
     return False

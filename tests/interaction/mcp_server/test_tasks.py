@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.interaction.mcp_server.conftest import BIN, Setup
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.mcp_server_kit import fake_tool
 from tests.support.task_client import ASKED, YES, RpcError, stdio_task_client
 
@@ -86,7 +86,7 @@ async def test_a_client_that_leaves_ends_its_tasks_where_no_gateway_runs(setup: 
 async def test_with_a_gateway_a_task_outlives_its_client_and_its_process(setup: Setup) -> None:
     async with scripted_model(rules=RULES) as model:
         configure(setup, model.url)
-        async with House(setup.state).here():
+        async with Installation(setup.state).here():
             async with stdio_task_client(SERVE, setup.environ) as client:
                 handle = await client.order("Act.")
                 client.wire.process.kill()
@@ -114,7 +114,7 @@ async def test_a_client_of_the_newest_revision_is_asked_by_results(
     async with scripted_model(rules=RULES) as model:
         configure(setup, model.url)
         if gateway:
-            async with House(setup.state).here():
+            async with Installation(setup.state).here():
                 answer = await rounds()
         else:
             answer = await rounds()

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from tests.support.fake_server import server_entry
 from tests.support.fake_tools import one_pixel_png
-from tests.support.gateway_kit import House
+from tests.support.gateway_kit import Installation
 from tests.support.postgres_server import make_store, own_server
 
 from openclaw.agent.port import MessageContext, Reply, TurnListener
@@ -68,14 +68,14 @@ class _Place:
         self._count += 1
         state = self._directory / f"state-{self._count}"
         state.mkdir(mode=0o700)
-        house = House(state)
-        house.configure(
+        installation = Installation(state)
+        installation.configure(
             self._model,
             {"kit": server_entry({"tools": _TOOLS})},
             sessions={"store": self._database},
             gateway={"cluster": {"workers": workers, **settings}, "shutdownGraceMs": 200},
         )
-        environ = house.environ()
+        environ = installation.environ()
         loaded = load_config(None, environ)
         async with open_gateway_runtime(loaded, environ, Redactor()) as runtime:
             assert runtime.cluster is not None
