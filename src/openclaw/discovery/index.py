@@ -206,7 +206,7 @@ def load_index(
     path: Path, catalogue: str, vectors: "WordVectors | None" = None
 ) -> ToolIndex | None:
     """None if there is no file, or it holds something else than this catalogue's index."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError, StopIteration):
         return _read(path.read_bytes(), catalogue, vectors)
     return None
 

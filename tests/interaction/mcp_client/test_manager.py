@@ -89,6 +89,22 @@ async def test_the_model_is_told_which_servers_are_not_available_but_not_in_thei
         )
 
 
+async def test_a_server_that_is_tried_again_is_not_said_to_be_still_connecting(
+    tmp_path: Path,
+) -> None:
+    bad = fake_config({"faults": {"exitAtStart": 1}})
+    told: list[str] = []
+    async with open_gateway_runtime(tmp_path, {"bad": bad}, environ=ENVIRON) as installation:
+        manager = installation.manager
+
+        def tries_again() -> bool:
+            told.append(manager.unavailable("main"))
+            return state_of(manager, "bad") is ServerState.CONNECTING
+
+        await until(tries_again)
+    assert all("(it failed and will be tried again)" in words for words in told)
+
+
 async def test_a_server_that_never_answered_holds_up_nobody(tmp_path: Path) -> None:
     hung = fake_config({"faults": {"hang": ["initialize", "server/discover"]}}, timeout=600_000)
     servers = {"good": fake_config(), "hung": hung}

@@ -288,6 +288,7 @@ def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bo
 
 KEPT_TURNS = 20  # of each session
 MAX_BYTES = 256 * 1024 * 1024  # a larger file is not changed, because that could not be undone
+_UNDO = "undo-"  # how the turns begin that are undos
 _LIST = "changes.jsonl"
 
 
@@ -340,7 +341,7 @@ class Checkpoints:
         if not turns:
             return "There is nothing to undo: no file was changed by the file tools."
         last = turns[-1]
-        context = CallContext(agent, session, "", turn=f"undo-{random_id()}")
+        context = CallContext(agent, session, "", turn=f"{_UNDO}{random_id()}")
         lines: list[str] = []
         for change in reversed(_read(last)):
             workspace = Workspace(Path(change.root))
@@ -353,6 +354,8 @@ class Checkpoints:
             except OSError as error:
                 lines.append(f"- {change.path}: not restored: {error.strerror}")
         shutil.rmtree(last)
+        if last.name.startswith(_UNDO):
+            return "\n".join(["Redone: the last undo was undone.", *lines])
         return "\n".join(["Undone (changes made by commands are not undone):", *lines])
 
     def _session(self, agent: str, session: str) -> Path:

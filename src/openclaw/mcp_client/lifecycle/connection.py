@@ -79,6 +79,12 @@ class ServerConnection:
         return self._life.state
 
     @property
+    def is_retrying(self) -> bool:
+        """Whether it is connecting again after it failed."""
+        life = self._life
+        return life.state is ServerState.CONNECTING and bool(life.restarts or life.waits)
+
+    @property
     def snapshot(self) -> ServerSnapshot:
         life, link = self._life, self._link
         told = None if link is None else link.greeting

@@ -48,7 +48,7 @@ INSTRUCTIONS_HEADING = (
 _NAME = 80
 _WORDS = {
     ServerState.CONNECTING: "it is still connecting",
-    ServerState.ERROR: "it failed and is tried again later",
+    ServerState.ERROR: "it failed and will be tried again",
     ServerState.FAILED: "it failed",
     ServerState.NEEDS_LOGIN: "it needs a login",
 }
@@ -390,6 +390,8 @@ class Place:
     def unavailable(self) -> str:
         """That it can't be used now. Never why: the reason may contain the server's own words."""
         state = self.unit.connection.state
+        if self.unit.connection.is_retrying:
+            state = ServerState.ERROR
         if state not in _WORDS:
             return ""
         # Tools are offered while the server restarts.

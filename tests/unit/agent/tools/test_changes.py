@@ -107,7 +107,9 @@ async def test_the_last_turn_with_changes_is_undone_and_no_other(
     assert (workspace / "tree" / "deep" / "f").read_text() == "inside"
     assert not (workspace / "moved").exists()
     assert not (workspace / "made" / "new").exists()
-    assert "- old: removed" in checkpoints.undo("main", "s")  # the undoing itself
+    again = checkpoints.undo("main", "s")
+    assert again.startswith("Redone: the last undo was undone.\n")
+    assert "- old: removed" in again
     assert not (workspace / "old").exists()
     assert "nothing to undo" in checkpoints.undo("main", "other")
 
