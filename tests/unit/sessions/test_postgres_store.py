@@ -279,19 +279,18 @@ async def test_connections_that_break_at_once_are_made_less_and_less_often_and_l
 
     async def use(connection: Any) -> None:
         made.append(anyio.current_time())
-        if len(made) > 1 and made[-1] - made[-2] > 0.3:
+        if len(made) > 3 and made[-1] - made[-2] > 0.3:
             rare.set()
         connection.terminate()
         await connection.execute("SELECT 1")
 
     database = pool.Database(parsed(postgres_url))
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", "openclaw"):
         async with anyio.create_task_group() as group:
             group.start_soon(database.stay_connected, use, "no connection")
             with anyio.fail_after(60):
                 await rare.wait()
             group.cancel_scope.cancel()
-    assert len(made) > 3
     assert caplog.text.count("a connection to the database broke") == 1
 
 
