@@ -810,10 +810,12 @@ async def _open_here(
 ) -> AsyncGenerator[LocalAgent]:
     await imports.wait()
     from openclaw.config.load import stamp
+    from openclaw.config.paths import config_path
     from openclaw.runtime.runtime import open_runtime
 
-    loaded, environ = process.load_config(), process.environ
-    seen = stamp(loaded.path)
+    environ = process.environ
+    seen = stamp(process.config_option or config_path(environ))  # before it is read
+    loaded = process.load_config()
     async with open_runtime(
         loaded, environ, process.redactor, short_grace=short_grace, emit=emit
     ) as runtime:

@@ -291,8 +291,8 @@ class Database:
     ) -> None:
         """Run `use` on a connection of its own, and again on a new one whenever that breaks.
 
-        The longer there is none, the longer the pauses become. Why there is none is logged as
-        `trouble`, once, however long it lasts.
+        The longer an outage lasts, the longer the pauses become. It is logged once, as `trouble`
+        and its reason.
         """
         shortest, longest = _AGAIN_SECONDS
         worked, told = anyio.current_time(), ""
