@@ -87,29 +87,40 @@ class Target:
 
 def parse_target(url: str) -> Target:
     """Read a URL strictly; raises `FetchRefused` for anything ambiguous."""
-    shown = _shown(url)
+    try:
+        return _target(url)
+    except ValueError as error:
+        raise FetchRefused(_shown(url), str(error)) from None
+
+
+def _target(url: str) -> Target:
     if len(url) > _LONGEST_URL:
-        raise FetchRefused(shown, "the URL is too long")
+        raise ValueError("the URL is too long")
     if _ODD.search(url):
-        raise FetchRefused(shown, "the URL has spaces, control characters or backslashes")
+        raise ValueError("the URL has spaces, control characters or backslashes")
     scheme, separator, rest = url.partition("://")
     scheme = scheme.lower()
     if not separator or scheme not in _DEFAULT_PORTS:
-        raise FetchRefused(shown, "only http and https are fetched")
+        raise ValueError("only http and https are fetched")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     if re.search(r"[%\u3002\uff0e\uff61]", authority):
-        raise FetchRefused(shown, "the host is encoded")
+        raise ValueError("the host is encoded")
     if "@" in authority:
-        raise FetchRefused(shown, "the URL has a user name")
-    host, port = _host_and_port(authority, shown)
-    name = checked_host(host, shown)
+        raise ValueError("the URL has a user name")
+    match = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?", authority, re.ASCII)
+    if match is None:
+        raise ValueError("the host is malformed")
+    host, default = match[1], _DEFAULT_PORTS[scheme]
+    port = int(match[2] or default)
+    if not 0 < port < 65536:
+        raise ValueError("the port is out of range")
+    name = _checked_host(host)
     if (urlsplit(url).hostname or "").lower() != host.strip("[]").lower():
-        raise FetchRefused(shown, "the host is ambiguous")
+        raise ValueError("the host is ambiguous")
     literal = f"[{name}]" if ":" in name else name
     suffix = rest[len(authority) :].partition("#")[0]
-    default = _DEFAULT_PORTS[scheme]
-    where = literal if port in (None, default) else f"{literal}:{port}"
-    return Target(f"{scheme}://{where}{suffix or '/'}", scheme, name, port or default)
+    where = literal if port == default else f"{literal}:{port}"
+    return Target(f"{scheme}://{where}{suffix or '/'}", scheme, name, port)
 
 
 def _shown(url: str) -> str:
@@ -118,46 +129,34 @@ def _shown(url: str) -> str:
     return repr(plain if len(plain) <= 200 else plain[:200] + "…")
 
 
-def _host_and_port(authority: str, shown: str) -> tuple[str, int | None]:
-    match = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?", authority, re.ASCII)
-    if match is None:
-        raise FetchRefused(shown, "the host is malformed")
-    port = int(match[2]) if match[2] else None
-    if port is not None and not 0 < port < 65536:
-        raise FetchRefused(shown, "the port is out of range")
-    return match[1], port
-
-
-def checked_host(host: str, shown: str) -> str:
+def _checked_host(host: str) -> str:
     if host.startswith("["):
-        return _address(IPv6Address, host[1:-1], shown, "the host is not an address")
-    name = host.lower() if host.isascii() else _ascii_name(host, shown)
+        return _address(IPv6Address, host[1:-1], "the host is not an address")
+    name = host.lower() if host.isascii() else _ascii_name(host)
     labels = name.split(".")
     if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
-        raise FetchRefused(shown, "the host is not a plain name")
+        raise ValueError("the host is not a plain name")
     if _NUMERIC.fullmatch(labels[-1]):
         # It refuses octal, hexadecimal, decimal and short forms.
-        return _address(IPv4Address, name, shown, "the host is an oddly written address")
+        return _address(IPv4Address, name, "the host is an oddly written address")
     return name
 
 
-def _address(
-    read: type[IPv4Address | IPv6Address], literal: str, shown: str, otherwise: str
-) -> str:
+def _address(read: type[IPv4Address | IPv6Address], literal: str, otherwise: str) -> str:
     try:
         return str(read(literal))
     except ValueError:
-        raise FetchRefused(shown, otherwise) from None
+        raise ValueError(otherwise) from None
 
 
-def _ascii_name(host: str, shown: str) -> str:
+def _ascii_name(host: str) -> str:
     import idna
 
     try:
         # IDNA 2008 as it stands refuses fullwidth and other compatibility characters.
         return idna.encode(host.lower()).decode("ascii")
     except idna.IDNAError:
-        raise FetchRefused(shown, "the host is not a valid international name") from None
+        raise ValueError("the host is not a valid international name") from None
 
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -227,14 +226,6 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
                 raise FetchRefused(plain, f"{address} is {why}" if address != plain else why)
         return addresses[:_MOST_ADDRESSES]
 
-    async def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore2.AsyncNetworkStream:
-        raise FetchRefused("a Unix socket", "only http and https are fetched")
-
-    async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
-
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
     def __init__(self, backend: GuardedBackend, ssl_context: ssl.SSLContext) -> None:
@@ -252,43 +243,27 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
         return await super().handle_async_request(request)
 
 
-ACCEPT_ENCODING = "gzip, deflate"  # anything else is refused, stacked encodings above all
+ACCEPT_ENCODING = "gzip"  # anything else is refused, stacked encodings above all
 _PIECE = 64 * 1024
-
-
-class _Zlib:
-    def __init__(self, *, gzip: bool) -> None:
-        self._gzip = gzip
-        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16 if gzip else zlib.MAX_WBITS)
-        self._started = False
-
-    def feed(self, packed: bytes) -> Iterator[bytes]:
-        while packed and not self._inflate.eof:
-            piece, packed = self._step(packed)
-            if piece:
-                yield piece
-
-    def _step(self, packed: bytes) -> tuple[bytes, bytes]:
-        try:
-            piece = self._inflate.decompress(packed, _PIECE)
-        except zlib.error as error:
-            if self._gzip or self._started:
-                raise FetchFailed(f"the answer cannot be unpacked: {error}") from None
-            # Some servers send deflate without the header that belongs to it.
-            self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-            self._started = True
-            return b"", packed
-        self._started = True
-        return piece, self._inflate.unconsumed_tail
 
 
 def unpacker(encoding: str) -> Callable[[bytes], Iterable[bytes]]:
     name = encoding.strip().lower()
     if name in {"", "identity"}:
         return lambda packed: [packed]
-    if name in {"gzip", "x-gzip", "deflate"}:
-        return _Zlib(gzip=name != "deflate").feed
-    raise FetchFailed(f"the answer is packed as {name[:40]!r}, which was not asked for")
+    if name not in {"gzip", "x-gzip", "deflate"}:
+        raise FetchFailed(f"the answer is packed as {name[:40]!r}, which was not asked for")
+    inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)  # takes both formats, by their headers
+
+    def unpack(packed: bytes) -> Iterator[bytes]:
+        while packed and not inflate.eof:
+            try:
+                yield inflate.decompress(packed, _PIECE)
+            except zlib.error as error:
+                raise FetchFailed(f"the answer cannot be unpacked: {error}") from None
+            packed = inflate.unconsumed_tail
+
+    return unpack
 
 
 MOST_REDIRECTS = 5

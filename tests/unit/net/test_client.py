@@ -296,18 +296,12 @@ async def test_a_body_over_the_limit_is_cut_off(declared: bool) -> None:
                 await client.fetch(f"http://public.test:{port}/")
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 async def test_a_packed_answer_is_unpacked_and_counted_unpacked(encoding: str) -> None:
     plain = b"0" * 5_000_000
-    raw = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-    packed = {
-        "gzip": gzip.compress(plain),
-        "deflate": zlib.compress(plain),
-        "raw": raw.compress(plain) + raw.flush(),
-    }[encoding]
-    name = "deflate" if encoding == "raw" else encoding
+    packed = {"gzip": gzip.compress(plain), "deflate": zlib.compress(plain)}[encoding]
 
-    with serving(lambda h: reply(h, packed, Content_Encoding=name)) as port:
+    with serving(lambda h: reply(h, packed, Content_Encoding=encoding)) as port:
         async with client_for(port) as client:
             assert (await client.fetch(f"http://public.test:{port}/")).body == plain
             with pytest.raises(FetchTooLarge):
