@@ -1,8 +1,8 @@
 """Checks whether a server's input schema can be passed on. Pure, and bounded for any input."""
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from types import NoneType, UnionType
 from typing import Any, cast
 from urllib.parse import unquote, urljoin
 
@@ -90,20 +90,14 @@ def _count_nodes(schema: dict[str, Any]) -> int:
 
 
 def _check_shape(root: dict[str, Any]) -> None:
-    pending: list[object] = [root]
-    while pending:
-        schema = pending.pop()
-        if isinstance(schema, bool):
-            continue
-        if not isinstance(schema, dict):
-            raise BadSchema("its input schema holds something that is not a schema")
-        found = cast(dict[str, Any], schema)
-        for keyword, value in found.items():
+    for schema in _all_schemas(root):
+        for keyword, value in schema.items():
             if keyword in _REFERENCES:
                 resolve_reference(root, value)
             elif keyword in _SHAPES and not _SHAPES[keyword](value):
                 raise BadSchema(f"'{keyword}' in its input schema has the wrong type")
-        pending.extend(subschemas(found))
+        if not all(isinstance(part, dict | bool) for part in subschemas(schema)):
+            raise BadSchema("its input schema holds something that is not a schema")
 
 
 def _are_types(value: Any) -> bool:
@@ -212,9 +206,10 @@ def expanded_size(root: Mapping[str, Any]) -> int:
 
 
 # A server writes both the schema and the value, so that neither may cost more than a bound: every
-# step is counted, and what is not decided within them is let pass. Regular expressions (`pattern`,
-# `patternProperties`) and `format` are not judged, since they are where a server could make us wait.
-# No reference leaves the schema.
+# step is counted, and what is not decided within them is let pass. Structure is judged: types,
+# required parts, choices. Lengths, ranges and `not` are not, nor are regular expressions (`pattern`,
+# `patternProperties`) and `format`, which are where a server could make us wait. No reference leaves
+# the schema.
 
 MAX_STEPS = 50_000  # some 150 ms, for a thread of its own
 QUICK_STEPS = 1_500  # some 5 ms, on the event loop; most results need no more
@@ -282,17 +277,29 @@ class _Judge:
         if "$ref" in found:
             self.judge(resolve_reference(self._root, found["$ref"]), value, path, depth + 1)
         self._judge_value(found, value, path)
-        whole = value
+        for one in found.get("allOf") or ():
+            self.judge(one, value, path, depth + 1)
+        # `oneOf` is taken for `anyOf`: two that fit may differ in what is not judged.
+        for keyword in ("anyOf", "oneOf"):
+            options = json_list(found.get(keyword))
+            if options and not any(self._fits(one, value, depth) for one in options):
+                raise _Misfit(path, f"fits none of the choices of '{keyword}'")
         if isinstance(value, dict):
             self._judge_object(found, cast("dict[str, Any]", value), path, depth)
         elif isinstance(value, list):
             self._judge_array(found, cast("list[Any]", value), path, depth)
-        self._judge_combined(found, whole, path, depth)
 
     def _spend(self, steps: int) -> None:
         self._steps -= steps
         if self._steps < 0:
             raise Undecided
+
+    def _fits(self, schema: object, value: object, depth: int) -> bool:
+        try:
+            self.judge(schema, value, "", depth + 1)
+        except _Misfit:
+            return False
+        return True
 
     def _judge_value(self, schema: dict[str, Any], value: object, path: str) -> None:
         kinds = schema.get("type")
@@ -306,7 +313,6 @@ class _Judge:
                 raise _Misfit(path, "is not one of the allowed values")
         if "const" in schema and not _same(value, schema["const"]):
             raise _Misfit(path, "is not the allowed value")
-        _judge_size(schema, value, path)
 
     def _judge_object(
         self, schema: dict[str, Any], value: dict[str, Any], path: str, depth: int
@@ -323,90 +329,30 @@ class _Judge:
                 self.judge(one, part, f"{path}/{_shown(name)}", depth + 1)
 
     def _judge_array(self, schema: dict[str, Any], value: list[Any], path: str, depth: int) -> None:
-        prefix = json_list(schema.get("prefixItems"))
-        for index, (one, part) in enumerate(zip(prefix, value, strict=False)):
+        prefix, rest = json_list(schema.get("prefixItems")), schema.get("items", True)
+        judged = value[: len(prefix)] if rest is True else value
+        for index, part in enumerate(judged):
+            one = prefix[index] if index < len(prefix) else rest
             self.judge(one, part, f"{path}/{index}", depth + 1)
-        items = schema.get("items")
-        if isinstance(items, dict | bool):
-            for index in range(len(prefix), len(value)):
-                self.judge(items, value[index], f"{path}/{index}", depth + 1)  # pyright: ignore[reportUnknownArgumentType]
-
-    def _judge_combined(self, schema: dict[str, Any], value: object, path: str, depth: int) -> None:
-        for one in schema.get("allOf") or ():
-            self.judge(one, value, path, depth + 1)
-        # `oneOf` is taken for `anyOf`: two that fit may differ in what is not judged.
-        for keyword in ("anyOf", "oneOf"):
-            options: Any = schema.get(keyword)
-            if isinstance(options, list) and not any(
-                self._fits(one, value, depth) for one in cast("list[Any]", options)
-            ):
-                raise _Misfit(path, f"fits none of the choices of '{keyword}'")
-        if "not" in schema and self._fits(schema["not"], value, depth) and _judged(schema["not"]):
-            raise _Misfit(path, "matches what it must not")
-
-    def _fits(self, schema: object, value: object, depth: int) -> bool:
-        try:
-            self.judge(schema, value, "", depth + 1)
-        except _Misfit:
-            return False
-        return True
 
 
-def _judged(schema: object) -> bool:
-    """Whether we check everything that this schema says, so that fitting it means something."""
-    simple = {"type", "enum", "const", "required", "title", "description"}
-    return schema is True or (
-        isinstance(schema, dict) and set(cast("dict[str, Any]", schema)) <= simple
-    )
+_KINDS: dict[str, type | UnionType] = {
+    "object": dict, "array": list, "string": str, "number": int | float, "boolean": bool,
+    "null": NoneType,
+}  # fmt: skip
 
 
 def _is_a(value: object, kind: str) -> bool:
-    if kind == "number":
-        return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, bool):
+        return kind == "boolean"
     if kind == "integer":
-        whole = isinstance(value, float) and value.is_integer()
-        return whole or (isinstance(value, int) and not isinstance(value, bool))
-    types: dict[str, type] = {"object": dict, "array": list, "string": str, "boolean": bool}
-    if kind == "null":
-        return value is None
-    return kind not in types or isinstance(value, types[kind])
+        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return kind not in _KINDS or isinstance(value, _KINDS[kind])
 
 
 def _same(one: object, other: object) -> bool:
     numbers = _is_a(one, "number") and _is_a(other, "number")
     return (numbers or type(one) is type(other)) and one == other
-
-
-_BOUNDS: dict[str, Callable[[float, float], bool]] = {
-    "minimum": operator.ge,
-    "maximum": operator.le,
-    "exclusiveMinimum": operator.gt,
-    "exclusiveMaximum": operator.lt,
-}
-_SIZES = (
-    (str, "minLength", "maxLength", "characters"),
-    (list, "minItems", "maxItems", "items"),
-    (dict, "minProperties", "maxProperties", "properties"),
-)
-
-
-def _judge_size(schema: dict[str, Any], value: object, path: str) -> None:
-    for kind, least, most, what in _SIZES:
-        if isinstance(value, kind):
-            size = len(cast(str, value))
-            if (low := _number(schema.get(least))) is not None and size < low:
-                raise _Misfit(path, f"has {size} {what}, which are too few")
-            if (high := _number(schema.get(most))) is not None and size > high:
-                raise _Misfit(path, f"has {size} {what}, which are too many")
-    if (number := _number(cast(object, value))) is not None:
-        for keyword, fits in _BOUNDS.items():
-            bound = _number(schema.get(keyword))
-            if bound is not None and not fits(number, bound):
-                raise _Misfit(path, f"is beyond its {keyword}")
-
-
-def _number(value: object) -> float | None:
-    return cast(float, value) if _is_a(value, "number") else None
 
 
 def _shown(name: object) -> str:

@@ -12,9 +12,9 @@ from openclaw.mcp_client.errors import InvalidResult
 PERSON: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "minLength": 1, "maxLength": 5},
-        "age": {"type": "integer", "minimum": 0, "exclusiveMaximum": 150},
-        "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2},
+        "name": {"type": "string"},
+        "age": {"type": "integer"},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}},
         "boss": {"anyOf": [{"$ref": "#"}, {"type": "null"}]},
         "kind": {"const": "person"},
         "place": {"prefixItems": [{"type": "number"}, {"type": "number"}], "items": False},
@@ -42,13 +42,8 @@ def test_what_fits_fits(value: Any) -> None:
         ([], "the value is not of type object"),
         ({}, "the value lacks 'name'"),
         ({"name": 5}, "/name is not of type string"),
-        ({"name": ""}, "/name has 0 characters, which are too few"),
-        ({"name": "abcdef"}, "/name has 6 characters, which are too many"),
         ({"name": "A", "age": True}, "/age is not of type integer"),
-        ({"name": "A", "age": -1}, "/age is beyond its minimum"),
-        ({"name": "A", "age": 150}, "/age is beyond its exclusiveMaximum"),
         ({"name": "A", "tags": ["c"]}, "/tags/0 is not one of the allowed values"),
-        ({"name": "A", "tags": ["a", "a", "a"]}, "/tags has 3 items, which are too many"),
         ({"name": "A", "boss": {"name": 1}}, "/boss fits none of the choices of 'anyOf'"),
         ({"name": "A", "kind": "dog"}, "/kind is not the allowed value"),
         ({"name": "A", "place": [1, 2, 3]}, "/place/2 is not allowed"),
@@ -63,13 +58,14 @@ def test_the_first_misfit_is_named_with_its_place(value: Any, reason: str) -> No
 def test_what_is_not_judged_is_let_pass() -> None:
     schema = {
         "type": "object",
-        "properties": {"a": {"type": "string", "pattern": "^(a+)+$", "format": "email"}},
+        "properties": {
+            "a": {"type": "string", "pattern": "^(a+)+$", "format": "email", "minLength": 2}
+        },
         "patternProperties": {"^x": {"type": "number"}},
         "additionalProperties": False,
         "allOf": [True, {"not": {"required": ["b"], "pattern": "x"}}],
     }
     assert why_unfit(schema, {"a": "b", "x1": 1}) is None
-    assert why_unfit({"not": {"type": "string"}}, "a") == "the value matches what it must not"
 
 
 DOUBLING: dict[str, Any] = {
