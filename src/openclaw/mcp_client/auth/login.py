@@ -3,7 +3,7 @@
 import logging
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,19 +15,30 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.shared.auth import AuthorizationCodeResult
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
-from mcp_types.version import LATEST_MODERN_VERSION
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.content.labels import single_line
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.oauth import CALLBACK_PATH, Logins, Person, check_address
 from openclaw.mcp_client.errors import first_cause
+from openclaw.version import __version__
 
 logger = logging.getLogger(__name__)
 
 LOGIN_SECONDS = 300.0  # how long a person has in the browser
 _HEAD_LIMIT = 16 * 1024
 _SECONDS = 30.0
+
+
+# what becomes of a browser that sends no request, or doesn't wait for the answer
+_GONE = (
+    anyio.EndOfStream,
+    anyio.IncompleteRead,
+    anyio.DelimiterNotFound,
+    anyio.BrokenResourceError,
+    TimeoutError,
+)
 
 
 class LoginFailed(OperatorFacing):
@@ -66,20 +77,11 @@ class CallbackServer:
 
     async def serve(self, stream: anyio.abc.SocketStream) -> None:
         async with stream:
-            try:
-                with anyio.fail_after(_SECONDS):
-                    reader = BufferedByteReceiveStream(stream)
-                    head = await reader.receive_until(b"\r\n\r\n", _HEAD_LIMIT)
-                    status, words = self._take(head.split(b"\r\n")[0].decode("latin-1"))
-                    await stream.send(_page(status, words))
-            except (
-                anyio.EndOfStream,
-                anyio.IncompleteRead,
-                anyio.DelimiterNotFound,
-                anyio.BrokenResourceError,
-                TimeoutError,
-            ):
-                return
+            with suppress(*_GONE), anyio.fail_after(_SECONDS):
+                reader = BufferedByteReceiveStream(stream)
+                head = await reader.receive_until(b"\r\n\r\n", _HEAD_LIMIT)
+                status, words = self._take(head.split(b"\r\n")[0].decode("latin-1"))
+                await stream.send(_page(status, words))
         if self._answer is not None:
             self._answered.set()
 
@@ -169,18 +171,30 @@ async def log_in(
         raise cause from None
 
 
+_US = {"name": "openclaw", "version": __version__}
+_HELLO: dict[str, Any] = {
+    "protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _US,
+}  # fmt: skip
+_META: dict[str, Any] = {"_meta": {
+    PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+    CLIENT_INFO_META_KEY: _US,
+    CLIENT_CAPABILITIES_META_KEY: {},
+}}  # fmt: skip
+
+
 async def _knock(config: McpServerConfig, logins: Logins, person: Person) -> None:
     """Send requests until one is refused, which starts the login."""
     assert config.url is not None
     auth = await logins.auth(config, person)
     async with httpx2.AsyncClient(auth=auth, timeout=httpx2.Timeout(_SECONDS)) as client:
         if config.kind == "sse":
-            response = await _ask(client, config.url, None)
+            response = await _ask(client, config.url)
         else:
-            response = await _ask(client, config.url, _GREETING)
+            response = await _ask(client, config.url, "initialize", _HELLO)
             if auth.context.current_tokens is None:
                 # Some let everybody greet them, and want to know who asks for more.
-                response = await _ask(client, config.url, _LISTING, **_manners(response))
+                headers = _manners(response)
+                response = await _ask(client, config.url, "tools/list", _META, **headers)
     if auth.context.current_tokens is None:
         raise LoginFailed(
             f"the server did not ask for a login (it answered {response.status_code})",
@@ -193,12 +207,17 @@ async def _knock(config: McpServerConfig, logins: Logins, person: Person) -> Non
 
 
 async def _ask(
-    client: httpx2.AsyncClient, url: str, message: dict[str, Any] | None, **headers: str
+    client: httpx2.AsyncClient,
+    url: str,
+    method: str | None = None,
+    params: dict[str, Any] | None = None,
+    **headers: str,
 ) -> httpx2.Response:
-    """The answer without its body; without a message, the event stream is requested."""
+    """The answer without its body; without a method of MCP, the event stream is requested."""
     said = {"Accept": "application/json, text/event-stream", **headers}
-    method = "GET" if message is None else "POST"
-    async with client.stream(method, url, headers=said, json=message) as response:
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params} if method else None
+    verb = "POST" if message else "GET"
+    async with client.stream(verb, url, headers=said, json=message) as response:
         return response
 
 
@@ -207,26 +226,5 @@ def _manners(greeted: httpx2.Response) -> dict[str, str]:
     if not greeted.is_success:
         return {"MCP-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/list"}
     session = greeted.headers.get("mcp-session-id")
-    return {"MCP-Protocol-Version": _VERSION, **({"mcp-session-id": session} if session else {})}
-
-
-_VERSION = "2025-06-18"
-_US = {"name": "openclaw", "version": "1"}
-_GREETING: dict[str, Any] = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": _US},
-}
-_LISTING: dict[str, Any] = {
-    "jsonrpc": "2.0",
-    "id": 2,
-    "method": "tools/list",
-    "params": {
-        "_meta": {
-            PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
-            CLIENT_INFO_META_KEY: _US,
-            CLIENT_CAPABILITIES_META_KEY: {},
-        }
-    },
-}
+    own = {"mcp-session-id": session} if session else {}
+    return {"MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION, **own}

@@ -61,7 +61,6 @@ class ServerConnection:
         self._life = states.Life(first)
         self._since = deps.clock.now_ms()
         self._changed = anyio.Event()
-        self._listed = anyio.Event()
         self.asked = anyio.Event()  # the server has been greeted for the first time
         self._attempt: anyio.CancelScope | None = None
         self._link: ServerSession | None = None
@@ -376,23 +375,13 @@ class ServerConnection:
         fresh = Listing(instructions=said[: bounds.MAX_INSTRUCTIONS] or None)
         offered = [k for k in listings.KINDS if k in _capabilities(link) and self._wants(k)]
         fetched: dict[str, dict[str, listings.Listed]] = {}
-        pending = set(offered)
-
-        async def list_one(kind: str) -> None:
-            await self._list_one(link, kind, fetched)
-            pending.discard(kind)
-            self._listed.set()
-            self._listed = anyio.Event()
-
         async with anyio.create_task_group() as group:
             for kind in offered:
-                group.start_soon(list_one, kind, name=f"list {kind}")
-            while "tools" in pending:
-                await self._listed.wait()
-            with anyio.move_on_after(OTHERS_PATIENCE):
-                while pending:
-                    await self._listed.wait()
-            group.cancel_scope.cancel()
+                if kind != "tools":
+                    group.start_soon(self._list_one, link, kind, fetched, name=f"list {kind}")
+            if "tools" in offered:
+                await self._list_one(link, "tools", fetched)
+            group.cancel_scope.deadline = anyio.current_time() + OTHERS_PATIENCE
         for kind in offered:
             fresh = listings.merged(fresh, fetched.get(kind, {}))
             if kind not in fetched:

@@ -1,8 +1,10 @@
 """Remote servers, over streamable HTTP or the older SSE transport."""
 
 import logging
+import math
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -48,13 +50,7 @@ from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
-    from mcp.shared.dispatcher import (
-        DispatchContext,
-        OnNotify,
-        OnNotifyIntercept,
-        OnRequest,
-        ProgressFnT,
-    )
+    from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
     from mcp.shared.transport_context import TransportContext
 
 
@@ -175,7 +171,7 @@ class StreamCaller:
         self.lost = anyio.Event()
         self._reason = "the connection was lost"
         self._needs_login: str | None = None
-        self._calls: set[_Deadline] = set()
+        self._calls: set[_Call] = set()
         self._served = 0
 
     def why_lost(self) -> str:
@@ -202,33 +198,43 @@ class StreamCaller:
         if self.lost.is_set():
             raise Unavailable(self._reason)
         options: CallOptions = {} if headers is None else {"headers": headers}
+        seconds = math.inf if timeout is None else timeout
         with recorded() as exchange, anyio.CancelScope() as scope:
-            deadline = _Deadline(scope, timeout, stands=self._served > 0)
+            call = _Call(scope, seconds, anyio.current_time() + seconds * MAX_EXTENSION)
+
+            async def progressed(progress: float, total: float | None, message: str | None) -> None:
+                self._extend(call)
+                if on_progress is not None:
+                    on_progress(progress, total, message)
+
             if on_progress is not None:
-                options["on_progress"] = deadline.extended_by(on_progress)
-            self._calls.add(deadline)
+                options["on_progress"] = progressed
+            self._calls.add(call)
+            self._extend(call)
             try:
                 return await self._dispatcher.send_raw_request(method, params, options)
             except (MCPError, ConnectionFailed) as error:
                 raise self._failure(error, exchange) from None
             finally:
-                self._calls.remove(deadline)
-        raise TimedOut(timeout or 0.0)
+                self._calls.remove(call)
+        raise TimedOut(seconds)
 
     @contextmanager
     def serving(self) -> Generator[None]:
         """While the server waits for an answer of ours, perhaps of a person, that is not its delay."""
         self._served += 1
-        self._each_call_stands()
+        self._extend(*self._calls)
         try:
             yield
         finally:
             self._served -= 1
-            self._each_call_stands()
+            self._extend(*self._calls)
 
-    def _each_call_stands(self) -> None:
-        for deadline in self._calls:
-            deadline.stand(self._served > 0)
+    def _extend(self, *calls: "_Call") -> None:
+        """Give calls their whole time again; while the server waits for us, there is no hurry."""
+        for call in calls:
+            patience = math.inf if self._served else anyio.current_time() + call.timeout
+            call.scope.deadline = min(patience, call.give_up_at)
 
     def _failure(self, error: MCPError | ConnectionFailed, exchange: Exchange) -> CallFailed:
         if exchange.problem is not None:
@@ -308,32 +314,11 @@ class InterceptingDispatcher:
 _NO_WORDS = "Server returned an error response"  # what the SDK says for a status without a body
 
 
-class _Deadline:
-    """How long one call may take: progress moves it, and it stands while the server waits for us."""
-
-    def __init__(self, scope: anyio.CancelScope, timeout: float | None, *, stands: bool) -> None:
-        self._scope, self._timeout, self._stands = scope, timeout, stands
-        self._give_up_at = anyio.current_time() + (timeout or 0.0) * MAX_EXTENSION
-        self._move()
-
-    def stand(self, stands: bool) -> None:
-        """Let time stand, or begin anew."""
-        self._stands = stands
-        self._move()
-
-    def extended_by(self, on_progress: OnProgress) -> "ProgressFnT":
-        """Hands progress on; each gives the call its whole time again."""
-
-        async def progressed(progress: float, total: float | None, message: str | None) -> None:
-            self._move()
-            on_progress(progress, total, message)
-
-        return progressed
-
-    def _move(self) -> None:
-        if self._timeout is not None:
-            anew = anyio.current_time() + self._timeout
-            self._scope.deadline = self._give_up_at if self._stands else min(anew, self._give_up_at)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Call:
+    scope: anyio.CancelScope
+    timeout: float
+    give_up_at: float  # however much progress is reported
 
 
 @asynccontextmanager

@@ -137,50 +137,39 @@ def _next_cursor(page: RawResult, seen: set[str]) -> str | None:
 
 
 def _absorb(raw: Any, listed: Listed, catalogue: _Catalogue, redact: Redact) -> None:
-    entries, model = json_list(raw), catalogue.model
+    entries = json_list(raw)
     room = catalogue.limit - len(listed.entries)
     for entry in entries[:room]:
-        reason = _refused(entry) or _tells(entry, catalogue.asked_by, redact)
-        if reason is None:
-            try:
-                clean = _without_secrets(entry, redact)
-                listed.entries.append(model.model_validate(clean, by_name=False))
-                continue
-            except ValidationError as error:
-                reason = bounds.printable(redact(_worded(error)), 500)
-        listed.dropped.append(f"{catalogue.key}: '{_name(entry, redact)}' was left out ({reason})")
+        try:
+            listed.entries.append(_checked(entry, catalogue, redact))
+        except ValueError as error:
+            why = bounds.printable(redact(str(error)), 500)
+            listed.dropped.append(f"{catalogue.key}: '{_name(entry, redact)}' was left out ({why})")
     if len(entries) > room:
         listed.dropped.append(f"{catalogue.key}: {len(entries) - room} past the limit left out")
 
 
-def _worded(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-
-
-def _refused(entry: Any) -> str | None:
-    if not isinstance(entry, dict):
-        return "not an object"
+def _checked(entry: Any, catalogue: _Catalogue, redact: Redact) -> BaseModel:
+    """The entry without secrets; raises ValueError if it is of no use."""
     try:
-        size = len(orjson.dumps(entry))
+        written = orjson.dumps(entry)
     except TypeError:
-        return "not JSON that can be passed on"
-    return "too large" if size > bounds.MAX_ENTRY_BYTES else None
-
-
-def _tells(entry: dict[str, Any], asked_by: str, redact: Redact) -> str | None:
-    """Why nobody could ask for this without a secret."""
-    key = entry.get(asked_by)
-    if isinstance(key, str) and redact(key) != key:
-        return f"its {asked_by} contains a secret"
-    return None
-
-
-def _without_secrets(entry: dict[str, Any], redact: Redact) -> dict[str, Any]:
-    written = orjson.dumps(entry).decode()
-    if redact(written) == written:
-        return entry
-    return cast("dict[str, Any]", redacted_tree(entry, redact))
+        raise ValueError("not JSON that can be passed on") from None
+    if not isinstance(entry, dict):
+        raise ValueError("not an object")  # noqa: TRY004  what a server sends is a value
+    if len(written) > bounds.MAX_ENTRY_BYTES:
+        raise ValueError("too large")
+    fields = cast("dict[str, Any]", entry)
+    key = fields.get(catalogue.asked_by)
+    if isinstance(key, str) and redact(key) != key:  # nobody could ask for it
+        raise ValueError(f"its {catalogue.asked_by} contains a secret")
+    text = written.decode()
+    clean = fields if redact(text) == text else redacted_tree(fields, redact)
+    try:
+        return catalogue.model.model_validate(clean, by_name=False)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def _name(entry: Any, redact: Redact) -> str:

@@ -8,7 +8,6 @@ once in a server's life, since the answer is remembered on disk.
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
+from openclaw.config.paths import private_directory, write_atomically
+from openclaw.core.errors import OperatorFacing
 from openclaw.core.tools import json_list, json_object
 from openclaw.mcp_client.errors import CallFailed, InvalidResult, RemoteError
 from openclaw.mcp_client.session.jsonrpc import RawResult
@@ -46,7 +47,6 @@ LATE = 1.0  # seconds that `initialize` has, once a late answer to `server/disco
 
 _UNSUPPORTED_VERSION = -32022
 _METHOD_NOT_FOUND = -32601
-_PRIVATE = 0o600
 
 DISCOVER, INITIALIZE = "server/discover", "initialize"
 _DISCOVER_TIMEOUT = 10.0
@@ -225,13 +225,10 @@ class EraMemory:
     def remember(self, era: Era) -> None:
         if self._path is None or self.recall() is era:
             return
-        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft.write_text(era, "ascii")
-            draft.chmod(_PRIVATE)
-            draft.replace(self._path)
-        except OSError as error:
+            private_directory(self._path.parent)
+            write_atomically(self._path, era)
+        except OperatorFacing as error:
             logger.debug("the protocol era cannot be remembered: %s", error)
 
 
