@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 from tests.support.connection_bench import until
@@ -15,6 +16,7 @@ from openclaw.mcp_client.transport.child_process import (
     Grace,
     Program,
     RunningChild,
+    StderrTail,
     spawn,
 )
 from openclaw.mcp_client.transport.orphans import OrphanReaper
@@ -51,8 +53,8 @@ async def started() -> AsyncGenerator[Started]:
     keeper = OrphanReaper()
     program = Program(sys.executable, ["-S", "-c", "import time; time.sleep(60)"], {})
     child = await spawn(program, keeper, Grace(0.1, 1, 1))
-    pipe = child.pipe(limit=1000, on_lines=print, on_end=nobody, stderr=Deaf())
-    pipe.open()
+    pipe = ChildPipe(child.ends(), child.exited, 1000, cast("StderrTail", Deaf()))
+    pipe.open(print, nobody)
     yield Started(child, pipe, child._pipes[0].fileno())
     pipe.close()
     await child.shut_down()

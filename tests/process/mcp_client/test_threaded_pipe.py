@@ -50,12 +50,10 @@ def pipe_of(process: "subprocess.Popen[bytes]", heard: Heard, limit: int = 1000)
     pipe = ChildPipe(
         threaded_ends(process),
         asyncio.get_running_loop().create_future(),
-        limit=limit,
-        on_lines=heard.lines.extend,
-        on_end=heard.on_end,
-        stderr=heard.stderr,
+        limit,
+        heard.stderr,
     )
-    pipe.open()
+    pipe.open(heard.lines.extend, heard.on_end)
     return pipe
 
 

@@ -117,16 +117,9 @@ async def open_link(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
 @asynccontextmanager
 async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     child = await spawn(await _program(opening), opening.deps.keeper, opening.deps.grace)
-
-    def pipe_for(dispatcher: PipeDispatcher) -> ChildPipe:
-        return child.pipe(
-            limit=opening.config.max_message_bytes,
-            on_lines=dispatcher.lines,
-            on_end=dispatcher.ended,
-            stderr=opening.stderr,
-        )
-
-    dispatcher = PipeDispatcher(pipe_for, opening.name, opening.deps.redactor.redact)
+    limit = opening.config.max_message_bytes
+    pipe = ChildPipe(child.ends(), child.exited, limit, opening.stderr)
+    dispatcher = PipeDispatcher(pipe, opening.name, opening.deps.redactor.redact)
     try:
         session = PipeSession(dispatcher, opening.incoming, opening.answers)
         async with session.running():

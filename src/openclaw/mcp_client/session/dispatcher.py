@@ -66,13 +66,8 @@ _ID_TYPES = (int, str)
 class PipeDispatcher:
     """Correlates requests and answers. `call` raises `CallFailed`; the SDK's methods `MCPError`."""
 
-    def __init__(
-        self,
-        pipe_for: Callable[["PipeDispatcher"], ChildPipe],
-        server: str,
-        redact: Callable[[str], str] = str,
-    ) -> None:
-        self._server, self._redact = server, redact
+    def __init__(self, pipe: ChildPipe, server: str, redact: Callable[[str], str] = str) -> None:
+        self._pipe, self._server, self._redact = pipe, server, redact
         self._loop = get_running_loop()
         self._ids = count(1)
         self._pending: dict[int | str, Pending] = {}
@@ -91,7 +86,6 @@ class PipeDispatcher:
         self.end_reason: str | None = None
         self.input_closed = False
         self._too_long: TooLong | None = None
-        self._pipe = pipe_for(self)
 
     async def call(
         self,
@@ -197,7 +191,7 @@ class PipeDispatcher:
         needs to drown us.
         """
         self._on_notification = on_notification
-        self._pipe.open()
+        self._pipe.open(self.lines, self.ended)
         async with anyio.create_task_group() as group:
             task_status.started()
             while self.end_reason is None or self._deferred:

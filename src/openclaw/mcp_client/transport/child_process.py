@@ -90,30 +90,24 @@ _DRAIN_BYTES = 2 << 20  # what an ended process may have written that was not re
 
 OnLines = Callable[[list[bytes]], None]
 OnEnd = Callable[[str, TooLong | None], None]
+Ends = tuple[Writer, Reader, Reader]
 
 
 class ChildPipe:
     """Lines in, lines out. `on_end` is called once, with the reason in words."""
 
-    def __init__(
-        self,
-        ends: tuple[Writer, Reader, Reader],
-        exited: "Future[int]",
-        *,
-        limit: int,
-        on_lines: OnLines,
-        on_end: OnEnd,
-        stderr: "StderrTail",
-    ) -> None:
+    def __init__(self, ends: Ends, exited: "Future[int]", limit: int, stderr: "StderrTail") -> None:
         self._loop = get_running_loop()
         self._stdin, self._stdout, self._stderr = ends
-        self._exit = exited
+        self._exit, self._log = exited, stderr
         self._splitter = LineSplitter(limit)
-        self._on_lines, self._on_end, self._log = on_lines, on_end, stderr
+        self._on_lines: OnLines
+        self._on_end: OnEnd
         self._closing: TimerHandle | None = None
         self._ended = self._closed = False
 
-    def open(self) -> None:
+    def open(self, on_lines: OnLines, on_end: OnEnd) -> None:
+        self._on_lines, self._on_end = on_lines, on_end
         self._stdin.on_broken = lambda: self._end_soon("it closed its input")
         self._stdout.start(self._take)
         self._stderr.start(self._log.feed)
@@ -215,17 +209,12 @@ class RunningChild(ABC):
         self._pipes = pipes_of(process)
         self._grace = grace
         self._loop: AbstractEventLoop = get_running_loop()
-        self._exited: Future[int] = self._loop.create_future()
+        self.exited: Future[int] = self._loop.create_future()
         self.pid = process.pid
 
-    @property
-    def returncode(self) -> int | None:
-        """The exit code, a negative signal number, or None while it runs."""
-        return self._exited.result() if self._exited.done() else None
-
     @abstractmethod
-    def pipe(self, **options: Any) -> ChildPipe:
-        """Its pipes, with the options of `ChildPipe`."""
+    def ends(self) -> Ends:
+        """Its pipes, for one `ChildPipe`."""
 
     @abstractmethod
     async def shut_down(self) -> None:
@@ -243,15 +232,15 @@ class RunningChild(ABC):
 
     async def _exits_within(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):
-            await wait([self._exited])
+            await wait([self.exited])
 
     def _wait_on_a_thread(self) -> None:
-        threading.Thread(target=self._wait, name=f"wait-{self.pid}", daemon=True).start()
+        def wait() -> None:
+            code = self._process.wait()
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                self._loop.call_soon_threadsafe(self.exited.set_result, code)
 
-    def _wait(self) -> None:
-        code = self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-            self._loop.call_soon_threadsafe(self._exited.set_result, code)
+        threading.Thread(target=wait, name=f"wait-{self.pid}", daemon=True).start()
 
 
 class Child(RunningChild):
@@ -270,19 +259,18 @@ class Child(RunningChild):
         keeper.watch(self.pid)
         self._watch()
 
-    def pipe(self, **options: Any) -> ChildPipe:
+    def ends(self) -> Ends:
         stdin, stdout, stderr = (pipe.fileno() for pipe in self._pipes)
-        ends = WatchedWriter(stdin), WatchedReader(stdout), WatchedReader(stderr)
-        return ChildPipe(ends, self._exited, **options)
+        return WatchedWriter(stdin), WatchedReader(stdout), WatchedReader(stderr)
 
     async def shut_down(self) -> None:
         """What a crashed server left behind is killed at once, so that the next one can start."""
-        grace, crashed = self._grace, self.returncode is not None
+        grace, crashed = self._grace, self.exited.done()
         self.close_stdin()
         if not crashed:
             await self._exits_within(grace.stdin)
             await self._end_group(signal.SIGTERM, grace.term)
-            if grace.leaves_rest and self._keeper.runs and not self._exited.done():
+            if grace.leaves_rest and self._keeper.runs and not self.exited.done():
                 return
         await self._end_group(orphans.KILL, grace.kill)
         await anyio.to_thread.run_sync(orphans.kill_marked, self._marker)
@@ -312,7 +300,7 @@ class Child(RunningChild):
             return
         self._loop.remove_reader(handle)
         os.close(handle)
-        self._exited.set_result(code)
+        self.exited.set_result(code)
 
 
 class WindowsChild(RunningChild):
@@ -325,8 +313,8 @@ class WindowsChild(RunningChild):
         self._end_job = end_job
         self._wait_on_a_thread()
 
-    def pipe(self, **options: Any) -> ChildPipe:
-        return ChildPipe(threaded_ends(self._process), self._exited, **options)
+    def ends(self) -> Ends:
+        return threaded_ends(self._process)
 
     async def shut_down(self) -> None:
         self.close_stdin()
@@ -371,7 +359,7 @@ def _own_job(process: subprocess.Popen[bytes]) -> Callable[[], None]:
     return end
 
 
-def threaded_ends(process: subprocess.Popen[bytes]) -> tuple[Writer, Reader, Reader]:
+def threaded_ends(process: subprocess.Popen[bytes]) -> Ends:
     """Threads that move bytes. They read the file: its number may be reused after it is closed."""
     stdin, stdout, stderr = pipes_of(process)
     return (
