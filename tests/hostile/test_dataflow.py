@@ -59,8 +59,8 @@ class Source:
                 dict(tool.schema),
                 name,
                 Origin() if own else Origin(tool.server, tool.name),
-                tool.hints.read_only,
-                tool.hints.destructive,
+                tool.read_only,
+                tool.destructive,
             )
             self._specs = (*self._specs, replace(spec, name=tool.name) if own else spec)
         return tool.name if tool.server == OURS else name

@@ -207,15 +207,14 @@ def policy_of(agent: EffectiveAgent) -> Policy:
 
 
 def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules":
-    from openclaw.policy.dataflow.effects import EffectClass
-    from openclaw.policy.dataflow.rules import Allowance, Mode
+    from openclaw.policy.dataflow.rules import Allowance
     from openclaw.policy.dataflow.rules import Rules as FlowRules
 
     return FlowRules(
-        mode=Mode(settings.mode),
-        modes={name: Mode(mode) for name, mode in settings.modes.items()},
+        mode=settings.mode,
+        modes=settings.modes,
         effects={
-            f"{server}/{tool}": EffectClass(effect)
+            f"{server}/{tool}": effect
             for server, one in agent.servers.items()
             for tool, effect in one.effects.items()
         },

@@ -15,7 +15,6 @@ from openclaw.core.content import InboundMedia, Media, Text
 from openclaw.core.events import BlockReply, Event, TextDelta, ToolStarted
 from openclaw.core.tools import Answer, CallContext, JsonObject, PermissionRequest, ToolResult
 from openclaw.mcp_client.bridge.results import Rendering, render_result
-from openclaw.policy.dataflow.rules import Mode
 from openclaw.policy.dataflow.rules import Rules as FlowRules
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
 from openclaw.testing.scripted_model import Step, scripted_model
@@ -159,10 +158,10 @@ async def test_where_nobody_can_be_asked_it_is_refused_and_the_answer_says_so() 
 @pytest.mark.parametrize(
     ("rules", "passes"),
     [
-        (FlowRules(mode=Mode.REFUSE), False),
-        (FlowRules(mode=Mode.LOG), True),
-        (FlowRules(mode=Mode.OFF), True),
-        (FlowRules(mode=Mode.REFUSE, modes={"mail/send_email": Mode.LOG}), True),
+        (FlowRules(mode="refuse"), False),
+        (FlowRules(mode="log"), True),
+        (FlowRules(mode="off"), True),
+        (FlowRules(mode="refuse", modes={"mail/send_email": "log"}), True),
         (FlowRules(trusted_servers=frozenset({"mail"})), True),
     ],
 )

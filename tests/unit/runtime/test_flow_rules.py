@@ -5,8 +5,7 @@ from pathlib import Path
 
 from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents
-from openclaw.policy.dataflow.effects import EffectClass
-from openclaw.policy.dataflow.rules import Allowance, Mode
+from openclaw.policy.dataflow.rules import Allowance
 from openclaw.runtime.host import flow_rules, source_writer
 
 CONFIG = {
@@ -27,9 +26,9 @@ async def test_modes_effects_trust_and_answers_come_from_the_configuration(tmp_p
     assert where == f"dataflow.allow in {path}"
     config = parse_config(path.read_text(), {}, source=path).config
     rules = flow_rules(config.dataflow, effective_agents(config)["main"])
-    assert rules.mode is Mode.REFUSE
-    assert rules.mode_of("web", "search") is Mode.LOG
-    assert rules.mode_of("mail", "poke") is Mode.OFF
-    assert rules.effects == {"mail/poke": EffectClass.READ}
+    assert rules.mode == "refuse"
+    assert rules.mode_of("web", "search") == "log"
+    assert rules.mode_of("mail", "poke") == "off"
+    assert rules.effects == {"mail/poke": "read"}
     assert rules.trusted_servers == {"mail"}
     assert rules.allowed == {Allowance("mail/send_email", "web/search")}

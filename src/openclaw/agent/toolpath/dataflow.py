@@ -24,12 +24,11 @@ from openclaw.core.events import WEB_SEARCH, ToolFinished
 from openclaw.core.tools import Answer, CallContext, Choice, JsonObject, ToolResult, ToolSpec
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import Call, check, origin_of
-from openclaw.policy.dataflow.effects import EffectClass, Hints, Tool, effect_of
+from openclaw.policy.dataflow.effects import EffectClass, Tool, effect_of
 from openclaw.policy.dataflow.index import OURS, PERSON, Index, Kind, Origin, Text, parse, server
 from openclaw.policy.dataflow.rules import (
     Allowance,
     Ask,
-    Mode,
     Pass,
     Refuse,
     Rules,
@@ -45,7 +44,10 @@ logger = logging.getLogger(__name__)
 WriteSources = Callable[[Sequence[tuple[str, str]]], Awaitable[str]]
 
 # These only show or send something to the person.
-_OUR_EFFECTS = {f"{OURS}/{name}": EffectClass.READ for name in ("update_plan", "attach")}
+_OUR_EFFECTS: Mapping[str, EffectClass] = {
+    f"{OURS}/update_plan": "read",
+    f"{OURS}/attach": "read",
+}
 _SEARCH = Origin(Kind.PAGE, "web search", WEB_SEARCH)
 _OTHER_SESSIONS = frozenset({"session_history", "sessions_list", "delegate"})
 _MOST_SESSIONS = 32
@@ -207,7 +209,7 @@ class SessionFlow:
 
     def answers(self) -> AnswerStream | None:
         """Removes what an answer must not contain; None if it cannot contain anything of that kind."""
-        if not self.exposed or self._configured.mode not in (Mode.ASK, Mode.REFUSE):
+        if not self.exposed or self._configured.mode not in ("ask", "refuse"):
             return None
         return AnswerStream(self.index.person.addresses, links=bool(self.index.sources))
 
@@ -324,6 +326,6 @@ class DataFlow(Wrapper):
 def tool_of(spec: ToolSpec | None, name: str) -> Tool:
     if spec is None:
         return Tool(OURS, name, ours=True)
-    hints, whose = Hints(spec.read_only, spec.destructive), spec.origin.server
-    name = spec.origin.tool or spec.name
-    return Tool(whose or OURS, name, spec.input_schema, hints, ours=whose is None)
+    whose, name = spec.origin.server, spec.origin.tool or spec.name
+    claims = spec.read_only, spec.destructive
+    return Tool(whose or OURS, name, spec.input_schema, *claims, ours=whose is None)

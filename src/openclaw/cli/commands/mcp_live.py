@@ -80,7 +80,7 @@ async def effects(args: argparse.Namespace, env: Environment) -> None:
     for tool in tools:
         one = effect_of(tool, table)
         does = {mark: getattr(one, mark) for mark in marks}
-        rows.append({"tool": tool.name, "action": one.action.value, **does, "why": one.why})
+        rows.append({"tool": tool.name, "action": one.action, **does, "why": one.why})
         told = ", ".join(words for mark, words in marks.items() if does[mark]) or "reads"
         lines.append(_safely(env, f"{tool.name}: {told} ({one.why})"))
     return env.report(args, {"server": args.name, "tools": rows}, *lines)

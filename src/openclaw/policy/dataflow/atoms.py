@@ -8,8 +8,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
+from typing import Literal
 from urllib.parse import unquote
 
 from openclaw.core.installed import sections
@@ -182,6 +182,17 @@ def word_set(name: str) -> frozenset[str]:
     return frozenset(" ".join(word_lists("set")[name]).split())
 
 
+_COMMON_WORDS = word_set("common_words")
+
+
+def distinctive(text: str) -> list[str]:
+    return [word for word in words(text) if len(word) > 2 and word not in _COMMON_WORDS]
+
+
+def name_words(email: str) -> list[str]:
+    return distinctive(email.split("@")[0])
+
+
 @lru_cache(maxsize=4096)
 def split(name: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r"[^A-Za-z0-9]+", _CAMEL.sub("_", name).lower()) if part)
@@ -198,13 +209,8 @@ def nouns_of(tool: str) -> list[str]:
     ]
 
 
-class AtomKind(StrEnum):
-    EMAIL = "e-mail address"
-    URL = "web address"
-    ACCOUNT = "account or code"
-    SECRET = "secret"  # noqa: S105 - the name of a kind
-    COMMAND = "command"
-    PATH = "sensitive path"
+AtomKind = Literal["email", "url", "account", "secret", "command", "path"]
+Kinded = tuple[AtomKind, re.Pattern[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,23 +287,20 @@ def _scan(text: str) -> tuple[Atom, ...]:
 
 
 def _candidates(text: str) -> Iterator[tuple[AtomKind, str]]:
-    for kind, pattern in (
-        (AtomKind.SECRET, _SECRET),
-        (AtomKind.EMAIL, _EMAIL),
-        (AtomKind.URL, _URL),
-    ):
+    listed: tuple[Kinded, ...] = ("secret", _SECRET), ("email", _EMAIL), ("url", _URL)
+    for kind, pattern in listed:
         for match in pattern.finditer(text):
             yield kind, _trim(match.group())
     rest = _URL.sub(" ", _EMAIL.sub(" ", text))
     for match in _ACCOUNT.finditer(rest):
         if not _DATE_OR_TIME.fullmatch(match.group()):
-            yield AtomKind.ACCOUNT, match.group()
+            yield "account", match.group()
     for match in _LABELLED.finditer(rest):
-        yield AtomKind.SECRET, _trim(match.group(1))
+        yield "secret", _trim(match.group(1))
     for match in _COMMAND.finditer(text):
-        yield AtomKind.COMMAND, match.group().strip()
+        yield "command", match.group().strip()
     for match in _PATH.finditer(text):
-        yield AtomKind.PATH, match.group(1)
+        yield "path", match.group(1)
 
 
 def _trim(text: str) -> str:
@@ -308,27 +311,24 @@ def _trim(text: str) -> str:
 def address(text: str) -> str | None:
     """The comparable form if the whole text is one address, account or host; else None."""
     bare = text.strip().strip("<>")
-    for kind, pattern in (
-        (AtomKind.EMAIL, _EMAIL),
-        (AtomKind.URL, _URL),
-        (AtomKind.ACCOUNT, _ACCOUNT),
-    ):
+    listed: tuple[Kinded, ...] = ("email", _EMAIL), ("url", _URL), ("account", _ACCOUNT)
+    for kind, pattern in listed:
         if pattern.fullmatch(bare) and not _DATE_OR_TIME.fullmatch(bare):
             return comparable(Atom(kind, bare))
     named = re.fullmatch(r"[^<>@]*<([^<>\s]+@[^<>\s]+)>", text.strip())
-    return comparable(Atom(AtomKind.EMAIL, named.group(1))) if named else None
+    return comparable(Atom("email", named.group(1))) if named else None
 
 
 def is_real_address(atom: Atom) -> bool:
-    return atom.kind in (AtomKind.EMAIL, AtomKind.URL) and _REAL.search(atom.text) is not None
+    return atom.kind in ("email", "url") and _REAL.search(atom.text) is not None
 
 
 def comparable(atom: Atom) -> str:
-    if atom.kind is AtomKind.URL:
+    if atom.kind == "url":
         return comparable_url(atom.text)
-    if atom.kind is AtomKind.ACCOUNT:
+    if atom.kind == "account":
         return re.sub(r"[\s()/+-]", "", atom.text).casefold()
-    if atom.kind is AtomKind.EMAIL:
+    if atom.kind == "email":
         return fold(atom.text)
     return atom.text
 

@@ -3,107 +3,90 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from typing import Literal
 
-from openclaw.policy.dataflow.atoms import (
-    Atom,
-    AtomKind,
-    address,
-    find,
-    host_of,
-    is_real_address,
-    is_sensitive_path,
-    number,
-    readings,
-    singular,
-    split,
-    squeeze,
-    word_set,
-    words,
-)
-from openclaw.policy.dataflow.effects import (
-    SENDING,
-    Action,
-    Effect,
-    Role,
-    Tool,
-    Value,
-    asked_for,
-    effect_of,
-    hands_over,
-    values_of,
-)
-from openclaw.policy.dataflow.index import (
-    COMMON_WORDS,
-    FREE_FORM,
-    Index,
-    Kind,
-    Leaf,
-    Origin,
-    Person,
-    Source,
-    name_words,
-)
-from openclaw.policy.dataflow.rules import Ask, Decision, Doubt, Mode, Pass, Refuse, Rules, Why
+from openclaw.policy.dataflow import atoms, effects
+from openclaw.policy.dataflow.atoms import Atom, address, find, number, singular, split, words
+from openclaw.policy.dataflow.effects import Effect, Role, Tool, Value
+from openclaw.policy.dataflow.index import Index, Kind, Leaf, Origin, Person, Source
+from openclaw.policy.dataflow.rules import Ask, Decision, Doubt, Pass, Refuse, Rules, Why
 
-
-class Level(StrEnum):
-    GIVEN = "given by the person"
-    LINKED = "a field of a record that the person named"
-    LISTED = "a field of the same server's output"
-    COMPOSED = "found nowhere: the model composed it"
-    QUOTED = "found only inside untrusted text"
+# How well a value is founded: the person gave it; it is a field of a record that the person named; it
+# is a field of the same server's output; it is found nowhere, so the model composed it; it is found
+# only inside untrusted text.
+Level = Literal["given", "linked", "listed", "composed", "quoted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Judged:
+    """A value with its level; for a field of some output, the source and the field's name."""
+
+    value: Value
     level: Level
     source: Source | None = None
     key: str = ""
 
+    def doubts(self, tool: str, effect: Effect, index: Index) -> Iterator[Doubt]:
+        if self.value.role == "command":
+            yield from command_doubts(tool, self, index)
+            return
+        why = _BY_ROLE[self.value.role](self, effect, index)
+        if why is not None:
+            yield self.doubt(tool, why, index)
+        elif self.value.role in ("content", "other", "path") and self.level != "given":
+            yield from quoted_atoms(tool, self.value, effect, index)
 
-_NAMING = word_set("naming")
-_PROSE_FIELDS = word_set("prose_fields")
-_WHO_WROTE = word_set("who_wrote")
+    def doubt(self, tool: str, why: Why, index: Index) -> Doubt:
+        source = self.source or index.quoting(self.value.text)
+        return doubt_about(tool, why, self.value, self.value.text, source)
+
+    def carries_from_outside(self, sources: set[str]) -> bool:
+        """Whether the value came from a source other than those that named the destination."""
+        return self.source is not None and self.source.origin.label not in sources
+
+
+_NAMING = atoms.word_set("naming")
+_PROSE_FIELDS = atoms.word_set("prose_fields")
+_WHO_WROTE = atoms.word_set("who_wrote")
 # For these it makes no difference whether an outsider named the value or the model made it up.
-_NEED_FOUNDATION = (Role.HANDLE, Role.TARGET, Role.SECRET, Role.COMMAND)
+_NEED_FOUNDATION = ("handle", "target", "secret", "command")
 _REPLYING = re.compile(
     r"\b(?:reply|respond|answer|write back|back|refund|return|reimburse|antworte\w*|réponds?|responde)\b"
 )
 
 
-def standing_of(text: str, role: Role, index: Index, server: str) -> Standing:
-    if is_given(text, role, index.person):
-        return Standing(Level.GIVEN)
-    found = index.leaves_of(text)
+def judged_value(value: Value, index: Index, server: str) -> Judged:
+    if is_given(value.text, value.role, index.person):
+        return Judged(value, "given")
+    found = index.leaves_of(value.text)
     for source, leaf in found:
-        if _is_linked(text, source, leaf, index):
-            return Standing(Level.LINKED, source, leaf.key)
+        if _is_linked(value.text, source, leaf, index):
+            return Judged(value, "linked", source, leaf.key)
     for source, leaf in found:
         own = source.origin.name == server and not is_prose_field(leaf.key)
         if own and not _has_chosen_sibling(source, leaf, index.person):
-            return Standing(Level.LISTED, source, leaf.key)
-    if role in _NEED_FOUNDATION:
-        return Standing(Level.COMPOSED)
-    source = found[0][0] if found else index.quoting(text)
-    return Standing(Level.QUOTED, source) if source else Standing(Level.COMPOSED)
+            return Judged(value, "listed", source, leaf.key)
+    if value.role in _NEED_FOUNDATION:
+        return Judged(value, "composed")
+    source = found[0][0] if found else index.quoting(value.text)
+    return Judged(value, "quoted", source) if source else Judged(value, "composed")
 
 
 def is_given(text: str, role: Role, person: Person) -> bool:
-    if role is Role.SECRET or role is Role.COMMAND:
+    if role == "secret" or role == "command":
         return person.gave_exactly(text)
-    if role is Role.ADDRESS:
+    if role == "address":
         whole = address(text)
         return person.gave_address(whole) if whole else person.gave_exactly(text)
-    if role is Role.TARGET:
+    if role == "target":
         return person.gave_id(text)
     if number(text) is not None:
         return person.gave_number(text)
-    return person.gave_words(text) or (role is Role.QUANTITY and person.gave_day(text))
+    return person.gave_words(text) or (role == "quantity" and person.gave_day(text))
 
 
 def _is_linked(text: str, source: Source, leaf: Leaf, index: Index) -> bool:
-    if source.origin.kind in FREE_FORM or is_prose_field(leaf.key):
+    if source.origin.free_form or is_prose_field(leaf.key):
         return False
     if "@" in text and _is_only_address_of_a_named_person(text, index):
         return True
@@ -129,7 +112,10 @@ def _others(source: Source, leaf: Leaf) -> list[Leaf]:
 def _has_rival(leaf: Leaf, anchors: list[str], index: Index) -> bool:
     for source, named in (pair for anchor in anchors for pair in index.leaves_of(anchor)):
         fields = source.records.get(named.record, ()) if named.record else ()
-        if any(one.key == leaf.key and squeeze(one.value) != squeeze(leaf.value) for one in fields):
+        if any(
+            one.key == leaf.key and atoms.squeeze(one.value) != atoms.squeeze(leaf.value)
+            for one in fields
+        ):
             return True
     return False
 
@@ -144,7 +130,7 @@ def _is_anchor(leaf: Leaf, person: Person) -> bool:
 
 
 def is_named(value: str, person: Person) -> bool:
-    distinctive = [word for word in words(value) if len(word) > 2 and word not in COMMON_WORDS]
+    distinctive = atoms.distinctive(value)
     if not distinctive or len(value) < 4:
         return False
     if person.gave_words(value):
@@ -154,7 +140,7 @@ def is_named(value: str, person: Person) -> bool:
 
 def _is_only_address_of_a_named_person(text: str, index: Index) -> bool:
     """`mark.davies@…` for "Mark", unless another address that tools returned fits as well."""
-    given = [word for word in name_words(text) if index.person.gave_word(word)]
+    given = [word for word in atoms.name_words(text) if index.person.gave_word(word)]
     rivals = [index.addresses_of(word) for word in given]
     return bool(rivals) and len(rivals[0].intersection(*rivals)) == 1
 
@@ -187,14 +173,15 @@ _WRITES = re.compile(
 _SCRIPT = re.compile(
     r"(?:\b(?:ba|z|da)?sh|\bsource|\bnode|\bpython3?|(?<!\S)\.)\s+([\w./~-]+\.\w+)|(?<!\S)(?=\./)(\S+)"
 )
-_RISKY = (AtomKind.URL, AtomKind.EMAIL, AtomKind.SECRET, AtomKind.PATH)
+_RISKY = ("url", "email", "secret", "path")
 
 
-def command_doubts(tool: str, value: Value, standing: Standing, index: Index) -> Iterator[Doubt]:
+def command_doubts(tool: str, one: Judged, index: Index) -> Iterator[Doubt]:
     """A command that the person typed passes; an ordinary one passes; else it is read closely."""
-    if standing.level is Level.GIVEN or _ORDINARY.fullmatch(value.text.strip()):
+    value = one.value
+    if one.level == "given" or _ORDINARY.fullmatch(value.text.strip()):
         return
-    if _DESTROYS.search(value.text) and not asked_for(Action.DELETE, tool, index.person.request):
+    if _DESTROYS.search(value.text) and not effects.asked_for("delete", tool, index.person.request):
         yield Doubt(tool, Why.ACTION, value.parameter, value.text)
     for atom in find(value.text):
         if atom.kind in _RISKY and not index.person.gave_atom(atom):
@@ -206,7 +193,7 @@ def command_doubts(tool: str, value: Value, standing: Standing, index: Index) ->
 
 
 def writes(value: Value) -> bool:
-    return value.role is Role.COMMAND and _WRITES.search(value.text) is not None
+    return value.role == "command" and _WRITES.search(value.text) is not None
 
 
 def _lines(text: str) -> list[str]:
@@ -219,36 +206,8 @@ def _lines(text: str) -> list[str]:
 
 
 _SMALL = 100
-_FOUNDED = (Level.GIVEN, Level.LINKED)
+_FOUNDED = ("given", "linked")
 _DICTATED_WORDS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    value: Value
-    standing: Standing
-
-    def doubts(self, tool: str, effect: Effect, index: Index) -> Iterator[Doubt]:
-        if self.value.role is Role.COMMAND:
-            yield from command_doubts(tool, self.value, self.standing, index)
-            return
-        why = _BY_ROLE[self.value.role](self, effect, index)
-        if why is not None:
-            yield self.doubt(tool, why, index)
-        elif (
-            self.value.role in (Role.CONTENT, Role.OTHER, Role.PATH)
-            and self.standing.level is not Level.GIVEN
-        ):
-            yield from quoted_atoms(tool, self.value, effect, index)
-
-    def doubt(self, tool: str, why: Why, index: Index) -> Doubt:
-        source = self.standing.source or index.quoting(self.value.text)
-        return doubt_about(tool, why, self.value, self.value.text, source)
-
-    def carries_from_outside(self, sources: set[str]) -> bool:
-        """Whether the value came from a source other than those that named the destination."""
-        source = self.standing.source
-        return source is not None and source.origin.label not in sources
 
 
 def doubt_about(tool: str, why: Why, value: Value, text: str, source: Source | None) -> Doubt:
@@ -260,7 +219,7 @@ def doubt_about(tool: str, why: Why, value: Value, text: str, source: Source | N
 def quoted_atoms(tool: str, value: Value, effect: Effect, index: Index) -> Iterator[Doubt]:
     """What free text quotes and the person did not give, also behind common disguises."""
     seen: set[str] = set()
-    for text in (value.text, *readings(value.text)):
+    for text in (value.text, *atoms.readings(value.text)):
         for atom in find(text):
             if atom.text in seen or not _matters(atom, effect, text is value.text):
                 continue
@@ -272,46 +231,46 @@ def quoted_atoms(tool: str, value: Value, effect: Effect, index: Index) -> Itera
                 continue
             if effect.local and not index.outside:
                 continue
-            if text is value.text or source or is_real_address(atom):
-                why = Why.COMMAND if atom.kind is AtomKind.COMMAND else Why.QUOTED
+            if text is value.text or source or atoms.is_real_address(atom):
+                why = Why.COMMAND if atom.kind == "command" else Why.QUOTED
                 yield doubt_about(tool, why, value, atom.text, source)
 
 
 def _matters(atom: Atom, effect: Effect, plain: bool) -> bool:
     """Inside our own files addresses and numbers are ordinary; commands and secrets are not."""
-    if atom.kind is AtomKind.COMMAND:
+    if atom.kind == "command":
         return plain
-    return effect.sends and atom.kind is not AtomKind.PATH
+    return effect.sends and atom.kind != "path"
 
 
 def _destination(one: Judged, effect: Effect, index: Index) -> Why | None:
-    if one.standing.level is Level.GIVEN:
+    if one.level == "given":
         towards = not effect.sends or index.person.named_as_destination(one.value.text)
         return None if towards else Why.SENDER
-    return None if one.standing.level is Level.LINKED else Why.DESTINATION
+    return None if one.level == "linked" else Why.DESTINATION
 
 
 def _handle(one: Judged, effect: Effect, index: Index) -> Why | None:
-    return None if one.standing.level is Level.LISTED else _destination(one, effect, index)
+    return None if one.level == "listed" else _destination(one, effect, index)
 
 
 def _target(one: Judged, effect: Effect, index: Index) -> Why | None:
-    if one.standing.level in _FOUNDED or (one.standing.level is Level.LISTED and not effect.final):
+    if one.level in _FOUNDED or (one.level == "listed" and not effect.final):
         return None
     return Why.OBJECT
 
 
 def _secret(one: Judged, effect: Effect, index: Index) -> Why | None:
-    return None if one.standing.level is Level.GIVEN else Why.CREDENTIAL
+    return None if one.level == "given" else Why.CREDENTIAL
 
 
 def _path(one: Judged, effect: Effect, index: Index) -> Why | None:
-    if one.standing.level is Level.GIVEN:
+    if one.level == "given":
         return None
-    if is_sensitive_path(one.value.text):
+    if atoms.is_sensitive_path(one.value.text):
         return Why.PLACE
     if effect.final:
-        return None if one.standing.level is Level.LINKED else Why.OBJECT
+        return None if one.level == "linked" else Why.OBJECT
     return _quoted(one, effect, index)
 
 
@@ -327,77 +286,73 @@ def _content(one: Judged, effect: Effect, index: Index) -> Why | None:
 
 
 def _other(one: Judged, effect: Effect, index: Index) -> Why | None:
-    if effect.final and one.standing.level not in _FOUNDED:
+    if effect.final and one.level not in _FOUNDED:
         return Why.OBJECT
     return _quoted(one, effect, index)
 
 
 def _quoted(one: Judged, effect: Effect, index: Index) -> Why | None:
-    source = one.standing.source
+    source = one.source
     if effect.local and source is not None and source.origin.of_workspace:
         return None
-    if one.standing.level is not Level.QUOTED or source is None or index.pointed_at(source):
+    if one.level != "quoted" or source is None or index.pointed_at(source):
         return None
     return Why.QUOTED
 
 
 _BY_ROLE: dict[Role, Callable[[Judged, Effect, Index], Why | None]] = {
-    Role.ADDRESS: _destination,
-    Role.HANDLE: _handle,
-    Role.TARGET: _target,
-    Role.SECRET: _secret,
-    Role.PATH: _path,
-    Role.QUANTITY: _quantity,
-    Role.CONTENT: _content,
-    Role.OTHER: _other,
+    "address": _destination,
+    "handle": _handle,
+    "target": _target,
+    "secret": _secret,
+    "path": _path,
+    "quantity": _quantity,
+    "content": _content,
+    "other": _other,
 }
 
-_LINK_FIELD = word_set("link_field")
+_LINK_FIELD = atoms.word_set("link_field")
 _LINK_WORDS = re.compile(
     r"\b(?:article|web\s?sites?|sites?|web\s?pages?|pages?|links?|urls?|blogs?|seiten?|artikel|lien|enlace)"
 )
 _PLAIN_PATH = re.compile(r"[\w.-]*(?:/[\w.~%-]{0,48}){0,8}(?:#[\w.-]{0,48})?")
-_OPENS = Effect(Action.OPEN, sends=True)
+_OPENS = Effect("open an address", sends=True)
 
 
 def opening(tool: str, judged: list[Judged], index: Index) -> Iterator[Doubt]:
     """An address passes if the person gave it, or if it stands as it is where they told us to look."""
     for one in judged:
-        if one.value.role is Role.ADDRESS or one.value.role is Role.HANDLE:
+        if one.value.role == "address" or one.value.role == "handle":
             if not may_open(one, index):
                 yield one.doubt(tool, Why.DESTINATION, index)
-        elif one.standing.level is not Level.GIVEN:
+        elif one.level != "given":
             yield from quoted_atoms(tool, one.value, _OPENS, index)
 
 
 def may_open(one: Judged, index: Index) -> bool:
     url = one.value.text
-    if one.standing.level is Level.GIVEN or (index.person.gave_host(url) and _is_plain(url)):
+    if one.level == "given" or (index.person.gave_host(url) and _is_plain(url)):
         return True
-    if one.standing.level in (Level.LINKED, Level.LISTED):
-        return any(singular(word) in _LINK_FIELD for word in split(one.standing.key))
-    return one.standing.level is Level.QUOTED and _is_link_to_follow(url, one, index)
+    if one.level in ("linked", "listed"):
+        return any(singular(word) in _LINK_FIELD for word in split(one.key))
+    return one.level == "quoted" and _is_link_to_follow(url, one, index)
 
 
 def _is_plain(url: str) -> bool:
     """A path on a host that the person gave, with nothing in it that could carry data."""
     path = (
         re.sub(r"^(?:https?:)?//", "", url.lower())
-        .removeprefix(host_of(url))
-        .removeprefix("www." + host_of(url))
+        .removeprefix(atoms.host_of(url))
+        .removeprefix("www." + atoms.host_of(url))
     )
-    risky = [atom for atom in find(path) if atom.kind in (AtomKind.SECRET, AtomKind.ACCOUNT)]
+    risky = [atom for atom in find(path) if atom.kind in ("secret", "account")]
     return _PLAIN_PATH.fullmatch(path) is not None and not risky
 
 
 def _is_link_to_follow(url: str, one: Judged, index: Index) -> bool:
     """The person asked about pages that are linked in a place they named, and this is such a link."""
-    source = one.standing.source
-    if (
-        source is None
-        or source.origin.kind in FREE_FORM
-        or not _LINK_WORDS.search(index.person.request)
-    ):
+    source = one.source
+    if source is None or source.origin.free_form or not _LINK_WORDS.search(index.person.request):
         return False
     return url in source.text and any(index.person.gave_words(value) for value in source.asked_with)
 
@@ -406,7 +361,7 @@ def leaving(tool: str, judged: list[Judged], index: Index, server: str) -> Itera
     """Secrets of one source in the arguments of a read on another server."""
     for one in judged:
         for atom in find(one.value.text):
-            if atom.kind is AtomKind.SECRET and not index.person.gave_atom(atom):
+            if atom.kind == "secret" and not index.person.gave_atom(atom):
                 source = index.quoting(atom.text)
                 if source and not (
                     source.origin.kind is Kind.SERVER and source.origin.name == server
@@ -414,7 +369,7 @@ def leaving(tool: str, judged: list[Judged], index: Index, server: str) -> Itera
                     yield doubt_about(tool, Why.LEAVES, one.value, atom.text, source)
 
 
-_CARRIERS = (Role.CONTENT, Role.OTHER, Role.TARGET, Role.PATH)
+_CARRIERS = ("content", "other", "target", "path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,25 +380,25 @@ class Call:
 
 def check(call: Call, index: Index, rules: Rules) -> Decision:
     mode = rules.mode_of(call.tool.server, call.tool.name)
-    if mode is Mode.OFF:
+    if mode == "off":
         return Pass()
     doubts = tuple(doubt for doubt in _doubts(call, index, rules) if not rules.allows(doubt))
     if not doubts:
         return Pass()
-    if mode is Mode.LOG:
+    if mode == "log":
         return Pass(logged=doubts)
-    return Ask(doubts) if mode is Mode.ASK else Refuse(doubts)
+    return Ask(doubts) if mode == "ask" else Refuse(doubts)
 
 
 def origin_of(call: Call, rules: Rules) -> Origin:
     """The origin of what a call returns. An opened address is a page, a file read by path a file."""
     trusted = call.tool.server in rules.trusted_servers
-    values = list(values_of(call.arguments, call.tool.schema))
-    effect = effect_of(call.tool, rules.effects)
-    if effect.action is Action.OPEN:
-        where = next((one.text for one in values if one.role is Role.ADDRESS), call.tool.name)
+    values = list(effects.values_of(call.arguments, call.tool.schema))
+    effect = effects.effect_of(call.tool, rules.effects)
+    if effect.action == "open an address":
+        where = next((one.text for one in values if one.role == "address"), call.tool.name)
         return Origin(Kind.PAGE, where, call.tool.name, trusted)
-    path = next((one.text for one in values if one.role is Role.PATH), None)
+    path = next((one.text for one in values if one.role == "path"), None)
     if (
         effect.none
         and path is not None
@@ -454,20 +409,20 @@ def origin_of(call: Call, rules: Rules) -> Origin:
 
 
 def _doubts(call: Call, index: Index, rules: Rules) -> Iterator[Doubt]:
-    effect = effect_of(call.tool, rules.effects)
+    effect = effects.effect_of(call.tool, rules.effects)
     judged = [
-        Judged(value, standing_of(value.text, value.role, index, call.tool.server))
-        for value in values_of(call.arguments, call.tool.schema)
+        judged_value(value, index, call.tool.server)
+        for value in effects.values_of(call.arguments, call.tool.schema)
     ]
     tool = f"{call.tool.server}/{call.tool.name}"
     if effect.none and any(writes(one.value) for one in judged):
-        effect = Effect(Action.UPDATE, changes=True, why="its statement writes")
+        effect = Effect("change", changes=True, why="its statement writes")
     if effect.none:
         yield from leaving(tool, judged, index, call.tool.server)
-    elif effect.action is Action.OPEN and not effect.changes:
+    elif effect.action == "open an address" and not effect.changes:
         yield from opening(tool, judged, index)
     else:
-        at_home = call.tool.ours and not effect.final and effect.action not in SENDING
+        at_home = call.tool.ours and not effect.final and effect.action not in effects.SENDING
         # What is remembered is read again as if it were ours, so nothing from outside may cause it.
         effect = replace(effect, local=at_home and not (effect.sends and index.outside))
         yield from _action(tool, effect, call, index)
@@ -476,11 +431,11 @@ def _doubts(call: Call, index: Index, rules: Rules) -> Iterator[Doubt]:
 
 def _action(tool: str, effect: Effect, call: Call, index: Index) -> Iterator[Doubt]:
     request = index.person.request
-    if effect.local or asked_for(effect.action, call.tool.name, request):
+    if effect.local or effects.asked_for(effect.action, call.tool.name, request):
         return
     what = ", ".join(str(value) for value in call.arguments.values())[:200]
-    why = Why.HANDED_OVER if hands_over(request) else Why.ACTION
-    yield Doubt(tool, why, value=f"{effect.action.value}: {what}")
+    why = Why.HANDED_OVER if effects.hands_over(request) else Why.ACTION
+    yield Doubt(tool, why, value=f"{effect.action}: {what}")
 
 
 def _values(tool: str, effect: Effect, judged: list[Judged], index: Index) -> Iterator[Doubt]:

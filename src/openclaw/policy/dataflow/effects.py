@@ -3,28 +3,20 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import lru_cache
-from typing import cast
+from typing import Any, Literal, cast
 
+from openclaw.core.tools import JsonObject, json_list, json_object
 from openclaw.policy.dataflow.atoms import address, fold, singular, split, word_lists, word_set
 
 # What a parameter is for: where something goes, what is acted on, how much, or plain content.
 
-Schema = Mapping[str, object]
 _ABSENT = object()
 
 
-class Role(StrEnum):
-    ADDRESS = "address"
-    HANDLE = "recipient"
-    TARGET = "object"
-    SECRET = "credential"  # noqa: S105 - the name of a role
-    COMMAND = "command"
-    PATH = "path"
-    QUANTITY = "quantity"
-    CONTENT = "content"
-    OTHER = "value"
+Role = Literal[
+    "address", "handle", "target", "secret", "command", "path", "quantity", "content", "other"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +28,21 @@ class Value:
     role: Role
 
 
-_ROLE_OF_WORD = {
-    word: Role[role] for role, rows in word_lists("role").items() for word in " ".join(rows).split()
-}
+def _by_word(kind: str) -> dict[str, Any]:
+    """By each word of these lists, the name of its list."""
+    lists = word_lists(kind).items()
+    return {word: name for name, rows in lists for row in rows for word in row.split()}
+
+
+_ROLE_OF_WORD: Mapping[str, Role] = _by_word("role")
 _EXIT_WORDS = word_set("exit_words")
 _PATH_LIKE = re.compile(r"[~.]{0,2}/|\w+/[^\s@]*\.\w{1,5}$")
 _NUMERIC = re.compile(r"[-+]?\d[\d.,]*|\d{4}-\d{2}-\d{2}.*|\d{1,2}:\d{2}.*")
 
 
-def values_of(arguments: Mapping[str, object], schema: Mapping[str, object]) -> Iterator[Value]:
+def values_of(arguments: JsonObject, schema: JsonObject) -> Iterator[Value]:
     """Every leaf of the arguments except what the schema itself fixes (enum, constant, boolean)."""
-    stack: list[tuple[str, object, list[Schema]]] = [
+    stack: list[tuple[str, object, list[JsonObject]]] = [
         (name, value, _property([schema], name, schema))
         for name, value in reversed(dict(arguments).items())
     ]
@@ -67,101 +63,78 @@ def values_of(arguments: Mapping[str, object], schema: Mapping[str, object]) -> 
             yield Value(path, text, role_of(path, text, parts))
 
 
-def role_of(path: str, text: str, parts: list[Schema]) -> Role:
+def role_of(path: str, text: str, parts: list[JsonObject]) -> Role:
     found = _by_name(path)
     if (
         address(text)
-        and found not in (Role.CONTENT, Role.QUANTITY)
-        and not (found is Role.TARGET and set("@./").isdisjoint(text))
+        and found not in ("content", "quantity")
+        and not (found == "target" and set("@./").isdisjoint(text))
     ):
-        return Role.ADDRESS
-    if found is Role.HANDLE and _PATH_LIKE.match(text):
-        return Role.PATH
-    if found in (Role.HANDLE, Role.ADDRESS) and len(text.split()) > 8:
-        return Role.CONTENT
-    if found is Role.QUANTITY and not _NUMERIC.fullmatch(text) and not any(map(str.isdigit, text)):
-        return Role.OTHER
-    if found is Role.OTHER and (
+        return "address"
+    if found == "handle" and _PATH_LIKE.match(text):
+        return "path"
+    if found in ("handle", "address") and len(text.split()) > 8:
+        return "content"
+    if found == "quantity" and not _NUMERIC.fullmatch(text) and not any(map(str.isdigit, text)):
+        return "other"
+    if found == "other" and (
         any(part.get("type") in ("integer", "number") for part in parts) or _NUMERIC.fullmatch(text)
     ):
-        return Role.QUANTITY
+        return "quantity"
     return found
 
 
 def is_exit_parameter(name: str, part: object) -> bool:
-    formatted = schema_of(part).get("format") in ("uri", "url", "email", "hostname")
+    formatted = json_object(part).get("format") in ("uri", "url", "email", "hostname")
     return formatted or not _EXIT_WORDS.isdisjoint(map(singular, split(name)))
 
 
-def properties(schema: Schema) -> Schema:
-    return schema_of(schema.get("properties"))
+def properties(schema: JsonObject) -> JsonObject:
+    return json_object(schema.get("properties"))
 
 
 def _by_name(path: str) -> Role:
     words = [singular(word) for word in reversed(split(path.rsplit(".", 1)[-1]))]
     if "id" in words or "ids" in words:
-        return Role.TARGET
-    roles = [_ROLE_OF_WORD[word] for word in words if word in _ROLE_OF_WORD]
-    if Role.SECRET in roles:
-        return Role.SECRET
-    return roles[0] if roles else Role.OTHER
+        return "target"
+    roles: list[Role] = [_ROLE_OF_WORD[word] for word in words if word in _ROLE_OF_WORD]
+    if "secret" in roles:
+        return "secret"
+    return roles[0] if roles else "other"
 
 
-def _is_constant(value: object, parts: list[Schema]) -> bool:
+def _is_constant(value: object, parts: list[JsonObject]) -> bool:
     if value is None or isinstance(value, bool) or value == "":
         return True
     return any(
-        value in _listed(part.get("enum")) or part.get("const", _ABSENT) == value for part in parts
+        value in json_list(part.get("enum")) or part.get("const", _ABSENT) == value
+        for part in parts
     )
 
 
-def _listed(allowed: object) -> list[object]:
-    return cast("list[object]", allowed) if isinstance(allowed, list) else []
-
-
-def _property(parts: list[Schema], name: str, root: Schema) -> list[Schema]:
+def _property(parts: list[JsonObject], name: str, root: JsonObject) -> list[JsonObject]:
     return [one for part in parts for one in _alternatives(properties(part).get(name), root)]
 
 
-def _alternatives(part: object, root: Schema, depth: int = 4) -> list[Schema]:
-    if not isinstance(part, Mapping) or not depth:
+def _alternatives(part: object, root: JsonObject, depth: int = 4) -> list[JsonObject]:
+    schema = json_object(part)
+    if not schema or not depth:
         return []
-    schema = cast("Schema", part)
     name = str(schema.get("$ref", "")).rsplit("/", 1)[-1]
-    definitions = schema_of(root.get("$defs") or root.get("definitions"))
+    definitions = json_object(root.get("$defs") or root.get("definitions"))
     found = [schema, *_alternatives(definitions.get(name), root, depth - 1)]
     for key in ("anyOf", "oneOf", "allOf"):
-        for one in _listed(schema.get(key)):
+        for one in json_list(schema.get(key)):
             found += _alternatives(one, root, depth - 1)
     return found
 
 
-def schema_of(part: object) -> Schema:
-    return cast("Schema", part) if isinstance(part, Mapping) else {}
-
-
-class Action(StrEnum):
-    READ = "read"
-    OPEN = "open an address"
-    SEND = "send"
-    PAY = "pay"
-    POST = "publish"
-    SHARE = "share"
-    INVITE = "invite"
-    CREATE = "create"
-    UPDATE = "change"
-    DELETE = "delete"
-    RESERVE = "book or buy"
-    RUN = "run"
-    UNKNOWN = "act"
-
-
-_BY_TOOL_WORD = {
-    word: Action[action]
-    for action, rows in word_lists("tool").items()
-    for word in " ".join(rows).split()
-}
-_ASKED = {Action[action]: "|".join(rows) for action, rows in word_lists("asked").items()}
+Action = Literal[
+    "read", "open an address", "send", "pay", "publish", "share", "invite", "create", "change",
+    "delete", "book or buy", "run", "act",
+]  # fmt: skip
+_BY_TOOL_WORD: Mapping[str, Action] = _by_word("tool")
+_ASKED = {action: "|".join(rows) for action, rows in word_lists("asked").items()}
 _MONEY = word_set("money")
 _NEGATED = re.compile(
     r"(?:\b(?:do not|don't|dont|never|not|without|no need to|avoid|stop|nicht|kein\w*|ne|pas|sin|no)"
@@ -191,21 +164,21 @@ _DELEGATED = re.compile(
 def action_of(tool: str) -> Action:
     name = split(tool)
     action = _first_action(name)
-    if action in (Action.SEND, Action.CREATE) and _MONEY & set(name):
-        return Action.PAY
-    return Action.UPDATE if action is Action.RESERVE and "git" in name else action
+    if action in ("send", "create") and _MONEY & set(name):
+        return "pay"
+    return "change" if action == "book or buy" and "git" in name else action
 
 
 def _first_action(name: tuple[str, ...]) -> Action:
     """A leading verb decides; after a noun ("order_cancel") any verb that acts beats one that reads."""
-    found = [(word, _BY_TOOL_WORD[word]) for word in name if word in _BY_TOOL_WORD]
-    verbs = [action for word, action in found if word not in _MAY_BE_NOUN] or [
-        action for _, action in found
-    ]
+    found = [word for word in name if word in _BY_TOOL_WORD]
+    plain = [word for word in found if word not in _MAY_BE_NOUN]
+    verbs: list[Action] = [_BY_TOOL_WORD[word] for word in plain or found]
     if not verbs:
-        return Action.UNKNOWN
-    if verbs[0] is Action.READ and (name[0] not in _BY_TOOL_WORD or "and" in name):
-        return next((action for action in verbs if action is not Action.READ), Action.READ)
+        return "act"
+    if verbs[0] == "read" and (name[0] not in _BY_TOOL_WORD or "and" in name):
+        acting: list[Action] = [action for action in verbs if action != "read"]
+        return acting[0] if acting else "read"
     return verbs[0]
 
 
@@ -221,9 +194,7 @@ def hands_over(request: str) -> bool:
 @lru_cache(maxsize=1024)
 def _pattern(action: Action, tool: str) -> re.Pattern[str]:
     own = [
-        word
-        for word in split(tool)
-        if len(word) > 2 and (action is Action.UNKNOWN or word in _BY_TOOL_WORD)
+        word for word in split(tool) if len(word) > 2 and (action == "act" or word in _BY_TOOL_WORD)
     ]
     words = "|".join([re.escape(word) for word in own] + [_ASKED.get(action, "(?!)")])
     return re.compile(rf"(?<![\w/.-])(?:{words})(?![\w-])")
@@ -239,30 +210,21 @@ def _is_request(match: re.Match[str], request: str) -> bool:
     return word not in _MAY_BE_NOUN or not (_NOUN_BEFORE.search(before) or _NOUN_AFTER.match(after))
 
 
-class EffectClass(StrEnum):
-    READ = "read"
-    OPEN = "open"
-    CHANGE = "change"
-    SEND = "send"
-    DESTROY = "destroy"
-
-
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """A server's own claims. They can make a tool more dangerous, rarely less."""
-
-    read_only: bool | None = None
-    destructive: bool | None = None
+EffectClass = Literal["read", "open", "change", "send", "destroy"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`ours` works in the person's own workspace."""
+    """`read_only` and `destructive` are its server's own claims: they can make it more dangerous,
+
+    rarely less. `ours` works in the person's own workspace.
+    """
 
     server: str
     name: str
-    schema: Mapping[str, object] = field(default_factory=dict[str, object])
-    hints: Hints = Hints()
+    schema: JsonObject = field(default_factory=dict[str, object])
+    read_only: bool | None = None
+    destructive: bool | None = None
     ours: bool = False
 
 
@@ -282,18 +244,16 @@ class Effect:
         return not (self.changes or self.sends)
 
 
-SENDING = frozenset({Action.SEND, Action.PAY, Action.POST, Action.SHARE, Action.INVITE})
-_FINAL = frozenset({Action.DELETE, Action.PAY, Action.RESERVE})
+SENDING = frozenset({"send", "pay", "publish", "share", "invite"})
+_FINAL = frozenset({"delete", "pay", "book or buy"})
 _OPENED = ("url", "uri", "link", "href", "endpoint", "webhook", "host", "proxy")
 _SEEN_BY_OTHERS = word_set("seen_by_others")
-_BY_CLASS = {
-    EffectClass.READ: Effect(Action.READ, why="classified as a read"),
-    EffectClass.OPEN: Effect(Action.OPEN, sends=True, why="classified as opening addresses"),
-    EffectClass.CHANGE: Effect(Action.UNKNOWN, changes=True, why="classified as a change"),
-    EffectClass.SEND: Effect(Action.SEND, changes=True, sends=True, why="classified as sending"),
-    EffectClass.DESTROY: Effect(
-        Action.DELETE, changes=True, final=True, why="classified as destructive"
-    ),
+_BY_CLASS: Mapping[EffectClass, Effect] = {
+    "read": Effect("read", why="classified as a read"),
+    "open": Effect("open an address", sends=True, why="classified as opening addresses"),
+    "change": Effect("act", changes=True, why="classified as a change"),
+    "send": Effect("send", changes=True, sends=True, why="classified as sending"),
+    "destroy": Effect("delete", changes=True, final=True, why="classified as destructive"),
 }
 
 
@@ -303,32 +263,34 @@ def effect_of(tool: Tool, table: Mapping[str, EffectClass]) -> Effect:
     listed = table.get(f"{tool.server}/{tool.name}")
     if listed is not None:
         return _keep_action(_BY_CLASS[listed], action)
-    if action in (Action.READ, Action.OPEN):
+    if action in ("read", "open an address"):
         return _of_reading(tool, action)
-    if action is Action.UNKNOWN and tool.hints.read_only and not _has_exit(tool):
-        return Effect(Action.READ, why="says that it only reads, and its name does not contradict")
+    if action == "act" and tool.read_only and not _has_exit(tool):
+        return Effect("read", why="says that it only reads, and its name does not contradict")
     return _of_changing(tool, action)
 
 
 def _of_reading(tool: Tool, action: Action) -> Effect:
-    if tool.hints.destructive and tool.hints.read_only is not True:
+    if tool.destructive and tool.read_only is not True:
         return Effect(action, changes=True, final=True, why="says that it is destructive")
     if _has_exit(tool):
-        return Effect(Action.OPEN, sends=True, why="takes an address, so it can send data there")
-    return Effect(Action.READ, why="its name says that it reads")
+        return Effect(
+            "open an address", sends=True, why="takes an address, so it can send data there"
+        )
+    return Effect("read", why="its name says that it reads")
 
 
 def _of_changing(tool: Tool, action: Action) -> Effect:
     sends = action in SENDING or bool(_SEEN_BY_OTHERS & set(split(tool.name))) or _has_exit(tool)
-    final = action in _FINAL or (tool.hints.destructive is True and action is Action.UNKNOWN)
-    why = "its name does not say what it does" if action is Action.UNKNOWN else "its name says so"
+    final = action in _FINAL or (tool.destructive is True and action == "act")
+    why = "its name does not say what it does" if action == "act" else "its name says so"
     return Effect(action, changes=True, sends=sends, final=final, why=why)
 
 
 def _has_exit(tool: Tool) -> bool:
     parts = properties(tool.schema)
     exits = [name.lower() for name, part in parts.items() if is_exit_parameter(name, part)]
-    if action_of(tool.name) is Action.READ:
+    if action_of(tool.name) == "read":
         # A reader that looks something up by address (`search(sender=…)`) opens nothing.
         return any(word in name for name in exits for word in _OPENED)
     return bool(exits)
@@ -336,6 +298,6 @@ def _has_exit(tool: Tool) -> bool:
 
 def _keep_action(effect: Effect, action: Action) -> Effect:
     """The table says how dangerous; the name still says which verb the person would use."""
-    if effect.none or action in (Action.READ, Action.UNKNOWN):
+    if effect.none or action in ("read", "act"):
         return effect
     return replace(effect, action=action)

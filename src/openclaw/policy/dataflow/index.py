@@ -8,23 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
 
-from openclaw.policy.dataflow.atoms import (
-    Atom,
-    AtomKind,
-    address,
-    comparable,
-    find,
-    fold,
-    host_of,
-    nouns_of,
-    number,
-    numbers,
-    phrase,
-    squeeze,
-    tokens,
-    word_set,
-    words,
-)
+from openclaw.policy.dataflow import atoms
+from openclaw.policy.dataflow.atoms import Atom, find, fold, number, squeeze, words
 
 # Where a text came from. Pure: no I/O, no clock, no environment.
 
@@ -37,10 +22,6 @@ class Kind(StrEnum):
     FILE = "file"
     ATTACHMENT = "attachment"
     SESSION = "session"
-
-
-# What an outsider can write as a whole, so its structure proves nothing about who wrote a field.
-FREE_FORM = frozenset({Kind.PAGE, Kind.FILE, Kind.ATTACHMENT, Kind.SESSION})
 
 
 OURS = "native"  # what stands for a server's name in the names of our own tools
@@ -64,6 +45,11 @@ class Origin:
         if self.kind is Kind.SERVER:
             return f"{self.name}/{self.tool}" if self.tool else self.name
         return f"{self.kind.value} {self.name}".strip()
+
+    @property
+    def free_form(self) -> bool:
+        """Whether an outsider can write all of it, so that its structure proves nothing."""
+        return self.kind in (Kind.PAGE, Kind.FILE, Kind.ATTACHMENT, Kind.SESSION)
 
     @property
     def of_workspace(self) -> bool:
@@ -184,16 +170,16 @@ class Source:
         return f"{before}{self.text[at:end]}{after}".strip()[:240]
 
     def _may_hold(self, value: str) -> bool:
-        return self.vocabulary is None or self.vocabulary.issuperset(tokens(value))
+        return self.vocabulary is None or self.vocabulary.issuperset(atoms.tokens(value))
 
 
 def prepare(text: Text) -> Source:
     structured = text.structured if text.structured is not None else parse(text.text)
     body = text.text or "\n".join(leaf.value for leaf in leaves(structured))
-    words = frozenset(tokens(body)) if len(body) > _LARGE else None
+    words = frozenset(atoms.tokens(body)) if len(body) > _LARGE else None
     asked_with = [leaf.value for leaf in leaves(dict(text.asked_with))]
     source = Source(text.origin, body, fold(body), squeeze(body), words, asked_with)
-    if text.origin.kind not in FREE_FORM:
+    if not text.origin.free_form:
         for leaf in leaves(structured):
             if len(leaf.value) <= _LONGEST_LEAF:
                 source.leaves.setdefault(squeeze(leaf.value), []).append(leaf)
@@ -226,7 +212,6 @@ _QUOTED = re.compile(
     r"```.*?```|^\s*>.*?$|\"[^\"\n]{3,}\"|“[^”]{3,}”|«[^»]{3,}»|(?<!\w)'[^'\n]{3,}'(?!\w)",
     re.DOTALL | re.MULTILINE,
 )
-COMMON_WORDS = word_set("common_words")
 _LONGEST_SPAN = 6
 _MONTHS = "january february march april may june july august september october november december"
 _ISO_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
@@ -270,14 +255,14 @@ class Person:
 
     def add(self, text: str) -> None:
         self._messages.append(text)
-        self._phrase += f"\n{phrase(text)}"
-        self._numbers |= numbers(text)
+        self._phrase += f"\n{atoms.phrase(text)}"
+        self._numbers |= atoms.numbers(text)
         self._vocabulary |= set(words(text))
         self.spans |= _spans(words(text))
         for atom in find(_GLUED.sub(r"\1 ", text)):
-            self._addresses.add(comparable(atom))
-            if atom.kind is AtomKind.URL and comparable(atom) == host_of(atom.text):
-                self._hosts.add(host_of(atom.text))
+            self._addresses.add(atoms.comparable(atom))
+            if atom.kind == "url" and atoms.comparable(atom) == atoms.host_of(atom.text):
+                self._hosts.add(atoms.host_of(atom.text))
 
     def learn(self, text: str) -> None:
         """Our own words or a trusted source: its values count, but it asks for nothing."""
@@ -302,7 +287,7 @@ class Person:
         return "\n".join(reversed(parts))
 
     def gave_words(self, value: str) -> bool:
-        wanted = phrase(value)
+        wanted = atoms.phrase(value)
         return len(wanted) > 2 and wanted in self._phrase
 
     def gave_word(self, word: str) -> bool:
@@ -312,17 +297,17 @@ class Person:
         return comparable_form in self._addresses
 
     def gave_host(self, url: str) -> bool:
-        return host_of(url) in self._hosts
+        return atoms.host_of(url) in self._hosts
 
     def gave_atom(self, atom: Atom) -> bool:
-        return comparable(atom) in self._addresses or self.gave_exactly(atom.text)
+        return atoms.comparable(atom) in self._addresses or self.gave_exactly(atom.text)
 
     def gave_exactly(self, value: str) -> bool:
         alone = re.compile(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])")
         return any(alone.search(message) for message in self._messages)
 
     def gave_number(self, value: str) -> bool:
-        return bool(numbers(value) & self._numbers)
+        return bool(atoms.numbers(value) & self._numbers)
 
     def gave_id(self, value: str) -> bool:
         """A short number is an identifier only if the person called it one ("issue 13", "#13")."""
@@ -339,17 +324,12 @@ class Person:
         """Whether some mention reads like "to X", rather than "from X", "about X" or "never to X"."""
         if _BACK.search(self.request):
             return True
-        if not address(value) and _THEM.search(self.request):
+        if not atoms.address(value) and _THEM.search(self.request):
             return True
         before = [context for message in self._messages for context in _before(value, message)]
         return not before or any(
             _TOWARDS.search(one) and not _AGAINST.search(one) for one in before
         )
-
-
-def name_words(email: str) -> list[str]:
-    found = words(email.split("@")[0])
-    return [word for word in found if len(word) > 2 and word not in COMMON_WORDS]
 
 
 def _spans(said: list[str]) -> set[bytes]:
@@ -382,7 +362,7 @@ def _forms(match: re.Match[str]) -> list[str]:
 
 
 _DOCUMENT = re.compile(r"\.\w{2,5}$|/|^www\.")
-_DOCUMENT_NOUNS = word_set("document_nouns")
+_DOCUMENT_NOUNS = atoms.word_set("document_nouns")
 _POINTING = (
     r"\b(?:based on|according to|from|in|on|per|using|mentioned|described|listed|inside|forward|copy"
     r"|translate|quote|aus|laut|dans|en)\s+(?:\S+\s+){{0,3}}?{noun}s?\b"
@@ -421,9 +401,9 @@ class Index:
         given = [value for value in source.asked_with if self.person.gave_words(value)]
         if any(_DOCUMENT.search(value) for value in given):
             return True
-        if source.origin.kind in FREE_FORM:
+        if source.origin.free_form:
             return any(" " in value.strip() for value in given)
-        nouns = _DOCUMENT_NOUNS.intersection(nouns_of(source.origin.tool)) if given else ()
+        nouns = _DOCUMENT_NOUNS.intersection(atoms.nouns_of(source.origin.tool)) if given else ()
         return any(
             re.search(_POINTING.format(noun=noun.replace("email", "e?-?mail")), self.person.request)
             for noun in nouns
@@ -434,5 +414,5 @@ class Index:
         self.outside = self.outside or not source.origin.of_workspace
         for key, found in source.leaves.items():
             if "@" in found[0].value:
-                for word in name_words(found[0].value):
+                for word in atoms.name_words(found[0].value):
                     self._addresses[word].add(key)

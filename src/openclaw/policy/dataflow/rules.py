@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Literal
 
 from openclaw.core.tools import ALWAYS, NO, ONCE
 from openclaw.policy.dataflow.effects import EffectClass
@@ -55,11 +56,7 @@ class Refuse:
 Decision = Pass | Ask | Refuse
 
 
-class Mode(StrEnum):
-    ASK = "ask"
-    REFUSE = "refuse"
-    LOG = "log"
-    OFF = "off"
+Mode = Literal["ask", "refuse", "log", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ class Allowance:
 class Rules:
     """`modes` and `effects` are keyed by `server/tool`, `modes` by `server` as well."""
 
-    mode: Mode = Mode.ASK
+    mode: Mode = "ask"
     modes: Mapping[str, Mode] = field(default_factory=dict[str, Mode])
     effects: Mapping[str, EffectClass] = field(default_factory=dict[str, EffectClass])
     trusted_servers: frozenset[str] = frozenset()

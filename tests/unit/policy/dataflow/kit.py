@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from openclaw.policy.dataflow.check import Call, origin_of
-from openclaw.policy.dataflow.effects import Hints, Tool
+from openclaw.policy.dataflow.effects import Tool
 from openclaw.policy.dataflow.index import PERSON, Index, Origin, Text
 from openclaw.policy.dataflow.rules import Rules
 
@@ -18,8 +18,14 @@ def schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
-def _tool(server: str, name: str, hints: Hints | None = None, /, **properties: Any) -> Tool:
-    return Tool(server, name, schema(**properties), hints or Hints())
+def _tool(
+    server: str,
+    name: str,
+    claims: tuple[bool | None, bool | None] = (None, None),
+    /,
+    **properties: Any,
+) -> Tool:
+    return Tool(server, name, schema(**properties), *claims)
 
 
 TOOLS: dict[str, Tool] = {
@@ -65,14 +71,14 @@ TOOLS: dict[str, Tool] = {
         _tool(
             "fs",
             "write_file",
-            Hints(read_only=False, destructive=True),
+            (False, True),
             path=STRING,
             content=STRING,
         ),
         _tool(
             "fs",
             "edit_file",
-            Hints(read_only=False, destructive=True),
+            (False, True),
             path=STRING,
             edits={"type": "array", "items": schema(oldText=STRING, newText=STRING)},
         ),
@@ -157,7 +163,7 @@ TOOLS: dict[str, Tool] = {
         _tool("home", "get_states"),
         _tool("home", "set_light", entity_id=STRING, state=STRING, brightness=NUMBER),
         _tool("home", "unlock_door", entity_id=STRING),
-        _tool("sql", "read_query", Hints(read_only=True), query=STRING),
+        _tool("sql", "read_query", (True, None), query=STRING),
         _tool("sql", "write_query", query=STRING),
         _tool("travel", "search_hotels", city=STRING),
         _tool("travel", "reserve_hotel", hotel=STRING, start_day=STRING, end_day=STRING),

@@ -14,14 +14,14 @@ from tests.unit.policy.dataflow.attack_cases import (
 from tests.unit.policy.dataflow.kit import STRING, Honest, Step, call, result, said, schema
 
 from openclaw.policy.dataflow.check import Call
-from openclaw.policy.dataflow.effects import Hints, Tool
+from openclaw.policy.dataflow.effects import Tool
 from openclaw.policy.dataflow.index import Text
 
 S = STRING
 
 
 def T(server: str, name: str, /, **properties: Any) -> Tool:
-    return Tool(server, name, schema(**properties), Hints())
+    return Tool(server, name, schema(**properties))
 
 
 def C(tool: Tool, /, **arguments: Any) -> Call:

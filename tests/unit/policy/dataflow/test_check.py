@@ -5,7 +5,7 @@ from tests.unit.policy.dataflow.kit import STRING, call, indexed, result, said, 
 
 from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION
 from openclaw.policy.dataflow.check import check, origin_of
-from openclaw.policy.dataflow.effects import EffectClass, Hints, Tool, effect_of
+from openclaw.policy.dataflow.effects import Tool, effect_of
 from openclaw.policy.dataflow.index import OURSELVES, Text, server
 from openclaw.policy.dataflow.rules import (
     Ask,
@@ -47,20 +47,20 @@ def test_the_question_says_what_the_detector_thinks() -> None:
 
 
 def test_a_refusal_tells_the_model_to_go_on_without() -> None:
-    decision = check(MAIL, indexed(said("Send Ana the minutes."), PLANTED), Rules(mode=Mode.REFUSE))
+    decision = check(MAIL, indexed(said("Send Ana the minutes."), PLANTED), Rules(mode="refuse"))
     assert isinstance(decision, Refuse)
     assert "mail/send_email was not called" in refusal(decision)
 
 
-@pytest.mark.parametrize("mode", [Mode.LOG, Mode.OFF])
+@pytest.mark.parametrize("mode", ["log", "off"])
 def test_log_and_off_let_the_call_pass(mode: Mode) -> None:
     decision = check(MAIL, indexed(said("Send Ana the minutes."), PLANTED), Rules(mode=mode))
     assert isinstance(decision, Pass)
-    assert bool(decision.logged) is (mode is Mode.LOG)
+    assert bool(decision.logged) is (mode == "log")
 
 
 def test_a_mode_for_a_tool_beats_one_for_its_server() -> None:
-    rules = Rules(modes={"mail": Mode.OFF, "mail/send_email": Mode.REFUSE})
+    rules = Rules(modes={"mail": "off", "mail/send_email": "refuse"})
     assert isinstance(check(MAIL, indexed(said("Send it.")), rules), Refuse)
 
 
@@ -150,20 +150,22 @@ def test_two_calls_with_the_same_doubt_are_one_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "hints", "reads"),
+    ("name", "claims", "reads"),
     [
-        ("get_weather", Hints(), True),
-        ("frobnicate", Hints(), False),
-        ("frobnicate", Hints(read_only=True), True),
-        ("delete_all", Hints(read_only=True), False),
-        ("get_and_delete", Hints(read_only=True), False),
-        ("get_status", Hints(destructive=True), False),
-        ("order_cancel", Hints(), False),
-        ("order_status", Hints(), True),
+        ("get_weather", {}, True),
+        ("frobnicate", {}, False),
+        ("frobnicate", {"read_only": True}, True),
+        ("delete_all", {"read_only": True}, False),
+        ("get_and_delete", {"read_only": True}, False),
+        ("get_status", {"destructive": True}, False),
+        ("order_cancel", {}, False),
+        ("order_status", {}, True),
     ],
 )
-def test_a_claim_to_be_read_only_is_a_claim(name: str, hints: Hints, reads: bool) -> None:
-    assert effect_of(Tool("s", name, schema(query=STRING), hints), {}).none is reads
+def test_a_claim_to_be_read_only_is_a_claim(
+    name: str, claims: dict[str, bool], reads: bool
+) -> None:
+    assert effect_of(Tool("s", name, schema(query=STRING), **claims), {}).none is reads
 
 
 def test_an_address_parameter_makes_a_read_an_exit() -> None:
@@ -172,8 +174,8 @@ def test_an_address_parameter_makes_a_read_an_exit() -> None:
 
 def test_the_table_overrides_everything() -> None:
     tool = Tool("s", "delete_all", schema(query=STRING))
-    assert effect_of(tool, {"s/delete_all": EffectClass.READ}).none
-    assert not effect_of(Tool("s", "get_x", {}), {"s/get_x": EffectClass.SEND}).none
+    assert effect_of(tool, {"s/delete_all": "read"}).none
+    assert not effect_of(Tool("s", "get_x", {}), {"s/get_x": "send"}).none
 
 
 def test_what_an_opened_address_returns_is_a_page() -> None:
