@@ -26,17 +26,7 @@ from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import Call, check, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Tool, effect_of
 from openclaw.policy.dataflow.index import OURS, PERSON, Index, Kind, Origin, Text, parse, server
-from openclaw.policy.dataflow.rules import (
-    Allowance,
-    Ask,
-    Pass,
-    Refuse,
-    Rules,
-    not_done,
-    question,
-    refusal,
-    remember,
-)
+from openclaw.policy.dataflow.rules import Allowance, Decision, Rules, allowances
 
 logger = logging.getLogger(__name__)
 
@@ -84,16 +74,15 @@ class SessionFlow:
         configured = self._configured
         return replace(configured, allowed=configured.allowed | self._allowed)
 
-    def choices(self, asked: Ask) -> tuple[Choice, ...]:
+    def choices(self, asked: Decision) -> tuple[Choice, ...]:
         """What the person can answer; "always" only if every value has a source."""
         sources = sorted({doubt.source for doubt in asked.doubts})
         always = f"Always, for this tool and values from {', '.join(sources)}"
         known = self._write is not None and all(sources)
         return choices("In this session, for these values", always if known else None)
 
-    async def remember(self, asked: Ask, choice: str, context: CallContext) -> None:
-        before = replace(self._configured, allowed=self._allowed)
-        self._allowed = remember(before, asked, choice).allowed
+    async def remember(self, asked: Decision, choice: str, context: CallContext) -> None:
+        self._allowed |= allowances(asked, choice)
         if choice == tools.ALWAYS and self._write is not None:
             sources = sorted({(doubt.tool, doubt.source) for doubt in asked.doubts})
             await told_where(self._write(sources), "the answer", "The answer", context)
@@ -258,7 +247,7 @@ class DataFlow(Wrapper):
         if context.earlier is not None:
             result = await self.source.call(name, arguments, context)
             return await self.flow.add(call, result, context.call_id)
-        while isinstance(decision := self._decide(call), Ask) and context.ask is not None:
+        while (decision := self._decide(call)).asks and context.ask is not None:
             answer = await self._answer(decision, name, arguments, context)
             if answer is None:
                 continue  # another question about the same was answered meanwhile
@@ -267,22 +256,22 @@ class DataFlow(Wrapper):
             context = context._replace(approved=True)
             break
         else:
-            if isinstance(decision, Ask | Refuse):
+            if not decision.passes:
                 return self._not_made(decision, name, arguments, context)
         result = await self.source.call(name, arguments, context)
         return await self.flow.add(call, result, context.call_id)
 
-    def _decide(self, call: Call) -> Pass | Ask | Refuse:
+    def _decide(self, call: Call) -> Decision:
         if not self.flow.exposed:
-            return Pass()
+            return Decision("off")
         decision = check(call, self.flow.index, self.flow.rules)
-        if isinstance(decision, Pass):
-            for doubt in decision.logged:
+        if decision.passes:
+            for doubt in decision.doubts:
                 logger.warning("data flow: %s: %s", doubt.tool, doubt.why)
         return decision
 
     async def _answer(
-        self, asked: Ask, name: str, arguments: JsonObject, context: CallContext
+        self, asked: Decision, name: str, arguments: JsonObject, context: CallContext
     ) -> Answer | None:
         """The person's answer; None if the question they answered was not about this call."""
         questions, key = self.flow.questions, asked.key
@@ -296,7 +285,7 @@ class DataFlow(Wrapper):
         try:
             await anyio.lowlevel.checkpoint()  # calls of the same step join it
             own.shown = True
-            why = question(asked, lambda sentence: detect(sentence).suspicious)
+            why = asked.question(lambda sentence: detect(sentence).suspicious)
             offered = self.flow.choices(asked)
             own.answer = await self.approval.ask(
                 name, arguments, context, doubts=why, others=own.calls, choices=offered
@@ -309,16 +298,16 @@ class DataFlow(Wrapper):
 
     def _not_made(
         self,
-        decision: Ask | Refuse,
+        decision: Decision,
         name: str,
         arguments: JsonObject,
         context: CallContext,
         reason: str = "",
     ) -> ToolResult:
-        self.flow.refused.append(not_done(decision))
+        self.flow.refused.append(decision.not_done())
         self.refused(arguments, context)
         told = f" The person says: {reason}" if reason else ""
-        result = tools.failed(refusal(decision) + told)
+        result = tools.failed(decision.refusal() + told)
         context.emit(ToolFinished(context.call_id, name, result, 0.0))
         return result
 

@@ -9,7 +9,7 @@ from openclaw.policy.dataflow import atoms, effects
 from openclaw.policy.dataflow.atoms import Atom, address, find, number, singular, split, words
 from openclaw.policy.dataflow.effects import Effect, Role, Tool, Value
 from openclaw.policy.dataflow.index import Index, Kind, Leaf, Origin, Person, Source
-from openclaw.policy.dataflow.rules import Ask, Decision, Doubt, Pass, Refuse, Rules, Why
+from openclaw.policy.dataflow.rules import Decision, Doubt, Rules, Why
 
 # How well a value is founded: the person gave it; it is a field of a record that the person named; it
 # is a field of the same server's output; it is found nowhere, so the model composed it; it is found
@@ -381,13 +381,9 @@ class Call:
 def check(call: Call, index: Index, rules: Rules) -> Decision:
     mode = rules.mode_of(call.tool.server, call.tool.name)
     if mode == "off":
-        return Pass()
-    doubts = tuple(doubt for doubt in _doubts(call, index, rules) if not rules.allows(doubt))
-    if not doubts:
-        return Pass()
-    if mode == "log":
-        return Pass(logged=doubts)
-    return Ask(doubts) if mode == "ask" else Refuse(doubts)
+        return Decision(mode)
+    doubts = (doubt for doubt in _doubts(call, index, rules) if not rules.allows(doubt))
+    return Decision(mode, tuple(doubts))
 
 
 def origin_of(call: Call, rules: Rules) -> Origin:

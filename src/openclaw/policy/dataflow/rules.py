@@ -1,7 +1,7 @@
 """Data-flow rules: what the person configured and answered before."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -32,31 +32,43 @@ class Doubt:
     sentence: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """`logged` holds what would have been asked, in mode `log`."""
-
-    logged: tuple[Doubt, ...] = ()
+Mode = Literal["ask", "refuse", "log", "off"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    doubts: tuple[Doubt, ...]
+class Decision:
+    """What is in doubt about a call; in mode `log`, it passes all the same."""
+
+    mode: Mode
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        return not self.doubts or self.mode == "log"
+
+    @property
+    def asks(self) -> bool:
+        return not self.passes and self.mode == "ask"
 
     @property
     def key(self) -> frozenset[tuple[str, str, str]]:
         return frozenset((doubt.tool, doubt.why, doubt.value) for doubt in self.doubts)
 
+    def question(self, suspicious: Callable[[str], bool]) -> str:
+        """Names each value in doubt, its source and its sentence, and what the detector thinks of it."""
+        return "\n".join(_line(doubt, suspicious) for doubt in self.doubts)
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    doubts: tuple[Doubt, ...]
+    def not_done(self) -> str:
+        reasons = "; ".join(
+            f"{_short(doubt.value)}{_from(doubt)}: {doubt.why.value}" for doubt in self.doubts
+        )
+        return f"{self.doubts[0].tool} was not called. {reasons}."
 
-
-Decision = Pass | Ask | Refuse
-
-
-Mode = Literal["ask", "refuse", "log", "off"]
+    def refusal(self) -> str:
+        return (
+            f"{self.not_done()} Finish what the person asked without this, say what was left out, "
+            "and do not try to reach the same end another way."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,36 +101,16 @@ class Rules:
         return bool(doubt.source) and Allowance(doubt.tool, doubt.source) in self.allowed
 
 
-def remember(rules: Rules, asked: Ask, answer: str) -> Rules:
-    """The rules after the answer; `always` covers source and tool only if the source is known."""
+def allowances(asked: Decision, answer: str) -> frozenset[Allowance]:
+    """What an answer allows from now on; `always` covers tool and source if the source is known."""
     if answer in (ONCE, NO):
-        return rules
+        return frozenset()
     wide = answer == ALWAYS
-    new = {
+    return frozenset(
         Allowance(doubt.tool, doubt.source)
         if wide and doubt.source
         else Allowance(doubt.tool, doubt.source, doubt.value, doubt.parameter)
         for doubt in asked.doubts
-    }
-    return replace(rules, allowed=rules.allowed | new)
-
-
-def question(asked: Ask, suspicious: Callable[[str], bool]) -> str:
-    """Names each value in doubt, its source and its sentence, and what the detector thinks of it."""
-    return "\n".join(_line(doubt, suspicious) for doubt in asked.doubts)
-
-
-def not_done(refused: Ask | Refuse) -> str:
-    reasons = "; ".join(
-        f"{_short(doubt.value)}{_from(doubt)}: {doubt.why.value}" for doubt in refused.doubts
-    )
-    return f"{refused.doubts[0].tool} was not called. {reasons}."
-
-
-def refusal(refused: Ask | Refuse) -> str:
-    return (
-        f"{not_done(refused)} Finish what the person asked without this, say what was left out, and "
-        "do not try to reach the same end another way."
     )
 
 
