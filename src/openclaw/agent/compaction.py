@@ -9,17 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from openclaw.agent import transcript
 from openclaw.agent.budget import IMAGE_TOKENS, MESSAGE_TOKENS, cut_to, estimate
-from openclaw.agent.transcript import (
-    AssistantItem,
-    Attachment,
-    CallItem,
-    Item,
-    ResultItem,
-    SummaryItem,
-    UserItem,
-    images_in,
-)
+from openclaw.agent.transcript import AssistantItem, Item, ResultItem, SummaryItem, UserItem
 from openclaw.core.events import plan_of
 from openclaw.core.installed import read_data
 from openclaw.core.tools import json_object
@@ -53,7 +45,7 @@ def tokens_of(item: Item) -> int:
     return total
 
 
-def _is_shown(attachment: Attachment) -> bool:
+def _is_shown(attachment: transcript.Attachment) -> bool:
     return attachment.is_image and attachment.refused is None
 
 
@@ -111,7 +103,7 @@ def trimmed_old(items: Sequence[Item], room: int) -> list[Item]:
             over -= before - tokens_of(out[at])
     if over > 0:
         parts = out, out[_last_group(out) :]
-        shown, newest = (sum(map(_is_shown, images_in(part))) for part in parts)
+        shown, newest = (sum(map(_is_shown, transcript.images_in(part))) for part in parts)
         out = without_old_images(out, max(newest, shown - over // IMAGE_TOKENS - 1))
     return out
 
@@ -231,7 +223,7 @@ _CHANGES = re.compile(
 _PATHS = ("path", "file_path", "file", "filename", "source", "destination")
 
 
-def _calls_that_worked(items: Sequence[Item]) -> list[CallItem]:
+def _calls_that_worked(items: Sequence[Item]) -> list[transcript.CallItem]:
     done = {i.call_id for i in items if isinstance(i, ResultItem) and not i.is_error}
     answers = (item for item in items if isinstance(item, AssistantItem))
     return [call for answer in answers for call in answer.calls if call.id in done]
@@ -251,7 +243,7 @@ def _latest_plan(items: Sequence[Item]) -> str:
     return ""
 
 
-def _arguments(call: CallItem) -> Mapping[str, Any]:
+def _arguments(call: transcript.CallItem) -> Mapping[str, Any]:
     try:
         return json_object(json.loads(call.arguments))
     except (ValueError, RecursionError):

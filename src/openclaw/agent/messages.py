@@ -8,16 +8,9 @@ from typing import Any
 from pydantic_ai import messages as library
 from pydantic_ai.tools import ToolDefinition
 
+from openclaw.agent import transcript
 from openclaw.agent.toolpath.search import SEARCH_TOOL
-from openclaw.agent.transcript import (
-    AssistantItem,
-    Attachment,
-    CallItem,
-    Item,
-    ResultItem,
-    SummaryItem,
-    UserItem,
-)
+from openclaw.agent.transcript import AssistantItem, Item, ResultItem, SummaryItem, UserItem
 from openclaw.core.tools import JsonObject, ToolSpec
 from openclaw.media.images import measure
 
@@ -125,7 +118,7 @@ def _tool_return(item: ResultItem, images: Shown) -> library.ToolReturnPart:
     )
 
 
-def _piece(attachment: Attachment, images: Shown) -> str | library.BinaryImage:
+def _piece(attachment: transcript.Attachment, images: Shown) -> str | library.BinaryImage:
     image = images.get(attachment.digest or "") if attachment.is_image else None
     if isinstance(image, bytes):
         return library.BinaryImage(image, media_type=measure(image).mime_type)
@@ -137,7 +130,7 @@ def _piece(attachment: Attachment, images: Shown) -> str | library.BinaryImage:
 def answer_from(response: library.ModelResponse, taken: set[str]) -> AssistantItem:
     """What the model said. A call whose id was seen before gets one of its own; `taken` grows."""
     parts: list[library.ModelResponsePart] = []
-    calls: list[CallItem] = []
+    calls: list[transcript.CallItem] = []
     for part in response.parts:
         if isinstance(part, library.TextPart) and not part.content.strip():
             continue  # Anthropic refuses to take such a text back
@@ -145,7 +138,7 @@ def answer_from(response: library.ModelResponse, taken: set[str]) -> AssistantIt
             part.tool_call_id = _own_id(part.tool_call_id, taken)
             raw = part.args if isinstance(part.args, str) else json.dumps(part.args or {})
             part.args = _sendable(raw)
-            calls.append(CallItem(part.tool_call_id, part.tool_name, raw))
+            calls.append(transcript.CallItem(part.tool_call_id, part.tool_name, raw))
         parts.append(part)
     if calls and response.finish_reason == "length" and not _is_whole(calls[-1].arguments):
         calls[-1] = replace(calls[-1], cut=True)

@@ -79,18 +79,14 @@ def _settings(params: Mapping[str, Any], asked: Candidate, most: int) -> ModelOp
 
 
 def _messages(params: Mapping[str, Any]) -> "list[ModelMessage]":
-    from pydantic_ai.messages import (
-        ModelRequest,
-        ModelResponse,
-        SystemPromptPart,
-        TextPart,
-        UserPromptPart,
-    )
+    from pydantic_ai import messages as library
 
     messages: list[ModelMessage] = []
     system = params.get("systemPrompt")
     if isinstance(system, str) and system:
-        messages.append(ModelRequest(parts=[SystemPromptPart(system[:_LONGEST_TEXT])]))
+        messages.append(
+            library.ModelRequest(parts=[library.SystemPromptPart(system[:_LONGEST_TEXT])])
+        )
     size = 0
     for message in cast("Sequence[Mapping[str, Any]]", params.get("messages") or ()):
         text = _text(message.get("content"))
@@ -98,10 +94,10 @@ def _messages(params: Mapping[str, Any]) -> "list[ModelMessage]":
         if size > _LONGEST_TEXT:
             raise InvalidRequest(f"a sampling request has at most {_LONGEST_TEXT} characters")
         if message.get("role") == "assistant":
-            messages.append(ModelResponse(parts=[TextPart(text)]))
+            messages.append(library.ModelResponse(parts=[library.TextPart(text)]))
         else:
-            messages.append(ModelRequest(parts=[UserPromptPart(text)]))
-    if not messages or not isinstance(messages[-1], ModelRequest):
+            messages.append(library.ModelRequest(parts=[library.UserPromptPart(text)]))
+    if not messages or not isinstance(messages[-1], library.ModelRequest):
         raise InvalidRequest("a sampling request ends with a message of the user's")
     return messages
 

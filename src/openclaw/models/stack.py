@@ -18,13 +18,8 @@ from openclaw.config.agent_schema import ModelChoice, ProviderConfig
 from openclaw.core.clock import Clock, jittered
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, OpenClawError
 from openclaw.core.events import STARTS_OVER
-from openclaw.models.build import (
-    Built,
-    ModelBuilder,
-    with_output,
-    with_search,
-    with_settings,
-)
+from openclaw.models import build
+from openclaw.models.build import Built, ModelBuilder
 from openclaw.models.choose import Candidate, Choice, ModelOptions, choose
 
 logger = logging.getLogger(__name__)
@@ -286,8 +281,8 @@ class ModelStack:
         for index, entry in enumerate(entries):
             last = index == len(entries) - 1
             try:
-                built = with_settings(await self._built(entry), options)
-                wanted = with_search(with_output(parameters, built, options), built)
+                built = build.with_settings(await self._built(entry), options)
+                wanted = build.with_search(build.with_output(parameters, built, options), built)
             except OpenClawError as error:
                 if index == 0 and isinstance(error, InvalidRequest):
                     raise

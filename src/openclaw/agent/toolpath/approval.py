@@ -10,23 +10,10 @@ import anyio.to_thread
 
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.wrappers import Refused, Wrapper
+from openclaw.core import tools
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Notice, ToolApproval, ToolFinished
-from openclaw.core.tools import (
-    ALWAYS,
-    NO,
-    ONCE,
-    SESSION,
-    YES_OR_NO,
-    Answer,
-    CallContext,
-    Choice,
-    JsonObject,
-    PermissionRequest,
-    ToolResult,
-    ToolSpec,
-    failed,
-)
+from openclaw.core.tools import Answer, CallContext, Choice, JsonObject, ToolResult, ToolSpec
 from openclaw.policy.approval_text import CallText, Change, describe_call, one_line, visible
 from openclaw.policy.decide import covers, rule_for, what_it_covers
 
@@ -99,7 +86,7 @@ class Approval(Wrapper):
         self.refused(arguments, context)
         why = visible(refusal.reason[:_MOST_REASON]).strip()
         told = f"They say: {why}" if why else "Do without it."
-        result = failed(f"The person did not allow this call of {name}. {told}")
+        result = tools.failed(f"The person did not allow this call of {name}. {told}")
         context.emit(ToolFinished(context.call_id, name, result, 0.0))
         return result
 
@@ -107,7 +94,7 @@ class Approval(Wrapper):
         self, name: str, arguments: JsonObject, context: CallContext
     ) -> Answer | None:
         if context.ask is None:
-            return Answer(NO)
+            return Answer(tools.NO)
         definition = _definition(name, context.spec)
         session = self.approvals.of(context.agent, context.session)
         always = self.approvals.always.setdefault(context.agent, set())
@@ -122,12 +109,12 @@ class Approval(Wrapper):
             answer = await self._answered(request, context)
             if not request.allowed_by(answer):
                 return answer
-            if rule is not None and answer.choice in (SESSION, ALWAYS):
-                written = answer.choice == ALWAYS and await self._written(rule, context)
+            if rule is not None and answer.choice in (tools.SESSION, tools.ALWAYS):
+                written = answer.choice == tools.ALWAYS and await self._written(rule, context)
                 (always if written else session.rules).add((rule, definition))
         return None
 
-    async def _answered(self, request: PermissionRequest, context: CallContext) -> Answer:
+    async def _answered(self, request: tools.PermissionRequest, context: CallContext) -> Answer:
         assert context.ask is not None
         answer = await context.ask(request)
         label = next((one.label for one in request.choices if one.id == answer.choice), "")
@@ -149,7 +136,7 @@ class Approval(Wrapper):
     ) -> Answer:
         """Ask about a call because of these `doubts`, and about `others` with the same doubts."""
         if context.ask is None:
-            return Answer(NO)
+            return Answer(tools.NO)
         async with self.approvals.of(context.agent, context.session).asking:
             request = await self._request(name, arguments, context, None)
             more = [describe_call(other, other, given, self.hide) for other, given in others]
@@ -158,11 +145,15 @@ class Approval(Wrapper):
             request = replace(request, body="\n\n".join(parts), choices=choices, doubt=True)
             answer = await self._answered(request, context)
         reason = visible(answer.reason[:_MOST_REASON]).strip()
-        return replace(answer, reason=reason) if request.allowed_by(answer) else Answer(NO, reason)
+        return (
+            replace(answer, reason=reason)
+            if request.allowed_by(answer)
+            else Answer(tools.NO, reason)
+        )
 
     async def _request(
         self, name: str, arguments: JsonObject, context: CallContext, rule: str | None
-    ) -> PermissionRequest:
+    ) -> tools.PermissionRequest:
         label = context.spec.label if context.spec is not None else name
 
         def described() -> CallText:
@@ -170,12 +161,12 @@ class Approval(Wrapper):
             return describe_call(name, label, arguments, self.hide, change)
 
         shown = await anyio.to_thread.run_sync(described)
-        offered = YES_OR_NO
+        offered = tools.YES_OR_NO
         if rule is not None:
             scope = one_line(self.hide(what_it_covers(rule)))
             always = self.approvals.write and f"Always: {scope}"
             offered = choices(f"In this session: {scope}", always)
-        return PermissionRequest(
+        return tools.PermissionRequest(
             call_id=context.call_id,
             name=one_line(name),
             label=one_line(self.hide(label)),
@@ -193,8 +184,11 @@ class Approval(Wrapper):
 
 def choices(session: str, always: str | None) -> tuple[Choice, ...]:
     """What the person can answer, with these labels."""
-    for_longer = [Choice(SESSION, session), *([Choice(ALWAYS, always)] if always else [])]
-    return (Choice(ONCE, "Once"), *for_longer, Choice(NO, "No", allows=False))
+    for_longer = [
+        Choice(tools.SESSION, session),
+        *([Choice(tools.ALWAYS, always)] if always else []),
+    ]
+    return (Choice(tools.ONCE, "Once"), *for_longer, Choice(tools.NO, "No", allows=False))
 
 
 async def told_where(

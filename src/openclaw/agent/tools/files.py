@@ -16,17 +16,8 @@ from typing import Any, BinaryIO, cast
 import anyio
 import anyio.to_thread
 
-from openclaw.agent.tools.base import (
-    FLAG,
-    WHOLE,
-    Arguments,
-    FunctionTool,
-    in_thread,
-    quoted,
-    said,
-    schema,
-    spec,
-)
+from openclaw.agent.tools import base
+from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, spec
 from openclaw.agent.tools.search_worker import MAX_LINE_CHARS, PathGlob, folded
 from openclaw.agent.tools.workspace import Checkpoints, Found, Spot, Workspace, stamp
 from openclaw.content.frame import MCP_SERVER, WORKSPACE_FILE
@@ -193,7 +184,7 @@ _EDIT = spec(
     all=FLAG,
     edits={
         "type": "array",
-        "items": schema(["old_text", "new_text"], old_text="", new_text="", all=FLAG),
+        "items": base.schema(["old_text", "new_text"], old_text="", new_text="", all=FLAG),
     },
 )
 _MOVE = spec(
@@ -436,7 +427,7 @@ class FileTools:
             (_DELETE, self.delete),
             (_LIST, self.list_),
         )
-        others = [FunctionTool(spec, in_thread(run)) for spec, run in blocking]
+        others = [FunctionTool(spec, base.in_thread(run)) for spec, run in blocking]
         return [FunctionTool(_READ, self.read), *others, FunctionTool(_SEARCH, self.search)]
 
     def _place(self, path: str, context: CallContext) -> tuple[Workspace, str, Kept | None]:

@@ -8,15 +8,8 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from openclaw.agent.tools.base import (
-    Arguments,
-    FunctionTool,
-    in_thread,
-    plugins,
-    quoted,
-    said,
-    spec,
-)
+from openclaw.agent.tools import base
+from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.content.frame import WORKSPACE_FILE, frame
 from openclaw.content.labels import single_line
@@ -91,7 +84,7 @@ def _front_matter(text: str) -> dict[str, str]:
 def plugin_skills() -> list[Path]:
     """The directories of skills that installed packages offer."""
     places: list[Path] = []
-    for point in plugins(GROUP):
+    for point in base.plugins(GROUP):
         try:
             found = find_spec(point.value)
         except (ImportError, ValueError):
@@ -104,7 +97,7 @@ def plugin_skills() -> list[Path]:
     return places
 
 
-_SKILL = spec("skill", "Read a skill, or one of its files.", "name", name="", file="")
+_SKILL = base.spec("skill", "Read a skill, or one of its files.", "name", name="", file="")
 
 
 def _every(name: str) -> bool:
@@ -148,7 +141,7 @@ class Skills:
         return "\n".join([head, "", *own])
 
     def tool(self) -> FunctionTool:
-        return FunctionTool(_SKILL, in_thread(self._read))
+        return FunctionTool(_SKILL, base.in_thread(self._read))
 
     def _read(self, arguments: Arguments, context: CallContext) -> ToolResult:
         name, file = arguments.text("name"), arguments.text("file", "")
