@@ -5,9 +5,8 @@ import random
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
-from typing import cast
+from typing import Literal, cast
 
 import anyio
 from pydantic_ai import exceptions as known
@@ -78,10 +77,7 @@ _JITTER = 0.25
 _TOO_LARGE = 413
 
 
-class Verdict(Enum):
-    RETRY = "retry"
-    NEXT = "next"
-    OVERFLOW = "overflow"
+Verdict = Literal["retry", "next", "overflow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,53 +106,51 @@ def judge(error: Exception, asked: Candidate | None = None) -> Failure:
     if isinstance(error, OpenClawError):  # the embedded model's own
         return _setup_failure(error)
     if isinstance(error, known.ModelContextWindowExceededError) or _says_overflow(error):
-        return Failure(Verdict.OVERFLOW, "the conversation does not fit into the model's context")
+        return Failure("overflow", "the conversation does not fit into the model's context")
     if isinstance(error, known.ModelRateLimitError):
-        return Failure(Verdict.RETRY, "its rate limit is reached", error.retry_after)
+        return Failure("retry", "its rate limit is reached", error.retry_after)
     if isinstance(error, known.ModelOverloadedError):
-        return Failure(Verdict.RETRY, "it is overloaded", error.retry_after)
+        return Failure("retry", "it is overloaded", error.retry_after)
     if isinstance(error, known.ModelUnavailableError | known.ModelServerError):
-        return Failure(Verdict.RETRY, f"it failed ({_status(error)})", error.retry_after)
+        return Failure("retry", f"it failed ({_status(error)})", error.retry_after)
     if isinstance(error, known.ModelRequestTimeout | known.ModelTimeoutError):
         # The request may have been carried out and billed, so it is not sent again and again.
-        return Failure(Verdict.RETRY, "it did not answer in time", most_retries=1)
+        return Failure("retry", "it did not answer in time", most_retries=1)
     if isinstance(error, known.ModelConnectionError):
         hint = f"check that {asked.base_url} is right and can be reached" if asked else None
-        return Failure(Verdict.RETRY, f"the connection failed ({_cause(error)})", hint=hint)
+        return Failure("retry", f"the connection failed ({_cause(error)})", hint=hint)
     if isinstance(error, known.UnexpectedModelBehavior):
-        return Failure(Verdict.RETRY, f"its answer could not be read ({_cut(str(error))})")
+        return Failure("retry", f"its answer could not be read ({_cut(str(error))})")
     return _refused(error, asked)
 
 
 def _refused(error: Exception, asked: Candidate | None) -> Failure:
     if isinstance(error, known.ModelAuthenticationError):
         hint = f"check {asked.key_setting}" if asked else None
-        return Failure(Verdict.NEXT, f"it refused the key ({_status(error)})", hint=hint)
+        return Failure("next", f"it refused the key ({_status(error)})", hint=hint)
     if isinstance(error, known.ModelQuotaExceededError):
-        return Failure(
-            Verdict.NEXT, "the account's quota is used up", hint="top the account up, or wait"
-        )
+        return Failure("next", "the account's quota is used up", hint="top the account up, or wait")
     if isinstance(error, known.ModelNotFoundError):
         return Failure(
-            Verdict.NEXT,
+            "next",
             f"it does not know the model ({_status(error)})",
             hint="check the model's name and the provider's baseUrl",
         )
     if isinstance(error, known.ModelHTTPError):
         return _refused_request(error)
     reason = f"{type(error).__name__}: {_cut(str(error))}"
-    return Failure(Verdict.NEXT, reason, blames_request=True)
+    return Failure("next", reason, blames_request=True)
 
 
 def _refused_request(error: known.ModelHTTPError) -> Failure:
     status = error.status_code
     if status in (408, 409, 425, 429) or status >= 500:
-        return Failure(Verdict.RETRY, f"it failed ({_status(error)})", error.retry_after)
+        return Failure("retry", f"it failed ({_status(error)})", error.retry_after)
     reason = f"it refused the request ({_status(error)})"
     if status == _TOO_LARGE:
-        return Failure(Verdict.OVERFLOW, reason, blames_request=True, about_images=True)
+        return Failure("overflow", reason, blames_request=True, about_images=True)
     about_images = "image" in str(error.body).casefold()
-    return Failure(Verdict.NEXT, reason, blames_request=True, about_images=about_images)
+    return Failure("next", reason, blames_request=True, about_images=about_images)
 
 
 _OVERFLOW = re.compile(
@@ -349,16 +343,16 @@ class _Asking:
                 return failure
             if failure.about_images and _carry_images(self.messages):
                 raise ImageRefused(failure.reason)
-            if failure.verdict is Verdict.OVERFLOW:
+            if failure.verdict == "overflow":
                 raise ContextOverflow(failure.reason)
             attempt += 1
             if failure.most_retries is not None:
                 retries = min(retries, failure.most_retries)
-            if failure.verdict is Verdict.NEXT or attempt > retries:
+            if failure.verdict == "next" or attempt > retries:
                 return failure
             delay = delay_before(attempt, failure, random.random())  # noqa: S311 - no secret
             if delay is None:
-                return Failure(Verdict.NEXT, f"{failure.reason}; it asks for a long wait")
+                return Failure("next", f"{failure.reason}; it asks for a long wait")
             logger.info("model request failed, retrying", extra={"model": ref, "delay": delay})
             self.watcher.notice(f"{ref}: {failure.reason}; trying again in {delay:.1f} s")
             await self.stack.sleep(delay)
@@ -373,7 +367,7 @@ class _Asking:
         if not self.stack.ends_properly(self.built, response):
             if self._unfinished is None or response.state == "incomplete":
                 self._unfinished = response
-                return Failure(Verdict.RETRY, "its answer broke off")
+                return Failure("retry", "its answer broke off")
             # Twice in a row, and cleanly: this server just does not say why an answer ends.
             self.stack.never_say_why.add(self.built.candidate.ref)
         self.gate.finish()
@@ -411,7 +405,7 @@ def _carry_images(messages: Sequence[m.ModelMessage]) -> bool:
 
 
 def _setup_failure(error: OpenClawError) -> Failure:
-    return Failure(Verdict.NEXT, error.message, hint=error.hint)
+    return Failure("next", error.message, hint=error.hint)
 
 
 def _unavailable(failures: Sequence[tuple[Candidate, Failure]]) -> ModelUnavailable:
