@@ -4,7 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from openclaw.agent.toolpath.code import ScriptOutcome, ScriptRunner
+from openclaw.agent.toolpath.code import Script, ScriptRunner
 from openclaw.core.content import Text
 from openclaw.core.tools import JsonObject, Origin, ToolResult, ToolSpec, failed
 
@@ -45,5 +45,5 @@ class Tools:
         self.made.append((name, arguments))
         return await self.answers[name](arguments)
 
-    async def run(self, source: str, runner: ScriptRunner | None = None) -> ScriptOutcome:
+    async def run(self, source: str, runner: ScriptRunner | None = None) -> Script:
         return await (runner or ScriptRunner()).run(source, self.specs, self.call)

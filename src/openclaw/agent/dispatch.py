@@ -167,22 +167,13 @@ class Dispatcher:
         prepared = [self.prepare(call) for call in calls]
         self._open = {call.id: call for call in calls}
         self._sent.clear()
-        items: list[ResultItem | None] = [None] * len(calls)
-        results: list[ToolResult | None] = [None] * len(calls)
-        at_once, following = anyio.Semaphore(MOST_AT_ONCE), 0
-
-        def finish(at: int, item: ResultItem, result: ToolResult) -> None:
-            nonlocal following
-            items[at], results[at] = item, result
-            while following < len(results) and (done := results[following]) is not None:
-                self.deliver(calls[following].name, done)
-                following += 1
+        done: dict[int, tuple[ResultItem, ToolResult]] = {}
+        at_once = anyio.Semaphore(MOST_AT_ONCE)
 
         async def make(at: int, ready: Ready) -> None:
             async with at_once:
                 result = await self._call(ready, within="")
-                item = await self.record(ready.call, result)
-            finish(at, item, result)
+                done[at] = await self.record(ready.call, result), result
 
         # A call is recorded when it is made, which may be after a person has agreed to it.
         answered = [(at, one) for at, one in enumerate(prepared) if not isinstance(one, Ready)]
@@ -191,15 +182,20 @@ class Dispatcher:
         first, *numbers = await self.lane.append(self.turn, entries)
         for (at, item, result), number in zip(known, numbers, strict=True):
             self._open.pop(item.call_id, None)
-            finish(at, replace(item, seq=number), result)
+            done[at] = replace(item, seq=number), result
         running = [(at, one) for at, one in enumerate(prepared) if isinstance(one, Ready)]
-        if len(running) == 1:
-            await make(*running[0])
-        else:
-            async with anyio.create_task_group() as tasks:
-                for at, ready in running:
-                    tasks.start_soon(make, at, ready, name=f"tool {ready.call.name}")
-        return first, [item for item in items if item is not None]
+        try:
+            if len(running) == 1:
+                await make(*running[0])
+            else:
+                async with anyio.create_task_group() as tasks:
+                    for at, ready in running:
+                        tasks.start_soon(make, at, ready, name=f"tool {ready.call.name}")
+        finally:  # what a stopped turn's tools handed over belongs to its answer, too
+            in_order = [done[at] for at in sorted(done)]
+            for item, result in in_order:
+                self.deliver(item.name, result)
+        return first, [item for item, _ in in_order]
 
     def close_open(self, text: str) -> list[NewEntry]:
         """Results for the calls that a stopped turn leaves without; `text` for those that were sent."""

@@ -36,10 +36,6 @@ _IMAGE_LIMITS: Mapping[str, ImageLimits] = {
     "google-generative-ai": ImageLimits(total_bytes=14 * 1024 * 1024),
 }
 
-# Models that the library has no price for: it searches everything it knows before it says so.
-_UNPRICED: set[tuple[str | None, str | None, str | None]] = set()
-
-
 # From a name, a path, and the most tokens of an answer and of the context.
 LocalBuilder = Callable[[str, str | None, int | None, int | None], Awaitable["Model"]]
 SearchMode = Literal["auto", "native", "off"]
@@ -79,15 +75,9 @@ class Built:
                 + usage.output_tokens * cost.output
             )
             return dollars / 1_000_000
-        asked = (response.provider_url, response.provider_name, response.model_name)
-        if asked in _UNPRICED:
-            return None
         try:
             return float(response.cost().total_price)
-        except LookupError:
-            _UNPRICED.add(asked)
-            return None
-        except (ValueError, AssertionError):
+        except (LookupError, ValueError, AssertionError):
             return None
 
     @property

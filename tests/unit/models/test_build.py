@@ -15,7 +15,7 @@ from openai.resources.chat.completions import completions
 from openai.types.chat import ChatCompletionChunk
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses import Response
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelRequest
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models import openai as openai_models
 from pydantic_ai.models.test import TestModel
@@ -354,20 +354,3 @@ async def test_nothing_of_the_process_environment_reaches_a_provider(
     ):
         assert (await kit.say("hi")).text == "ok"
     assert "leak" not in repr(dict(server.requests[0].headers)).lower()
-
-
-async def test_a_model_without_a_known_price_is_looked_for_once() -> None:
-    looked: list[str | None] = []
-
-    class Answer(ModelResponse):
-        def cost(self) -> Any:
-            looked.append(self.model_name)
-            return super().cost()
-
-    built = await builder().build(CANDIDATE)
-    for name in ("nobody-sells-this", "nobody-sells-this", "gpt-4o", "gpt-4o"):
-        answer = Answer(parts=[], model_name=name, provider_name="openai")
-        priced = built.price_of(answer) is not None
-        assert priced == (name == "gpt-4o")
-    assert looked == ["nobody-sells-this", "gpt-4o", "gpt-4o"]
-    await built.aclose()

@@ -19,7 +19,7 @@ import tokenize
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import anyio
@@ -99,37 +99,6 @@ class CallMade:
     ok: bool | None = None  # None while its outcome is unknown
 
 
-@dataclass(slots=True)
-class ScriptOutcome:
-    """The result of a script. `output` and `error` may quote `sources`, which are untrusted."""
-
-    output: str = ""
-    error: str | None = None
-    calls: list[CallMade] = field(default_factory=list[CallMade])
-    sources: dict[str, Untrusted] = field(default_factory=dict[str, Untrusted])
-
-    def text(self) -> str:
-        endings = {True: "", False: " failed", None: " (unknown whether it happened)"}
-        counts = Counter(one.tool + endings[one.ok] for one in self.calls)
-        names = [f"{name} ×{n}" if n > 1 else name for name, n in counts.items()]  # noqa: RUF001
-        made = f"Calls made: {', '.join(names) or 'none'}."
-        if self.error is not None:
-            return "\n".join(filter(None, [self.output, self.error, made]))
-        return self.output or f"The script printed nothing. {made}"
-
-    def whose(self) -> Untrusted | None:
-        """Whose words the output may contain, treated as strictly as the strictest of them."""
-        if not self.sources:
-            return None
-        kinds = self.sources.values()
-        return Untrusted(
-            source=next(iter(kinds)).source if len(self.sources) == 1 else MCP_SERVER,
-            sender=", ".join(sorted(self.sources)),
-            mode="datamark" if any(one.mode == "datamark" for one in kinds) else "frame",
-            guarded=any(one.guarded for one in kinds),
-        )
-
-
 class ScriptRunner:
     """Runs scripts, a few at a time, each in a process of its own."""
 
@@ -138,19 +107,20 @@ class ScriptRunner:
         self._slots = anyio.CapacityLimiter(at_once)
         self._threads = anyio.CapacityLimiter(at_once * 2)
 
-    async def run(self, source: str, specs: Sequence[ToolSpec], call: Call) -> ScriptOutcome:
+    async def run(self, source: str, specs: Sequence[ToolSpec], call: Call) -> "Script":
         """Run a script. Calls are never repeated, whatever happens to the script."""
         limits = self._limits
         if len(source) > limits.source_chars:
             raise ToolFailure(f"The script is longer than {limits.source_chars} characters.")
         functions = tool_functions([spec for spec in specs if spec.name != RUN_CODE])
-        script = _Script(functions, call, limits)
+        script = Script(functions, call, limits)
         async with self._slots:
             with anyio.move_on_after(limits.total_seconds) as scope:
                 async with _worker(limits, self._threads) as worker:
                     await script.run(worker, source)
         late = f"The script was stopped after {limits.total_seconds:g} seconds."
-        return script.finish(late if scope.cancelled_caught else None)
+        script.finish(late if scope.cancelled_caught else None)
+        return script
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,19 +205,16 @@ def _open(stack: ExitStack, limits: ScriptLimits) -> tuple[monty.MontySession, i
     return session, pid
 
 
-class _Refused(Exception):
-    """Raised when a call cannot be sent; the script sees `kind` with the message."""
+class Script:
+    """A script and its result. `output` and `error` may quote `sources`, which are untrusted."""
 
-    def __init__(self, kind: monty.ExcType, message: str) -> None:
-        super().__init__(message)
-        self.kind: monty.ExcType = kind
-
-
-class _Script:
     def __init__(
         self, functions: Mapping[str, ToolFunction], call: Call, limits: ScriptLimits
     ) -> None:
-        self.outcome = ScriptOutcome()
+        self.output = ""
+        self.error: str | None = None
+        self.calls: list[CallMade] = []
+        self.sources: dict[str, Untrusted] = {}
         self._functions = functions
         self._call = call
         self._limits = limits
@@ -262,25 +229,43 @@ class _Script:
         # Two names, because a script can see the second among its own variables.
         self._call_name, self._show_name = (f"_{secrets.token_hex(16)}" for _ in range(2))
 
+    def text(self) -> str:
+        endings = {True: "", False: " failed", None: " (unknown whether it happened)"}
+        counts = Counter(one.tool + endings[one.ok] for one in self.calls)
+        names = [f"{name} ×{n}" if n > 1 else name for name, n in counts.items()]  # noqa: RUF001
+        made = f"Calls made: {', '.join(names) or 'none'}."
+        if self.error is not None:
+            return "\n".join(filter(None, [self.output, self.error, made]))
+        return self.output or f"The script printed nothing. {made}"
+
+    def whose(self) -> Untrusted | None:
+        """Whose words the output may contain, treated as strictly as the strictest of them."""
+        if not self.sources:
+            return None
+        kinds = self.sources.values()
+        return Untrusted(
+            source=next(iter(kinds)).source if len(self.sources) == 1 else MCP_SERVER,
+            sender=", ".join(sorted(self.sources)),
+            mode="datamark" if any(one.mode == "datamark" for one in kinds) else "frame",
+            guarded=any(one.guarded for one in kinds),
+        )
+
     async def run(self, worker: _Worker, source: str) -> None:
         async with anyio.create_task_group() as calls:
             try:
                 await self._drive(worker, source, calls)
             except monty.MontyError as error:
-                self.outcome.error = _explain(error, source)
+                self.error = _explain(error, source)
             # Calls in flight are awaited, so that it is known how they ended; no new ones start.
             self._over = True
 
-    def finish(self, error: str | None) -> ScriptOutcome:
-        outcome, limit = self.outcome, self._limits.output_chars
-        outcome.error = error or outcome.error
-        text = self._printed.output.rstrip("\n")
-        if len(text) > limit:
-            text = f"{text[:limit]}\n[cut after {limit} characters]"
-        outcome.output = text
-        if self._used and not outcome.calls and outcome.error is None:
-            outcome.output += "\n(No call was made: a call needs `await`.)"
-        return outcome
+    def finish(self, error: str | None) -> None:
+        self.error, limit = error or self.error, self._limits.output_chars
+        self.output = self._printed.output.rstrip("\n")
+        if len(self.output) > limit:
+            self.output = f"{self.output[:limit]}\n[cut after {limit} characters]"
+        if self._used and not self.calls and self.error is None:
+            self.output += "\n(No call was made: a call needs `await`.)"
 
     async def _drive(self, worker: _Worker, source: str, calls: TaskGroup) -> None:
         start, printed = worker.session.feed_start, self._printed
@@ -313,22 +298,18 @@ class _Script:
         assert isinstance(snapshot, monty.FunctionSnapshot)
         if snapshot.is_os_function:
             return snapshot.resume_not_handled
-        try:
-            self._requests[snapshot.call_id] = self._accept(snapshot)
-        except _Refused as refused:
-            return partial(snapshot.resume, {"exc_type": refused.kind, "message": str(refused)})
-        return partial(snapshot.resume, {"future": ...})
+        return partial(snapshot.resume, self._accept(snapshot))
 
-    def _accept(self, snapshot: monty.FunctionSnapshot) -> tuple[ToolSpec, JsonObject]:
+    def _accept(self, snapshot: monty.FunctionSnapshot) -> monty.ExternalResult:
         if snapshot.function_name != self._call_name:
             name = snapshot.function_name[:_SOURCE_LINE_CHARS]
-            raise _Refused("NameError", f"name '{name}' is not defined")
+            return _raised("NameError", f"name '{name}' is not defined")
         if self._accepted >= self._limits.calls:
-            raise _Refused("RuntimeError", f"a script may make at most {self._limits.calls} calls")
+            return _raised("RuntimeError", f"a script may make at most {self._limits.calls} calls")
         name, text = snapshot.args  # the prelude's own: the name of a tool and JSON
         function, most = self._functions[name], self._limits.argument_chars
         if len(text) > most:
-            raise _Refused("ValueError", f"arguments are longer than {most} characters as JSON")
+            return _raised("ValueError", f"arguments are longer than {most} characters as JSON")
         try:
             args, kwargs = json.loads(text)
             bound = function.bind(args, kwargs)
@@ -336,11 +317,10 @@ class _Script:
             json.dumps(bound, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             message = str(error)[:_MESSAGE_CHARS]
-            raise _Refused(
-                "TypeError", f"{message}. It is {function.stub()[:_MESSAGE_CHARS]}"
-            ) from error
+            return _raised("TypeError", f"{message}. It is {function.stub()[:_MESSAGE_CHARS]}")
         self._accepted += 1
-        return function.spec, bound
+        self._requests[snapshot.call_id] = function.spec, bound
+        return {"future": ...}
 
     async def _results(
         self, pending: Sequence[int], calls: TaskGroup
@@ -360,11 +340,11 @@ class _Script:
             if self._over:
                 return
             made = CallMade(spec.name)
-            self.outcome.calls.append(made)
+            self.calls.append(made)
             result = await self._call(spec.name, arguments)
         made.ok = not result.is_error
         if result.untrusted is not None:
-            self.outcome.sources[result.untrusted.sender] = result.untrusted
+            self.sources[result.untrusted.sender] = result.untrusted
         self._settled[number] = self._settle(result)
         self._news.set()
 
@@ -376,11 +356,15 @@ class _Script:
             for block in result.blocks
         )
         if result.is_error:
-            return {"exc_type": "RuntimeError", "message": text[:_MESSAGE_CHARS]}
+            return _raised("RuntimeError", text[:_MESSAGE_CHARS])
         if len(text) > self._limits.result_chars:
             message = f"the result has {len(text)} characters, more than a script can take"
-            return {"exc_type": "ValueError", "message": message}
+            return _raised("ValueError", message)
         return {"return_value": text}
+
+
+def _raised(kind: monty.ExcType, message: str) -> monty.ExternalSettledResult:
+    return {"exc_type": kind, "message": message}
 
 
 def _explain(error: monty.MontyError, source: str) -> str:

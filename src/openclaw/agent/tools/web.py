@@ -14,10 +14,9 @@ import anyio
 from openclaw.agent.tools.base import WHOLE, Arguments, FunctionTool, quoted, spec
 from openclaw.config.schema import WebFetchConfig, WebSearchConfig
 from openclaw.content.frame import WEB_FETCH
-from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.events import WEB_SEARCH
-from openclaw.core.tools import CallContext, ToolResult, Untrusted, json_list, json_object
+from openclaw.core.tools import CallContext, ToolResult, json_list, json_object
 from openclaw.media.documents import HTML, PDF, text_of_bytes
 from openclaw.net.proxies import open_client
 
@@ -75,14 +74,11 @@ def web_tool(fetch: Fetch, settings: WebFetchConfig = _DEFAULTS) -> FunctionTool
 
 
 def _host(url: str) -> str:
-    try:
+    with suppress(ValueError):
         parts = urlsplit(url)
-        host = parts.hostname
-    except ValueError:
-        host = parts = None
-    if parts is None or parts.scheme not in ("http", "https") or not host:
-        raise ToolFailure("Give `url` as a full address that starts with http:// or https://.")
-    return host
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return parts.hostname
+    raise ToolFailure("Give `url` as a full address that starts with http:// or https://.")
 
 
 async def _readable(page: Page) -> str:
@@ -105,13 +101,9 @@ def _result(page: Page, text: str, offset: int, most: int) -> ToolResult:
         notes.append(f"only the first {MAX_BYTES} bytes were read")
     host = urlsplit(page.url).hostname or "unknown"
     note = f"[{'; '.join(notes)}]" if notes else ""
-    return ToolResult(
-        blocks=(Text(piece or "(empty)"),),
-        outputs=(Text(piece),),
-        untrusted=Untrusted(WEB_FETCH, host, note=note),
-        is_error=page.status >= 400,
-        details={"untrusted": True, "source": "web_fetch", "host": host, "status": page.status},
-    )
+    details = {"untrusted": True, "source": "web_fetch", "host": host, "status": page.status}
+    bad = page.status >= 400
+    return quoted(piece or "(empty)", WEB_FETCH, host, note=note, is_error=bad, details=details)
 
 
 OpenClient = Callable[[], AbstractAsyncContextManager["GuardedClient"]]

@@ -101,9 +101,7 @@ def _decimal_point(bare: str) -> str:
     if last < 0:
         return bare
     head, tail = re.sub(r"[.,]", "", bare[:last]), bare[last + 1 :]
-    thousands = (
-        len(tail) == 3 and bare.count(bare[last]) >= 1 and head.lstrip("-+") not in ("", "0")
-    )
+    thousands = len(tail) == 3 and head.lstrip("-+") not in ("", "0")
     return head + tail if thousands else f"{head}.{tail}"
 
 

@@ -77,7 +77,7 @@ def is_given(text: str, role: Role, person: Person) -> bool:
         return person.gave_exactly(text)
     if role == "address":
         whole = address(text)
-        return person.gave_address(whole) if whole else person.gave_exactly(text)
+        return whole in person.addresses if whole else person.gave_exactly(text)
     if role == "target":
         return person.gave_id(text)
     if number(text) is not None:
@@ -135,13 +135,13 @@ def is_named(value: str, person: Person) -> bool:
         return False
     if person.gave_words(value):
         return True
-    return len(distinctive) >= 2 and all(person.gave_word(word) for word in distinctive)
+    return len(distinctive) >= 2 and person.vocabulary.issuperset(distinctive)
 
 
 def _is_only_address_of_a_named_person(text: str, index: Index) -> bool:
     """`mark.davies@…` for "Mark", unless another address that tools returned fits as well."""
-    given = [word for word in atoms.name_words(text) if index.person.gave_word(word)]
-    rivals = [index.addresses_of(word) for word in given]
+    given = [word for word in atoms.name_words(text) if word in index.person.vocabulary]
+    rivals = [index.addresses.get(word, set[bytes]()) for word in given]
     return bool(rivals) and len(rivals[0].intersection(*rivals)) == 1
 
 
@@ -331,7 +331,7 @@ def opening(tool: str, judged: list[Judged], index: Index) -> Iterator[Doubt]:
 
 def may_open(one: Judged, index: Index) -> bool:
     url = one.value.text
-    if one.level == "given" or (index.person.gave_host(url) and _is_plain(url)):
+    if one.level == "given" or (atoms.host_of(url) in index.person.hosts and _is_plain(url)):
         return True
     if one.level in ("linked", "listed"):
         return any(singular(word) in _LINK_FIELD for word in split(one.key))

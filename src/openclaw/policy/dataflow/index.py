@@ -247,22 +247,22 @@ class Person:
     def __init__(self) -> None:
         self._messages: list[str] = []
         self._phrase = " "
-        self._addresses: set[str] = set()
-        self._hosts: set[str] = set()
         self._numbers: set[str] = set()
-        self._vocabulary: set[str] = set()
+        self.addresses: set[str] = set()  # in comparable form
+        self.hosts: set[str] = set()
+        self.vocabulary: set[str] = set()
         self.spans: set[bytes] = set()
 
     def add(self, text: str) -> None:
         self._messages.append(text)
         self._phrase += f"\n{atoms.phrase(text)}"
         self._numbers |= atoms.numbers(text)
-        self._vocabulary |= set(words(text))
+        self.vocabulary |= set(words(text))
         self.spans |= _spans(words(text))
         for atom in find(_GLUED.sub(r"\1 ", text)):
-            self._addresses.add(atoms.comparable(atom))
+            self.addresses.add(atoms.comparable(atom))
             if atom.kind == "url" and atoms.comparable(atom) == atoms.host_of(atom.text):
-                self._hosts.add(atoms.host_of(atom.text))
+                self.hosts.add(atoms.host_of(atom.text))
 
     def learn(self, text: str) -> None:
         """Our own words or a trusted source: its values count, but it asks for nothing."""
@@ -270,10 +270,6 @@ class Person:
         self._messages = []
         self.add(text)
         self._messages = messages
-
-    @property
-    def addresses(self) -> frozenset[str]:
-        return frozenset(self._addresses)
 
     @property
     def request(self) -> str:
@@ -290,17 +286,8 @@ class Person:
         wanted = atoms.phrase(value)
         return len(wanted) > 2 and wanted in self._phrase
 
-    def gave_word(self, word: str) -> bool:
-        return word in self._vocabulary
-
-    def gave_address(self, comparable_form: str) -> bool:
-        return comparable_form in self._addresses
-
-    def gave_host(self, url: str) -> bool:
-        return atoms.host_of(url) in self._hosts
-
     def gave_atom(self, atom: Atom) -> bool:
-        return atoms.comparable(atom) in self._addresses or self.gave_exactly(atom.text)
+        return atoms.comparable(atom) in self.addresses or self.gave_exactly(atom.text)
 
     def gave_exactly(self, value: str) -> bool:
         alone = re.compile(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])")
@@ -376,7 +363,8 @@ class Index:
         self.person = Person()
         self.sources: list[Source] = []
         self.outside = False  # whether anything was read that is not of the person's own workspace
-        self._addresses: defaultdict[str, set[bytes]] = defaultdict(set)
+        # By each part of a name, the e-mail addresses in fields of some output that contain it.
+        self.addresses: defaultdict[str, set[bytes]] = defaultdict(set)
 
     def add(self, text: Text) -> None:
         if text.origin.kind is Kind.PERSON:
@@ -392,10 +380,6 @@ class Index:
 
     def quoting(self, value: str) -> Source | None:
         return next((one for one in self.sources if one.quotes(value)), None)
-
-    def addresses_of(self, name: str) -> set[bytes]:
-        """Every e-mail address in a field of some output whose first part contains this name."""
-        return self._addresses.get(name, set())
 
     def pointed_at(self, source: Source) -> bool:
         given = [value for value in source.asked_with if self.person.gave_words(value)]
@@ -415,4 +399,4 @@ class Index:
         for key, found in source.leaves.items():
             if "@" in found[0].value:
                 for word in atoms.name_words(found[0].value):
-                    self._addresses[word].add(key)
+                    self.addresses[word].add(key)
