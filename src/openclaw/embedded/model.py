@@ -351,9 +351,7 @@ class LocalModel(Model[None]):
         if not self._told:
             self._told = True
             weights = self._source.weights
-            # Whoever keeps the weights for long knows it after the first time.
-            logger.log(
-                logging.WARNING if self._source.first_answer() else logging.INFO,
+            logger.info(
                 "answering with the embedded model %s, which is good for %s",
                 weights.name,
                 weights.good_for,

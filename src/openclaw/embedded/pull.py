@@ -1,6 +1,5 @@
 """Fetching weights: resumed, checked by hash, and put in place at once."""
 
-import errno
 import ssl
 import subprocess
 import sys
@@ -70,15 +69,6 @@ def _need_space(directory: Path, size: int) -> None:
             f"{needed} MB are needed under {directory}, and {megabytes} MB are free",
             hint="free some space, or set OPENCLAW_STATE_DIR to a larger disk",
         )
-
-
-def _disk_error(error: OSError, path: Path) -> OperatorFacing:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return OperatorFacing(
-            f"the disk is full: {path} could not be written",
-            hint="free some space and run it again",
-        )
-    return OperatorFacing(f"cannot write {path}: {error.strerror or error}")
 
 
 def _size(path: Path) -> int:
@@ -174,7 +164,8 @@ class Puller:
                 take_lock(file.fileno())
                 return self._pull_locked(weights, force=force)
         except OSError as error:
-            raise _disk_error(error, self._store.directory) from error
+            place = self._store.directory
+            raise OperatorFacing(f"cannot write {place}: {error.strerror or error}") from error
 
     def _pull_locked(self, weights: Weights, *, force: bool) -> Path:
         if self._store.is_installed(weights) and not force:

@@ -18,13 +18,10 @@ _REMEMBER = stem("remember")
 _SYNONYM_WEIGHT = 0.5
 _BM25_K1 = 1.2
 # What a tool gains by using something of this kind in the message, and loses by leaving it.
-_USED = {
-    "url": 2.5, "email": 2.0, "time": 1.5, "zone": 1.5, "quoted": 1.5, "glob": 1.5, "revision": 1.5,
-    "ref": 1.2, "path": 1.0, "date": 1.0, "named": 0.8, "number": 0.7,
-}  # fmt: skip
-_LEFT = {
-    "url": 3.0, "email": 1.5, "time": 2.0, "zone": 1.5, "quoted": 0.7, "glob": 2.0, "revision": 1.5,
-    "ref": 1.0, "path": 2.0, "date": 0.5, "named": 0.3, "number": 0.3,
+_USED_LEFT = {
+    "url": (2.5, 3.0), "email": (2.0, 1.5), "time": (1.5, 2.0), "zone": (1.5, 1.5),
+    "quoted": (1.5, 0.7), "glob": (1.5, 2.0), "revision": (1.5, 1.5), "ref": (1.2, 1.0),
+    "path": (1.0, 2.0), "date": (1.0, 0.5), "named": (0.8, 0.3), "number": (0.7, 0.3),
 }  # fmt: skip
 _UNSPOKEN_NAME_WORD = 0.4
 _DEFAULTED = 0.3
@@ -39,8 +36,7 @@ _TYPED_CANDIDATES = 8
 # What the message must show as such: where it does not, plain words do not stand for it.
 _NOT_TYPED = frozenset({"url", "email", "zone", "glob", "ref", "command"})
 _MARKED = _NOT_TYPED | {"path", "query"}
-_MEANT, _MEANT_BY_WORDS = 1.25, 0.4
-_PLAIN_KINDS = frozenset({"quoted", "named", "number", "date", "zone", "time"})
+_MEANT = 1.25
 MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a request before it
 _GIT_WORDS = frozenset(
     stem(word)
@@ -117,14 +113,8 @@ class Router:
             return ()
         spans = find_spans(message)
         best = self._best(message, spans, ask)
-        if best is not None and not _plain(best):
-            return _calls(best.doc, best.filled, spans)
         if best is not None:
-            reading = read_arguments(best.doc.tool.schema, message)
-            if reading.missing:
-                return _calls(best.doc, best.filled, spans)
-            if self._meant(best.doc, best.lexical, message, ask, reading) > _MEANT_BY_WORDS:
-                return (Call(best.doc.tool.name, reading.arguments),)
+            return _calls(best.doc, best.filled, spans)
         return self._follow_up(message, spans, previous) or self._typed(message, spans, ask)
 
     def _typed(self, message: str, spans: tuple[Span, ...], ask: Ask) -> tuple[Call, ...]:
@@ -218,16 +208,16 @@ class Router:
         said: list[str],
         ask: Ask,
     ) -> _Scored | None:
-        if not _may_run(doc, ask):
+        if _is_typed(doc) or not _may_run(doc, ask):
             return None
         filled = fill(doc, message, spans)
         if filled.missing:
             return None
         score = lexical
-        score += sum(_USED[span.kind] for span in filled.used)
+        score += sum(_USED_LEFT[span.kind][0] for span in filled.used)
         again = _single_typed(doc, filled) if doc.effect == "reads" else None
         left = [span.kind for span in spans if span not in filled.used]
-        score -= sum(_LEFT[kind] for kind in left if again is None or kind != again.want)
+        score -= sum(_USED_LEFT[kind][1] for kind in left if again is None or kind != again.want)
         score += _role_score(doc, filled, message, said)
         spoken = set(said).union(*map(synonyms, said))
         score -= _UNSPOKEN_NAME_WORD * len(doc.name_terms - spoken)
@@ -285,15 +275,11 @@ def _convinces(best: _Scored, ask: Ask) -> bool:
     return best.score >= (0 if strong else _MIN_SCORE) and best.coverage > enough
 
 
-def _plain(best: _Scored) -> bool:
+def _is_typed(doc: ToolDoc) -> bool:
     """Whether the types of its parameters decide its arguments: nothing is a path, a zone or such."""
-    required = {param.want for param in best.doc.params if param.required}
-    return (
-        bool(required)
-        and not required & _MARKED
-        and all(param.want != "zone" for param in best.doc.params)
-        and all(span.kind in _PLAIN_KINDS for span in best.filled.used)
-    )
+    required = {param.want for param in doc.params if param.required}
+    zones = any(param.want == "zone" for param in doc.params)
+    return bool(required) and not required & _MARKED and not zones
 
 
 def _calls(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> tuple[Call, ...]:

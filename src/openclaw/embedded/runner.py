@@ -65,10 +65,6 @@ class RunnerFailed(ModelUnavailable):
     """Raised when the model could not be loaded or could not answer."""
 
 
-class PromptTooLong(RunnerFailed):
-    """Raised when the prompt does not fit into the model's context."""
-
-
 class UnusableSchema(RunnerFailed):
     """Raised when an answer cannot be constrained by the schema that was given."""
 
@@ -119,10 +115,8 @@ class Generation:
 
     def _take(self, chunk: Mapping[str, Any]) -> bool:
         if "error" in chunk:
-            message = str(chunk["error"].get("message", "unknown error"))
-            too_long = chunk["error"].get("type") == "exceed_context_size_error"
-            failed = RunnerFailed(f"the embedded model failed: {message}")
-            self._pieces.put(PromptTooLong(message) if too_long else failed)
+            message = chunk["error"].get("message", "unknown error")
+            self._pieces.put(RunnerFailed(f"the embedded model failed: {message}"))
             return True
         usage = chunk.get("usage")
         if usage:
@@ -251,10 +245,6 @@ class WeightsSource:
         self._runner: Runner | None = None
         self._opening = anyio.Lock()
 
-    def first_answer(self) -> bool:
-        """Whether these weights never answered with this state directory; asking makes it so."""
-        return self._store.note_first_answer(self.weights)
-
     async def runner(self) -> Runner:
         async with self._opening:
             if self._runner is None:
@@ -277,7 +267,12 @@ class WeightsSource:
             )
         # Small enough to fetch unasked, so that a first order is answered with nothing set up.
         size = round((self.weights.size or self.weights.source.size) / 1_000_000)
-        logger.warning("downloading the embedded model %s, %d MB, once", self.weights.name, size)
+        logger.warning(
+            "downloading the embedded model %s, %d MB, once; it is good for %s",
+            self.weights.name,
+            size,
+            self.weights.good_for,
+        )
         return Puller(self._store, self._environ, report=self._report).pull(self.weights)
 
     async def aclose(self) -> None:

