@@ -80,22 +80,6 @@ def _states() -> dict[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _state_codes() -> dict[str, str]:
-    heads = [head for head, _ in _rows("us_cities.txt")]
-    return {fold(head[3:]): head[:2] for head in heads} | {head[:2]: head[:2] for head in heads}
-
-
-def state_code(text: str) -> str:
-    """The state that this text begins with, in capitals or in full."""
-    match = re.match(r",?\s*(([^\W\d_]+)(?: ([^\W\d_]+))?)", text)
-    if match is None:
-        return ""
-    codes = _state_codes()
-    short = match[2].upper() if text.startswith(",") else match[2]
-    return codes.get(fold(match[1])) or codes.get(fold(match[2])) or codes.get(short, "")
-
-
-@lru_cache(maxsize=1)
 def _countries_by_zone() -> dict[str, str]:
     names = {code: "UK" if code == "GB" else name for code, name, *_ in _table("iso3166.tab")}
     return {row[2]: names.get(row[0], "") for row in _table("zone.tab")}
@@ -104,11 +88,11 @@ def _countries_by_zone() -> dict[str, str]:
 _SHORT_NAMES = {"la": "Los Angeles", "nyc": "New York", "sf": "San Francisco"}
 
 
-def within(city: str, *, state: bool, country: bool, title: bool = False) -> str:
+def within(city: str, *, state: bool, country: bool) -> str:
     """`City, ST` or `City, Country`, as asked for and as far as it is known."""
     city = _SHORT_NAMES.get(fold(city), city) if city.isupper() else city
     if not state and not country:
-        return city.title() if title and city.islower() else city
+        return city
     shown = city if city[:1].isupper() else city.title()
     home = _states().get(fold(city))
     if home is not None:

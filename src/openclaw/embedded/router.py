@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from openclaw.embedded.argument_extraction import Filled, fill, path_role
+from openclaw.embedded.arguments import Reading, path_role, read_arguments
 from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
-from openclaw.embedded.tool_doc import CHANGING_STEMS, Param, RoutableTool, ToolDoc, describe_tool
+from openclaw.embedded.tool_doc import (
+    CHANGING_STEMS,
+    NEVER_PLAIN,
+    Param,
+    RoutableTool,
+    ToolDoc,
+    describe_tool,
+)
 from openclaw.embedded.tool_intent import Ask, fact_to_remember, goes_on, read_ask, text_to_write
-from openclaw.embedded.typed_arguments import Reading, read_arguments
 from openclaw.embedded.words import stem, synonyms, terms, word_set
 
 _REMEMBER = stem("remember")
@@ -33,9 +39,6 @@ _MIN_COVERAGE_WHEN_STRONG = 0.3
 _CANDIDATES = 60  # how many tools are filled in earnest; the rest cannot win
 _MAX_CALLS = 4
 _TYPED_CANDIDATES = 8
-# What the message must show as such: where it does not, plain words do not stand for it.
-_NOT_TYPED = frozenset({"url", "email", "zone", "glob", "ref", "command"})
-_MARKED = _NOT_TYPED | {"path", "query"}
 _MEANT = 1.25
 MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a request before it
 _GIT_WORDS = frozenset(
@@ -77,7 +80,7 @@ class _Scored:
     lexical: float
     coverage: float
     doc: ToolDoc
-    filled: Filled
+    filled: Reading
 
 
 class Router:
@@ -113,7 +116,7 @@ class Router:
             return ()
         spans = find_spans(message)
         best = self._best(message, spans, ask)
-        if best is not None:
+        if best is not None and not (best.doc.typed and best.doc.needs):
             return _calls(best.doc, best.filled, spans)
         return self._follow_up(message, spans, previous) or self._typed(message, spans, ask)
 
@@ -124,12 +127,12 @@ class Router:
         best: tuple[float, Call] | None = None
         for score, doc in self._by_words(message, spans)[:_TYPED_CANDIDATES]:
             wanted = {param.want for param in doc.params if param.required}
-            if score <= 0 or wanted & _NOT_TYPED:
+            if score <= 0 or wanted & NEVER_PLAIN:
                 continue
             if doc.effect in ("reads", "changes") and not _may_run(doc, ask):
                 continue
-            reading = read_arguments(doc.tool.schema, message)
-            if reading.missing or not reading.copied:
+            reading = read_arguments(doc, message, spans)
+            if reading.missing or reading.seeks or not reading.copied:
                 continue
             meant = self._meant(doc, score, message, ask, reading)
             if meant > _MEANT and (best is None or meant > best[0]):
@@ -151,7 +154,6 @@ class Router:
             + 1.4 * known / max(1, len(said))
             - 0.88 * len(described & spoken) / max(1, len(described))
             + 1.09 * min(reading.copied, 4)
-            - 9.73 * reading.guessed / max(1, reading.copied)
             - 0.82 * min(required, 4)
             + 3.67 * score / (score + 10)
             - 0.15 * min(len(said), 20)
@@ -208,10 +210,10 @@ class Router:
         said: list[str],
         ask: Ask,
     ) -> _Scored | None:
-        if _is_typed(doc) or not _may_run(doc, ask):
+        if not _may_run(doc, ask):
             return None
-        filled = fill(doc, message, spans)
-        if filled.missing:
+        filled = read_arguments(doc, message, spans)
+        if filled.missing or filled.loose:
             return None
         score = lexical
         score += sum(_USED_LEFT[span.kind][0] for span in filled.used)
@@ -225,10 +227,10 @@ class Router:
         return _Scored(score, lexical, self._coverage(doc, said, spans, filled), doc, filled)
 
     def _coverage(
-        self, doc: ToolDoc, said: list[str], spans: tuple[Span, ...], filled: Filled
+        self, doc: ToolDoc, said: list[str], spans: tuple[Span, ...], filled: Reading
     ) -> float:
         telling = [s for s in spans if s.kind != "number" or s not in filled.used]
-        known = sum(1.0 if term in filled.copied else self._knows(doc, term) for term in said)
+        known = sum(1.0 if term in filled.sought else self._knows(doc, term) for term in said)
         total = len(said) + len(telling)
         return (known + sum(span in filled.used for span in telling)) / total if total else 0.0
 
@@ -247,7 +249,7 @@ class Router:
         kept = tuple(span for span in find_spans(previous.message) if span.kind not in kinds)
         offset = len(message) + 1
         moved = tuple(Span(s.kind, s.value, s.start + offset, s.end + offset) for s in kept)
-        filled = fill(doc, f"{message} {previous.message}", (*spans, *moved))
+        filled = read_arguments(doc, f"{message} {previous.message}", (*spans, *moved))
         if filled.missing or not set(spans) & filled.used:
             return ()
         calls = _calls(doc, filled, spans)
@@ -275,14 +277,7 @@ def _convinces(best: _Scored, ask: Ask) -> bool:
     return best.score >= (0 if strong else _MIN_SCORE) and best.coverage > enough
 
 
-def _is_typed(doc: ToolDoc) -> bool:
-    """Whether the types of its parameters decide its arguments: nothing is a path, a zone or such."""
-    required = {param.want for param in doc.params if param.required}
-    zones = any(param.want == "zone" for param in doc.params)
-    return bool(required) and not required & _MARKED and not zones
-
-
-def _calls(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> tuple[Call, ...]:
+def _calls(doc: ToolDoc, filled: Reading, spans: tuple[Span, ...]) -> tuple[Call, ...]:
     """One call, or one for each of several things of a kind, where the tool only reads."""
     first = Call(doc.tool.name, filled.arguments)
     single = _single_typed(doc, filled)
@@ -335,13 +330,13 @@ def _may_run(doc: ToolDoc, ask: Ask) -> bool:
     return bool(ask.verbs & wanted)
 
 
-def _role_score(doc: ToolDoc, filled: Filled, message: str, said: list[str]) -> float:
+def _role_score(doc: ToolDoc, filled: Reading, message: str, said: list[str]) -> float:
     of_git = not _GIT_WORDS.isdisjoint(said)
     paths = [one for one in doc.params if one.want == "path" and one.name in filled.arguments]
     return sum(_path_fit(param, filled, message, of_git) for param in paths)
 
 
-def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -> float:
+def _path_fit(param: Param, filled: Reading, message: str, speaks_of_git: bool) -> float:
     score = 0.0
     value = filled.arguments[param.name]
     for span in filled.used:
@@ -362,7 +357,7 @@ def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -
     return score
 
 
-def _single_typed(doc: ToolDoc, filled: Filled) -> Param | None:
+def _single_typed(doc: ToolDoc, filled: Reading) -> Param | None:
     typed = [
         param
         for param in doc.params

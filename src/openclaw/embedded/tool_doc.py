@@ -10,9 +10,12 @@ from openclaw.embedded.words import stem, synonyms, terms, word_set, words
 
 Want = Literal[
     "url", "email", "date", "time", "zone", "place", "glob", "path", "ref", "number", "flag", "choice",
-    "query", "command", "text", "other",
+    "query", "command", "id", "text", "other",
 ]  # fmt: skip
 Role = Literal["file", "directory", "repository", "any"]
+# What the message must show as such: where it does not, plain words do not stand for it.
+NEVER_PLAIN = frozenset({"url", "email", "zone", "glob", "ref", "command"})
+_MARKED = NEVER_PLAIN | {"path", "query"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +23,13 @@ class Param:
     name: str
     want: Want
     required: bool
+    schema: Mapping[str, Any]
+    description: str
     is_list: bool = False
     role: Role = "any"
     choices: tuple[Any, ...] = ()
-    integer: bool = False
     relative: bool = False
     default: Any = None
-    # The default is only described in words, so it must be written out in the call.
-    must_send_default: bool = False
     stems: frozenset[str] = field(default_factory=frozenset[str])
     name_words: frozenset[str] = field(default_factory=frozenset[str])
 
@@ -36,17 +38,21 @@ _BY_NAME: Mapping[Want, frozenset[str]] = {
     "url": word_set("url uri link href website"),
     "email": word_set("email mail recipient recipients"),
     "zone": word_set("timezone tz zone timezones"),
-    "date": word_set("date day since until timestamp datetime"),
+    "date": word_set("date dates day since until timestamp datetime"),
     "time": word_set("time"),
     "glob": word_set("pattern glob patterns include exclude"),
     "ref": word_set("revision ref branch sha commit tag rev"),
     "path": word_set(
-        "path paths file files filename filepath directory dir folder source destination cwd root "
-        "repo repository"
+        "path paths file files filename filepath directory dir folder cwd root repo repository"
     ),
-    "place": word_set("city location place town country"),
+    "place": word_set(
+        "city location loc place town country state region area address destination origin where venue"
+    ),
     "command": word_set("command cmd"),
     "query": word_set("query search q term keyword keywords question topic"),
+    "id": word_set(
+        "id ids identifier code number uuid key docket version sku isbn phone zip ticket"
+    ),
 }
 _ROLES: Mapping[Role, frozenset[str]] = {
     "repository": word_set("repo repository"),
@@ -54,12 +60,20 @@ _ROLES: Mapping[Role, frozenset[str]] = {
     "file": word_set("file filename filepath files"),
 }
 _OF_GIT = word_set("commit commits branch branches git")
+_OF_FILES = word_set("file files directory directories folder folders")
+_ENDS = word_set("source destination")  # of a file that is moved, else of a journey
+_CLOCK_SHAPE = re.compile(r"\bHH\b|\b\d?\d:\d\d|\bhour", re.IGNORECASE)
+WITH_STATE = re.compile(r"\b[Cc]ity,? (?:(?:and|or) )?(?:the )?[Ss]tate|[a-z], ?[A-Z]{2}\b")
+WITH_COUNTRY = re.compile(r"\b(?:city|location),? (?:and )?country", re.IGNORECASE)
 _QUOTED_OPTION = re.compile(r"['\"`]([A-Za-z][\w-]*)['\"`]")
 _DEFAULT_IN_WORDS = re.compile(
     r"[Uu]se ['\"]([^'\"]+)['\"] as (?:the )?(?:local|default)[^.]*if no"
 )
 _RELATIVE = re.compile(r"\b(?:relative|workspace)\b")
 _NEGATIVE = frozenset({"not", "exclude", "excluding", "ignore", "without"})
+_BY_TYPE: Mapping[Any, Want] = {
+    "integer": "number", "number": "number", "boolean": "flag", "object": "other", "array": "other",
+}  # fmt: skip
 
 
 def plain_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -79,40 +93,42 @@ def _described_choices(description: str) -> tuple[str, ...]:
     return options if 2 <= len(options) <= 6 else ()
 
 
-def _by_name(name_words: frozenset[str], description: str) -> Want:
+def _by_name(name_words: frozenset[str], described: str, tool_words: frozenset[str]) -> Want:
+    description = described.lower()
     if "iana" in description or ("timezone" in description and "time" not in name_words):
         return "zone"
+    if name_words == frozenset({"target"}) and tool_words & _OF_GIT:
+        return "ref"
+    if name_words & _ENDS and tool_words & _OF_FILES:
+        return "path"
+    if WITH_STATE.search(described) or WITH_COUNTRY.search(described):
+        return "place"
     for want, names in _BY_NAME.items():
-        if name_words & names:
-            return want
-    return "glob" if "glob" in description else "text"
+        if name_words & names and (want != "time" or _CLOCK_SHAPE.search(described)):
+            break
+    else:
+        want = "glob" if "glob" in description else "text"
+    if want == "glob" and re.search(r"\bregular expression|\bregexp?\b", description):
+        return "query"
+    return "text" if want == "ref" and "type" in name_words else want
 
 
 def _want(
-    name_words: frozenset[str], schema: Mapping[str, Any], tool_words: frozenset[str]
+    name_words: frozenset[str],
+    schema: Mapping[str, Any],
+    description: str,
+    tool_words: frozenset[str],
 ) -> Want:
-    description = str(schema.get("description") or "").lower()
-    kind = schema.get("type")
-    if "enum" in schema:
+    if json_list(schema.get("enum")):
         return "choice"
-    if kind in ("integer", "number"):
-        return "number"
-    if kind == "boolean":
-        return "flag"
-    if kind == "object":
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind in _BY_TYPE:
+        return _BY_TYPE[kind]
+    if name_words & _NEGATIVE:
         return "other"
     if schema.get("format") in ("uri", "url"):
         return "url"
-    if name_words == frozenset({"target"}) and tool_words & _OF_GIT:
-        return "ref"
-    want = _by_name(name_words, description)
-    if want == "glob" and re.search(r"\bregular expression|\bregexp?\b", description):
-        return "query"
-    if want == "ref" and {"type"} & name_words:
-        want = "text"
-    if want == "text" and _described_choices(str(schema.get("description") or "")):
-        return "choice"
-    return want
+    return _by_name(name_words, description, tool_words)
 
 
 def _role(name_words: frozenset[str], tool_words: frozenset[str]) -> Role:
@@ -129,26 +145,24 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
     is_list = schema.get("type") == "array"
     description = str(schema.get("description") or "")
     if is_list:
-        schema = {"description": description, **plain_schema(json_object(schema.get("items")))}
+        schema = {**schema, "type": None, **plain_schema(json_object(schema.get("items")))}
     name_words = frozenset(words(name))
-    want = _want(name_words, schema, tool_words)
+    want = _want(name_words, schema, description, tool_words)
     default = json_object(raw).get("default")
     described = _DEFAULT_IN_WORDS.search(description)
+    options = _described_choices(description) if want == "text" else ()
     return Param(
         name=name,
-        want="other" if name_words & _NEGATIVE else want,
+        want=want,
         required=required,
+        schema=schema,
+        description=description,
         is_list=is_list,
         role=_role(name_words, tool_words) if want == "path" else "any",
-        choices=tuple(json_list(schema.get("enum"))) or _described_choices(description)
-        if want == "choice"
-        else (),
-        integer=schema.get("type") == "integer",
+        choices=tuple(json_list(schema.get("enum"))) or options,
         relative=bool(_RELATIVE.search(f"{description} {' '.join(tool_words)}".lower())),
         default=described[1] if default is None and described else default,
-        must_send_default=default is None and described is not None,
-        stems=frozenset(terms(f"{name} {description}"))
-        | frozenset(stem(word) for word in name_words),
+        stems=frozenset(terms(f"{name} {description}")),
         name_words=name_words,
     )
 
@@ -190,6 +204,17 @@ class ToolDoc:
     params: tuple[Param, ...]
     effect: Effect
     deprecated: bool
+
+    @property
+    def needs(self) -> bool:
+        return any(param.required for param in self.params)
+
+    @property
+    def typed(self) -> bool:
+        """Whether types decide its arguments: nothing that it requires is a path, a zone or such."""
+        required = {param.want for param in self.params if param.required}
+        zones = any(param.want == "zone" for param in self.params)
+        return not required & _MARKED and not zones
 
     def says(self, term: str) -> bool:
         return self.weights.get(term, 0.0) >= _FIRST_SENTENCE

@@ -16,7 +16,7 @@ def param(name: str, schema: Any, tool: str = "tool") -> Param:
         ("where", {"type": "string", "format": "uri"}, "url"),
         ("timezone", {"type": "string"}, "zone"),
         ("where", {"type": "string", "description": "IANA name"}, "zone"),
-        ("time", {"type": "string", "description": "in a timezone"}, "time"),
+        ("time", {"type": "string", "description": "HH:MM in a timezone"}, "time"),
         ("start_timestamp", {"type": "string"}, "date"),
         ("repo_path", {"type": "string"}, "path"),
         ("pattern", {"type": "string"}, "glob"),
@@ -32,7 +32,7 @@ def param(name: str, schema: Any, tool: str = "tool") -> Param:
         ("options", {"type": "object"}, "other"),
         ("excludePatterns", {"type": "array", "items": {"type": "string"}}, "other"),
         ("sort", {"enum": ["a", "b"]}, "choice"),
-        ("branch_type", {"type": "string", "description": "'local' or 'remote'"}, "choice"),
+        ("branch_type", {"type": "string", "description": "'local' or 'remote'"}, "text"),
         ("message", {"type": "string"}, "text"),
         ("anything", True, "text"),
         ("path", {"anyOf": [{"type": "string"}, {"type": "null"}]}, "path"),
@@ -64,13 +64,17 @@ def test_a_list_of_paths_is_a_list() -> None:
     assert found.want == "path"
 
 
-def test_a_default_in_words_must_be_sent_and_one_in_the_schema_need_not() -> None:
+def test_a_default_is_in_the_schema_or_in_words() -> None:
     said = param(
         "timezone", {"type": "string", "description": "Use 'UTC' as local zone if no zone"}
     )
-    assert (said.default, said.must_send_default) == ("UTC", True)
-    plain = param("count", {"type": "integer", "default": 10})
-    assert (plain.default, plain.must_send_default) == (10, False)
+    assert said.default == "UTC"
+    assert param("count", {"type": "integer", "default": 10}).default == 10
+
+
+def test_options_that_a_description_quotes_are_choices() -> None:
+    quoted = param("branch_type", {"type": "string", "description": "'local' or 'remote'"})
+    assert quoted.choices == ("local", "remote")
 
 
 def test_a_schema_that_is_no_schema_has_no_parameters() -> None:
