@@ -14,7 +14,7 @@ from asyncio import FIRST_COMPLETED, Future, get_running_loop, wait
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 
@@ -29,17 +29,9 @@ _F_SETPIPE_SZ, _PIPE_BYTES = 1031, 1 << 20
 Piece = bytes | str
 
 
-class Reader(Protocol):
+class WatchedReader:
     """Gives chunks to a function as they come; the last is empty."""
 
-    def start(self, on_chunk: Callable[[bytes], None]) -> None: ...
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
-    def drain(self, most: int) -> None: ...
-    def close(self) -> None: ...
-
-
-class WatchedReader:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._loop = get_running_loop()
@@ -86,6 +78,9 @@ class WatchedReader:
         if not chunk:
             self.close()
         self._on_chunk(chunk)
+
+
+Reader = WatchedReader | ThreadedReader
 
 
 class Writer(ABC):

@@ -85,7 +85,7 @@ async def test_with_strict_pins_changed_and_new_tools_and_instructions_are_withh
         assert "There is no tool" in await installation.said("mcp_a_echo", text="x")
         assert installation.manager.instructions("main") == ""
         [status] = installation.manager.status()
-        assert status.pin == "instructions changed; changed: echo; new: new (withheld)"
+        assert status.pin == "changed: (instructions), echo; new: new (withheld)"
 
 
 async def test_with_strict_pins_nothing_new_is_seen_while_the_pins_are_still_being_compared(

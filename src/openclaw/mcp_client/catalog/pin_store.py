@@ -178,10 +178,7 @@ class Pinning:
         except OpenClawError as error:
             # Without its pins nobody can say that a server is what it was.
             self._trouble = error.message
-            self.report = pins.PinReport(
-                changed=tuple(name for name in self._now if name != pins.INSTRUCTIONS),
-                instructions_changed=pins.INSTRUCTIONS in self._now,
-            )
+            self.report = pins.PinReport(changed=tuple(self._now))
         if self.report.unaccepted and self.report != before:
             logger.warning(
                 "MCP server '%s' has changed since you accepted it: %s; see the changes with "

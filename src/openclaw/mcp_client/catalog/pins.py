@@ -48,28 +48,19 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class PinReport:
+    """What differs from what was accepted, by name; `INSTRUCTIONS` is one of the names."""
+
     changed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    instructions_changed: bool = False
 
     @property
     def unaccepted(self) -> frozenset[str]:
-        """What differs from what was accepted, by name, `INSTRUCTIONS` included."""
-        instructions = (INSTRUCTIONS,) if self.instructions_changed else ()
-        return frozenset((*instructions, *self.changed, *self.added))
+        return frozenset((*self.changed, *self.added))
 
     def words(self) -> str:
-        parts = [
-            f"{word} {', '.join(map(shown_name, names))}"
-            for word, names in (
-                ("changed:", self.changed),
-                ("new:", self.added),
-                ("gone:", self.removed),
-            )
-            if names
-        ]
-        return "; ".join([*(["instructions changed"] if self.instructions_changed else []), *parts])
+        parts = (("changed:", self.changed), ("new:", self.added), ("gone:", self.removed))
+        return "; ".join(f"{word} {', '.join(map(shown_name, n))}" for word, n in parts if n)
 
 
 def declarations(listing: "Listing", redact: Callable[[str], str] = str) -> dict[str, Declaration]:
@@ -157,14 +148,11 @@ def shown_name(name: str) -> str:
 
 
 def compare(accepted: Declarations, now: Declarations) -> PinReport:
-    tools = [name for name in now if name != INSTRUCTIONS]
-    old, new = accepted.get(INSTRUCTIONS), now.get(INSTRUCTIONS)
     return PinReport(
-        changed=tuple(n for n in tools if n in accepted and accepted[n].digest != now[n].digest),
-        added=tuple(n for n in tools if n not in accepted),
+        changed=tuple(n for n in now if n in accepted and accepted[n].digest != now[n].digest),
+        added=tuple(n for n in now if n not in accepted),
+        # Silence about itself is no change that could harm anyone.
         removed=tuple(n for n in accepted if n != INSTRUCTIONS and n not in now),
-        # Silence is no change that could harm anyone.
-        instructions_changed=new is not None and (old is None or old.digest != new.digest),
     )
 
 

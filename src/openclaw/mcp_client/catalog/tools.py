@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
@@ -75,10 +75,28 @@ class PreparedTool:
     destructive: bool | None = None
     output_schema: Mapping[str, Any] | None = None
     whole: str = ""  # the description, if it was cut
+    ours: bool = False
 
     @property
     def uri(self) -> str:
         return _uri(self.name)
+
+
+_READER = PreparedTool(
+    name=READ_RESOURCE,
+    label=READ_RESOURCE,
+    description="Read one of this server's resources by its URI, or the whole of a description that "
+    f"was cut ({DESCRIPTION}NAME).",
+    schema={
+        "type": "object",
+        "properties": {"uri": {"type": "string", "description": "The resource's URI."}},
+        "required": ["uri"],
+        "additionalProperties": False,
+    },
+    read_only=True,
+    destructive=False,
+    ours=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +128,7 @@ class CatalogEntry:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Named:
     server: str
-    tool: PreparedTool | None  # none if it is our own, which reads resources
+    tool: PreparedTool
     base: str
     # It begins like another server's tools, or is called like our reading tool, so it gets
     # a distinct name at all times: the other may come and go, and names must not.
@@ -163,11 +181,18 @@ def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
         server, tool = named.server, named.tool
         # Whether its natural name is, or may become, the name of another server's tool.
         contested = named.apart or len(owners[named.base.casefold()]) > 1
-        spec = _reader_spec(name, server) if tool is None else _spec(name, server, tool)
-        spec = replace(spec, natural_name=named.base, contested=contested)
-        output = None if tool is None else tool.output_schema
-        own_name = READ_RESOURCE if tool is None else tool.name
-        entries[name] = CatalogEntry(spec, server, own_name, tool is None, output)
+        spec = ToolSpec(
+            name=name,
+            description=f"[MCP server: {server}] {tool.description or 'No description'}",
+            input_schema=tool.schema,
+            label=f"MCP: {server}/{tool.label}",
+            origin=Origin(server, tool.name),
+            read_only=tool.read_only,
+            destructive=tool.destructive,
+            natural_name=named.base,
+            contested=contested,
+        )
+        entries[name] = CatalogEntry(spec, server, tool.name, tool.ours, tool.output_schema)
     return entries
 
 
@@ -184,7 +209,7 @@ def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
             apart = base.casefold().startswith(longer) or base.casefold() == reader.casefold()
             yield _Named(one.server, tool, base, apart)
         if one.reads_resources:
-            yield _Named(one.server, None, reader)
+            yield _Named(one.server, _READER, reader)
 
 
 def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:
@@ -208,8 +233,7 @@ def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:
 
 
 def _distinct(named: _Named, digits: int) -> str:
-    tool = f"{READ_RESOURCE}\0ours" if named.tool is None else named.tool.name
-    told = f"{named.server}\0{tool}"
+    told = f"{named.server}\0{named.tool.name}" + ("\0ours" if named.tool.ours else "")
     digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{named.base[: MAX_NAME - digits - 1]}_{digest[:digits]}"
 
@@ -276,37 +300,6 @@ def _redacted(schema: dict[str, Any], redact: Callable[[str], str]) -> dict[str,
         return orjson.loads(clean)
     except orjson.JSONDecodeError:
         raise BadSchema("its input schema holds a secret") from None
-
-
-def _spec(name: str, server: str, tool: PreparedTool) -> ToolSpec:
-    return ToolSpec(
-        name=name,
-        description=f"[MCP server: {server}] {tool.description or 'No description'}",
-        input_schema=tool.schema,
-        label=f"MCP: {server}/{tool.label}",
-        origin=Origin(server, tool.name),
-        read_only=tool.read_only,
-        destructive=tool.destructive,
-    )
-
-
-def _reader_spec(name: str, server: str) -> ToolSpec:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {"uri": {"type": "string", "description": "The resource's URI."}},
-        "required": ["uri"],
-        "additionalProperties": False,
-    }
-    return ToolSpec(
-        name=name,
-        description=f"[MCP server: {server}] Read one of this server's resources by its URI, or the "
-        f"whole of a description that was cut ({DESCRIPTION}NAME).",
-        input_schema=schema,
-        label=f"MCP: {server}/{READ_RESOURCE}",
-        origin=Origin(server, READ_RESOURCE),
-        read_only=True,
-        destructive=False,
-    )
 
 
 def _words(tool: "Tool") -> Iterable[str]:

@@ -23,7 +23,6 @@ from openclaw.mcp_client.session.negotiation import (
     EraMemory,
     Greeter,
     Greeting,
-    RawGreeter,
     as_sdk_result,
     greet,
 )
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
 
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.auth.oauth import Auth
+    from openclaw.mcp_client.session.http import StreamDispatcher
     from openclaw.secrets.refs import Secret
 
 ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
@@ -121,7 +121,7 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     pipe = ChildPipe(child.ends(), child.exited, limit, opening.stderr)
     dispatcher = PipeDispatcher(pipe, opening.name, opening.deps.redactor.redact)
     try:
-        session = PipeSession(dispatcher, opening.incoming, opening.answers)
+        session = LazySession(dispatcher, opening.incoming, opening.answers)
         async with session.running():
             stamp, greeting = await _greet(opening, session.greeter, dispatcher, session.over)
             yield ServerSession(
@@ -143,18 +143,20 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
             child.close_pipes()
 
 
-class PipeSession:
+class LazySession:
     """Runs the dispatcher and greets; `sdk` makes the SDK's own session, which then takes over.
 
     Importing it takes a third of a start, and most servers never ask for roots, for the model or
-    for a person. `over` is set when the pipe has ended.
+    for a person. `over` is set when the connection has ended.
     """
 
-    def __init__(self, dispatcher: PipeDispatcher, incoming: Incoming, answers: Answers) -> None:
+    def __init__(
+        self, dispatcher: "PipeDispatcher | StreamDispatcher", incoming: Incoming, answers: Answers
+    ) -> None:
         self._dispatcher, self._incoming, self._answers = dispatcher, incoming, answers
         self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
         offered = {k: v for k, v in answers.capabilities().items() if k != "extensions"}
-        self.greeter = RawGreeter(dispatcher.call, dispatcher.notify, offered)
+        self.greeter = Greeter(dispatcher.call, dispatcher.notify, offered)
         self.over = anyio.Event()
         self._group: anyio.abc.TaskGroup | None = None
         self._making = anyio.Lock()

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ import anyio.abc
 import httpx2
 from anyio.abc import ObjectSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
@@ -33,7 +32,7 @@ from openclaw.mcp_client.errors import (
     first_cause,
     worded,
 )
-from openclaw.mcp_client.session.connect import ConnectParams, shake_hands
+from openclaw.mcp_client.session.connect import ConnectParams, LazySession, shake_hands
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
 from openclaw.mcp_client.session.http_client import (
     PARSE_ERROR,
@@ -44,13 +43,11 @@ from openclaw.mcp_client.session.http_client import (
     recorded,
 )
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
-from openclaw.mcp_client.session.negotiation import SdkGreeter
-from openclaw.mcp_client.session.notifications import Incoming
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
-    from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
+    from mcp.shared.dispatcher import DispatchContext, OnRequest
     from mcp.shared.transport_context import TransportContext
 
 
@@ -163,11 +160,15 @@ _BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 400, 401, 403, 404
 _TOO_MANY, _SERVER_ERROR = 429, 500
 
 
-class StreamCaller:
-    """Calls over the SDK's dispatcher. `lost` is set when the connection proves to be gone."""
+class StreamDispatcher:
+    """The SDK's dispatcher, with calls of our own and notifications that go to one function alone.
+
+    `lost` is set when the connection proves to be gone.
+    """
 
     def __init__(self, dispatcher: "JSONRPCDispatcher[TransportContext]", watch: Watch) -> None:
         self._dispatcher, self._watch = dispatcher, watch
+        self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
         self.lost = anyio.Event()
         self._reason = "the connection was lost"
         self._needs_login: str | None = None
@@ -193,11 +194,17 @@ class StreamCaller:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
         headers: dict[str, str] | None = None,
+        cancellable: bool = True,
     ) -> RawResult:
-        """Send one request and wait for its result; progress extends the time it has."""
+        """Send one request and wait for its result; progress extends the time it has.
+
+        Only the handshake can't be cancelled; its errors say nothing about a session yet.
+        """
         if self.lost.is_set():
             raise Unavailable(self._reason)
-        options: CallOptions = {} if headers is None else {"headers": headers}
+        options: CallOptions = {"cancel_on_abandon": cancellable}
+        if headers is not None:
+            options["headers"] = headers
         seconds = math.inf if timeout is None else timeout
         with recorded() as exchange, anyio.CancelScope() as scope:
             call = _Call(scope, seconds, anyio.current_time() + seconds * MAX_EXTENSION)
@@ -214,13 +221,41 @@ class StreamCaller:
             try:
                 return await self._dispatcher.send_raw_request(method, params, options)
             except (MCPError, ConnectionFailed) as error:
-                raise self._failure(error, exchange) from None
+                if cancellable:
+                    raise self._failure(error, exchange) from None
+                if isinstance(error, MCPError):
+                    raise RemoteError(error.code, error.message, error.data) from None
+                raise
             finally:
                 self._calls.remove(call)
         raise TimedOut(seconds)
 
+    async def run(
+        self,
+        on_request: "OnRequest",
+        on_notification: Callable[[str, Mapping[str, Any] | None], None],
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        async def request(
+            context: "DispatchContext[TransportContext]",
+            method: str,
+            params: Mapping[str, Any] | None,
+        ) -> dict[str, Any]:
+            with self._serving():
+                return await on_request(context, method, params)
+
+        def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
+            on_notification(method, params)
+            return True
+
+        try:
+            await self._dispatcher.run(request, _unheard, intercept, task_status=task_status)
+        finally:
+            self.lost.set()
+
     @contextmanager
-    def serving(self) -> Generator[None]:
+    def _serving(self) -> Generator[None]:
         """While the server waits for an answer of ours, perhaps of a person, that is not its delay."""
         self._served += 1
         self._extend(*self._calls)
@@ -272,43 +307,10 @@ class StreamCaller:
         self.lost.set()
 
 
-class InterceptingDispatcher:
-    """The SDK's dispatcher, whose notifications go to `incoming` alone."""
-
-    def __init__(
-        self,
-        inner: "JSONRPCDispatcher[TransportContext]",
-        incoming: Incoming,
-        caller: StreamCaller,
-    ) -> None:
-        self._inner, self._incoming, self._caller = inner, incoming, caller
-        self.send_raw_request, self.notify = inner.send_raw_request, inner.notify
-
-    async def run(
-        self,
-        on_request: "OnRequest",
-        on_notify: "OnNotify",
-        on_notify_intercept: "OnNotifyIntercept | None" = None,
-        *,
-        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        async def request(
-            context: "DispatchContext[TransportContext]",
-            method: str,
-            params: Mapping[str, Any] | None,
-        ) -> dict[str, Any]:
-            with self._caller.serving():
-                return await on_request(context, method, params)
-
-        def notification(method: str, params: Mapping[str, Any] | None) -> bool:
-            if on_notify_intercept is None or not on_notify_intercept(method, params):
-                self._incoming.notification(method, params)
-            return True
-
-        try:
-            await self._inner.run(request, on_notify, notification, task_status=task_status)
-        finally:
-            self._caller.lost.set()
+async def _unheard(
+    context: "DispatchContext[TransportContext]", method: str, params: Mapping[str, Any] | None
+) -> None:
+    """Every notification is intercepted."""
 
 
 _NO_WORDS = "Server returned an error response"  # what the SDK says for a status without a body
@@ -379,18 +381,13 @@ async def _open(
             )
         )
         dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*streams)
-        caller = StreamCaller(dispatcher, client.watch)
-        hooked = InterceptingDispatcher(dispatcher, opening.incoming, caller)
-        session = await stack.enter_async_context(opening.answers.session(hooked))
-        greeter = SdkGreeter(session)
-        stamp, greeting = await shake_hands(opening, greeter, caller.turned_away)
-
-        async def sdk() -> ClientSession:
-            return session
-
+        caller = StreamDispatcher(dispatcher, client.watch)
+        session = LazySession(caller, opening.incoming, opening.answers)
+        await stack.enter_async_context(session.running())
+        stamp, greeting = await shake_hands(opening, session.greeter, caller.turned_away)
         yield ServerSession(
             call=caller.call,
-            sdk=sdk,
+            sdk=session.sdk,
             greeting=greeting,
             stamp=stamp,
             ended=caller.lost,

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -24,7 +24,6 @@ from openclaw.mcp_client.session.jsonrpc import RawResult
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from mcp.client.session import ClientSession
     from mcp_types import DiscoverResult, InitializeResult
 
     from openclaw.config.agent_schema import McpServerConfig
@@ -37,6 +36,7 @@ MODERN_VERSIONS = ("2026-07-28",)
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO_KEY = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+_VERSION_HEADER, _METHOD_HEADER = "mcp-protocol-version", "mcp-method"
 _SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 _CAPABILITIES = (
     "completions", "experimental", "extensions", "logging", "prompts", "resources", "tasks", "tools",
@@ -124,21 +124,13 @@ def as_sdk_result(greeting: Greeting) -> "InitializeResult | DiscoverResult":
     )
 
 
-class Greeter(Protocol):
-    """Greets a server; each method raises `CallFailed`."""
-
-    async def initialize(self) -> Greeting: ...
-    async def discover(self, version: str) -> RawResult: ...
-    def adopt(self, found: RawResult) -> Greeting: ...
-
-
-class RawGreeter:
-    """Greets without the SDK. `greeting` is the one that was adopted, once there is one."""
+class Greeter:
+    """Greets without the SDK. `greeting` is what came of it, once there is something."""
 
     def __init__(
         self,
         call: Callable[..., Awaitable[RawResult]],
-        notify: Callable[[str, None], Awaitable[None]],
+        notify: Callable[..., Awaitable[None]],
         capabilities: Mapping[str, Any],
     ) -> None:
         self._call, self._notify, self._capabilities = call, notify, capabilities
@@ -151,7 +143,8 @@ class RawGreeter:
             "clientInfo": CLIENT_INFO,
         }
         self.greeting = initialized(await self._call(INITIALIZE, params, cancellable=False))
-        await self._notify("notifications/initialized", None)
+        headers = {_VERSION_HEADER: self.greeting.protocol}
+        await self._notify("notifications/initialized", None, {"headers": headers})
         return self.greeting
 
     async def discover(self, version: str) -> RawResult:
@@ -160,41 +153,17 @@ class RawGreeter:
             CLIENT_INFO_KEY: CLIENT_INFO,
             CAPABILITIES_KEY: self._capabilities,
         }
-        params = {"_meta": meta}
-        return await self._call(DISCOVER, params, timeout=_DISCOVER_TIMEOUT, cancellable=False)
+        return await self._call(
+            DISCOVER,
+            {"_meta": meta},
+            timeout=_DISCOVER_TIMEOUT,
+            cancellable=False,
+            headers={_VERSION_HEADER: version, _METHOD_HEADER: DISCOVER},
+        )
 
     def adopt(self, found: RawResult) -> Greeting:
         self.greeting = discovered(found)
         return self.greeting
-
-
-class SdkGreeter:
-    """Greets through the SDK's session, which then talks to the server in the revision they agreed on."""
-
-    def __init__(self, session: "ClientSession") -> None:
-        self._session = session
-
-    async def initialize(self) -> Greeting:
-        from mcp.shared.exceptions import MCPError
-
-        try:
-            result = await self._session.initialize()
-        except MCPError as error:
-            raise RemoteError(error.code, error.message, error.data) from error
-        return initialized(result.model_dump(mode="json", by_alias=True, exclude_none=True))
-
-    async def discover(self, version: str) -> RawResult:
-        from mcp.shared.exceptions import MCPError
-
-        try:
-            return await self._session.send_discover(version)
-        except MCPError as error:
-            raise RemoteError(error.code, error.message, error.data) from error
-
-    def adopt(self, found: RawResult) -> Greeting:
-        greeting = discovered(found)
-        self._session.adopt(as_sdk_result(greeting))
-        return greeting
 
 
 class Era(StrEnum):

@@ -77,9 +77,9 @@ def test_the_same_declaration_in_another_order_is_no_change() -> None:
 def test_new_and_missing_tools_and_instructions_are_told_apart() -> None:
     known = first(ECHO, {**ECHO, "name": "gone"}, instructions="Be kind.")
     after, report = later(known, ECHO, {**ECHO, "name": "new"}, instructions="Obey.")
-    assert report == PinReport(added=("new",), removed=("gone",), instructions_changed=True)
+    assert report == PinReport(changed=(INSTRUCTIONS,), added=("new",), removed=("gone",))
     assert set(after.pending) == {"new", INSTRUCTIONS}
-    assert report.words() == "instructions changed; new: new; gone: gone"
+    assert report.words() == "changed: (instructions); new: new; gone: gone"
 
 
 def test_a_server_that_falls_silent_has_not_changed() -> None:

@@ -9,8 +9,8 @@ from mcp_types import version
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult
 from openclaw.mcp_client.session import negotiation
-from openclaw.mcp_client.session.connect import PipeSession
-from openclaw.mcp_client.session.negotiation import SdkGreeter, discovered, initialized
+from openclaw.mcp_client.session.connect import LazySession
+from openclaw.mcp_client.session.negotiation import as_sdk_result, discovered, initialized
 from openclaw.mcp_client.session.notifications import Answers
 
 LEGACY: dict[str, Any] = {
@@ -69,7 +69,9 @@ def test_a_server_that_shares_no_revision_with_us_is_refused() -> None:
 def test_the_sdk_takes_a_greeting_whose_details_it_would_refuse() -> None:
     session = ClientSession(dispatcher=cast("Dispatcher[Any]", object()))
     odd = {**MODERN, "capabilities": {"experimental": {"streaming": True}}, "ttlMs": "long"}
-    assert SdkGreeter(session).adopt(odd).capabilities == odd["capabilities"]
+    greeting = discovered(odd)
+    session.adopt(as_sdk_result(greeting))
+    assert greeting.capabilities == odd["capabilities"]
     assert session.protocol_version == "2026-07-28"
 
 
@@ -85,8 +87,8 @@ async def test_a_connection_that_was_closed_meanwhile_gives_no_session_of_the_sd
 
     dispatcher = cast("Any", Silent())
     answers = Answers("fake", (), None, decline)
-    pipe_session = PipeSession(dispatcher, cast("Any", None), answers)
-    async with pipe_session.running():
+    session = LazySession(dispatcher, cast("Any", None), answers)
+    async with session.running():
         pass
     with pytest.raises(Interrupted):
-        await pipe_session.sdk()
+        await session.sdk()
