@@ -95,7 +95,6 @@ _RUN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _COUNTS = word_set("count limit max n num number top maximum")
-_MEASURES = word_set("length index lines bytes")
 _LATEST = re.compile(
     r"\b(?:last|latest|most recent|newest)\b(?!\s+(?:few|some|couple|several)\b|\s+\w+s\b)",
     re.IGNORECASE,
@@ -211,7 +210,7 @@ class _Reader:
             self.put(targets[0] if towards else sources[0], found[0].value, found[0])
 
     def word_before(self, one: Span) -> str:
-        return (words(self.message[: one.start]) or [""])[-1]
+        return (words(self.message[max(0, one.start - _WINDOW) : one.start]) or [""])[-1]
 
     def pick_source(self, found: list[Span]) -> Span:
         """The one behind `from`, else one that is not behind `to`, and of zones the one at the time."""
@@ -271,9 +270,12 @@ class _Reader:
     # ---- what the schema's type says: one kind after another
 
     def choices(self) -> None:
+        params = [*self.open("choice"), *self.open("choice", lists=True)]
+        if not params:
+            return
         said = fold(self.message)
         stems = set(terms(self.message)) | {stem(word) for word in words(self.message)}
-        for param in [*self.open("choice"), *self.open("choice", lists=True)]:
+        for param in params:
             by_text = {str(one): one for one in param.choices}
             if {"True", "False"} <= by_text.keys():
                 if self.mentioned(param):
@@ -297,9 +299,8 @@ class _Reader:
         for param in self.open("date"):
             found = self.free(_dates(self.message))
             cued = [one for one in found if self.word_before(one) in _cues(param)]
-            if best := (cued or found)[:1]:
-                nearest = None if cued else _nearest(param, self.message, found)
-                one = nearest or best[0]
+            near = _nearest(param, self.message, found)
+            for one in [*cued, *([near] if near else found)][:1]:
                 self.put(param, _formatted(one.value, param), one)
 
     def lists(self) -> None:
@@ -355,8 +356,8 @@ class _Reader:
         """An optional number of a tool of any kind is given only if its name is said."""
         names_only = self.typed and not param.required
         near = _nearness(param, params, self.message, one, names_only=names_only)
-        counts = param.name_words & _COUNTS and not param.name_words & _MEASURES
-        return max(near, _COUNTED) if counts and not self.typed else near
+        counts = param.name_words & _COUNTS and not self.typed
+        return max(near, _COUNTED) if counts else near
 
     def texts(self) -> None:
         pairs = [

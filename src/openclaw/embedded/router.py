@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from openclaw.embedded.arguments import Reading, path_role, read_arguments
 from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
@@ -74,8 +74,7 @@ class Previous:
     tool: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
+class _Scored(NamedTuple):
     score: float
     lexical: float
     coverage: float

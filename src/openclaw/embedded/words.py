@@ -35,6 +35,8 @@ _MIN_STEM = 3
 
 def fold(text: str) -> str:
     """Lower case without accents, so that São Paulo and sao paulo are one place."""
+    if text.isascii():
+        return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
     return "".join(c for c in decomposed if not unicodedata.combining(c))
 

@@ -8,7 +8,7 @@ import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw.media.kinds import HEAD_BYTES, MAX_IMAGES, MIB, sniff
 
@@ -24,8 +24,7 @@ _JPEG_ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
 _SVG_SEARCH = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class ImageSize:
+class ImageSize(NamedTuple):
     mime_type: str
     width: int
     height: int
