@@ -143,8 +143,7 @@ _CLOCK = re.compile(
     r"(?<![\w/.:-])(\d{1,2})(?::(\d\d))?\s*([ap]\.?m\b\.?|o'clock\b|uhr\b)?(?![\w/:])",
     re.IGNORECASE,
 )
-_MIDNIGHT = re.compile(r"\bmidnight\b", re.IGNORECASE)
-_NOON = re.compile(r"\b(?:noon|midday)\b", re.IGNORECASE)
+_NOON = re.compile(r"\b(?:noon|midday|(midnight))\b", re.IGNORECASE)
 _IANA = re.compile(r"\b[A-Z][A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _GLOB = re.compile(r"(?<!\S)(?:[\w./-]*\*[\w./*{},-]*)")
 # Stress as Markdown writes it, and stars that stand alone. Between single stars may stand a glob,
@@ -296,8 +295,7 @@ def find_spans(message: str) -> tuple[Span, ...]:
     reader.each("url", _HOST, lambda match: f"https://{match.group()}")
     reader.each("date", _DATE, lambda match: match.group())
     reader.each("time", _CLOCK, _clock)
-    reader.each("time", _MIDNIGHT, lambda match: "00:00")
-    reader.each("time", _NOON, lambda match: "12:00")
+    reader.each("time", _NOON, lambda match: "00:00" if match[1] else "12:00")
     reader.each(
         "zone", _IANA, lambda match: match.group() if match.group() in zone_names() else None
     )

