@@ -56,7 +56,9 @@ def clean_json(value: JsonObject, redact: Redact) -> JsonObject:
 def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     """A result without secrets, except for files that have a path (see `without_secrets`)."""
     # What the model reads and what the tool gave are mostly the same words: they are read once.
-    words: dict[str, str] = {}
+    words: dict[
+        int, str
+    ] = {}  # by the text's identity: to hash a long one takes as long as to read it
     others: dict[Block, Block | None] = {}
 
     def clean(block: Block) -> Block | None:
@@ -64,8 +66,8 @@ def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
             if block not in others:
                 others[block] = _clean_other(block, redactor)
             return others[block]
-        if (text := words.get(block.text)) is None:
-            text = words[block.text] = redactor.redact(storable(block.text))
+        if (text := words.get(id(block.text))) is None:
+            text = words[id(block.text)] = redactor.redact(storable(block.text))
         return block if text == block.text else replace(block, text=text)
 
     blocks = tuple([clean(block) or _withheld(block) for block in result.blocks])
@@ -128,14 +130,16 @@ def _clean_data(media: Media, data: bytes, redactor: Redactor) -> bytes | None:
     return None if changed or redactor.holds(clean) else clean
 
 
+def has_files(result: ToolResult) -> bool:
+    blocks = result.blocks + result.outputs
+    return bool([one for one in blocks if isinstance(one, Media) and one.path is not None])
+
+
 async def without_secrets(result: ToolResult, secrets: Redactor) -> ToolResult:
     """The result with its files as they may leave; it says which were changed or withheld.
 
     A text with a secret is sent as a copy without it. Any other file with a secret is withheld.
     """
-    blocks = (*result.blocks, *result.outputs)
-    if not any(isinstance(one, Media) and one.path is not None for one in blocks):
-        return result
     return await anyio.to_thread.run_sync(_looked_through, result, secrets)
 
 

@@ -30,8 +30,17 @@ _SOLID: Final = re.compile(r"(?<!\\)[^\W_]")
 _LONGEST_ESCAPE: Final = 300
 
 
+_BACKSLASHES: Final = re.compile(r"\\++[nrt]?+")
+_ASCII_NOISE: Final = bytes(code for code in range(128) if NOISE.fullmatch(chr(code)))
+
+
 def joined(text: str) -> str:
-    return NOISE.sub("", text)
+    """The text without noise; in ASCII without colours, that takes a tenth of the regex's time."""
+    if "\x1b" in text or not text.isascii():
+        return NOISE.sub("", text)
+    if "\\" in text:
+        text = _BACKSLASHES.sub("", text)
+    return text.encode().translate(None, _ASCII_NOISE).decode()
 
 
 class Joined:

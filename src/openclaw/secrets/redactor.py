@@ -249,13 +249,14 @@ class Redactor:
 
     def redact(self, text: str, *, shapes: bool = True) -> str:
         """The text with every registered value and, with `shapes`, every credential replaced."""
-        patterns = self.patterns()
-        if text in patterns.clean:
+        patterns = self._patterns or self.patterns()
+        short = len(text) <= _REMEMBERED_LENGTH
+        if short and text in patterns.clean:
             return text
         spans = patterns.every_span(text, shapes=shapes)
         if spans:
             return replace_spans(text, spans)
-        if shapes and len(text) <= _REMEMBERED_LENGTH:
+        if shapes and short:
             patterns.remember_clean(text)
         return text
 
@@ -293,7 +294,10 @@ def redacted_tree(value: object, redact: Callable[[str], str]) -> object:
         return redact(value)
     if isinstance(value, dict):
         items = cast("dict[object, object]", value).items()
-        return {redact(str(name)): redacted_tree(one, redact) for name, one in items}
+        return {
+            redact(str(name)): redact(one) if type(one) is str else redacted_tree(one, redact)
+            for name, one in items
+        }
     if isinstance(value, (list, tuple)):
         return [redacted_tree(one, redact) for one in cast("list[object]", value)]
     return value

@@ -170,7 +170,7 @@ class AuditLog:
             "durationMs": round(call.duration_ms, 3),
             "outcome": call.outcome,
             "argumentBytes": len(arguments),
-            "resultBytes": len(result.encode(errors="surrogatepass")) + media,
+            "resultBytes": _size(result) + media,
         }
         if self._bodies:
             fields |= {"arguments": self._body(arguments.decode()), "result": self._body(result)}
@@ -184,7 +184,8 @@ class AuditLog:
     def _write(self, data: bytes) -> None:
         try:
             # If inode numbers are not stable, rotation never seems to help: the third time, write anyway.
-            any(self._append(data, anyway) for anyway in (False, False, True))
+            if not self._append(data) and not self._append(data):
+                self._append(data, anyway=True)
         except OSError as error:
             self._close()  # the next record opens the file again
             if not self._warned:
@@ -193,7 +194,7 @@ class AuditLog:
         else:
             self._warned = False
 
-    def _append(self, data: bytes, anyway: bool) -> bool:
+    def _append(self, data: bytes, *, anyway: bool = False) -> bool:
         """Append to the file; False if it was full and has been rotated instead."""
         file, size = self._current()
         try:
@@ -267,6 +268,10 @@ def _line(fields: dict[str, Any]) -> bytes:
     """A record in ASCII: a server's words must not break the line or control a terminal."""
     line = _dumped(fields)
     return (line if line.isascii() else json.dumps(fields, separators=(",", ":")).encode()) + b"\n"
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def _dumped(value: Any) -> bytes:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
 
 from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath import search
@@ -55,16 +56,18 @@ class Toolbox:
     def specs(self) -> Sequence[ToolSpec]:
         return self.path.specs()
 
-    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+    def call(
+        self, name: str, arguments: JsonObject, context: CallContext
+    ) -> "CoroutineType[Any, Any, ToolResult]":
         spec = self._own(name)
         if spec is None or context.within:
-            return await self.path.call(name, arguments, context)
+            return self.path.call(name, arguments, context)
         path = self.searching(_Searching(self))
         if name == RUN_CODE:
             from openclaw.agent.toolpath.code import Coding
 
             path = self.scripting(Coding(self.path.specs))
-        return await path.call(name, arguments, context._replace(spec=spec))
+        return path.call(name, arguments, context._replace(spec=spec))
 
     def recall(self, items: Iterable[Item]) -> None:
         """Take note of a conversation's first message and of the tools found and used.

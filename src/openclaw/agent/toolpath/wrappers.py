@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from openclaw.agent.redaction import clean_result, without_secrets
+from openclaw.agent.redaction import clean_result, has_files, without_secrets
 from openclaw.content.detection.detect import Detection, detect
 from openclaw.content.frame import MCP_SERVER, frame_result
 from openclaw.core.content import Media, Text, text_of
@@ -70,7 +70,8 @@ class Joined:
         return self._specs
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        self.specs()
+        if name not in self._owners:  # else whoever had it says so if it is gone
+            self.specs()
         source = self._owners.get(name)
         if source is None:
             return failed(f"There is no tool {name}.")
@@ -97,7 +98,8 @@ class Redaction(Wrapper):
 
             context = context._replace(progress=progress)
         result = await self.source.call(name, arguments, context)
-        result = await without_secrets(result, self.redactor)
+        if has_files(result):
+            result = await without_secrets(result, self.redactor)
         if is_large(result):
             return await anyio.to_thread.run_sync(clean_result, result, self.redactor)
         return clean_result(result, self.redactor)
@@ -106,7 +108,7 @@ class Redaction(Wrapper):
 def is_large(result: ToolResult) -> bool:
     """Whether working through it takes long enough to hold up others."""
     size = 0
-    for block in (*result.blocks, *result.outputs):
+    for block in result.blocks + result.outputs:
         if isinstance(block, Text):
             size += len(block.text)
         elif isinstance(block, Media):
@@ -140,8 +142,8 @@ class Framing(Wrapper):
         self, result: ToolResult, whose: Untrusted, context: CallContext
     ) -> tuple[ToolResult, Detection | None]:
         for_model, seen = not context.within, None
-        if for_model:
-            result = _cut(result, whose, self.results, context)
+        if for_model and whose.limit is not None:
+            result = _cut(result, whose, whose.limit, self.results, context)
         if whose.source == MCP_SERVER:
             seen = detect(text_of(result.blocks))
             if seen.suspicious:
@@ -153,11 +155,10 @@ class Framing(Wrapper):
 
 
 def _cut(
-    result: ToolResult, whose: Untrusted, results: Path | None, context: CallContext
+    result: ToolResult, whose: Untrusted, limit: int, results: Path | None, context: CallContext
 ) -> ToolResult:
-    limit = whose.limit
     words = text_of(result.blocks)
-    if limit is None or len(words) <= limit:
+    if len(words) <= limit:
         return result
     kept = Kept(whose.sender, whose.mode, whose.guarded)
     path = keep(words, kept, results, context.agent, context.session)

@@ -145,11 +145,11 @@ class Region(NamedTuple):
 
 def words_about(text: str) -> int:
     spelled = text.encode(errors="replace").translate(_IN_WORDS)
-    words = set(spelled.split())
+    words = spelled.split()
     if b"_" in spelled:  # which may also stand around a word, or twice in it
-        words.update(_WORD.findall(b" ".join([word for word in words if b"_" in word])))
+        words += _WORD.findall(b" ".join([word for word in words if b"_" in word]))
     about = 0
-    for word in words & _KNOWN:
+    for word in _KNOWN.intersection(words):
         about |= _VOCABULARY[word]
     return about
 

@@ -17,9 +17,9 @@ import struct
 import unicodedata
 import zlib
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from string import ascii_letters, digits
 from typing import NamedTuple
@@ -79,6 +79,9 @@ _ASCII_BLANKS = dict.fromkeys(b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f", " ")
 _PLUSES = re.compile(r"[a-z]\+[a-z]+\+[a-z]")
 # The conditions below begin with what is rare, so that they pass over ordinary text quickly.
 _SPACED_OUT = re.compile(r"([ \-._*·])\w\1\w\1\w\1")
+# In ASCII, the same of bytes that say only what separates: to look there takes a tenth of the time.
+_SEPARATES = bytes(chr(code) in " -.*" or 2 * (not chr(code).isalnum()) for code in range(256))
+_ALTERNATION = b"\1\0\1\0\1\0\1"
 _SPACED_RUN = re.compile(r"\b\w(?:([ \-._*·])\w(?:\1\w)*)\b")
 _LEET_WORD = re.compile(r"\b(?=\w*[a-z])(?=\w*[013457@$!])[a-z013457@$!]{2,}\b")
 _LEET_SIGN = re.compile(r"[013457](?:(?<=[a-z].)[a-z]|(?<=\b.)[a-z]{2})")
@@ -92,6 +95,7 @@ _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:]?){16,2000}
 _DIGITS = b"0123456789ABCDEFabcdef"
 _IN_HEX = bytes(code in _DIGITS + b" ,:" for code in range(256))
 _IN_BASE64 = bytes(chr(code) in ascii_letters + digits + "+/_-" for code in range(256))
+_IN_WORD = bytes(not chr(code).isspace() or code > 127 for code in range(256))
 _LEAST_HEX = 32
 _NOT_HEX = bytes(code for code in range(256) if code not in _DIGITS)
 _TELLING = ("ignore", "previous", "instructions", "disregard", "system", "prompt", "forget", "your", "rules", "send", "reveal",
@@ -120,22 +124,29 @@ def _joined(text: str) -> str:
     return text
 
 
-def disguises(text: str, plain: str, about: int) -> Iterator[str]:
+def disguises(text: str, plain: str, about: int) -> list[str]:
+    found: list[str] = []
     if may_be_encoded(text):
-        for layer in layers(text):
-            yield folded(layer.text)
+        found += [folded(layer.text) for layer in layers(text)]
     if "+" in plain and _PLUSES.search(plain):
-        yield plain.replace("+", " ")
-    if _SPACED_OUT.search(plain):
-        yield from _drawn_together(text.lower())
+        found.append(plain.replace("+", " "))
+    if _may_be_spaced_out(plain) and _SPACED_OUT.search(plain):
+        found += _drawn_together(text.lower())
     if len(_LEET_SIGN.findall(plain, 0, 4000)) >= 3:
         for table in _LEET:
-            yield _LEET_WORD.sub(lambda match, table=table: match[0].translate(table), plain)
+            found.append(_LEET_WORD.sub(lambda match, t=table: match[0].translate(t), plain))
     if len(text) >= _LEAST_ENCODED:
-        yield from map(folded, _decoded(text, plain))
+        found += map(folded, _decoded(text, plain))
     if about & CIPHER:
-        yield codecs.encode(plain, "rot13")
-        yield plain[::-1]
+        found += codecs.encode(plain, "rot13"), plain[::-1]
+    return found
+
+
+def _may_be_spaced_out(plain: str) -> bool:
+    """A quick necessary condition; an underscore separates, but is also part of a word."""
+    if not plain.isascii() or "_" in plain:
+        return True
+    return _ALTERNATION in plain.encode().translate(_SEPARATES)
 
 
 def _drawn_together(text: str) -> Iterator[str]:
@@ -151,6 +162,8 @@ def _has_run(text: str, wanted: bytes, length: int) -> bool:
 
 
 def _decoded(text: str, plain: str) -> Iterator[str]:
+    if not _has_run(plain, _IN_WORD, _LEAST_ENCODED):
+        return
     in_hex = _has_run(_without_prefixes(text), _IN_HEX, _LEAST_HEX)
     if not in_hex and not _has_run(text, _IN_BASE64, _LEAST_ENCODED):
         return
@@ -177,7 +190,9 @@ def _from_base64(run: str) -> str:
 
 
 def _without_prefixes(text: str) -> str:
-    return text.replace("0x", "").replace("\\x", "")
+    # To look for one character is many times as quick as to look for two.
+    text = text.replace("0x", "") if "0" in text else text
+    return text.replace("\\x", "") if "\\" in text else text
 
 
 def _from_hex(run: str) -> str:
@@ -254,10 +269,14 @@ _NOTHING = Detection(0.0, (), suspicious=False)
 
 
 def detect(text: str) -> Detection:
+    return _detected_before(text) if len(text) <= _OFTEN_THE_SAME else _detected(text)
+
+
+def _detected(text: str) -> Detection:
     read = sample(text)
     plain = folded(read)
     odds, names = -_CERTAIN, set[str]()
-    if judged := list(judge(read, plain)):
+    if (views := readings(read, plain)) and (judged := list(judge(views))):
         best = max(judged, key=lambda one: one.odds)
         odds, names = best.odds, set(best.found)
         if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
@@ -274,8 +293,12 @@ def detect(text: str) -> Detection:
     return Detection(round(score, 2), tuple(sorted(names)), odds >= THRESHOLD)
 
 
-def judge(sample: str, plain: str) -> Iterator[Judged]:
-    for view, is_foreign in readings(sample, plain):
+_OFTEN_THE_SAME = 64  # characters of a result such as "ok", which a server gives again and again
+_detected_before = lru_cache(maxsize=256)(_detected)
+
+
+def judge(views: Iterable[tuple[str, bool]]) -> Iterator[Judged]:
+    for view, is_foreign in views:
         judged = [(logit(features_of(region)), region) for region in regions(view)]
         judged.sort(key=lambda pair: -pair[0])
         for learnt, region in judged[:_MOST_READ]:
@@ -288,16 +311,15 @@ def judge(sample: str, plain: str) -> Iterator[Judged]:
             yield Judged(learnt, found)
 
 
-def readings(sample: str, plain: str) -> Iterator[tuple[str, bool]]:
+def readings(sample: str, plain: str) -> list[tuple[str, bool]]:
     about = words_about(plain)
-    foreign = bool(about & FOREIGN) or not sample.isascii()
-    if foreign:
-        yield unicodedata.normalize("NFKC", sample).lower(), True
+    found: list[tuple[str, bool]] = []
+    if about & FOREIGN or not sample.isascii():
+        found.append((unicodedata.normalize("NFKC", sample).lower(), True))
     if worth_reading(about) or (asks(about) and len(plain) <= _SHORT):
-        yield plain, False
-    for view in disguises(sample, plain, about):
-        if worth_reading(words_about(view)):
-            yield view, False
+        found.append((plain, False))
+    views = disguises(sample, plain, about)
+    return found + [(view, False) for view in views if worth_reading(words_about(view))]
 
 
 def features_of(region: Region) -> set[int]:
@@ -354,15 +376,15 @@ def _phrases() -> tuple[BytesAhoCorasick, list[tuple[str, re.Pattern[str], bool]
 def _telltales(read: str, plain: str) -> set[str]:
     """The names of the phrases in a text."""
     automaton, phrases = _phrases()
-    foreign = (read if read.isascii() else unicodedata.normalize("NFKC", read)).lower()
+    hits = automaton.find_matches_as_indexes(plain.encode(errors="replace"), overlapping=True)
     # In ASCII, the two differ only by the width of gaps, which are narrow in a literal.
-    found = {
-        phrases[index]
-        for text in ((plain,) if read.isascii() else (plain, foreign))
-        for index, _, _ in automaton.find_matches_as_indexes(
-            text.encode(errors="replace"), overlapping=True
-        )
-    }
+    if not hits and read.isascii():
+        return set()
+    foreign = (read if read.isascii() else unicodedata.normalize("NFKC", read)).lower()
+    if not read.isascii():
+        raw = foreign.encode(errors="replace")
+        hits += automaton.find_matches_as_indexes(raw, overlapping=True)
+    found = {phrases[index] for index, _, _ in hits}
     return {name for name, pattern, other in found if pattern.search(foreign if other else plain)}
 
 

@@ -57,9 +57,9 @@ class McpToolSource:
         if bound is None:
             return failed(f"There is no tool {name}.")
         how = bound.how
+        answer = _resource if bound.entry.ours else self._answer
         try:
-            trace = self._traceparent(context.session, context.call_id)
-            raw = await _answer(bound, arguments, context, trace)
+            raw = await answer(bound, arguments, context)
         except CallFailed as error:
             if context.earlier is not None and isinstance(error, StillWorking | Unavailable):
                 return failed(error.message, details={PENDING: True})
@@ -69,39 +69,33 @@ class McpToolSource:
             return await anyio.to_thread.run_sync(render, raw, how)
         return render(raw, how)
 
+    async def _answer(self, bound: Bound, arguments: JsonObject, context: CallContext) -> RawResult:
+        def progress(done: float, total: float | None, message: str | None) -> None:
+            how_far = f"{done:g}" if total is None else f"{done:g}/{total:g}"
+            context.progress(f"{how_far} {message or ''}".rstrip())
 
-async def _answer(
-    bound: Bound, arguments: JsonObject, context: CallContext, trace: str | None
-) -> RawResult:
-    unit, connection = bound.unit, bound.unit.connection
-    if bound.entry.ours and (whole := _description(unit, arguments.get("uri"))) is not None:
-        return {"contents": [{"uri": arguments["uri"], "text": whole}]}
-    if bound.entry.ours:
-        uri = arguments.get("uri")
-        if not isinstance(uri, str) or not uri:
-            raise InvalidResult("'uri' is missing: give the URI of a resource")
-        return await unit.skill_file(uri)
-
-    def progress(done: float, total: float | None, message: str | None) -> None:
-        how_far = f"{done:g}" if total is None else f"{done:g}/{total:g}"
-        context.progress(f"{how_far} {message or ''}".rstrip())
-
-    with unit.asking.on_behalf(context.elicit):
-        raw = await connection.call_tool(
-            bound.entry.tool,
-            arguments,
-            on_progress=progress,
-            on_task=context.on_task,
-            earlier=context.earlier,
-            meta={"traceparent": trace} if trace is not None else None,
-        )
-    schema = bound.entry.output_schema
-    return raw if schema is None else await hold(schema, raw)
+        trace = self._traceparent(context.session, context.call_id)
+        with bound.unit.asking.on_behalf(context.elicit):
+            raw = await bound.unit.connection.call_tool(
+                bound.entry.tool,
+                arguments,
+                on_progress=progress,
+                on_task=context.on_task,
+                earlier=context.earlier,
+                meta={"traceparent": trace} if trace is not None else None,
+            )
+        schema = bound.entry.output_schema
+        return raw if schema is None else await hold(schema, raw)
 
 
-def _description(unit: "ManagedServer", uri: object) -> str | None:
-    """The whole description of a tool that was cut, if this is its address."""
-    return next((one.whole for one in unit.prepared.tools if one.whole and one.uri == uri), None)
+async def _resource(bound: Bound, arguments: JsonObject, context: CallContext) -> RawResult:
+    uri, declared = arguments.get("uri"), bound.unit.prepared.tools
+    whole = next((one.whole for one in declared if one.whole and one.uri == uri), None)
+    if whole is not None:  # the description of a tool that was cut
+        return {"contents": [{"uri": uri, "text": whole}]}
+    if not isinstance(uri, str) or not uri:
+        raise InvalidResult("'uri' is missing: give the URI of a resource")
+    return await bound.unit.skill_file(uri)
 
 
 def _is_large(raw: RawResult) -> bool:

@@ -110,7 +110,12 @@ class PipeDispatcher:
         line = jsonrpc.encode(message)
         self._pending[key] = pending
         try:
-            await self._send(line, pending)
+            if pending.timeout < inf:
+                self._await_until(pending)
+            if self._pipe.congested:
+                await self._pipe.drained(pending.future)
+            if not pending.future.done():  # else it is too late to send it
+                self._send(line)
             return await pending.future
         except CancelledError:
             if cancellable:
@@ -123,17 +128,14 @@ class PipeDispatcher:
         finally:
             del self._pending[key]
 
-    async def _send(self, line: bytes, pending: Pending) -> None:
-        if pending.timeout < inf:
-            now = self._loop.time()
-            pending.give_up_at = now + pending.timeout * MAX_EXTENSION
-            pending.due = now + pending.timeout
-            if self._timer is None or pending.due < self._timer.when():
-                self._look_at(pending.due)
-        if self._pipe.congested:
-            await self._pipe.drained(pending.future)
-            if pending.future.done():  # it is too late to send it
-                return
+    def _await_until(self, pending: Pending) -> None:
+        now = self._loop.time()
+        pending.give_up_at = now + pending.timeout * MAX_EXTENSION
+        pending.due = now + pending.timeout
+        if self._timer is None or pending.due < self._timer.when():
+            self._look_at(pending.due)
+
+    def _send(self, line: bytes) -> None:
         if self.end_reason is None and not self._pipe.write(line):
             self.input_closed = True
         if self.end_reason is not None or self.input_closed:

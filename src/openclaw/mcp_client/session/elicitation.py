@@ -11,8 +11,7 @@ without what a terminal or a model would obey.
 
 import logging
 import unicodedata
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -52,17 +51,9 @@ class Asking:
         self._redactor = redactor or Redactor()
         self._calls: dict[object, Elicit] = {}
 
-    @contextmanager
-    def on_behalf(self, elicit: Elicit | None) -> Generator[None]:
+    def on_behalf(self, elicit: Elicit | None) -> "_OnBehalf":
         """While this lasts, the server works for whoever `elicit` asks."""
-        call, asker = object(), elicit or decline
-        self._calls[call] = asker
-        token = _asker.set(asker)
-        try:
-            yield
-        finally:
-            _asker.reset(token)
-            del self._calls[call]
+        return _OnBehalf(self._calls, elicit or decline)
 
     async def __call__(self, server: str, params: JsonObject) -> JsonObject:
         try:
@@ -81,6 +72,23 @@ class Asking:
             logger.info("MCP server '%s' asks while it works for several: declined", server)
             return decline
         return askers.pop() if askers else self._otherwise
+
+
+class _OnBehalf:
+    """It is no generator, which takes three times as long, as every call has one."""
+
+    __slots__ = ("_asker", "_calls", "_token")
+
+    def __init__(self, calls: dict[object, Elicit], asker: Elicit) -> None:
+        self._calls, self._asker = calls, asker
+
+    def __enter__(self) -> None:
+        self._calls[self] = self._asker
+        self._token = _asker.set(self._asker)
+
+    def __exit__(self, *raised: object) -> None:
+        _asker.reset(self._token)
+        del self._calls[self]
 
 
 def shown(params: JsonObject, redactor: Redactor) -> JsonObject:

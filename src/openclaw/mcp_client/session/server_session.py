@@ -144,11 +144,11 @@ class ServerSession:
                 raise Interrupted(gone.reason) from None
         raise InvalidResult(f"the server asked for input more than {MAX_ROUNDS} times")
 
-    async def _send(self, method: str, params: Mapping[str, Any], **options: Any) -> RawResult:
+    def _send(self, method: str, params: Mapping[str, Any], **options: Any) -> Awaitable[RawResult]:
         if not self.stamp.blank:
             options["headers"] = self.stamp.headers(method, params)
             params = self.stamp.params(params)
-        return await self.call(method, params, **options)
+        return self.call(method, params, **options)
 
     async def answers(self, result: RawResult) -> dict[str, Any]:
         session = await self.sdk()
