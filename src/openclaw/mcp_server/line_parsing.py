@@ -19,6 +19,8 @@ PARSE_IN_THREAD = 1 << 20  # a message of this size would hold up the loop while
 # At this place, the id can only be the message's own.
 _ID_AT_THE_END = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\\x00-\x1f]{0,512}")\s*\}\s*\Z')
 
+_END = 4096  # bytes at either end of a line that cannot be read, which may tell whose it was
+
 Id = int | str | None
 
 
@@ -46,12 +48,17 @@ def judge(line: bytes) -> ParsedLine:
 
 def judge_too_long(line: TooLong) -> ParsedLine:
     """A line that was dropped; its request is refused, on either side."""
-    seen = dict(_members(line.head))
-    request_id = _usable(seen.get("id"))
-    if request_id is None and (found := _ID_AT_THE_END.search(line.tail)):
-        request_id = _usable(_loaded(found[1]))
     problem = f"a message of over {line.limit} bytes is not accepted"
-    return _refused(seen, request_id, types.INVALID_REQUEST, problem)
+    return _refused(*_glimpsed(line.head, line.tail), types.INVALID_REQUEST, problem)
+
+
+def _glimpsed(head: bytes, tail: bytes) -> tuple[dict[str, Any], Id]:
+    """What the two ends of a line tell of its message, and its id."""
+    seen = dict(_members(head))
+    request_id = _usable(seen.get("id"))
+    if request_id is None and (found := _ID_AT_THE_END.search(tail)):
+        request_id = _usable(_loaded(found[1]))
+    return seen, request_id
 
 
 def _judge_text(line: bytes) -> ParsedLine:
@@ -64,7 +71,10 @@ def _judge_text(line: bytes) -> ParsedLine:
         value = _loaded(text)
         if value is _UNREADABLE:
             problem = "this line is not JSON, or nested too deeply"
-            return _refused({}, None, types.PARSE_ERROR, problem)
+            seen, request_id = _glimpsed(text[:_END], text[-_END:])
+            if not _is_answer(seen):  # an error of the parser has no id
+                seen, request_id = {}, None
+            return _refused(seen, request_id, types.PARSE_ERROR, problem)
         given = cast("dict[str, Any]", value) if type(value) is dict else {}
         problem = "the message is nested too deeply, or has half a surrogate pair in it"
         return _refused(given, _usable(given.get("id")), types.INVALID_REQUEST, problem)

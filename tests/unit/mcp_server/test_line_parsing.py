@@ -157,3 +157,15 @@ def test_an_answer_that_is_too_long_fails_the_request_that_waits_for_it(head: by
     assert judged.fault is None
     assert isinstance(judged.message, types.JSONRPCError)
     assert judged.message.id == 5
+
+
+@pytest.mark.parametrize("id_first", [True, False])
+def test_an_answer_nested_too_deeply_fails_the_request_that_it_answers(id_first: bool) -> None:
+    deep = "[" * 20_000 + "]" * 20_000
+    result = f'"result":{{"action":"accept","content":{{"answer":{deep}}}}}'
+    members = ['"id":"openclaw-1"', result]
+    line = f'{{"jsonrpc":"2.0",{",".join(members if id_first else members[::-1])}}}'.encode()
+    judged = judge(line)
+    assert judged.fault is None
+    assert isinstance(judged.message, types.JSONRPCError)
+    assert judged.message.id == "openclaw-1"
