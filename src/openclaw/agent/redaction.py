@@ -72,12 +72,14 @@ def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
 
     blocks = tuple([clean(block) or _withheld(block) for block in result.blocks])
     outputs = tuple([kept for block in result.outputs if (kept := clean(block)) is not None])
-    details = clean_json(result.details, redactor.redact) if result.details else result.details
+    details = result.details
+    if not redactor.found_clean(details):
+        details = clean_json(details, redactor.redact)
     untrusted = result.untrusted
     if untrusted is not None and (sender := redactor.redact(untrusted.sender)) != untrusted.sender:
         untrusted = replace(untrusted, sender=sender)
-    before = result.blocks, result.outputs, result.details, result.untrusted
-    if (blocks, outputs, details, untrusted) == before:
+    same = blocks == result.blocks and outputs == result.outputs
+    if same and details == result.details and untrusted is result.untrusted:
         return result
     structured = result.structured
     if blocks != result.blocks:  # else it has none: the same values are in the words

@@ -5,7 +5,7 @@ import html
 import json
 import shlex
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -259,6 +259,14 @@ class Redactor:
         if shapes and short:
             patterns.remember_clean(text)
         return text
+
+    def found_clean(self, facts: Mapping[str, object]) -> bool:
+        """Whether these names and short texts were all searched before, as those of a tool are."""
+        clean = self.patterns().clean
+        for name, one in facts.items():
+            if name not in clean or not (one is True or (type(one) is str and one in clean)):
+                return False
+        return True
 
     def redact_known(self, text: str) -> str:
         """For approvals: what only looks like a credential stays, as it may be a command in disguise."""

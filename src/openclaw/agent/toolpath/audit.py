@@ -212,7 +212,7 @@ class AuditLog:
         """The file that is at the path now, and its size. It stays open for the next record."""
         if self._file is not None:
             with suppress(FileNotFoundError):
-                now, opened = os.lstat(self._path), self._opened
+                now, opened = os.lstat(str(self._path)), self._opened
                 if os.path.samestat(now, opened) and now.st_mode == opened.st_mode:
                     return self._file, now.st_size
             self._close()

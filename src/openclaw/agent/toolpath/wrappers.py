@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 from pathlib import Path
+from types import CoroutineType
+from typing import Any
 
 import anyio.to_thread
 
@@ -191,6 +193,10 @@ def _warn(whose: Untrusted, seen: Detection, context: CallContext) -> None:
     context.emit(SuspiciousContent(whose.sender, tool, seen.score, tuple(seen.signals)))
 
 
+async def _not_made(why: str) -> ToolResult:
+    return failed(why)
+
+
 @dataclass(slots=True)
 class Policed:
     """Offers and calls what the policy allows, or leaves to the person if the agent `can_ask`."""
@@ -209,24 +215,28 @@ class Policed:
         self._look()
         return self._usable
 
-    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+    def call(
+        self, name: str, arguments: JsonObject, context: CallContext
+    ) -> "CoroutineType[Any, Any, ToolResult]":
         self._look()
         found = self._decided.get(name)
         if found is None:
             close = difflib.get_close_matches(name, [spec.name for spec in self._usable], n=3)
             guess = f" Did you mean {', '.join(close)}?" if close else ""
-            return failed(f"There is no tool {name}.{guess} Use one of the tools that are listed.")
+            return _not_made(
+                f"There is no tool {name}.{guess} Use one of the tools that are listed."
+            )
         spec, decision = found
         if context.earlier is not None:  # it was allowed when it was made
-            return await self.source.call(name, arguments, context._replace(spec=spec))
+            return self.source.call(name, arguments, context._replace(spec=spec))
         asks = decision.asks and not self._approved(spec, arguments)
         context = context._replace(spec=spec, ask_reason=decision.reason if asks else None)
         if decision.outcome is Outcome.DENY or (asks and not self.can_ask):
             self.refused(arguments, context)
-            return failed(
+            return _not_made(
                 f"The tool {name} is not allowed here ({decision.reason}). Do without it."
             )
-        return await self.source.call(name, arguments, context)
+        return self.source.call(name, arguments, context)
 
     def _look(self) -> None:
         specs = self.source.specs()

@@ -512,8 +512,11 @@ class StderrTail:
         self._lines: deque[bytes] = deque(maxlen=_REMEMBERED_LINES)
         self._partial = b""
         self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
+        self._shown: tuple[str, ...] = ()
+        self._shown_with: object = None  # the patterns with which that was made
 
     def feed(self, chunk: bytes) -> None:
+        self._shown_with = None
         *lines, partial = (self._partial + chunk).split(b"\n")
         # The rest of a line that is longer than anybody reads is let go.
         self._partial = partial[:_MAX_LINE]
@@ -526,13 +529,17 @@ class StderrTail:
             self._live.feed(_decoded(line))
 
     def tail(self) -> tuple[str, ...]:
+        if self._shown_with is self._redactor.patterns():
+            return self._shown
+        self._shown_with = self._redactor.patterns()
         redactor = StreamRedactor(self._redactor)
         partial = (self._partial,) if self._partial else ()
         shown: list[str] = []
         for line in (*self._lines, *partial):
             shown += redactor.feed(_decoded(line))
         shown += redactor.flush()
-        return tuple(printable(line) for line in shown[-KEPT_LINES:])
+        self._shown = tuple(printable(line) for line in shown[-KEPT_LINES:])
+        return self._shown
 
     def _log(self, line: str) -> None:
         text = printable(line)
