@@ -246,11 +246,14 @@ async def test_a_server_added_for_a_session_is_seen_there_alone(tmp_path: Path) 
     async with open_gateway_runtime(
         tmp_path, {"s": fake_config()}, environ=ENVIRON
     ) as installation:
-        installation.manager.add("mine", fake_config(PID), session="one")
+        installation.manager.add("mine", fake_config(PID), session="one", agent="main")
         await installation.manager.settle("main", "one")
         assert installation.names(session="one") == ["mcp_mine_pid", "mcp_s_echo"]
         assert installation.names(session="two") == ["mcp_s_echo"]
-        installation.manager.remove("mine", session="one")
+        installation.manager.add("mine", fake_config(), session="one", agent="main")
+        await installation.manager.settle("main", "one")
+        assert installation.names(session="one") == ["mcp_mine_echo", "mcp_s_echo"]
+        installation.manager.end_session("one")
         assert installation.names(session="one") == ["mcp_s_echo"]
         assert [status.snapshot.name for status in installation.manager.status()] == ["s"]
 
@@ -267,21 +270,6 @@ async def test_two_sessions_that_bring_the_same_server_share_it(tmp_path: Path) 
         assert await pid(installation, session="two") == first
         installation.manager.end_session("two")
         assert installation.manager.status() == ()
-
-
-async def test_a_server_added_for_all_is_seen_everywhere_and_can_be_replaced(
-    tmp_path: Path,
-) -> None:
-    async with open_gateway_runtime(tmp_path, environ=ENVIRON) as installation:
-        installation.manager.add("s", fake_config())
-        await installation.manager.settle("main")
-        assert installation.names(session="any") == ["mcp_s_echo"]
-        installation.manager.add("s", fake_config(PID))
-        await installation.manager.settle("main")
-        assert installation.names() == ["mcp_s_pid"]
-        installation.manager.remove("s")
-        with pytest.raises(NotFound):
-            installation.manager.remove("s")
 
 
 async def test_a_new_configuration_restarts_only_what_changed(tmp_path: Path) -> None:

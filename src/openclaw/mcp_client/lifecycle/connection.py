@@ -56,7 +56,7 @@ class ServerConnection:
         self._deps = deps
         self._redact = deps.redactor.redact
         self._clock = deps.clock
-        self._rules = states.Rules(config.restart_on_crash, config.max_restarts)
+        self._most_restarts = config.max_restarts if config.restart_on_crash else 0
         first = ServerState.DISCONNECTED if config.enabled else ServerState.DISABLED
         self._life = states.Life(first)
         self._since = deps.clock.now_ms()
@@ -287,7 +287,7 @@ class ServerConnection:
 
     def _feed(self, event: Event) -> None:
         before = self._life
-        self._life = states.advance(before, event, self._clock.monotonic(), self._rules)
+        self._life = states.advance(before, event, self._clock.monotonic(), self._most_restarts)
         if self._life == before:
             return
         if self._life.state is not before.state:

@@ -282,12 +282,10 @@ class ManagedServer:
             self.resources_known.set()
             return
         while True:
-            due = True
-            with anyio.move_on_after(self.config.resource_refresh_ms / 1000):
+            with anyio.move_on_after(self.config.resource_refresh_ms / 1000) as patience:
                 await self._stale.wait()
-                self._stale.clear()
-                due = False
-            await self._refresh(everything=due or self._all_stale)
+            self._stale.clear()
+            await self._refresh(everything=patience.cancelled_caught or self._all_stale)
             await anyio.sleep(_QUIET)
 
     async def _refresh(self, *, everything: bool) -> None:

@@ -37,7 +37,7 @@ from openclaw.mcp_client.session.listing import CatalogCache
 logger = logging.getLogger(__name__)
 
 _RESOURCES_WAIT = 3.0  # seconds that a first turn waits for resources once the tools are known
-EVERYWHERE = ""  # the scope of a server that was added for all sessions
+EVERYWHERE = ""  # the scope of the configured servers, which all sessions see
 
 User = tuple[str, str]  # an agent, and the scope of a session or `EVERYWHERE`
 
@@ -287,26 +287,10 @@ class McpManager:
         for unit in units:
             unit.connection.restart()
 
-    def add(
-        self,
-        name: str,
-        config: McpServerConfig,
-        session: str | None = None,
-        agent: str | None = None,
-    ) -> None:
-        """Add or replace a server, for one session (of `agent`, if known) or for all."""
-        scope = session or EVERYWHERE
-        self._added.setdefault(scope, {})[name] = config
-        for one in self._agents if agent is None else [agent]:
-            self._update(one, scope)
-
-    def remove(self, name: str, session: str | None = None) -> None:
-        scope = session or EVERYWHERE
-        if self._added.get(scope, {}).pop(name, None) is None:
-            raise NotFound(f"no MCP server '{name}' was added")
-        for agent, known in list(self._places):
-            if known == scope:
-                self._update(agent, scope)
+    def add(self, name: str, config: McpServerConfig, session: str, agent: str) -> None:
+        """Add or replace a server for one session of an agent."""
+        self._added.setdefault(session, {})[name] = config
+        self._update(agent, session)
 
     def end_session(self, session: str) -> None:
         self._added.pop(session, None)
@@ -342,8 +326,7 @@ class McpManager:
         user = (agent, scope)
         before = self._places.get(user, {})
         after: dict[str, Place] = {}
-        wanted = dict(known.servers) if scope == EVERYWHERE else dict[str, McpServerConfig]()
-        wanted |= self._added.get(scope, {})
+        wanted = known.servers if scope == EVERYWHERE else self._added.get(scope, {})
         for name, config in wanted.items():
             if config.enabled and known.wholly_denied(safe_name(config.tool_prefix or name)):
                 logger.info("MCP server '%s' is not started: policy denies all of its tools", name)

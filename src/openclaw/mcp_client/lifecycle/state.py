@@ -53,12 +53,6 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    restart_on_crash: bool = True
-    max_restarts: int = 5
-
-
-@dataclass(frozen=True, slots=True)
 class Life:
     """Times are seconds of one monotonic clock.
 
@@ -73,7 +67,7 @@ class Life:
     last_error: str | None = None
 
 
-def advance(life: Life, event: Event, now: float, rules: Rules) -> Life:
+def advance(life: Life, event: Event, now: float, most_restarts: int) -> Life:
     """The life after this event; an event that means nothing in this state changes nothing."""
     if life.state is ServerState.CLOSED:
         return life
@@ -89,17 +83,17 @@ def advance(life: Life, event: Event, now: float, rules: Rules) -> Life:
         case Kind.CONNECTED, ServerState.CONNECTING:
             return replace(life, state=ServerState.READY, waits=0, ready_since=now)
         case _, ServerState.CONNECTING | ServerState.READY:
-            return _ended(life, event, now, rules)
+            return _ended(life, event, now, most_restarts)
         case _:
             return life
 
 
-def _ended(life: Life, event: Event, now: float, rules: Rules) -> Life:
+def _ended(life: Life, event: Event, now: float, most_restarts: int) -> Life:
     match event.kind:
         case Kind.NOT_BEGUN if life.state is ServerState.CONNECTING:
-            return _waiting(life, event.reason, now, rules)
+            return _waiting(life, event.reason, now, most_restarts)
         case Kind.LOST | Kind.NOT_BEGUN:
-            return _lost(life, event.reason, now, rules)
+            return _lost(life, event.reason, now, most_restarts)
         case Kind.BROKEN:
             return _resting(life, ServerState.FAILED, event.reason)
         case Kind.LOGIN_NEEDED:
@@ -108,19 +102,19 @@ def _ended(life: Life, event: Event, now: float, rules: Rules) -> Life:
             return life
 
 
-def _lost(life: Life, reason: str, now: float, rules: Rules) -> Life:
+def _lost(life: Life, reason: str, now: float, most_restarts: int) -> Life:
     uptime = 0.0 if life.ready_since is None else now - life.ready_since
     restarts = 0 if uptime >= STABLE_AFTER else life.restarts
-    if not rules.restart_on_crash or restarts >= rules.max_restarts:
+    if restarts >= most_restarts:
         return _resting(replace(life, restarts=restarts), ServerState.FAILED, reason)
     at_once = restarts == 0 and uptime >= PROVEN_AFTER
     delay = 0.0 if at_once else restart_delay(restarts)
     return Life(ServerState.ERROR, restarts=restarts + 1, retry_at=now + delay, last_error=reason)
 
 
-def _waiting(life: Life, reason: str, now: float, rules: Rules) -> Life:
+def _waiting(life: Life, reason: str, now: float, most_restarts: int) -> Life:
     """Nothing ran, so this isn't a restart; the waits are as long, and as many, as for one."""
-    if not rules.restart_on_crash or life.waits >= rules.max_restarts:
+    if life.waits >= most_restarts:
         return _resting(life, ServerState.FAILED, reason)
     return replace(
         life,

@@ -276,17 +276,13 @@ async def _program(opening: ConnectParams, *, windows: bool = sys.platform == "w
         command = str(expand(command, deps.environ))
     if windows:
         command = find_windows_program(command, environment)
+    words = {f"args[{at}]": word for at, word in enumerate(config.args)}
+    referring = {name: word for name, word in words.items() if has_reference(word)}
     program = Program(
         command=command,
-        arguments=await _arguments(opening),
+        arguments=tuple({**words, **await deps.reveal(referring)}.values()),
         environment=environment,
         directory=None if config.cwd is None else expand(config.cwd, deps.environ),
     )
     # Looking at the machine and its files takes a moment.
     return await anyio.to_thread.run_sync(deps.confine, config, program, opening.name, deps.roots)
-
-
-async def _arguments(opening: ConnectParams) -> tuple[str, ...]:
-    words = {f"args[{at}]": word for at, word in enumerate(opening.config.args)}
-    referring = {name: word for name, word in words.items() if has_reference(word)}
-    return tuple({**words, **await opening.deps.reveal(referring)}.values())

@@ -330,19 +330,15 @@ _LIMITS_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION on 64-bit Windows; we
 
 
 def popen_in_job(program: Program) -> tuple[subprocess.Popen[bytes], Callable[[], None]]:
-    """Start it, and put it into its job before it can start others, which would not be in it."""
+    """Start it, and put it into a new job before it can start others, which would not be in it.
+
+    Returns it with what ends all that is in the job.
+    """
     assert sys.platform == "win32"
-    flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-    process = popen(program, creationflags=flags)
-    return process, _own_job(process)
-
-
-def _own_job(process: subprocess.Popen[bytes]) -> Callable[[], None]:
-    """Put the process into a new job; returns what ends all that is in it."""
-    if sys.platform != "win32":
-        return lambda: None
     import ctypes
 
+    creation = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+    process = popen(program, creationflags=creation)
     kernel = ctypes.windll.kernel32
     kernel.CreateJobObjectW.restype = ctypes.c_void_p
     job = ctypes.c_void_p(kernel.CreateJobObjectW(None, None))
@@ -356,7 +352,7 @@ def _own_job(process: subprocess.Popen[bytes]) -> Callable[[], None]:
         kernel.TerminateJobObject(job, 1)
         kernel.CloseHandle(job)
 
-    return end
+    return process, end
 
 
 def threaded_ends(process: subprocess.Popen[bytes]) -> Ends:

@@ -50,14 +50,11 @@ def group_alive(group: int) -> bool:
     return False
 
 
-def kill_marked(value: str) -> int:
-    """SIGKILL every process whose environment has this marker; returns how many."""
-    killed = 0
+def kill_marked(value: str) -> None:
+    """SIGKILL every process whose environment has this marker."""
     for pid in orphan_reaper.marked(f"{MARKER}={value}".encode()):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, KILL)
-            killed += 1
-    return killed
 
 
 logger = logging.getLogger(__name__)

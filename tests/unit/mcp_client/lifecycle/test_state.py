@@ -8,13 +8,12 @@ from openclaw.mcp_client.lifecycle.state import (
     Event,
     Kind,
     Life,
-    Rules,
     ServerState,
     advance,
     restart_delay,
 )
 
-RULES = Rules(max_restarts=7)
+MOST = 7
 EVENTS = st.sampled_from(
     [
         Event(Kind.STARTED),
@@ -29,23 +28,23 @@ EVENTS = st.sampled_from(
     ]
 )
 STORIES = st.lists(st.tuples(EVENTS, st.floats(0, 100)), max_size=40)
-ANY_RULES = st.builds(Rules, st.booleans(), st.integers(0, 8))
+ANY_MOST = st.integers(0, 8)
 
 
-def crash_and_return(life: Life, now: float, rules: Rules = RULES) -> tuple[Life, float]:
+def crash_and_return(life: Life, now: float, most: int = MOST) -> tuple[Life, float]:
     """A loss, and the life and time once its wait is over and it is ready again."""
-    life = advance(life, Event(Kind.LOST, "gone"), now, rules)
+    life = advance(life, Event(Kind.LOST, "gone"), now, most)
     now = life.retry_at or now
-    life = advance(life, Event(Kind.RETRY_DUE), now, rules)
-    return advance(life, Event(Kind.CONNECTED), now, rules), now
+    life = advance(life, Event(Kind.RETRY_DUE), now, most)
+    return advance(life, Event(Kind.CONNECTED), now, most), now
 
 
 def ready(now: float = 0.0) -> Life:
     return advance(
-        advance(Life(), Event(Kind.STARTED), now, RULES),
+        advance(Life(), Event(Kind.STARTED), now, MOST),
         Event(Kind.CONNECTED),
         now,
-        RULES,
+        MOST,
     )
 
 
@@ -58,22 +57,22 @@ def test_restarts_wait_longer_and_longer_up_to_half_a_minute() -> None:
 def test_restarts_come_after_growing_waits_and_then_no_more():
     life, waits = ready(), list[float | None]()
     while life.state is not ServerState.FAILED:
-        life = advance(life, Event(Kind.LOST, "gone"), 0.0, RULES)
+        life = advance(life, Event(Kind.LOST, "gone"), 0.0, MOST)
         waits.append(life.retry_at)
-        life = advance(life, Event(Kind.RETRY_DUE), 0.0, RULES)
+        life = advance(life, Event(Kind.RETRY_DUE), 0.0, MOST)
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
 
 
 @pytest.mark.requirement("E-2")
 @pytest.mark.parametrize(("uptime", "wait"), [(9.9, 1.0), (10.0, 0.0), (59.0, 0.0), (61.0, 0.0)])
 def test_a_server_that_had_proven_itself_comes_back_at_once(uptime: float, wait: float):
-    life = advance(ready(), Event(Kind.LOST, "gone"), uptime, RULES)
+    life = advance(ready(), Event(Kind.LOST, "gone"), uptime, MOST)
     assert life.retry_at == uptime + wait
 
 
 def test_only_the_first_restart_comes_at_once():
     life, now = crash_and_return(ready(), 20.0)
-    life = advance(life, Event(Kind.LOST, "gone"), now + 20, RULES)
+    life = advance(life, Event(Kind.LOST, "gone"), now + 20, MOST)
     assert life.retry_at == now + 20 + 2.0
 
 
@@ -81,48 +80,48 @@ def test_a_stable_minute_starts_the_count_afresh():
     life, now = crash_and_return(ready(), 1.0)
     life, now = crash_and_return(life, now + 1.0)
     assert life.restarts == 2
-    life = advance(life, Event(Kind.LOST, "gone"), now + 60, RULES)
+    life = advance(life, Event(Kind.LOST, "gone"), now + 60, MOST)
     assert (life.restarts, life.retry_at) == (1, now + 60)
 
 
 def test_what_could_not_be_started_counts_as_no_restart():
-    life, waits = advance(Life(), Event(Kind.STARTED), 0.0, RULES), list[float | None]()
+    life, waits = advance(Life(), Event(Kind.STARTED), 0.0, MOST), list[float | None]()
     while life.state is not ServerState.FAILED:
-        life = advance(life, Event(Kind.NOT_BEGUN, "a secret is missing"), 0.0, RULES)
+        life = advance(life, Event(Kind.NOT_BEGUN, "a secret is missing"), 0.0, MOST)
         assert (life.restarts, life.last_error) == (0, "a secret is missing")
         waits.append(life.retry_at)
-        life = advance(life, Event(Kind.RETRY_DUE), 0.0, RULES)
+        life = advance(life, Event(Kind.RETRY_DUE), 0.0, MOST)
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
 
 
 def test_a_server_that_ran_and_then_could_not_be_started_keeps_its_count():
     life, now = crash_and_return(ready(), 1.0)
     life = advance(
-        advance(life, Event(Kind.LOST, "gone"), now, RULES), Event(Kind.RETRY_DUE), now, RULES
+        advance(life, Event(Kind.LOST, "gone"), now, MOST), Event(Kind.RETRY_DUE), now, MOST
     )
-    life = advance(life, Event(Kind.NOT_BEGUN, "a secret is missing"), now, RULES)
+    life = advance(life, Event(Kind.NOT_BEGUN, "a secret is missing"), now, MOST)
     assert (life.restarts, life.waits) == (2, 1)
     life = advance(
-        advance(life, Event(Kind.RETRY_DUE), now, RULES), Event(Kind.CONNECTED), now, RULES
+        advance(life, Event(Kind.RETRY_DUE), now, MOST), Event(Kind.CONNECTED), now, MOST
     )
     assert (life.restarts, life.waits) == (2, 0)
-    assert advance(life, Event(Kind.NOT_BEGUN, "a secret is missing"), now, RULES).restarts == 3
+    assert advance(life, Event(Kind.NOT_BEGUN, "a secret is missing"), now, MOST).restarts == 3
 
 
 def test_what_could_not_be_started_is_not_tried_again_where_no_restart_is_wanted():
-    life = advance(Life(), Event(Kind.STARTED), 0.0, RULES)
-    life = advance(life, Event(Kind.NOT_BEGUN, "x"), 0.0, Rules(restart_on_crash=False))
+    life = advance(Life(), Event(Kind.STARTED), 0.0, MOST)
+    life = advance(life, Event(Kind.NOT_BEGUN, "x"), 0.0, 0)
     assert (life.state, life.last_error) == (ServerState.FAILED, "x")
 
 
 def test_no_restart_where_none_is_wanted():
-    life = advance(ready(), Event(Kind.LOST, "gone"), 20.0, Rules(restart_on_crash=False))
+    life = advance(ready(), Event(Kind.LOST, "gone"), 20.0, 0)
     assert (life.state, life.last_error) == (ServerState.FAILED, "gone")
 
 
 def test_a_fresh_start_leaves_failure_with_the_count_at_zero():
-    failed = advance(ready(), Event(Kind.BROKEN, "no such command"), 1.0, RULES)
-    life = advance(failed, Event(Kind.RESTARTED), 2.0, RULES)
+    failed = advance(ready(), Event(Kind.BROKEN, "no such command"), 1.0, MOST)
+    life = advance(failed, Event(Kind.RESTARTED), 2.0, MOST)
     assert (life.state, life.restarts) == (ServerState.CONNECTING, 0)
 
 
@@ -135,7 +134,7 @@ def test_a_fresh_start_leaves_failure_with_the_count_at_zero():
     ],
 )
 def test_each_way_to_end_has_a_state_of_its_own(event: Event, state: ServerState):
-    assert advance(ready(), event, 1.0, RULES).state is state
+    assert advance(ready(), event, 1.0, MOST).state is state
 
 
 def test_a_disabled_server_stays_so_until_it_is_closed():
@@ -146,25 +145,25 @@ def test_a_disabled_server_stays_so_until_it_is_closed():
         Event(Kind.RETRY_DUE),
         Event(Kind.LOST, "x"),
     ):
-        assert advance(life, event, 1.0, RULES) == life
-    assert advance(life, Event(Kind.STOPPED), 1.0, RULES).state is ServerState.CLOSED
+        assert advance(life, event, 1.0, MOST) == life
+    assert advance(life, Event(Kind.STOPPED), 1.0, MOST).state is ServerState.CLOSED
 
 
 @pytest.mark.requirement("NFR-4.1")
-@given(story=STORIES, rules=ANY_RULES, enabled=st.booleans())
+@given(story=STORIES, most=ANY_MOST, enabled=st.booleans())
 def test_whatever_happens_the_life_makes_sense(
-    story: list[tuple[Event, float]], rules: Rules, enabled: bool
+    story: list[tuple[Event, float]], most: int, enabled: bool
 ):
     life = Life(ServerState.DISCONNECTED if enabled else ServerState.DISABLED)
     now = 0.0
     for event, pause in story:
         now += pause
         before = life
-        life = advance(life, event, now, rules)
+        life = advance(life, event, now, most)
         assert (life.retry_at is not None) == (life.state is ServerState.ERROR)
         assert (life.ready_since is not None) == (life.state is ServerState.READY)
-        assert 0 <= life.restarts <= max(rules.max_restarts, 0)
-        assert 0 <= life.waits <= max(rules.max_restarts, 0)
+        assert 0 <= life.restarts <= max(most, 0)
+        assert 0 <= life.waits <= max(most, 0)
         if life.retry_at is not None and before.retry_at is None:
             assert 0 <= life.retry_at - now <= 30
         if before.state is ServerState.CLOSED:
@@ -173,19 +172,19 @@ def test_whatever_happens_the_life_makes_sense(
             assert life.last_error
 
 
-@given(story=STORIES, rules=ANY_RULES)
-def test_a_stop_is_always_obeyed(story: list[tuple[Event, float]], rules: Rules):
+@given(story=STORIES, most=ANY_MOST)
+def test_a_stop_is_always_obeyed(story: list[tuple[Event, float]], most: int):
     life = Life()
     for event, now in story:
-        life = advance(life, event, now, rules)
-    life = advance(life, Event(Kind.STOPPED), 0.0, rules)
+        life = advance(life, event, now, most)
+    life = advance(life, Event(Kind.STOPPED), 0.0, most)
     assert life.state is ServerState.CLOSED
 
 
 @pytest.mark.requirement("E-3")
-@given(rules=ANY_RULES, uptimes=st.lists(st.floats(0, 9), min_size=10, max_size=20))
-def test_a_server_that_keeps_crashing_is_given_up(rules: Rules, uptimes: list[float]):
+@given(most=ANY_MOST, uptimes=st.lists(st.floats(0, 9), min_size=10, max_size=20))
+def test_a_server_that_keeps_crashing_is_given_up(most: int, uptimes: list[float]):
     life, now = ready(), 0.0
     for uptime in uptimes:
-        life, now = crash_and_return(life, now + uptime, rules)
+        life, now = crash_and_return(life, now + uptime, most)
     assert life.state is ServerState.FAILED
