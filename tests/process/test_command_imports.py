@@ -44,7 +44,6 @@ CONFIG = {
     "typing_inspection",
 }
 GATEWAY = {*BASE, *LOOP, "orjson", "pybase64"}
-HTTP = {"backports", "certifi", "h11", "httpcore2", "httpx2", "pybase64", "socksio", "truststore"}
 NEVER = {"mcp", "mcp_types", "starlette", "uvicorn"}  # by a command without servers
 
 WITHOUT_A_GATEWAY: Mapping[tuple[str, ...], set[str]] = {
@@ -82,7 +81,7 @@ WITHOUT_A_GATEWAY: Mapping[tuple[str, ...], set[str]] = {
         "truststore",
     },
     # It asks the provider whether its key holds, and listens where a gateway would.
-    ("doctor",): {*CONFIG, *LOOP, *HTTP, "orjson", "starlette"},
+    ("doctor",): {*CONFIG, *LOOP, "orjson"},
 }
 THROUGH_A_GATEWAY: Mapping[tuple[str, ...], set[str]] = {
     ("agent", "Hi"): set(),

@@ -6,12 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
-
-import anyio
 
 from openclaw.config.agent_schema import ModelChoice, ModelCost, ModelEntry, ProviderConfig
 from openclaw.core.errors import ModelUnavailable
+from openclaw.net.http_request import get
 
 if TYPE_CHECKING:
     from openclaw.secrets.resolver import SecretResolver
@@ -180,27 +178,11 @@ async def lmstudio_models(url: str) -> Sequence[str]:
 
 
 async def _listed(url: str, key: str, name: str) -> Sequence[str]:
-    if not await _listening(url):  # as on most machines, and the library takes long to import
-        return []
-    import httpx2
-
     try:
-        async with httpx2.AsyncClient(trust_env=False, timeout=PROBE_SECONDS) as client:
-            body: Any = json.loads((await client.get(url)).content)
-            return [str(model[name]) for model in body[key]]
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, KeyError, TypeError):
+        _, content = await get(url, {}, {}, PROBE_SECONDS)
+        return [str(model[name]) for model in json.loads(content)[key]]
+    except (OSError, ValueError, KeyError, TypeError):
         return []
-
-
-async def _listening(url: str) -> bool:
-    try:
-        where = urlsplit(url)
-        port = where.port or (443 if where.scheme == "https" else 80)
-        with anyio.fail_after(PROBE_SECONDS):
-            async with await anyio.connect_tcp(where.hostname or "", port):
-                return True
-    except (OSError, ValueError):  # a time that ran out is an OSError too
-        return False
 
 
 _LIBRARIES = {"google-generative-ai": ("google.genai", "google"), "local": ("xllamacpp", "local")}

@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import anyio
-
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.config.consistency import suggest
 from openclaw.config.json5 import KeyPath
 from openclaw.core.errors import ModelUnavailable, OpenClawError, describe
 from openclaw.models.choose import LOCAL_PROVIDER, Candidate, resolve
-from openclaw.net.proxies import open_client
+from openclaw.net.http_request import get
 
 if TYPE_CHECKING:
     from openclaw.secrets.resolver import SecretResolver
@@ -24,7 +22,6 @@ _OTHERS = "/models"
 _GOOGLE = "google-generative-ai"
 _ANTHROPIC_VERSION = "2026-10-21"
 _SECONDS = 20.0
-_TRY_SECONDS = 120.0  # a server of one's own may load the model first
 _LISTING_SECONDS = 5.0  # a person waits, and the answer only spares them a later error
 _REFUSED = (400, 401, 403)
 _MESSAGE_CHARS = 200
@@ -68,19 +65,7 @@ class Provider:
         except (ValueError, KeyError, TypeError):
             raise KeyNotChecked("what it answered is no list of models") from None
 
-    async def try_model(self) -> None:
-        """Ask a model that speaks OpenAI's API for a word."""
-        asked = [{"role": "user", "content": "Say hi."}]
-        body = {"model": self.candidate.model, "max_tokens": 16, "messages": asked}
-        content = await self._ask("/chat/completions", _TRY_SECONDS, body)
-        try:
-            json.loads(content)["choices"][0]["message"]
-        except (ValueError, LookupError, TypeError):
-            raise KeyNotChecked("what it answered is not the answer of a model") from None
-
-    async def _ask(self, path: str, seconds: float, body: Any = None) -> bytes:
-        import httpx2
-
+    async def _ask(self, path: str, seconds: float) -> bytes:
         base, api = (self.candidate.base_url or "").rstrip("/"), self.candidate.api
         headers, key = dict(self.headers), self.key
         if key is not None:
@@ -90,18 +75,15 @@ class Provider:
         if api == "anthropic-messages":
             headers["anthropic-version"] = _ANTHROPIC_VERSION
         try:
-            with anyio.fail_after(seconds):
-                async with open_client(base, self.environ, silence=seconds) as client:
-                    method = "GET" if body is None else "POST"
-                    answer = await client.request(method, base + path, headers=headers, json=body)
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            status, content = await get(base + path, headers, self.environ, seconds)
+        except (OSError, ValueError) as error:
             raise KeyNotChecked(str(error) or type(error).__name__) from error
-        told = f"HTTP {answer.status_code}{_said(answer.content)}"
-        if answer.status_code in _REFUSED:
+        told = f"HTTP {status}{_said(content)}"
+        if status in _REFUSED:
             raise KeyRefused(told)
-        if not answer.is_success:
-            raise KeyNotChecked(told, answer.status_code)
-        return answer.content
+        if not 200 <= status < 300:
+            raise KeyNotChecked(told, status)
+        return content
 
 
 def _said(content: bytes) -> str:

@@ -30,6 +30,8 @@ def request_bytes(
         f"content-length: {len(content)}",
         *(f"{name}: {value}" for name, value in headers.items()),
     ]
+    if not all(line.isprintable() for line in lines):
+        raise ValueError("a header has a character that headers cannot have")
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + content
 
 

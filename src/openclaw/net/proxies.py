@@ -1,7 +1,7 @@
 """The HTTP client for model providers: our timeouts, and a proxy only if one is configured."""
 
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -40,19 +40,22 @@ def open_client(url: str, environ: Mapping[str, str], *, silence: float) -> "htt
     import httpx2
 
     proxy = proxy_for(url, environ)
+    # Loading the certificates takes 20 ms, and plain HTTP needs none.
+    encrypted = any(one.lower().startswith("https:") for one in (url, proxy or ""))
     return httpx2.AsyncClient(
         trust_env=False,
         proxy=proxy,
-        verify=_trusted((url, proxy or ""), environ),
+        verify=trusted(environ) if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         timeout=httpx2.Timeout(
             connect=CONNECT_SECONDS, read=silence, write=WRITE_SECONDS, pool=CONNECT_SECONDS
         ),
     )
 
 
-def _trusted(addresses: Iterable[str], environ: Mapping[str, str]) -> ssl.SSLContext | bool:
-    if not any(address.lower().startswith("https:") for address in addresses):
-        # Loading the certificates takes 20 ms, and plain HTTP needs none.
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    authorities = environ.get("SSL_CERT_FILE")
-    return ssl.create_default_context(cafile=authorities) if authorities else True
+def trusted(environ: Mapping[str, str]) -> ssl.SSLContext:
+    """Checks servers against SSL_CERT_FILE, or else against the authorities that this system has."""
+    if authorities := environ.get("SSL_CERT_FILE"):
+        return ssl.create_default_context(cafile=authorities)
+    import httpcore2
+
+    return httpcore2.default_ssl_context(_trust_env=False)

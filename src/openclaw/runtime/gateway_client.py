@@ -2,15 +2,15 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import anyio
 import anyio.to_thread
 import orjson
-from anyio.abc import SocketStream, TaskGroup
+from anyio.abc import TaskGroup
 
 from openclaw.agent.event_codec import (
     blocks_from,
@@ -26,70 +26,11 @@ from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
 from openclaw.gateway.lock import request_headers
-from openclaw.net.http_answer import (
-    CONNECT_SECONDS,
-    READ_BYTES,
-    SILENCE_SECONDS,
-    BrokenOff,
-    EventReader,
-    HttpAnswer,
-    NotReached,
-    event_of,
-    request_bytes,
-)
+from openclaw.net.http_answer import BrokenOff, EventReader, NotReached, event_of
+from openclaw.net.http_request import request
 
 if TYPE_CHECKING:
     from openclaw.media.files import OrderFiles
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    status: int
-    body: AsyncIterator[bytes]
-
-    async def read(self) -> bytes:
-        return b"".join([piece async for piece in self.body])
-
-
-@asynccontextmanager
-async def request(
-    method: str, url: str, path: str, headers: Mapping[str, str], content: bytes = b""
-) -> AsyncGenerator[Answer]:
-    """Raises `NotReached` or `BrokenOff`; leaving closes the connection."""
-    where = urlsplit(url)
-    try:
-        with anyio.fail_after(CONNECT_SECONDS):
-            stream = await anyio.connect_tcp(where.hostname or "", where.port or 80)
-    except (OSError, TimeoutError) as error:
-        raise NotReached(type(error.__cause__ or error).__name__) from error
-    async with stream:
-        try:
-            with anyio.fail_after(SILENCE_SECONDS):
-                await stream.send(request_bytes(method, where.netloc, path, headers, content))
-        except (anyio.BrokenResourceError, TimeoutError) as error:
-            raise BrokenOff(type(error).__name__) from error
-        answer, first = HttpAnswer(), b""
-        while answer.status < 200:
-            first = answer.feed(await _received(stream))
-        yield Answer(answer.status, _body(stream, answer, first))
-
-
-async def _received(stream: SocketStream) -> bytes:
-    try:
-        with anyio.fail_after(SILENCE_SECONDS):
-            return await stream.receive(READ_BYTES)
-    except anyio.EndOfStream:
-        return b""
-    except (anyio.BrokenResourceError, TimeoutError) as error:
-        raise BrokenOff(type(error).__name__) from error
-
-
-async def _body(stream: SocketStream, answer: HttpAnswer, first: bytes) -> AsyncIterator[bytes]:
-    if first:
-        yield first
-    while not answer.done:
-        if piece := answer.feed(await _received(stream)):
-            yield piece
 
 
 Json = dict[str, Any]

@@ -12,8 +12,7 @@ import anyio
 import pytest
 
 from openclaw.config.agent_schema import ProviderConfig
-from openclaw.models.choose import Candidate
-from openclaw.models.listing import KeyNotChecked, Provider, model_problem, models_named
+from openclaw.models.listing import model_problem, models_named
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 
@@ -99,14 +98,6 @@ def test_embedded_models_are_those_of_the_catalogue_and_files(tmp_path: Path) ->
     assert "local/smollm2-135m-instruct" in (problem("local/smollm2-135m", tmp_path) or "")
     assert problem("local//tmp/x.gguf", tmp_path) is None
     assert "unknown provider" in (problem("nobody/x", tmp_path) or "")
-
-
-def test_what_answers_without_being_a_model_is_told() -> None:
-    with answering(200, {"ok": True}) as (url, asked):
-        provider = Provider(Candidate("acme", "m", "openai-completions", url), None, NOTHING)
-        with pytest.raises(KeyNotChecked):
-            anyio.run(provider.try_model)
-    assert asked == ["/chat/completions"]
 
 
 def test_a_change_names_models_only_where_models_are_named() -> None:

@@ -1,10 +1,7 @@
 """Lets a person choose a model: offers, asks, checks and stores it."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
-from urllib.parse import urlsplit
 
 import anyio
 
@@ -19,7 +16,6 @@ from openclaw.models.choose import (
     DEFAULT_LOCAL_MODEL,
     KNOWN_PROVIDERS,
     LOCAL_PROVIDER,
-    Candidate,
     lmstudio_models,
     missing_extra,
     ollama_models,
@@ -30,7 +26,6 @@ from openclaw.models.listing import KeyNotChecked, KeyRefused, Provider
 from openclaw.secrets.refs import Secret
 
 ALL, NONE, AUTO = "all", "none", "auto"
-_OWN = "address"
 Providers = Mapping[str, ProviderConfig]
 
 
@@ -127,14 +122,12 @@ class ModelOffer:
     """A model that could be used, and why.
 
     Its key is in the environment variable `variable`, or is `pasted` and to be stored under that name.
-    `base_url` is for a provider that the configuration gets with it.
     """
 
     ref: str
     reason: str = ""
     variable: str | None = None
     pasted: Secret | None = None
-    base_url: str | None = None
 
     @property
     def reference(self) -> str | None:
@@ -197,15 +190,10 @@ def chosen_model(
             said = asker.one(
                 "Which model do you want to use?",
                 _lines(offers, now),
-                other="provider/model, or an address",
-                objection=lambda ref: None if _is_address(ref) else _objection(ref, env, providers),
+                other="provider/model",
+                objection=lambda ref: _objection(ref, env, providers),
             )
         assert said is not None
-        if asker is not None and (said == _OWN or _is_address(said)):
-            if (own := _own_server(env, asker, said, providers)) is not None:
-                return own
-            said = None
-            continue
         if said == AUTO or (not named and said == now):
             return None
         if (wrong := _objection(said, env, providers)) is not None:
@@ -227,7 +215,6 @@ def _objection(ref: str, env: Environment, providers: Providers) -> InvalidReque
 def _lines(offers: Sequence[ModelOffer], now: str | None) -> dict[str, str]:
     reasons = {now: "current"} if now is not None else {}
     reasons |= {one.ref: one.reason for one in offers if one.ref != now}
-    reasons[_OWN] = "another server that speaks OpenAI's API: vLLM, llama.cpp, …"
     if now is None and not offers[0].variable:
         order = "a key in the environment, then Ollama, then the embedded model"
         reasons[AUTO] = f"decide at every start: {order}"
@@ -259,71 +246,3 @@ def _with_key(
             asker.say("  The key works.")
         return replace(offer, variable=known.key_variables[0], pasted=Secret(key))
     return None
-
-
-def _is_address(text: str) -> bool:
-    return text.startswith(("http://", "https://"))
-
-
-def _own_server(
-    env: Environment, asker: Asker, address: str, providers: Providers
-) -> ModelOffer | None:
-    """A model of the person's own server; None if they go back."""
-    while True:
-        if not _is_address(address):
-            address = asker.text("\n  its address, such as http://127.0.0.1:8000/v1: ")
-            if not address:
-                return None
-            if not _is_address(address):
-                asker.say("  It begins with http:// or https://.")
-                continue
-        key = asker.hidden("  its key (Enter if it needs none): ")
-        name = _provider_name(address, providers)
-        candidate = Candidate(name, "", "openai-completions", address.rstrip("/"))
-        try:
-            candidate, names = _listed(candidate, key, env)
-            if names:
-                lines = {one: printable(one) for one in names}
-                question = "Which of its models?"
-                model = asker.one(question, lines, other="a name", objection=lambda _: None)
-            else:
-                model = asker.text("  It does not list its models. The model's name: ")
-            if not model:
-                return None
-            anyio.run(Provider(replace(candidate, model=model), key or None, env.environ).try_model)
-        except (KeyRefused, KeyNotChecked) as error:
-            asker.say(f"  That did not work ({printable(str(error))}).", hang=2)
-            address = ""
-            continue
-        asker.say(f"  {printable(model)} answers.")
-        variable = f"{name.upper().replace('-', '_')}_API_KEY" if key else None
-        pasted = Secret(key) if key else None
-        return ModelOffer(f"{name}/{model}", "", variable, pasted, candidate.base_url)
-
-
-def _listed(candidate: Candidate, key: str, env: Environment) -> tuple[Candidate, tuple[str, ...]]:
-    """The server with the address of its API, which may be at /v1 below, and its models if it lists them."""
-    below = replace(candidate, base_url=f"{candidate.base_url}/v1")
-    tried = (candidate,) if str(candidate.base_url).endswith("/v1") else (below, candidate)
-    for one in tried:
-        try:
-            return one, anyio.run(Provider(one, key or None, env.environ).models)
-        except KeyNotChecked as error:
-            if error.status is None and one is tried[-1]:
-                raise
-    return tried[-1], ()
-
-
-def _provider_name(address: str, providers: Providers) -> str:
-    """The server's host as a name; `own` for this machine or an IP address."""
-
-    def bare(address: str | None) -> str:
-        return (address or "").rstrip("/").removesuffix("/v1")
-
-    host = urlsplit(address).hostname or ""
-    plain = "own" if not host.strip("0123456789.:") or host == "localhost" else host
-    name = re.sub(r"[^a-z0-9]+", "-", plain.removeprefix("api.").lower()).strip("-") or "own"
-    taken = {*KNOWN_PROVIDERS, LOCAL_PROVIDER}
-    taken |= {key for key, one in providers.items() if bare(one.base_url) != bare(address)}
-    numbered = (f"{name}-{number}" for number in count(2))
-    return next(one for one in chain([name], numbered) if one not in taken)

@@ -343,11 +343,7 @@ def with_model(text: str, model: str) -> str:
 
 def with_provider(text: str, model: ModelOffer) -> str:
     """The text with the model's provider; a key that is there stays, unless one was pasted."""
-    provider: KeyPath = ("models", "providers", model.ref.partition("/")[0])
-    if model.base_url is not None:
-        text = set_value(text, (*provider, "baseUrl"), model.base_url)
-        text = set_value(text, (*provider, "api"), "openai-completions")
-    place = (*provider, "apiKey")
+    place: KeyPath = ("models", "providers", model.ref.partition("/")[0], "apiKey")
     if model.reference is None or (parse(text).find(place) is not None and not model.pasted):
         return text
     return set_value(text, place, model.reference)

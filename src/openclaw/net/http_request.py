@@ -1,0 +1,125 @@
+"""One HTTP request, without the library for it, which takes longer to import than most answers take."""
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+import anyio
+from anyio.abc import ByteStream
+
+from openclaw.net.http_answer import (
+    CONNECT_SECONDS,
+    READ_BYTES,
+    SILENCE_SECONDS,
+    BrokenOff,
+    HttpAnswer,
+    NotReached,
+    request_bytes,
+)
+from openclaw.net.proxies import open_client, proxy_for, trusted
+from openclaw.version import __version__
+
+_IN_A_PATH = "/%:@!$&'()*+,;=?~"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: AsyncIterator[bytes]
+
+    async def read(self) -> bytes:
+        return b"".join([piece async for piece in self.body])
+
+
+@asynccontextmanager
+async def request(
+    method: str,
+    url: str,
+    path: str,
+    headers: Mapping[str, str],
+    content: bytes = b"",
+    *,
+    tls: ssl.SSLContext | None = None,
+    connect_seconds: float = CONNECT_SECONDS,
+) -> AsyncGenerator[Answer]:
+    """Raises `NotReached` or `BrokenOff`; leaving closes the connection."""
+    where = urlsplit(url)
+    host, port = where.hostname or "", where.port or (80 if tls is None else 443)
+    try:
+        with anyio.fail_after(connect_seconds):
+            stream: ByteStream = (
+                await anyio.connect_tcp(host, port)
+                if tls is None
+                # Many servers end a connection without saying so; an answer says where it ends.
+                else await anyio.connect_tcp(
+                    host, port, ssl_context=tls, tls_standard_compatible=False
+                )
+            )
+    except (OSError, TimeoutError) as error:
+        raise NotReached(type(error.__cause__ or error).__name__) from error
+    async with stream:
+        try:
+            with anyio.fail_after(SILENCE_SECONDS):
+                await stream.send(request_bytes(method, where.netloc, path, headers, content))
+        except (anyio.BrokenResourceError, TimeoutError) as error:
+            raise BrokenOff(type(error).__name__) from error
+        answer, first = HttpAnswer(), b""
+        while answer.status < 200:
+            first = answer.feed(await _received(stream))
+        yield Answer(answer.status, _body(stream, answer, first))
+
+
+async def _received(stream: ByteStream) -> bytes:
+    try:
+        with anyio.fail_after(SILENCE_SECONDS):
+            return await stream.receive(READ_BYTES)
+    except anyio.EndOfStream:
+        return b""
+    except (anyio.BrokenResourceError, TimeoutError) as error:
+        raise BrokenOff(type(error).__name__) from error
+
+
+async def _body(stream: ByteStream, answer: HttpAnswer, first: bytes) -> AsyncIterator[bytes]:
+    if first:
+        yield first
+    while not answer.done:
+        if piece := answer.feed(await _received(stream)):
+            yield piece
+
+
+async def get(
+    url: str, headers: Mapping[str, str], environ: Mapping[str, str], seconds: float
+) -> tuple[int, bytes]:
+    """The status and body of what is at this address; raises `OSError` or `ValueError`.
+
+    The proxy and the certificate authorities are those that the environment names.
+    """
+    where = urlsplit(url)
+    with anyio.fail_after(seconds):
+        if proxy_for(url, environ) or "@" in where.netloc or not where.netloc.isascii():
+            return await _through_library(url, headers, environ, seconds)
+        if where.scheme not in ("http", "https") or not where.hostname:
+            raise ValueError(f"{url} is not the address of a server")
+        tls = trusted(environ) if where.scheme == "https" else None
+        target = quote(f"{where.path or '/'}{where.query and f'?{where.query}'}", _IN_A_PATH)
+        ours = {"user-agent": f"openclaw/{__version__}", "accept": "*/*", **headers}
+        try:
+            async with request("GET", url, target, ours, tls=tls, connect_seconds=seconds) as got:
+                return got.status, await got.read()
+        except NotReached as error:
+            raise (error.__cause__ or error) from None
+
+
+async def _through_library(
+    url: str, headers: Mapping[str, str], environ: Mapping[str, str], seconds: float
+) -> tuple[int, bytes]:
+    import httpx2
+
+    try:
+        async with open_client(url, environ, silence=seconds) as client:
+            answer = await client.get(url, headers=dict(headers))
+            return answer.status_code, answer.content
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise OSError(str(error) or type(error).__name__) from error
