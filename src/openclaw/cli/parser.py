@@ -252,7 +252,7 @@ def option(
     parser.add_argument(*flags, **(settings | others))
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse._ActionsContainer) -> None:  # pyright: ignore[reportPrivateUsage] - a parser or a group
     option(parser, "--json", "print JSON and nothing else")
 
 

@@ -1,7 +1,4 @@
-"""Print a completion script for your shell: commands, options and names.
-
-It completes the names of agents, servers, conversations, and tools of servers that have run
-before.
+"""Print a completion script for your shell: commands, options, and names of agents and servers.
 
 Save it where your shell looks for such scripts, as in the examples, or source it. In zsh, add the
 directory to `fpath` before `compinit` runs, or source the script after it.
@@ -11,7 +8,6 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import (
@@ -22,12 +18,11 @@ from openclaw.cli.parser import (
     subparsers,
     summaries,
 )
-from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.errors import OpenClawError
 
 # The scripts hand over the words up to the cursor, and get a word that may follow on each line.
 _BETWEEN = "\x1f"
 _FILES = "@files"  # the shell knows better how to complete those
-_MOST_SESSIONS = 200
 # A shell expands what it is offered: a name that a stranger chose must not be a command in it.
 _HARMLESS = re.compile(r"[\w.@/+:][\w.@/+:-]*")
 
@@ -69,13 +64,11 @@ SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=tuple(SCRIPTS), nargs="?", help="your shell")
+    parser.add_argument("shell", choices=tuple(SCRIPTS), help="your shell")
     parser.add_argument("--after", metavar="WORDS", help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace, env: Environment) -> None:
-    if args.shell is None:
-        raise InvalidRequest(f"choose a shell: {', '.join(SCRIPTS)}")
     if args.after is None:
         env.stdout.write(SCRIPTS[args.shell].replace("PROGRAM", env.program))
         return
@@ -107,15 +100,15 @@ def _offers(env: Environment, words: Sequence[str]) -> Mapping[str, str]:
 
 def _position(
     env: Environment, words: Sequence[str]
-) -> tuple[argparse.ArgumentParser | None, argparse.Action | None, list[str]]:
-    """The command that the words lead to, the option whose value comes next, and its arguments."""
+) -> tuple[argparse.ArgumentParser | None, argparse.Action | None, int]:
+    """The command that the words lead to, the option whose value comes next, and how many arguments came."""
     parser: argparse.ArgumentParser = CommandParser(prog=env.program)
     parser.add_argument("--version", action="store_true", help="show the version")
     commands = parser.add_subparsers()
     for name, summary in COMMANDS.items():
         commands.add_parser(name, help=summary)
     option: argparse.Action | None = None
-    given: list[str] = []
+    given = 0
     for word in words:
         below = subparsers(parser)
         if option is not None:
@@ -128,80 +121,42 @@ def _position(
             if " " not in parser.prog.removeprefix(f"{env.program} "):
                 parser = command_parser(env.program, word)
         elif below:
-            return None, None, []
+            return None, None, 0
         else:
-            given.append(word)
+            given += 1
     return parser, option, given
 
 
 def _values(
-    env: Environment,
-    parser: argparse.ArgumentParser,
-    option: argparse.Action | None,
-    given: Sequence[str],
+    env: Environment, parser: argparse.ArgumentParser, option: argparse.Action | None, given: int
 ) -> dict[str, str]:
+    """What the option, or else the command's next argument, may be."""
     places = [one for one in actions(parser) if not one.option_strings]
-    action = option or next(iter(places[len(given) :] or places[-1:]), None)
-    full = option is None and len(given) >= len(places)
-    if action is None or (full and action.nargs not in ("*", "+")):
+    action = option or next(iter(places[given:]), None)
+    if action is None:
         return {}
     if action.choices:
         return dict.fromkeys(map(str, action.choices), "")
     if action.type is Path or action.metavar in ("FILE", "PATH", "DIR"):
         return {_FILES: ""}
-    command, _, action_name = parser.prog.partition(" ")[2].partition(" ")
+    command, _, name = parser.prog.partition(" ")[2].partition(" ")
     names: Sequence[str] = ()
     if "--agent" in action.option_strings:
-        names = _names(env, "agents")
-    elif action.metavar == "KEY" and (command == "sessions" or option is not None):
-        names = _names(env, "sessions")
-    elif (command, action_name) == ("mcp", "call") and option is None:
-        if len(given) < 2:
-            names = _names(env, "tools", given[0]) if given else _names(env, "servers")
-    elif command == "mcp" and action_name != "add" and action.metavar in ("SERVER", "NAME"):
-        names = _names(env, "servers")
+        names = _names(env)[0]
+    elif command == "mcp" and name != "add" and action.metavar in ("SERVER", "NAME", "TOOL"):
+        names = _names(env)[1]
     return dict.fromkeys(filter(_HARMLESS.fullmatch, names), "")
 
 
-def _names(env: Environment, what: str, server: str = "") -> Sequence[str]:
-    """As they are stored; none if they cannot be read, since an error would be in the way."""
+def _names(env: Environment) -> tuple[Sequence[str], Sequence[str]]:
+    """The agents and the servers; none if they cannot be read, since an error would be in the way."""
     from openclaw.config.load import load_config
     from openclaw.config.merge import effective_agents
 
     try:
         loaded = load_config(env.config_option, env.environ)
-        env.hide(loaded.credentials)
-        agents = effective_agents(loaded.config)
-        servers = [one for agent in agents.values() for one in agent.servers.items()]
-        if what == "sessions":
-            return _sessions(env, loaded.config.sessions.store)
-        if what == "tools":
-            return _tools(env, [config for name, config in servers if name == server])
     except OpenClawError:
-        return ()
-    return list(agents) if what == "agents" else sorted({name for name, _ in servers})
-
-
-def _tools(env: Environment, servers: Sequence[Any]) -> Sequence[str]:
-    """What the server declared when it last ran; it is not started for this."""
-    from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
-
-    known = PinStore(env.paths.pins).load()
-    pinned = [known[key] for key in {pin_key(one) for one in servers} if key in known]
-    gone = {name for one in pinned for name in one.removed}
-    return sorted({name for one in pinned for name in (*one.accepted, *one.pending)} - gone)
-
-
-def _sessions(env: Environment, where: str) -> Sequence[str]:
-    """The ones used last. A database server is not asked: it may be slow or unreachable."""
-    import anyio
-
-    from openclaw.cli.commands.sessions import opened
-    from openclaw.sessions.open import is_address
-
-    async def keys() -> list[str]:
-        async with opened(None, env) as store:
-            page = None if store is None else await store.list_sessions(limit=_MOST_SESSIONS)
-        return [] if page is None else [info.key for info in page.sessions]
-
-    return [] if is_address(where) else list(dict.fromkeys(anyio.run(keys)))
+        return (), ()
+    env.hide(loaded.credentials)
+    agents = effective_agents(loaded.config)
+    return list(agents), sorted({name for one in agents.values() for name in one.servers})

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.auth.oauth import Logins
     from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
     from openclaw.mcp_client.lifecycle.manager import McpManager
+    from openclaw.runtime.host import OpenServers
 
 _AGENT = "cli"
 _QUESTION_CHARS, _SHOWN = 500, 200
@@ -41,7 +42,6 @@ class _Live:
     manager: "McpManager"
     tools: ToolSource
     agent: EffectiveAgent
-    seconds: float
 
 
 async def list_tools(args: argparse.Namespace, env: Environment) -> int:
@@ -178,45 +178,50 @@ def _arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 async def probed(
     env: Environment,
-    agent: str | None,
-    only: Sequence[str],
+    agents: Iterable[EffectiveAgent],
     limit: float | None = None,
     *,
     quiet: bool = False,
-) -> list[dict[str, Any]]:
-    """What becomes of each server when it is started once; `limit` is in seconds."""
-    clock = SystemClock()
-    times: dict[str, float] = {}
-    eager = {"lazy": False, "restart_on_crash": False}
-    async with _live(env, agent, only=only, change=eager, settle=False) as live:
-        began, servers = clock.monotonic(), live.agent.servers
-        seconds = live.seconds if limit is None else min(limit, live.seconds)
+) -> list[tuple["ServerStatus", float]]:
+    """Start these agents' servers once; returns what became of each, and after how many ms.
 
-        async def watch(name: str) -> None:
-            await live.manager.settle(live.agent.id, servers=[name], timeout=seconds)
+    `limit` is in seconds.
+    """
+    eager = {"lazy": False, "restart_on_crash": False}
+    chosen = [
+        replace(one, servers={n: s.model_copy(update=eager) for n, s in one.servers.items()})
+        for one in agents
+    ]
+    clock, times = SystemClock(), dict[str, float]()
+    names = list(dict.fromkeys(name for agent in chosen for name in agent.servers))
+    seconds = min(filter(None, (limit, _patience(chosen))))
+
+    def left() -> str:
+        waited_for = [name for name in names if name not in times]
+        return f"{len(times)} of {len(names)} answered; starting {named(waited_for)}"
+
+    async with _running(env, chosen) as opened:
+        began = clock.monotonic()
+
+        async def watch(agent: str, name: str) -> None:
+            await opened.manager.settle(agent, servers=[name], timeout=seconds)
             times[name] = (clock.monotonic() - began) * 1000
 
-        def left() -> str:
-            names = [name for name in servers if name not in times]
-            return f"{len(times)} of {len(servers)} answered; starting {named(names)}"
-
         async with waiting(env, left, quiet=quiet), anyio.create_task_group() as group:
-            for name in servers:
-                group.start_soon(watch, name, name=f"probe {name}")
-        rows: list[dict[str, Any]] = []
-        for one in live.manager.status():
-            ms = round(times.get(one.snapshot.name, 0.0), 1)
-            rows.append({**_status(one), "ms": ms, "stderr": one.snapshot.stderr})
-        return rows
+            for agent in chosen:
+                for name in agent.servers:
+                    group.start_soon(watch, agent.id, name, name=f"probe {name}")
+        return [(one, times.get(one.snapshot.name, 0.0)) for one in opened.manager.status()]
 
 
 async def probe(args: argparse.Namespace, env: Environment) -> int:
-    rows = await probed(env, args.agent, args.servers, quiet=args.json)
-    said = {row["name"]: row.pop("stderr") for row in rows}
+    found = await probed(env, [_selected(env, args.agent, args.servers)], quiet=args.json)
+    rows: list[dict[str, Any]] = []
     lines: list[str] = []
-    for row in rows:
+    for one, ms in found:
+        rows.append(row := {**_status(one), "ms": round(ms, 1)})
         lines.append(_probe_line(row))
-        lines += last_words(said[row["name"]]) if row["state"] != "ready" else []
+        lines += last_words(one.snapshot.stderr) if row["state"] != "ready" else []
     env.report(args, {"servers": rows}, *lines)
     return EXIT_OK if all(row["state"] == "ready" for row in rows) else EXIT_FAILED
 
@@ -296,33 +301,42 @@ async def restart(args: argparse.Namespace, env: Environment) -> None:
     env.say(f"Restarting '{args.name}'.")
 
 
-@asynccontextmanager
-async def _live(
-    env: Environment,
-    agent_id: str | None,
-    only: Sequence[str] = (),
-    *,
-    change: Mapping[str, Any] | None = None,
-    settle: bool = True,
-) -> AsyncGenerator[_Live]:
-    from openclaw.runtime.host import open_servers
-
+def _selected(env: Environment, agent_id: str | None, only: Sequence[str]) -> EffectiveAgent:
+    """The agent with these servers alone, or with all of its own."""
     agent = chosen_agent(env.load_config().config, agent_id)
     for name in sorted(set(only) - set(agent.servers)):
         raise no_server(name, agent.servers)
-    servers = {
-        name: config.model_copy(update=dict(change or {}))
-        for name, config in agent.servers.items()
-        if not only or name in only
-    }
-    seconds = max((one.timeout / 1000 for one in servers.values()), default=0.0) + _MARGIN
-    agents = {agent.id: (chosen := replace(agent, servers=servers))}
+    servers = {name: one for name, one in agent.servers.items() if not only or name in only}
+    return replace(agent, servers=servers)
+
+
+def _patience(agents: Iterable[EffectiveAgent]) -> float:
+    """How many seconds to wait for the slowest of their servers."""
+    servers = [one for agent in agents for one in agent.servers.values()]
+    return max((one.timeout / 1000 for one in servers), default=0.0) + _MARGIN
+
+
+@asynccontextmanager
+async def _running(
+    env: Environment, agents: Iterable[EffectiveAgent]
+) -> "AsyncGenerator[OpenServers]":
+    from openclaw.runtime.host import open_servers
+
+    used = {agent.id: agent for agent in agents}
     with servers_logged(env, reported=True):
-        async with open_servers(env.load_config(), env.environ, env.redactor, agents) as opened:
-            if settle:
-                async with waiting(env, lambda: f"starting {named(list(servers))}"):
-                    await opened.manager.settle(agent.id, timeout=seconds)
-            yield _Live(opened.manager, opened.tools(chosen), chosen, seconds)
+        async with open_servers(env.load_config(), env.environ, env.redactor, used) as opened:
+            yield opened
+
+
+@asynccontextmanager
+async def _live(
+    env: Environment, agent_id: str | None, only: Sequence[str] = ()
+) -> AsyncGenerator[_Live]:
+    agent = _selected(env, agent_id, only)
+    async with _running(env, [agent]) as opened:
+        async with waiting(env, lambda: f"starting {named(list(agent.servers))}"):
+            await opened.manager.settle(agent.id, timeout=_patience([agent]))
+        yield _Live(opened.manager, opened.tools(agent), agent)
 
 
 def _unready(manager: "McpManager") -> list["ServerStatus"]:

@@ -5,13 +5,10 @@ check it.
 """
 
 import argparse
-import json
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -19,7 +16,6 @@ import anyio
 from openclaw.cli.commands.models import model_facts
 from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
-from openclaw.cli.logs import servers_logged
 from openclaw.cli.parser import add_json, option
 from openclaw.cli.render.terminal import console, counted, local_time, print_unpadded, visible_lines
 from openclaw.core.clock import SystemClock
@@ -44,14 +40,14 @@ Json = dict[str, Any]
 
 _TASKS = 100
 _EVERY = 1.0  # seconds between two looks with --watch
-_PROBE_MARGIN = 5.0  # seconds beyond the slowest server's own time to connect
 NOT_RUNNING = "not running"
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    add_json(parser)
+    how = parser.add_mutually_exclusive_group()
+    add_json(how)
+    option(how, "--watch", "update it live until you press Ctrl-C")
     option(parser, "--probe", "start each server once to check it")
-    option(parser, "--watch", "update it live until you press Ctrl-C")
     option(parser, "--local", "ignore a running gateway's servers")
 
 
@@ -70,16 +66,18 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _watch(args: argparse.Namespace, env: Environment) -> int:
-    if not args.json:
-        return _show_live(env, lambda: gather(env, probe=False, local=args.local))
-    before: Json | None = None
-    while True:
-        facts = gather(env, probe=False, local=args.local)
-        if facts != before:
-            env.say(json.dumps(facts, ensure_ascii=False))
-            env.stdout.flush()
-            before = facts
-        time.sleep(_EVERY)
+    from rich.console import Group
+    from rich.live import Live
+
+    screen = console(env.stdout, env.environ, highlight=False)
+    with Live(console=screen, refresh_per_second=4, screen=env.stdout.isatty()) as live:
+        try:
+            while True:
+                facts = gather(env, probe=False, local=args.local)
+                live.update(Group(*_rendered(facts, env.redactor.redact)), refresh=True)
+                time.sleep(_EVERY)
+        except KeyboardInterrupt:
+            return EXIT_OK
 
 
 def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
@@ -180,27 +178,12 @@ def _configured(loaded: "LoadedConfig") -> list[Json]:
 
 
 async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
+    from openclaw.cli.commands.mcp_live import probed
     from openclaw.config.merge import effective_agents
     from openclaw.gateway.api.views import server_row
-    from openclaw.runtime.host import open_servers
 
-    once = {"lazy": False, "restart_on_crash": False}
-    agents = {
-        agent.id: replace(
-            agent, servers={n: s.model_copy(update=once) for n, s in agent.servers.items()}
-        )
-        for agent in effective_agents(loaded.config).values()
-    }
-    servers = [server for agent in agents.values() for server in agent.servers.values()]
-    seconds = max((one.timeout / 1000 for one in servers), default=0.0) + _PROBE_MARGIN
-    with servers_logged(env):
-        async with open_servers(loaded, env.environ, env.redactor, agents) as opened:
-            manager = opened.manager
-            async with anyio.create_task_group() as group:
-                for agent in agents:
-                    settle = partial(manager.settle, agent, timeout=seconds)
-                    group.start_soon(settle, name=f"probe {agent}")
-            return [server_row(one, SystemClock(), env.redactor.redact) for one in manager.status()]
+    found = await probed(env, effective_agents(loaded.config).values(), quiet=True)
+    return [server_row(one, SystemClock(), env.redactor.redact) for one, _ in found]
 
 
 # ---- for people. What a server says of itself cannot steer the terminal.
@@ -213,7 +196,6 @@ _COLOURS = {
     "needs_login": "magenta",
     NOT_RUNNING: "dim",
 }
-_NARROW = 72  # below so many columns a server has two columns, and all is in the second
 _PLAIN_WIDTH = 120  # into a pipe or a file, unless COLUMNS says otherwise
 
 
@@ -223,73 +205,45 @@ def print_status(env: Environment, facts: Mapping[str, Any]) -> None:
     if env.stdout.isatty():
         width = shutil.get_terminal_size().columns
     screen = console(env.stdout, env.environ, width=width, highlight=False)
-    print_unpadded(screen, env.stdout, _rendered(facts, env.redactor.redact, width))
+    print_unpadded(screen, env.stdout, _rendered(facts, env.redactor.redact))
 
 
-def _show_live(env: Environment, look: Callable[[], Json]) -> int:
-    from rich.console import Group
-    from rich.live import Live
-
-    screen = console(env.stdout, env.environ, highlight=False)
-    with Live(console=screen, refresh_per_second=4, screen=env.stdout.isatty()) as live:
-        try:
-            while True:
-                parts = _rendered(look(), env.redactor.redact, screen.width)
-                live.update(Group(*parts), refresh=True)
-                time.sleep(_EVERY)
-        except KeyboardInterrupt:
-            return EXIT_OK
-
-
-def _rendered(
-    facts: Mapping[str, Any], redact: Callable[[str], str], width: int
-) -> "Iterator[RenderableType]":
+def _rendered(facts: Mapping[str, Any], redact: Callable[[str], str]) -> "Iterator[RenderableType]":
     from rich.table import Table
     from rich.text import Text
 
     def safe(text: str, style: str = "") -> Text:
         return Text(visible_lines(redact(text)), style, overflow="fold")
 
-    top = Table.grid(padding=(0, 2, 0, 0))
+    top, servers = Table.grid(padding=(0, 2, 0, 0)), Table.grid(padding=(0, 2, 0, 0))
     for name, value in _entries(facts):
         top.add_row(Text(name, "bold"), safe(value))
     yield top
-    if not facts["servers"]:
-        return
-    wide = width >= _NARROW
-    servers = Table(box=None, padding=(0, 2, 0, 0), show_header=wide, header_style="bold")
-    servers.add_column("server")
-    for heading in ("state", "tools", "up") if wide else ():
-        servers.add_column(heading, no_wrap=True)
-    servers.add_column("")
     for row in facts["servers"]:
         state = safe(row["state"].replace("_", " "), _COLOURS.get(row["state"], ""))
-        tools = "-" if row["tools"] is None else str(row["tools"])
-        cells = [state, tools, duration(row["uptimeMs"])]
-        more = safe(" · ".join(_details(row, whole=not wide)), "dim")
+        cell = Text(overflow="fold").append_text(state)
+        cell.append_text(safe(" · ".join(["", *_details(row)]), "dim"))
         notes = [(row["lastError"], "red")] if row["lastError"] else []
         notes += [(one, "yellow") for one in (*row["suspicions"], *row["crossings"])]
         for note, style in notes:
-            more.append("\n").append_text(safe(note, style))
-        servers.add_row(safe(row["name"]), *(cells if wide else ()), more)
-    yield Text()
-    yield servers
+            cell.append("\n").append_text(safe(note, style))
+        servers.add_row(safe(row["name"], "bold"), cell)
+    if facts["servers"]:
+        yield Text()
+        yield servers
 
 
-def _details(row: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
-    """What has no column of its own; with `whole`, nothing has."""
-    if whole:
-        yield row["state"].replace("_", " ")
+def _details(row: Mapping[str, Any]) -> Iterator[str]:
     if row["agents"]:
         yield f"{'agent' if len(row['agents']) == 1 else 'agents'} {', '.join(row['agents'])}"
     yield row["transport"]
-    for what in ("tool", "resource", "prompt") if whole else ("resource", "prompt"):
+    for what in ("tool", "resource", "prompt"):
         if row[f"{what}s"] is not None:
             yield counted(row[f"{what}s"], what)
     for word, key in (("revision", "protocol"), ("pid", "pid"), ("pin", "pin")):
         if row[key] is not None:
             yield f"{word} {row[key]}"
-    if whole and row["uptimeMs"] is not None:
+    if row["uptimeMs"] is not None:
         yield f"up {duration(row['uptimeMs'])}"
     if row["restarts"]:
         yield counted(row["restarts"], "restart")
@@ -297,9 +251,7 @@ def _details(row: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
         yield f"retry in {row['nextRetryIn']:.0f} s"
 
 
-def duration(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return "-"
+def duration(milliseconds: int) -> str:
     seconds = max(0, milliseconds // 1000)
     for unit, size, smaller, rest in (
         ("d", 86_400, "h", 3600),
@@ -345,8 +297,8 @@ def _model(entry: Mapping[str, Any]) -> str:
 def _gateway(gateway: Mapping[str, Any]) -> str:
     if not gateway["running"]:
         return "not running"
-    since = duration(gateway["uptimeMs"])
-    said = [f"pid {gateway['pid']}, up {since}, {gateway['url'] or 'starting'}"]
+    up = "" if gateway["uptimeMs"] is None else f"up {duration(gateway['uptimeMs'])}, "
+    said = [f"pid {gateway['pid']}, {up}{gateway['url'] or 'starting'}"]
     return "\n".join(said + [gateway[key] for key in ("error", "reloadError") if gateway.get(key)])
 
 

@@ -7,7 +7,7 @@ import ssl
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from openclaw.cli.render.terminal import counted
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.consistency import two_ways
 from openclaw.config.load import LoadedConfig
-from openclaw.config.merge import effective_agents
+from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.paths import (
     PRIVATE_DIRECTORY,
     PRIVATE_FILE,
@@ -206,32 +206,33 @@ def _servers(env: Environment, loaded: LoadedConfig, *, start: bool) -> Iterator
             else:
                 yield finding
         if startable:
-            yield from _started(env, agent.id, startable)
+            servers = {name: agent.servers[name] for name in startable}
+            yield from _started(env, replace(agent, servers=servers))
     for message in two_ways(loaded.config):
         yield Finding("mcp", WARNING, message, "remove the other one")
 
 
-def _started(env: Environment, agent: str, names: list[str]) -> Iterator[Finding]:
+def _started(env: Environment, agent: EffectiveAgent) -> Iterator[Finding]:
     from openclaw.cli.commands.mcp_live import probed
 
     try:
-        rows = anyio.run(probed, env, agent, names, START_SECONDS)
+        found = anyio.run(probed, env, [agent], START_SECONDS)
     except OpenClawError as error:
         yield _failed("mcp", error)
         return
-    for row in rows:
-        name, state = row["name"], row["state"]
+    for one, _ in found:
+        name, state, error = one.snapshot.name, one.snapshot.state.value, one.snapshot.last_error
         server, level, hint = f"MCP server '{name}'", WARNING, None
         if state == "ready":
-            level, told = OK, f"{server} starts; it has {counted(row['tools'], 'tool')}"
+            level, told = OK, f"{server} starts; it has {counted(one.tools or 0, 'tool')}"
         elif state == "needs_login":
             told, hint = f"{server} needs a login", f"run: {env.program} mcp login {name}"
         elif state in ("connecting", "disconnected"):
             told = f"{server} did not answer within {START_SECONDS:.0f} s"
             hint = f"see what it does: {env.program} mcp probe {name} -v"
         else:
-            level, told = ERROR, f"{server} does not start: {row['error'] or 'no answer'}"
-            hint = _start_hint(env, name, f"{row['error']} {row['stderr']}")
+            level, told = ERROR, f"{server} does not start: {error or 'no answer'}"
+            hint = _start_hint(env, name, f"{error} {one.snapshot.stderr}")
         yield Finding("mcp", level, told, hint)
 
 
