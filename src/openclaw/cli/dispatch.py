@@ -1,6 +1,5 @@
 """Runs the command that the arguments name, and turns errors into messages and exit codes."""
 
-import codecs
 import errno
 import os
 import signal
@@ -34,8 +33,6 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _OPTIONS = ("-v", "--verbose", "--log-json", "--config")
-_PATHS = {"--config", "--file", "--image"}
-_ESCAPED = "openclaw.escaped"
 EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
@@ -81,13 +78,12 @@ def run_command(name: str, args: Namespace, env: "Environment") -> int:
 
 def _not_text(arguments: list[str]) -> str | None:
     """What is wrong with an argument that is not UTF-8: Python keeps its bytes as lone surrogates."""
-    for before, word in zip(["", *arguments], arguments, strict=False):
+    from openclaw.cli.render.terminal import visible
+
+    for word in arguments:
         if any("\ud800" <= char <= "\udfff" for char in word):
             decoded = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-            shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in decoded)
-            where = f" (after {before})" if before.startswith("-") and word[0] != "-" else ""
-            advice = "; rename the file" if {before, word.partition("=")[0]} & _PATHS else ""
-            return f"the argument '{shown}'{where} is not UTF-8 text{advice}"
+            return f"the argument '{visible(decoded)}' is not UTF-8 text"
     return None
 
 
@@ -177,22 +173,9 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
 
 
 def write_whatever_it_is(stream: TextIO) -> None:
-    """Escape what the stream cannot encode, the way JSON does: `--json` is JSON in any locale."""
-    if not isinstance(stream, TextIOWrapper):
-        return
-    # In the C locale Python lets bytes through that are no text, but refuses every other letter.
-    narrow = stream.errors == "surrogateescape" and codecs.lookup(stream.encoding).name != "utf-8"
-    if stream.errors == "strict" or narrow:
-        codecs.register_error(_ESCAPED, _escaped)
-        stream.reconfigure(errors=_ESCAPED)
-
-
-def _escaped(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    refused = error.object[error.start : error.end]
-    units = refused.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)), error.end
+    """Escape what the stream cannot encode, such as half a character of a file's name."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
 
 
 def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:

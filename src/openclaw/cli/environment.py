@@ -90,14 +90,18 @@ class Environment:
         self.stdout.write(self.redactor.redact(text) + "\n")
 
     def say_json(self, value: Any, *, one_line: bool = False) -> None:
+        self.say(self.json_text(value, one_line=one_line))
+
+    def json_text(self, value: Any, *, one_line: bool = False) -> str:
         import json
 
         layout: Any = {"separators": (",", ":")} if one_line else {"indent": 2}
         text = json.dumps(value, ensure_ascii=False, **layout)
-        # Half a character (of a file's name that is not UTF-8) is JSON only if it is escaped, and a
-        # terminal would obey some characters that JSON does not escape.
-        plain = text.replace("\n", "").isprintable()
-        self.say(text if plain else json.dumps(value, **layout))
+        # Half a character (of a file's name that is not UTF-8) is JSON only if it is escaped, a
+        # terminal would obey some characters that JSON does not escape, and others lack letters.
+        narrow = (self.stdout.encoding or "utf-8").casefold().replace("-", "") != "utf8"
+        plain = text.replace("\n", "").isprintable() and (text.isascii() or not narrow)
+        return text if plain else json.dumps(value, **layout)
 
     def report(self, args: "Namespace", facts: Any, *lines: str, empty: str | None = None) -> None:
         """Print the facts with `--json`, else these lines, or `empty` if there are none."""

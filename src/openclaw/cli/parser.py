@@ -131,7 +131,6 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if "ACTION" not in message:
-            message = _in_words(message)
             self.print_usage(sys.stderr)
             self._print_message(f"{self.prog}: {sentence(message)}\n", sys.stderr)
             if "are required" in message and self.epilog:
@@ -147,20 +146,6 @@ class CommandParser(argparse.ArgumentParser):
         lines += [f"  {name:<{width}}  {summary}" for name, summary in listed.items()]
         self._print_message("\n".join(lines) + "\n", sys.stderr)
         raise WrongUsage(wrong)
-
-
-_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
-
-
-def _in_words(message: str) -> str:
-    found = _CHOICE.fullmatch(message)
-    if found is None:
-        return message
-    known = found[3].replace("'", "").split(", ")
-    near = nearest(found[2], known)
-    guess = f" (did you mean {near!r}?)" if near else ""
-    choices = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
-    return f"invalid choice {found[2]!r}{guess}; choose {choices}"
 
 
 def summaries(parser: argparse.ArgumentParser) -> dict[str, str]:

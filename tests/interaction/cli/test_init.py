@@ -117,9 +117,9 @@ def test_other_programs_servers_are_taken_over_with_references(full: Installatio
     servers = full.loaded().mcp.servers
     assert set(servers) == {"github", "remote", "clock"}
     assert servers["github"].env == {"GITHUB_TOKEN": "secret://store/GITHUB_TOKEN"}
-    assert servers["remote"].url == "https://h.example/mcp?api_key=<secret://store/REMOTE_API_KEY>"
+    assert servers["remote"].url == "https://h.example/mcp?api_key=<secret://store/REMOTE_TOKEN>"
     kept = json.loads((full.config.parent / "secrets.json").read_text())
-    assert set(kept) == {"GITHUB_TOKEN", "REMOTE_API_KEY"}  # so that they can be used at once
+    assert set(kept) == {"GITHUB_TOKEN", "REMOTE_TOKEN"}  # so that they can be used at once
     assert "Stored the credentials in" in full.out
 
 
@@ -187,29 +187,21 @@ def test_a_second_run_changes_nothing(full: Installation) -> None:
     assert "nothing to change" in full.out
 
 
-def test_a_second_run_marks_what_is_imported_and_does_not_bring_back_what_was_removed(
-    full: Installation,
-) -> None:
+def test_a_second_run_marks_what_is_imported(full: Installation) -> None:
     full.run("--yes")
-    entry = json5.parse(full.config.read_text()).root.plain()
-    del entry["agents"]["defaults"]["mcp"]["servers"]["github"]
-    full.write(".openclaw/openclaw.json", entry)
     full.write(".gemini/settings.json", {"mcpServers": {"late": {"command": "date"}}})
     with on_terminal(*_command(full)) as terminal:
         assert "(current)" in terminal.until("[1]:")
         terminal.type("\n")
         shown = " ".join(terminal.until("[late]:").split())
-        assert "- you removed it" in shown
-        assert shown.count("- already imported") == 2
+        assert shown.count("- already imported") == 3
         terminal.type("\n")
         terminal.until("[none]:")
         terminal.type("\n")
         terminal.until("Write this?")
         terminal.type("\n")
         assert terminal.ended() == 0
-    assert set(full.loaded().mcp.servers) == {"remote", "clock", "late"}
-    full.run("--yes", "--import", "github")
-    assert "github" in full.loaded().mcp.servers
+    assert set(full.loaded().mcp.servers) == {"github", "remote", "clock", "late"}
 
 
 KEY = "sk-ant-a-key-of-mine"
@@ -461,14 +453,14 @@ def test_a_failure_half_way_puts_everything_back(full: Installation) -> None:
     assert full.out.endswith("Nothing was written.\n")
     cursor.unlink()
     full.run("--yes", "--register", "claude-code,cursor")
-    assert "Wrote ~/.cursor/mcp.json" in full.out
+    assert f"Wrote {cursor}" in full.out
 
 
 def test_json_tells_what_was_done(full: Installation) -> None:
     full.run("--yes", "--json", "--register", "cursor")
     facts = json.loads(full.out)
     assert facts["registered"] == ["cursor"]
-    assert facts["secrets"] == ["GITHUB_TOKEN", "REMOTE_API_KEY"]
+    assert facts["secrets"] == ["GITHUB_TOKEN", "REMOTE_TOKEN"]
     assert [Path(one["path"]).name for one in facts["written"]] == ["openclaw.json", "mcp.json"]
 
 
@@ -479,10 +471,8 @@ def _command(installation: Installation, *words: str) -> tuple[list[str], dict[s
 
 def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: Installation) -> None:
     with on_terminal(*_command(full)) as terminal:
-        shown = terminal.until("Which model do you want to use?")
-        assert "ANTHROPIC_API_KEY" in shown
-        assert "PWD" not in shown
-        terminal.until("[1]:")
+        terminal.until("Which model do you want to use?")
+        assert "ANTHROPIC_API_KEY is set" in " ".join(terminal.until("[1]:").split())
         terminal.type("anthropik/claude\n")
         terminal.until("unknown provider 'anthropik'")
         terminal.until("[1]:")
@@ -496,8 +486,6 @@ def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: Ins
         terminal.type("2\n")
         terminal.until("Write this? [Y/n]")
         terminal.type("\n")
-        terminal.until("Download the embedded model now (98 MB)? [Y/n]")
-        terminal.type("n\n")
         terminal.until("Next:")
         assert terminal.ended() == 0
         assert b"verysecret" not in terminal.everything

@@ -42,18 +42,18 @@ def test_an_argument_that_is_not_text_is_named(home: Path, arguments: bytes) -> 
 
 
 @pytest.mark.parametrize("option", [b"--file", b"--image", b"--config"])
-def test_a_file_of_such_a_name_is_refused_with_advice(home: Path, option: bytes) -> None:
+def test_a_file_of_such_a_name_is_refused(home: Path, option: bytes) -> None:
     path = os.fsencode(home) + b"/" + ODD
     Path(os.fsdecode(path)).write_text("{}")
     code, _, said = openclaw(b"agent", b"--local", b"hello", option, path)
     assert code == 2
-    assert f"(after {option.decode()}) is not UTF-8 text; rename the file" in said
+    assert "is not UTF-8 text" in said
 
 
 def test_an_option_is_named_with_its_own_value(home: Path) -> None:
     code, _, said = openclaw(b"agent", b"--json", b"--file=" + ODD)
     assert (code, "--file=" in said) == (2, True)
-    assert said.endswith("' is not UTF-8 text; rename the file\n")
+    assert said.endswith("' is not UTF-8 text\n")
 
 
 def test_a_program_that_asked_for_json_is_told_in_json(home: Path) -> None:

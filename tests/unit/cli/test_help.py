@@ -99,7 +99,7 @@ def typed_at(home: Path, tmp_path: Path) -> dict[str, str]:
     """The environment of a shell in a directory with a picture, where agents and a server are known."""
     config = home / ".openclaw" / "openclaw.json"
     config.parent.mkdir(mode=0o700)
-    strange = f"t$(touch {tmp_path / 'stranger'})"  # a name that somebody else may have chosen
+    strange = "t$(touch stranger)"  # a name that somebody else may have chosen
     servers = {name: {"command": "x"} for name in ("time", strange)}
     agents = {"list": [{"id": "main"}, {"id": "research"}]}
     config.write_text(json.dumps({"mcp": {"servers": servers}, "agents": agents}))

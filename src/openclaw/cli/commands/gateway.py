@@ -201,10 +201,7 @@ def _status(args: argparse.Namespace, env: Environment) -> int:
 
 def _stop(args: argparse.Namespace, env: Environment) -> None:
     facts = _stopped(env)
-    told = [f"Stopped the gateway (pid {facts['stopped']})."]
-    if "startedSince" in facts:
-        told.append(f"Another one has started since (pid {facts['startedSince']}).")
-    env.report(args, facts, *told)
+    env.report(args, facts, f"Stopped the gateway (pid {facts['stopped']}).")
 
 
 def _stopped(env: Environment) -> dict[str, Any]:
@@ -231,11 +228,7 @@ def _stopped(env: Environment) -> dict[str, Any]:
             f"the gateway has stopped, but its process (pid {info.pid}) has not ended",
             hint=f"end it with: kill -9 {info.pid} (its state is safe)",
         )
-    successor = running_gateway(env.paths.gateway_lock)
-    facts = {"stopped": info.pid, "seconds": round(time.monotonic() - began, 1)}
-    if successor is not None:
-        facts["startedSince"] = successor.pid
-    return facts
+    return {"stopped": info.pid, "seconds": round(time.monotonic() - began, 1)}
 
 
 def ask_gateway(

@@ -27,19 +27,18 @@ from openclaw.cli.setup.model_choice import (
     chosen_names,
     offered_models,
 )
-from openclaw.cli.setup.other_clients import CLIENTS, client_target
 from openclaw.cli.setup.plan import (
+    CLIENTS,
     Found,
     Plan,
     Written,
+    client_target,
     find_servers,
-    imported_before,
     make_plan,
     write_all,
 )
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
-from openclaw.config.paths import home_dir
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import (
     EXIT_FAILED,
@@ -48,12 +47,8 @@ from openclaw.core.errors import (
     InvalidRequest,
     NotFound,
     OpenClawError,
-    describe,
 )
 from openclaw.mcp_client.bounds import printable
-from openclaw.models.choose import KNOWN_PROVIDERS
-
-_BESIDE = 17  # columns that the names of what was found take
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -89,8 +84,6 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     if args.json:
         out.say_json(_facts(out, plan, written))
     elif agreed:
-        if asker is not None and weights_missing(env):
-            _fetch_weights(env, asker)
         _report(env, plan)
     return EXIT_OK
 
@@ -159,7 +152,7 @@ def _planned(
     targets = {name: client_target(name, env.environ) for name in CLIENTS}
     clients = {name: path for name, path in targets.items() if path is not None}
     if asker is not None:
-        _introduce(env, found, clients, fresh=text is None)
+        _introduce(env, found, fresh=text is None)
     present = parse_config(text or "{}", env.environ, source=env.config_file).config
     model = present.agents.defaults.model
     now = model.primary if model else None
@@ -188,19 +181,12 @@ def _present(env: Environment) -> str | None:
     return text
 
 
-def _introduce(env: Environment, found: Found, clients: Mapping[str, Path], *, fresh: bool) -> None:
-    variables = [name for one in KNOWN_PROVIDERS.values() for name in one.key_variables]
-    keys = [name for name in variables if env.environ.get(name)]
+def _introduce(env: Environment, found: Found, *, fresh: bool) -> None:
     state = "will be created" if fresh else "exists and will only be added to"
-    titles = [CLIENTS[name].title for name in clients]
-    for line in (
-        "Setting up OpenClaw. Nothing is written until you have seen it; Ctrl-C quits.\n",
-        f"  configuration  {_shown_path(env.config_file, env)} {state}",
-        f"  model keys     {', '.join(keys) or 'none in the environment'}",
-        f"  programs       {', '.join(titles) or 'none found'}",
-        *(f"  note           {printable(note)}" for note in found.notes),
-    ):
-        env.say(fitted(line, env.stdout, hang=_BESIDE))
+    env.say("Setting up OpenClaw. Nothing is written until you have seen it; Ctrl-C quits.")
+    env.say(f"{env.config_file} {state}.")
+    for note in found.notes:
+        env.say(fitted(f"note: {printable(note)}", env.stdout, hang=6))
 
 
 def _servers(
@@ -212,14 +198,13 @@ def _servers(
         return _by_option(args.take, names, "MCP server", there)
     place = parse(text).find(target_place(text)) if text is not None else None
     there = list(place.plain()) if place is not None and place.kind == "object" else []
-    before = imported_before(env) if text is not None else frozenset[str]()
-    marks = dict.fromkeys(before, " - you removed it") | dict.fromkeys(there, " - already imported")
-    fresh = [name for name in names if name not in marks]
+    fresh = [name for name in names if name not in there]
     if asker is None or not names:
         return fresh
     lines: dict[str, str] = {}
     for name, one in found.servers.items():
-        shown = f"{name}  ({CLIENTS[one.client].title}: {one.target[:60]}){marks.get(name, '')}"
+        mark = " - already imported" if name in there else ""
+        shown = f"{name}  ({CLIENTS[one.client].title}: {one.target[:60]}){mark}"
         lines[name] = printable(shown)
     suggested = ALL if fresh == names else ",".join(fresh) or NONE
     question = "Which of your MCP servers may the agent use?"
@@ -274,8 +259,8 @@ def _write(env: Environment, plan: Plan) -> list[Written]:
     if where:
         env.say(f"\nStored the credentials in {where}.")
     for one in written:
-        kept = f" (previous version: {_shown_path(one.backup, env)})" if one.backup else ""
-        env.say(f"Wrote {_shown_path(one.path, env)}{kept}")
+        kept = f" (previous version: {one.backup})" if one.backup else ""
+        env.say(f"Wrote {one.path}{kept}")
     return written
 
 
@@ -284,17 +269,6 @@ def weights_missing(env: Environment) -> bool:
 
     chosen = [choice.candidates[0] for choice in choices(env).values()]
     return any(one.api == "local" and trouble(one, env) is not None for one in chosen)
-
-
-def _fetch_weights(env: Environment, asker: Asker) -> None:
-    from openclaw.cli.commands.models import pull
-    from openclaw.embedded.runner import can_run
-
-    if can_run() and asker.yes("\nDownload the embedded model now (98 MB)?"):
-        try:
-            pull(env)
-        except OpenClawError as error:
-            env.say(f"The download failed: {describe(error)}")
 
 
 def _report(env: Environment, plan: Plan) -> None:
@@ -322,10 +296,3 @@ def _report(env: Environment, plan: Plan) -> None:
         env.say(f"  restart {titles}, and ask for order_openclaw")
     else:
         env.say(f"  {program} init --register NAME   # add it to Claude Code, Cursor, …")
-
-
-def _shown_path(path: Path, env: Environment) -> str:
-    try:
-        return f"~/{path.relative_to(home_dir(env.environ)).as_posix()}"
-    except ValueError:
-        return str(path)

@@ -112,10 +112,10 @@ def _declare_trying(actions: Any) -> None:
 def _declare_trust(actions: Any) -> None:
     summary = "show how servers' declarations differ from what you accepted"
     pins = add_action(actions, "pins", summary, "mcp_live:pins")
-    what = ("list", "show", "accept", "forget")
+    what = ("list", "show", "accept")
     pins.add_argument("what", nargs="?", default="list", choices=what)
     option(pins, "[NAME]", "a server")
-    option(pins, "[TOOL…]", "only these tools", dest="tools")
+    option(pins, "[TOOL…]", "accept only these tools", dest="tools")
 
     summary = "show what a server's tools do, or set it yourself"
     effects = add_action(actions, "effects", summary, "mcp_live:effects")

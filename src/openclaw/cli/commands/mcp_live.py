@@ -389,7 +389,7 @@ def _safely(env: Environment, text: str) -> str:
 def pins(args: argparse.Namespace, env: Environment) -> None:
     if args.what != "list" and args.name is None:
         raise InvalidRequest(f"name a server: {env.program} mcp pins {args.what} NAME")
-    does = {"list": _list_pins, "show": _show_pins, "accept": _accept_pins, "forget": _forget_pins}
+    does = {"list": _list_pins, "show": _show_pins, "accept": _accept_pins}
     does[args.what](args, env, PinStore(env.paths.pins))
 
 
@@ -460,13 +460,7 @@ def _show_pins(args: argparse.Namespace, env: Environment, store: PinStore) -> N
         env.say_json({"name": args.name, "pins": rows})
         return
     for pinned in found:
-        for tool in args.tools:
-            if tool not in pinned.pending and tool not in pinned.accepted:
-                raise NotFound(f"'{pinned.name}' has no pinned tool '{tool}'")
-            changed = tool in pinned.pending
-            env.say(diff(pinned, tool) if changed else pinned.accepted[tool].text)
-        if not args.tools:
-            _print_changes(env, args.name, pinned)
+        _print_changes(env, args.name, pinned)
 
 
 def _print_changes(env: Environment, name: str, pinned: Pinned) -> None:
@@ -493,13 +487,6 @@ def _accept_pins(args: argparse.Namespace, env: Environment, store: PinStore) ->
     told = f"Accepted from '{args.name}': {', '.join(shown)}"
     nothing = f"There was nothing to accept for '{args.name}'."
     env.report(args, {"accepted": shown}, told if shown else nothing)
-
-
-def _forget_pins(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
-    for key, _ in _pins_of(args, env, store):
-        store.forget(key)
-    told = f"'{args.name}' is now treated as new; it is pinned again when it next starts."
-    env.report(args, {"forgotten": args.name}, told)
 
 
 async def log_in(args: argparse.Namespace, env: Environment) -> None:

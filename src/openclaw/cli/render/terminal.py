@@ -57,22 +57,16 @@ def print_unpadded(screen: "Console", stream: TextIO, parts: "Iterable[Renderabl
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """`NO_COLOR` set to anything means no colour (https://no-color.org); `FORCE_COLOR` and
-    `CLICOLOR_FORCE` mean colour even without a terminal; `CLICOLOR=0` and `TERM=dumb` mean none.
+    """`NO_COLOR` set to anything means no colour (https://no-color.org); `FORCE_COLOR` means colour
+    even without a terminal; `TERM=dumb` means none.
     """
     if environ.get("NO_COLOR"):
         return False
-    if forced(environ):
-        return True
-    if environ.get("CLICOLOR") == "0" or is_dumb(environ):
-        return False
-    return stream.isatty()
+    return forced(environ) or (stream.isatty() and not is_dumb(environ))
 
 
 def forced(environ: Mapping[str, str]) -> bool:
-    return any(
-        environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")
-    )
+    return environ.get("FORCE_COLOR", "0") not in ("", "0")
 
 
 def is_dumb(environ: Mapping[str, str]) -> bool:

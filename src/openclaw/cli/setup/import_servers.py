@@ -202,8 +202,6 @@ def _strings(value: object) -> dict[str, str]:
 
 
 _PLACES = ("env", "headers", "args", "url")
-_NAME_BEFORE = re.compile(r"(?:^|[?&;#\s='\"-])([A-Za-z_][\w-]*)(?:=|:\s+(?:\w+\s+)?)$")
-_FLAG = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +245,7 @@ def protect(
     for server in servers:
         entry, notes = deepcopy(server.entry), list(server.notes)
         for path, value in credentials(server.entry):
-            variable = named(value, _wanted(server.name, entry, path, value))
+            variable = named(value, _wanted(server.name, path))
             where, is_new = format_path(path), value not in held
             one = Reference(variable, server.name, where, Secret(value), is_new)
             references.append(one)
@@ -274,20 +272,10 @@ def credentials(entry: Entry) -> Iterator[tuple[KeyPath, str]]:
     return plain_credentials({key: entry[key] for key in _PLACES if key in entry})
 
 
-def _wanted(server: str, entry: Entry, path: KeyPath, value: str) -> tuple[str, ...]:
-    text = str(reduce(getitem, path, cast("Any", entry)))
-    if text == value and path[0] == "env":
+def _wanted(server: str, path: KeyPath) -> tuple[str, ...]:
+    if path[0] == "env":
         return str(path[-1]), f"{server}_{path[-1]}"
-    if path[0] == "headers":
-        return (f"{server}_{path[-1] if text == value else 'TOKEN'}", f"{server}_{path[-1]}")
-    before = text[: text.find(value)]
-    named = _NAME_BEFORE.search(before)
-    if text == value and path[0] == "args":  # the word after its flag
-        index = int(path[-1])
-        named = _FLAG.fullmatch(str(entry["args"][index - 1])) if index else None
-    word = named[1] if named else "password" if ":" in before.partition("//")[2] else "token"
-    own = f"{path[-1]}_" if path[0] == "env" else ""
-    return (f"{server}_{own}{word}",)
+    return (f"{server}_{path[-1] if path[0] == 'headers' else 'token'}",)
 
 
 def _with_reference(text: str, value: str, reference: str) -> str:

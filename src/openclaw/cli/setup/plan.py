@@ -1,49 +1,198 @@
-"""What `openclaw init` and `mcp import` find in other programs, and which files they would change."""
+"""Other programs' files, what `openclaw init` and `mcp import` find in them, and which files change."""
 
 import difflib
 import json
 import shutil
+import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
+from typing import Any, cast
 
 from openclaw.cli.commands.mcp import target_place, with_sandbox
 from openclaw.cli.environment import Environment
-from openclaw.cli.setup.import_servers import (
-    ImportedServer,
-    Reference,
-    guess_source,
-    plain_values,
-    protect,
-)
+from openclaw.cli.setup import SOURCES
+from openclaw.cli.setup import import_servers as importing
+from openclaw.cli.setup.import_servers import ImportedServer, Reference
 from openclaw.cli.setup.model_choice import ModelOffer
-from openclaw.cli.setup.other_clients import (
-    CLIENTS,
-    OUR_NAME,
-    client_file,
-    client_places,
-    client_target,
-    is_ourselves,
-    our_entry,
-    read_client,
-    registered,
-)
+from openclaw.config import paths
 from openclaw.config.edit import set_value
-from openclaw.config.json5 import KeyPath, format_path, parse
+from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.load import parse_config, read_text
-from openclaw.config.paths import (
-    PRIVATE_FILE,
-    locked,
-    private_directory,
-    target_of,
-    write_atomically,
-)
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, OperatorFacing
+from openclaw.core.tools import json_list
+
+OUR_NAME = "openclaw"
+_OURSELVES = frozenset({"openclaw", "clawdbot", "openclaw.exe", "clawdbot.exe"})
+
+_PASSED_ON = ("OPENCLAW_CONFIG_PATH", "OPENCLAW_STATE_DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program that starts MCP servers.
+
+    Its file is at one of `files`, or in the directory that `variable` names, and has the servers at
+    `place`. `marker` is a directory that shows that it is installed, in place of its file's own.
+    """
+
+    title: str
+    files: tuple[str, ...]
+    place: str = "mcpServers"
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    marker: str = ""
+    variable: str = ""
+
+
+def _per_system(file: str) -> tuple[str, ...]:
+    """Where programs have their settings on macOS, Linux and Windows."""
+    places = ("Library/Application Support", ".config", "AppData/Roaming")
+    return tuple(f"{place}/{file}" for place in places)
+
+
+_STDIO = {"type": "stdio"}
+_PATIENT = {"tool_timeout_sec": 600}  # by default Codex gives up on an order after a minute
+_CUSTOM = {"source": "custom", "enabled": True}
+_DESKTOP = _per_system("Claude/claude_desktop_config.json")
+_ZED = (".config/zed/settings.json", "AppData/Roaming/Zed/settings.json")
+CLIENTS: Mapping[str, Client] = {
+    "claude-code": Client(
+        "Claude Code", (".claude.json",), "mcpServers", _STDIO, ".claude", "CLAUDE_CONFIG_DIR"
+    ),
+    "claude-desktop": Client("Claude Desktop", _DESKTOP),
+    "cursor": Client("Cursor", (".cursor/mcp.json",)),
+    "vscode": Client("VS Code", _per_system("Code/User/mcp.json"), "servers", _STDIO),
+    "codex": Client(
+        "Codex", (".codex/config.toml",), "mcp_servers", _PATIENT, variable="CODEX_HOME"
+    ),
+    "gemini": Client("Gemini CLI", (".gemini/settings.json",)),
+    "windsurf": Client("Windsurf", (".codeium/windsurf/mcp_config.json",)),
+    "zed": Client("Zed", _ZED, "context_servers", _CUSTOM),
+}
+assert set(CLIENTS) == set(SOURCES)
+
+
+def client_places(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    client = CLIENTS[name]
+    if named := environ.get(client.variable):
+        return (paths.expand(named, environ).absolute() / Path(client.files[0]).name,)
+    home = paths.home_dir(environ)
+    settings = Path(environ.get("XDG_CONFIG_HOME", ""))
+    if not settings.is_absolute():  # which the specification has ignored
+        settings = home / ".config"
+    return tuple(
+        settings / place.removeprefix(".config/") if place.startswith(".config/") else home / place
+        for place in client.files
+    )
+
+
+def client_file(name: str, environ: Mapping[str, str]) -> Path | None:
+    return next((place for place in client_places(name, environ) if _is_file(place)), None)
+
+
+def client_target(name: str, environ: Mapping[str, str]) -> Path | None:
+    """The program's file, even if it does not exist yet; None if the program is not installed."""
+    if (found := client_file(name, environ)) is not None:
+        return found
+    client = CLIENTS[name]
+    marker = "" if environ.get(client.variable) else client.marker
+    places = client_places(name, environ)
+    return next((place for place in places if (place.parent / marker).is_dir()), None)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # it may be one: whoever reads it says why that cannot be done
+        return True
+
+
+def read_client(source: str, path: Path) -> tuple[ImportedServer, ...]:
+    """Raises `InvalidRequest` if the file cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        content: Any = importing.parse_toml(text) if source == "codex" else parse(text).root.plain()
+    except (InvalidConfig, InvalidRequest) as error:
+        raise InvalidRequest(f"{path} cannot be read: {error.message}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"{path} cannot be read: {error}") from error
+    if content is None:  # an empty file
+        return ()
+    if not isinstance(content, Mapping):
+        raise InvalidRequest(f"{path} has no MCP servers")
+    return importing.read_servers(
+        source, cast("Mapping[str, Any]", content), project=str(Path.cwd())
+    )
+
+
+def is_ourselves(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry starts this program: an agent that has itself as a tool never ends."""
+    words = [entry.get("command") or "", *json_list(entry.get("args"))]
+    names = {Path(str(word)).name for word in words}
+    return "mcp-server" in names and bool(names & _OURSELVES)
+
+
+def our_entry(environ: Mapping[str, str], config: Path | None) -> dict[str, Any]:
+    beside = Path(sys.executable).with_name("openclaw")
+    found = str(beside) if beside.is_file() else shutil.which("openclaw", path=environ.get("PATH"))
+    words = [found] if found else [sys.executable, "-m", "openclaw"]
+    options = ["--config", str(config.absolute())] if config is not None else []
+    entry: dict[str, Any] = {"command": words[0], "args": [*words[1:], "mcp-server", *options]}
+    passed = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
+    return entry | ({"env": passed} if passed else {})
+
+
+def registered(text: str, name: str, entry: Mapping[str, Any]) -> str:
+    """The program's file with our entry in it; the same text if it is there already.
+
+    Raises `InvalidRequest` if another server has our name, or the file cannot be changed safely.
+    """
+    client = CLIENTS[name]
+    wanted = {**client.extra, **entry}
+    there: Any = importing.parse_toml(text) if name == "codex" else parse(text).root.plain()
+    for part in (client.place, OUR_NAME):
+        there = there.get(part) if isinstance(there, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - any JSON
+    if isinstance(there, dict):
+        now = cast("Mapping[str, Any]", there)
+        if not is_ourselves(now) and "mcp-server" not in json_list(now.get("args")):
+            told = f"{client.title} already has a different server called '{OUR_NAME}'"
+            raise InvalidRequest(f"{told}; rename that one first")
+        if all(now.get(key) == value for key, value in wanted.items()):
+            return text
+    if name == "codex":
+        return _toml_registered(text, wanted)
+    return set_value(text, (client.place, OUR_NAME), wanted)
+
+
+def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
+    """The text with our tables at its end; one that has others of ours is left to Codex itself."""
+    before = importing.parse_toml(text)
+    if not isinstance(others := before.get("mcp_servers", {}), dict):
+        hint = "correct or remove `mcp_servers` in it, then run this again"
+        raise InvalidRequest("its `mcp_servers` is not a table", hint=hint)
+    parts = [text.rstrip()] if text.strip() else []
+    plain = {key: value for key, value in entry.items() if key != "env"}
+    for name, table in ((OUR_NAME, plain), (f"{OUR_NAME}.env", entry.get("env"))):
+        if table:
+            lines = [f"{key} = {json.dumps(one, ensure_ascii=False)}" for key, one in table.items()]
+            parts.append("\n".join([f"[mcp_servers.{name}]", *lines]))
+    after = "\n\n".join(parts) + "\n"
+    servers = {**cast("Mapping[str, Any]", others), OUR_NAME: dict(entry)}
+    # What stands before may give the tables another meaning: it must say what it should.
+    with suppress(tomllib.TOMLDecodeError):
+        if tomllib.loads(after) == {**before, "mcp_servers": servers}:
+            return after
+    hint = "use: codex mcp add openclaw -- openclaw mcp-server"
+    raise InvalidRequest("it cannot be edited safely here", hint=hint)
+
+
+# ---- what is found, and what becomes of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +223,10 @@ def find_servers(env: Environment, source: str | None = None) -> Found:
                     f"{CLIENTS[client].title}'s server '{server.name}' differs from "
                     f"{CLIENTS[first.client].title}'s, which is offered instead"
                 )
-    env.hide(plain_values(found.values()))
-    kept, references = protect(found.values(), env.environ, SecretStore(env.environ).in_file())
+    env.hide(importing.plain_values(found.values()))
+    kept, references = importing.protect(
+        found.values(), env.environ, SecretStore(env.environ).in_file()
+    )
     return Found({one.name: one for one in kept}, references, notes, unread)
 
 
@@ -89,19 +240,7 @@ def _files(env: Environment, source: str | None) -> Iterator[tuple[str, Path]]:
     if source is not None and source not in CLIENTS:
         if not Path(source).is_file():
             raise NotFound(f"'{source}' is neither a file nor one of {', '.join(CLIENTS)}")
-        yield guess_source(Path(source).name), Path(source)
-
-
-def imported_before(env: Environment) -> frozenset[str]:
-    """The servers that were ever imported: the person removed those that are gone."""
-    try:
-        return frozenset(json.loads(_imported(env).read_text()))
-    except (OSError, ValueError):
-        return frozenset()
-
-
-def _imported(env: Environment) -> Path:
-    return env.paths.root / "imported-servers.json"
+        yield importing.guess_source(Path(source).name), Path(source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +348,9 @@ def _registered(env: Environment, name: str, notes: list[str]) -> FileChange | N
         notes.append(f"{client.title} isn't installed (no settings directory found)")
         return None
     entry = our_entry(env.environ, env.config_option)
-    place = format_path((*client.place, OUR_NAME))
     before = read_text(path) or ""
     try:
-        same = registered(before, client, entry) == before
+        same = registered(before, name, entry) == before
     except (InvalidRequest, InvalidConfig) as error:
         hint = f"; {error.hint}" if error.hint else ""
         notes.append(f"{path} was left unchanged: {error.message}{hint}")
@@ -220,8 +358,8 @@ def _registered(env: Environment, name: str, notes: list[str]) -> FileChange | N
     if same:
         notes.append(f"OpenClaw is already registered with {client.title}")
         return None
-    shown = f"+ {place}: {json.dumps({**client.extra, **entry})}"
-    return FileChange(path, lambda text: registered(text, client, entry), shown)
+    shown = f"+ {client.place}.{OUR_NAME}: {json.dumps({**client.extra, **entry})}"
+    return FileChange(path, lambda text: registered(text, name, entry), shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +372,7 @@ def write_all(env: Environment, plan: Plan, clock: Clock) -> tuple[list[Written]
     """Store the plan's credentials and write its files, or change nothing; also returns where those are."""
     path = env.config_file
     if plan.changes and path.parent == env.paths.root:
-        private_directory(path.parent)
+        paths.private_directory(path.parent)
     store, where = SecretStore(env.environ), ""
     with ExitStack() as undo:
         for one in plan.references:
@@ -244,30 +382,26 @@ def write_all(env: Environment, plan: Plan, clock: Clock) -> tuple[list[Written]
                 if fresh:
                     undo.callback(store.remove, one.variable)
         written = [write(change, clock, undo) for change in plan.changes]
-        if plan.servers:
-            private_directory(env.paths.root)
-            names = sorted(imported_before(env) | set(plan.servers))
-            write_atomically(_imported(env), json.dumps(names) + "\n")
         undo.pop_all()
     return [one for one in written if one is not None], where
 
 
 def write(change: FileChange, clock: Clock, undo: ExitStack) -> Written | None:
     """Change the text as it is now, so that nothing is lost that was written since it was shown."""
-    target = target_of(change.path)
+    target = paths.target_of(change.path)
     ours = change.summary is None
-    with locked(target) if ours else nullcontext():
+    with paths.locked(target) if ours else nullcontext():
         before = read_text(target)
         after = change.change(before or "")
         if after == (before or ""):
             return None
         backup = None if before is None else _backed_up(target, clock)
-        mode = PRIVATE_FILE if ours or before is None else target.stat().st_mode & 0o777
+        mode = paths.PRIVATE_FILE if ours or before is None else target.stat().st_mode & 0o777
         if backup is None:
             undo.callback(target.unlink, missing_ok=True)
         else:
             undo.callback(backup.replace, target)
-        write_atomically(target, after, mode=mode)
+        paths.write_atomically(target, after, mode=mode)
     return Written(change.path, backup)
 
 

@@ -95,12 +95,6 @@ class PinStore:
         left = {*servers[key].pending, *servers[key].removed}
         return tuple(n for n in (*before.pending, *before.removed) if n not in left)
 
-    def forget(self, key: str) -> None:
-        with locked(self._path):
-            servers = self.load()
-            if servers.pop(key, None) is not None:
-                self._write(servers)
-
     def _write(self, servers: Mapping[str, pins.Pinned]) -> None:
         stored = {"format": _FORMAT, "servers": {k: asdict(p) for k, p in servers.items()}}
         write_atomically(self._path, json.dumps(stored, indent=1))

@@ -4,7 +4,7 @@ import pytest
 
 from openclaw.cli.setup import SOURCES
 from openclaw.cli.setup.import_servers import guess_source, parse_toml, read_servers
-from openclaw.cli.setup.other_clients import CLIENTS
+from openclaw.cli.setup.plan import CLIENTS
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import InvalidRequest
 

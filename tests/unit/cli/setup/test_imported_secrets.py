@@ -25,7 +25,7 @@ def test_plain_credentials_become_references() -> None:
     assert protected.entry == {
         "env": {"GH_TOKEN": "secret://store/GH_TOKEN", "MODE": "x"},
         "headers": {
-            "Authorization": "Bearer secret://store/MY_HUB_TOKEN",
+            "Authorization": "Bearer secret://store/MY_HUB_AUTHORIZATION",
             "X-Api-Key": "secret://store/MY_HUB_X_API_KEY",
         },
     }
@@ -60,13 +60,13 @@ def test_the_same_value_under_one_name_is_one_variable() -> None:
     [
         (
             "https://h.example/mcp?api_key=k3y-value&x=1",
-            "https://h.example/mcp?api_key=<secret://store/HUB_API_KEY>&x=1",
-            "HUB_API_KEY",
+            "https://h.example/mcp?api_key=<secret://store/HUB_TOKEN>&x=1",
+            "HUB_TOKEN",
         ),
         (
             "https://me:pass-word@h.example/mcp",
-            "https://me:<secret://store/HUB_PASSWORD>@h.example/mcp",
-            "HUB_PASSWORD",
+            "https://me:<secret://store/HUB_TOKEN>@h.example/mcp",
+            "HUB_TOKEN",
         ),
         (
             "https://t0k3n-value@h.example/mcp",
@@ -84,17 +84,17 @@ def test_a_credential_in_an_address_becomes_a_reference(
 @pytest.mark.parametrize(
     ("args", "written", "variable"),
     [
-        (["--api-key", "k3y-value"], ["--api-key", "secret://store/HUB_API_KEY"], "HUB_API_KEY"),
+        (["--api-key", "k3y-value"], ["--api-key", "secret://store/HUB_TOKEN"], "HUB_TOKEN"),
         (["--token=t0k3n"], ["--token=<secret://store/HUB_TOKEN>"], "HUB_TOKEN"),
         (
             ["--header", "Authorization: Bearer t0k3n-value"],
-            ["--header", "Authorization: Bearer secret://store/HUB_AUTHORIZATION"],
-            "HUB_AUTHORIZATION",
+            ["--header", "Authorization: Bearer secret://store/HUB_TOKEN"],
+            "HUB_TOKEN",
         ),
         (
             ["postgres://me:pass-word@db/app"],
-            ["postgres://me:<secret://store/HUB_PASSWORD>@db/app"],
-            "HUB_PASSWORD",
+            ["postgres://me:<secret://store/HUB_TOKEN>@db/app"],
+            "HUB_TOKEN",
         ),
     ],
 )
@@ -116,11 +116,9 @@ def test_a_password_inside_a_variables_value_becomes_a_reference() -> None:
     assert protected(entry) == (
         {
             "command": "x",
-            "env": {
-                "DATABASE_URL": "postgres://me:<secret://store/HUB_DATABASE_URL_PASSWORD>@db/app"
-            },
+            "env": {"DATABASE_URL": "postgres://me:<secret://store/DATABASE_URL>@db/app"},
         },
-        ["HUB_DATABASE_URL_PASSWORD"],
+        ["DATABASE_URL"],
     )
 
 
@@ -175,27 +173,27 @@ def test_a_credential_under_an_odd_name_is_known_by_its_looks(value: str) -> Non
 @pytest.mark.parametrize(
     ("place", "written"),
     [
-        ({"headers": {"X-Odd": "Bearer abc123"}}, "Bearer secret://store/HUB_TOKEN"),
+        ({"headers": {"X-Odd": "Bearer abc123"}}, "Bearer secret://store/HUB_X_ODD"),
         ({"headers": {"X-Odd": OPENAI}}, "secret://store/HUB_X_ODD"),
-        ({"args": ["-H", "X-Odd: Bearer abcdef123456"]}, "X-Odd: Bearer secret://store/HUB_X_ODD"),
+        ({"args": ["-H", "X-Odd: Bearer abcdef123456"]}, "X-Odd: Bearer secret://store/HUB_TOKEN"),
         (
             {"args": ["--header=Authorization: Bearer abc123"]},
-            "--header=Authorization: Bearer secret://store/HUB_AUTHORIZATION",
+            "--header=Authorization: Bearer secret://store/HUB_TOKEN",
         ),
         (
             {"args": ["-c", "curl -H 'Authorization: Bearer abc123' https://h.example"]},
-            "curl -H 'Authorization: Bearer <secret://store/HUB_AUTHORIZATION>' https://h.example",
+            "curl -H 'Authorization: Bearer <secret://store/HUB_TOKEN>' https://h.example",
         ),
-        ({"args": ["--api-key=abc123"]}, "--api-key=<secret://store/HUB_API_KEY>"),
-        ({"args": [f"--foo={MADE}"]}, "--foo=<secret://store/HUB_FOO>"),
-        ({"args": ["--env=API_KEY=abc123"]}, "--env=API_KEY=<secret://store/HUB_API_KEY>"),
+        ({"args": ["--api-key=abc123"]}, "--api-key=<secret://store/HUB_TOKEN>"),
+        ({"args": [f"--foo={MADE}"]}, "--foo=<secret://store/HUB_TOKEN>"),
+        ({"args": ["--env=API_KEY=abc123"]}, "--env=API_KEY=<secret://store/HUB_TOKEN>"),
         (
             {"args": ["--url=https://me:pass-word@h.example/"]},
-            "--url=https://me:<secret://store/HUB_PASSWORD>@h.example/",
+            "--url=https://me:<secret://store/HUB_TOKEN>@h.example/",
         ),
         (
             {"args": ["--url=https://h.example/?key=abc123"]},
-            "--url=https://h.example/?key=<secret://store/HUB_KEY>",
+            "--url=https://h.example/?key=<secret://store/HUB_TOKEN>",
         ),
         (
             {"url": f"https://h.example/s/{MADE}/mcp"},
@@ -203,9 +201,9 @@ def test_a_credential_under_an_odd_name_is_known_by_its_looks(value: str) -> Non
         ),
         (
             {"url": f"https://h.example/mcp?x={MADE}"},
-            "https://h.example/mcp?x=<secret://store/HUB_X>",
+            "https://h.example/mcp?x=<secret://store/HUB_TOKEN>",
         ),
-        ({"env": {"FOO": f"Bearer {OPENAI}"}}, "Bearer secret://store/HUB_FOO_TOKEN"),
+        ({"env": {"FOO": f"Bearer {OPENAI}"}}, "Bearer secret://store/FOO"),
     ],
 )
 def test_a_credential_is_found_wherever_it_stands(place: dict[str, Any], written: str) -> None:
