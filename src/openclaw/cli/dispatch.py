@@ -14,14 +14,7 @@ from inspect import iscoroutinefunction
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, TypeVarTuple
 
-from openclaw.cli.parser import (
-    COMMANDS,
-    WrongUsage,
-    command_module,
-    command_parser,
-    nearest,
-    parse,
-)
+from openclaw.cli import parser
 from openclaw.core import errors
 
 if TYPE_CHECKING:
@@ -50,14 +43,14 @@ def dispatch(program: str, arguments: list[str]) -> int:
     rest = arguments[:at] + arguments[at + 1 :]
     if name == "help":
         return dispatch(program, [*rest, "--help"])
-    if name not in COMMANDS:
-        near = nearest(name, COMMANDS)
+    if name not in parser.COMMANDS:
+        near = parser.nearest(name, parser.COMMANDS)
         guess = f" Did you mean '{near}'?" if near else ""
         sys.stderr.write(f"{program}: Unknown command {name!r}.{guess} See '{program} --help'.\n")
         return errors.EXIT_USAGE
     try:
-        args = parse(command_parser(program, name), rest)
-    except WrongUsage as error:
+        args = parser.parse(parser.command_parser(program, name), rest)
+    except parser.WrongUsage as error:
         _usage_as_json(error.message, rest)
         return errors.EXIT_USAGE
     except SystemExit as finished:  # argparse has already printed help or what is wrong
@@ -67,10 +60,10 @@ def dispatch(program: str, arguments: list[str]) -> int:
 
 def run_command(name: str, args: Namespace, env: "Environment") -> int:
     """Run the action that the arguments name, or the command itself; either may be async."""
-    action: Any = getattr(args, "action", None) or command_module(name).run
+    action: Any = getattr(args, "action", None) or parser.command_module(name).run
     if isinstance(action, str):  # what only some actions need is not imported for all
         module, _, function = action.partition(":")
-        action = getattr(command_module(module), function)
+        action = getattr(parser.command_module(module), function)
     if iscoroutinefunction(action):
         return run_interruptible(env, action, args, env) or errors.EXIT_OK
     return action(args, env) or errors.EXIT_OK
@@ -100,8 +93,8 @@ def _command_index(arguments: list[str]) -> int | None:
 
 
 def _help(program: str) -> str:
-    width = max(map(len, COMMANDS))
-    lines = "\n".join(f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items())
+    width = max(map(len, parser.COMMANDS))
+    lines = "\n".join(f"  {name:<{width}}  {summary}" for name, summary in parser.COMMANDS.items())
     return f"""\
 usage: {program} COMMAND [options]
 
@@ -133,7 +126,7 @@ def _no_command(program: str, arguments: list[str]) -> int:
         return errors.EXIT_OK
     unknown = [word for word in arguments if word.startswith("-") and word not in _OPTIONS]
     if unknown:
-        near = nearest(unknown[0], (*_OPTIONS, "--version", "--help"))
+        near = parser.nearest(unknown[0], (*_OPTIONS, "--version", "--help"))
         guess = f" Did you mean '{near}'?" if near else ""
         told = f"Unknown option {unknown[0]!r}.{guess} See '{program} --help'."
         sys.stderr.write(f"{program}: {told}\n")

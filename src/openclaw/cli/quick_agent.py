@@ -20,16 +20,7 @@ from urllib.parse import urlsplit
 
 from openclaw.config.paths import StatePaths, config_path, file_digest, state_dir, workspace_here
 from openclaw.gateway.lock import request_headers, running_gateway
-from openclaw.net.http_answer import (
-    CONNECT_SECONDS,
-    READ_BYTES,
-    SILENCE_SECONDS,
-    BrokenOff,
-    EventReader,
-    HttpAnswer,
-    NotReached,
-    request_bytes,
-)
+from openclaw.net import http_answer
 from openclaw.secrets.shapes import may_hold_credential
 
 if TYPE_CHECKING:
@@ -60,7 +51,7 @@ def answer(program: str, arguments: list[str]) -> int | None:
     try:
         code = turn.run(message)
         sys.stdout.flush()
-    except NotReached:
+    except http_answer.NotReached:
         return None
     except Exception as error:  # noqa: BLE001 - told as it is of any command
         return turn.fail(error)
@@ -146,7 +137,7 @@ class _Turn:
 
             sys.stderr.write(STOPPING)
             return _INTERRUPTED
-        except BrokenOff as error:
+        except http_answer.BrokenOff as error:
             from openclaw.runtime.gateway_client import gone
 
             raise gone(error, sent=True) from error
@@ -155,18 +146,20 @@ class _Turn:
     def _send(self, method: str, path: str, content: bytes = b"") -> socket.socket:
         headers, where = request_headers(self._root, self._url), urlsplit(self._url)
         if headers is None:
-            raise NotReached("the gateway went away")
+            raise http_answer.NotReached("the gateway went away")
         try:
             address = (where.hostname or "", where.port or 80)
-            connection = socket.create_connection(address, CONNECT_SECONDS)
+            connection = socket.create_connection(address, http_answer.CONNECT_SECONDS)
         except OSError as error:
-            raise NotReached(type(error).__name__) from error
-        connection.settimeout(SILENCE_SECONDS)
+            raise http_answer.NotReached(type(error).__name__) from error
+        connection.settimeout(http_answer.SILENCE_SECONDS)
         try:
-            connection.sendall(request_bytes(method, where.netloc, path, headers, content))
+            connection.sendall(
+                http_answer.request_bytes(method, where.netloc, path, headers, content)
+            )
         except OSError as error:
             connection.close()
-            raise BrokenOff(type(error).__name__) from error
+            raise http_answer.BrokenOff(type(error).__name__) from error
         return connection
 
     def _followed(self, status: int, body: Iterator[bytes]) -> Json:
@@ -174,14 +167,14 @@ class _Turn:
             from openclaw.runtime.gateway_client import checked
 
             return checked(status, b"".join(body))
-        reader = EventReader()
+        reader = http_answer.EventReader()
         for piece in body:
             for name, data in reader.feed(piece):
                 if name == "reply":
                     return json.loads(data)
                 if name not in _SHOWN_NOWHERE:
                     self._show(name, json.loads(data))
-        raise BrokenOff("no reply")
+        raise http_answer.BrokenOff("no reply")
 
     def _show(self, name: str, data: Json) -> None:
         from openclaw.agent.event_codec import error_from, event_from
@@ -245,14 +238,14 @@ class _Turn:
 
 def _received(connection: socket.socket) -> tuple[int, Iterator[bytes]]:
     """The status and the body of the answer as it comes; raises `BrokenOff`."""
-    parsed = HttpAnswer()
+    parsed = http_answer.HttpAnswer()
 
     def pieces() -> Iterator[bytes]:
         while not parsed.done:
             try:
-                data = connection.recv(READ_BYTES)
+                data = connection.recv(http_answer.READ_BYTES)
             except OSError as error:
-                raise BrokenOff(type(error).__name__) from error
+                raise http_answer.BrokenOff(type(error).__name__) from error
             yield parsed.feed(data)
 
     body = pieces()

@@ -17,17 +17,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import anyio
 
 from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
+from openclaw.core import tools
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tools import (
-    ALWAYS,
-    NO,
-    ONCE,
-    SESSION,
-    Answer,
-    JsonObject,
-    json_list,
-    json_object,
-)
 from openclaw.policy.decide import covers, rule_for
 
 if TYPE_CHECKING:
@@ -40,7 +31,7 @@ _MOST_FIELDS = 20
 _PROMPT_ROWS = 4  # of a screen: what is asked, and what stands above it
 
 _CONTINUES = "… "
-_KEYS = {ONCE: "y", SESSION: "s", ALWAYS: "a", NO: "n"}
+_KEYS = {tools.ONCE: "y", tools.SESSION: "s", tools.ALWAYS: "a", tools.NO: "n"}
 _WORDS = {"yes": "y", "once": "y", "session": "s", "always": "a", "no": "n"}
 _REASON_HINT = ", or n and why: n too slow"
 
@@ -62,24 +53,24 @@ class Field:
 
 def fields_of(schema: object) -> list[Field]:
     """What a schema asks for, which may only have the flat shapes that the protocol allows."""
-    found = json_object(schema)
-    required = json_list(found.get("required"))
-    properties = list(json_object(found.get("properties")).items())[:_MOST_FIELDS]
+    found = tools.json_object(schema)
+    required = tools.json_list(found.get("required"))
+    properties = list(tools.json_object(found.get("properties")).items())[:_MOST_FIELDS]
     return [
-        Field(name, json_object(one), name in required, _options(json_object(one)))
+        Field(name, tools.json_object(one), name in required, _options(tools.json_object(one)))
         for name, one in properties
     ]
 
 
 def _options(schema: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     if schema.get("type") == "array":
-        schema = json_object(schema.get("items"))
-    titled = json_list(schema.get("oneOf")) or json_list(schema.get("anyOf"))
+        schema = tools.json_object(schema.get("items"))
+    titled = tools.json_list(schema.get("oneOf")) or tools.json_list(schema.get("anyOf"))
     if titled:
-        pairs = [(one.get("const"), one.get("title")) for one in map(json_object, titled)]
+        pairs = [(one.get("const"), one.get("title")) for one in map(tools.json_object, titled)]
     else:
-        values = json_list(schema.get("enum"))
-        names = json_list(schema.get("enumNames"))
+        values = tools.json_list(schema.get("enum"))
+        names = tools.json_list(schema.get("enumNames"))
         pairs = list(zip(values, names if len(names) == len(values) else values, strict=True))
     return [
         (value, _words(title or value, _LABEL_CHARS))
@@ -189,7 +180,7 @@ class Questions:
             discard=partial(discard_typed, stdin),
         )
 
-    async def elicit(self, server: str, params: JsonObject) -> JsonObject:
+    async def elicit(self, server: str, params: tools.JsonObject) -> tools.JsonObject:
         async with self._lock:
             with self._paused():
                 try:
@@ -201,7 +192,7 @@ class Questions:
                     self._say("(no longer needed)")
                     raise
 
-    async def permit(self, request: "PermissionRequest") -> Answer:
+    async def permit(self, request: "PermissionRequest") -> tools.Answer:
         async with self._lock:
             with self._paused():
                 self._show_rows(f"The agent wants to use {request.title}")
@@ -212,7 +203,7 @@ class Questions:
                 except (KeyboardInterrupt, EOFError):
                     return request.plain(yes=False)
 
-    async def _chosen(self, request: "PermissionRequest") -> Answer:
+    async def _chosen(self, request: "PermissionRequest") -> tools.Answer:
         others = (str(number) for number in itertools.count(1))  # answers of this question alone
         keys = {_KEYS.get(one.id) or next(others): one for one in request.choices}
         for key, choice in keys.items():
@@ -223,7 +214,7 @@ class Questions:
             word, _, rest = said.partition(" ")
             choice = keys.get(_WORDS.get(word.casefold(), word.casefold()))
             if choice is not None and (not rest or not choice.allows):
-                return Answer(choice.id, rest.strip())
+                return tools.Answer(choice.id, rest.strip())
             *most, last = keys
             self._say(
                 f"Please answer {', '.join(most)} or {last}." if most else f"Please answer {last}."
@@ -250,7 +241,7 @@ class Questions:
                 self._discard()
         return True
 
-    async def _asked(self, server: str, params: JsonObject) -> JsonObject:
+    async def _asked(self, server: str, params: tools.JsonObject) -> tools.JsonObject:
         message = _words(params.get("message") or "", _MESSAGE_CHARS)
         self._say(f"MCP server '{server}' asks: {message}")
         if params.get("mode") == "url":
@@ -331,15 +322,15 @@ class Consent:
         self._rules, self._person = rules, person
         self.refused: list[str] = []
 
-    async def permit(self, request: "PermissionRequest") -> Answer:
+    async def permit(self, request: "PermissionRequest") -> tools.Answer:
         covered = any(covers(rule, request.name, request.arguments) for rule in self._rules)
         if covered and not request.doubt:
-            return Answer(ONCE)
+            return tools.Answer(tools.ONCE)
         if self._person is not None:
             return await self._person(request)
         if not request.doubt:
             self.refused.append(rule_for(request.name, request.arguments) or request.name)
-        return Answer(NO, _NOBODY)
+        return tools.Answer(tools.NO, _NOBODY)
 
     def lacking(self) -> str | None:
         """What was refused, and how to allow it."""

@@ -9,15 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from openclaw.cli import parser as parsers
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import (
-    COMMANDS,
-    CommandParser,
-    actions,
-    command_parser,
-    subparsers,
-    summaries,
-)
 from openclaw.core.errors import OpenClawError
 
 # The scripts hand over the words up to the cursor, and get a word that may follow on each line.
@@ -86,12 +79,12 @@ def _offers(env: Environment, words: Sequence[str]) -> Mapping[str, str]:
     if option is None and current.startswith("-"):
         found = {
             flag: (one.help or "").partition(";")[0]
-            for one in actions(parser)
+            for one in parsers.actions(parser)
             for flag in one.option_strings
             if one.help is not argparse.SUPPRESS and flag.startswith("--")
         }
     else:
-        found = summaries(parser) if option is None else {}
+        found = parsers.summaries(parser) if option is None else {}
         found = found or _values(env, parser, option, given)
     if _FILES in found:
         return {_FILES: ""}
@@ -102,24 +95,24 @@ def _position(
     env: Environment, words: Sequence[str]
 ) -> tuple[argparse.ArgumentParser | None, argparse.Action | None, int]:
     """The command that the words lead to, the option whose value comes next, and how many arguments came."""
-    parser: argparse.ArgumentParser = CommandParser(prog=env.program)
+    parser: argparse.ArgumentParser = parsers.CommandParser(prog=env.program)
     parser.add_argument("--version", action="store_true", help="show the version")
     commands = parser.add_subparsers()
-    for name, summary in COMMANDS.items():
+    for name, summary in parsers.COMMANDS.items():
         commands.add_parser(name, help=summary)
     option: argparse.Action | None = None
     given = 0
     for word in words:
-        below = subparsers(parser)
+        below = parsers.subparsers(parser)
         if option is not None:
             option = None
         elif word.startswith("-"):
-            flags = {flag: one for one in actions(parser) for flag in one.option_strings}
+            flags = {flag: one for one in parsers.actions(parser) for flag in one.option_strings}
             option = flags[word] if word in flags and flags[word].nargs != 0 else None
         elif word in below:
             parser = below[word]
             if " " not in parser.prog.removeprefix(f"{env.program} "):
-                parser = command_parser(env.program, word)
+                parser = parsers.command_parser(env.program, word)
         elif below:
             return None, None, 0
         else:
@@ -131,7 +124,7 @@ def _values(
     env: Environment, parser: argparse.ArgumentParser, option: argparse.Action | None, given: int
 ) -> dict[str, str]:
     """What the option, or else the command's next argument, may be."""
-    places = [one for one in actions(parser) if not one.option_strings]
+    places = [one for one in parsers.actions(parser) if not one.option_strings]
     action = option or next(iter(places[given:]), None)
     if action is None:
         return {}

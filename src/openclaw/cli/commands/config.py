@@ -15,16 +15,7 @@ from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_action, option
 from openclaw.config.edit import delete_value, edit_config, set_value
 from openclaw.config.json5 import KeyPath, parse, parse_path
-from openclaw.core.errors import (
-    EXIT_OK,
-    EXIT_USAGE,
-    InvalidConfig,
-    InvalidRequest,
-    NotFound,
-    OpenClawError,
-    OperatorFacing,
-    describe,
-)
+from openclaw.core import errors
 from openclaw.core.tools import json_list, json_object
 
 
@@ -68,12 +59,12 @@ def _set(args: Namespace, env: Environment) -> None:
     path = _path_of(args.key)
     try:
         value = parse(f'{{ "value": {args.value}\n}}').root.plain()["value"]
-    except (InvalidConfig, KeyError):
+    except (errors.InvalidConfig, KeyError):
         value = args.value.strip()
     try:
         _edited(args, env, lambda text: set_value(text, path, value))
-    except InvalidConfig as error:
-        raise _not_written(error, env, args.key, value) from error
+    except errors.InvalidConfig as error:
+        raise _not_written(error, env) from error
     _warn_of_models(env, path, value)
 
 
@@ -93,27 +84,20 @@ def _warn_of_models(env: Environment, path: KeyPath, value: Any) -> None:
 def _unset(args: Namespace, env: Environment) -> None:
     try:
         _edited(args, env, lambda text: delete_value(text, _path_of(args.key)))
-    except InvalidConfig as error:
-        raise _not_written(error, env, args.key, None) from error
+    except errors.InvalidConfig as error:
+        raise _not_written(error, env) from error
 
 
-def _not_written(error: InvalidConfig, env: Environment, key: str, value: Any) -> OpenClawError:
+def _not_written(error: errors.InvalidConfig, env: Environment) -> errors.OpenClawError:
     """What is wrong with the change; the error itself if the file was broken before."""
     from openclaw.config.load import load_config
 
     try:
         load_config(env.config_option, env.environ)
-    except InvalidConfig:
+    except errors.InvalidConfig:
         return error
-    hint = None
-    if isinstance(value, str) and any("must be a list" in one.message for one in error.problems):
-        hint = f"write a list like this: {env.program} config set {key} '{json.dumps([value])}'"
-    unknown = next((one.path for one in error.problems if one.message == "unknown key"), None)
-    if unknown is not None:
-        words = " ".join(filter(None, ("config explain", unknown.rpartition(".")[0])))
-        hint = f"list the keys with: {env.program} {words}"
     told = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
-    return InvalidRequest(f"nothing was written: {told}", hint=hint)
+    return errors.InvalidRequest(f"nothing was written: {told}")
 
 
 def _edit(args: Namespace, env: Environment) -> int:
@@ -130,10 +114,12 @@ def _edit(args: Namespace, env: Environment) -> int:
 
         def changed(now: str) -> str:
             if now and now != before:
-                raise OperatorFacing("the file has changed in the meantime; nothing was saved")
+                raise errors.OperatorFacing(
+                    "the file has changed in the meantime; nothing was saved"
+                )
             after = read_text(draft)
             if after is None:
-                raise OperatorFacing("the editor removed the file; nothing was saved")
+                raise errors.OperatorFacing("the editor removed the file; nothing was saved")
             return after
 
         while True:
@@ -142,28 +128,34 @@ def _edit(args: Namespace, env: Environment) -> int:
             except (OSError, ValueError) as error:
                 hint = "set EDITOR (or VISUAL) to your editor's command, such as nano"
                 told = f"the editor {editor!r} cannot be started: {error}"
-                raise OperatorFacing(told, hint=hint) from error
+                raise errors.OperatorFacing(told, hint=hint) from error
             if done.returncode:
-                raise OperatorFacing(f"the editor {editor!r} failed (exit code {done.returncode})")
+                raise errors.OperatorFacing(
+                    f"the editor {editor!r} failed (exit code {done.returncode})"
+                )
             try:
                 _edited(args, env, changed)
-            except InvalidConfig as error:
-                env.warn(describe(error))
+            except errors.InvalidConfig as error:
+                env.warn(errors.describe(error))
                 env.warn("The file was not saved. Press Enter to edit again, Ctrl-C to give up.")
                 if not env.stdin.isatty() or not text_of(env.stdin.readline):
-                    return EXIT_USAGE
+                    return errors.EXIT_USAGE
             else:
-                return EXIT_OK
+                return errors.EXIT_OK
 
 
 def _editor(env: Environment) -> str:
     named = env.environ.get("VISUAL") or env.environ.get("EDITOR")
     if named is None and not env.stdin.isatty():
-        raise InvalidRequest("an editor needs a terminal", hint=f"try: {env.program} config set")
+        raise errors.InvalidRequest(
+            "an editor needs a terminal", hint=f"try: {env.program} config set"
+        )
     usual = ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi")
     found = named or next((one for one in usual if shutil.which(one)), None)
     if found is None:
-        raise OperatorFacing("no editor was found", hint="set EDITOR to your editor's command")
+        raise errors.OperatorFacing(
+            "no editor was found", hint="set EDITOR to your editor's command"
+        )
     return found
 
 
@@ -198,8 +190,8 @@ def _apply(env: Environment) -> None:
 
     try:
         waiting = ask_gateway(env, "POST", "/api/reload")["waiting"]
-    except OpenClawError as error:
-        env.warn(f"The running gateway has not applied this yet: {describe(error)}")
+    except errors.OpenClawError as error:
+        env.warn(f"The running gateway has not applied this yet: {errors.describe(error)}")
     else:
         if waiting:
             env.warn(f"Restart the gateway for the change of {', '.join(waiting)}.")
@@ -210,14 +202,14 @@ def _path_of(key: str) -> KeyPath:
         return parse_path(key)
     except ValueError:
         hint = "write it as gateway.port or agents.list[0].id"
-        raise InvalidRequest(f"{key!r} is not a key", hint=hint) from None
+        raise errors.InvalidRequest(f"{key!r} is not a key", hint=hint) from None
 
 
-def _no_such_key(key: str, part: str, known: Iterable[Any]) -> NotFound:
+def _no_such_key(key: str, part: str, known: Iterable[Any]) -> errors.NotFound:
     from openclaw.config.consistency import suggest
 
     close = suggest(part, [str(one) for one in known])
-    return NotFound(f"there is no {key}", hint=f"did you mean {close}?" if close else None)
+    return errors.NotFound(f"there is no {key}", hint=f"did you mean {close}?" if close else None)
 
 
 def _explain(args: Namespace, env: Environment) -> None:
@@ -282,20 +274,20 @@ def _show(args: Namespace, env: Environment) -> None:
 def _validate(args: Namespace, env: Environment) -> int:
     try:
         loaded = env.read_config()
-    except InvalidConfig as error:
+    except errors.InvalidConfig as error:
         problems = [asdict(one) for one in error.problems]
         facts = {"valid": False, "path": error.source, "problems": problems}
         env.report(args, facts, *map(str, error.problems))
         if not args.json:
             env.warn(f"{env.program}: {error.message}")
-        return EXIT_USAGE
+        return errors.EXIT_USAGE
     for warning in loaded.warnings if not args.json else ():
         env.warn(f"Warning: {warning}")
     facts = {"valid": True, "path": str(loaded.path), "exists": loaded.exists}
     facts |= {"warnings": list(loaded.warnings)}
     state = "valid" if loaded.exists else "does not exist; the defaults apply"
     env.report(args, facts, f"{loaded.path}: {state}")
-    return EXIT_OK
+    return errors.EXIT_OK
 
 
 def _schema(args: Namespace, env: Environment) -> None:

@@ -25,13 +25,7 @@ from openclaw.cli.parser import add_action, option, whole_number
 from openclaw.config.paths import expand
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, NotFound, OperatorFacing
-from openclaw.gateway.lock import (
-    GatewayInfo,
-    gateway_lock,
-    running_gateway,
-    wait_for,
-    wait_until_gone,
-)
+from openclaw.gateway import lock as locks
 from openclaw.gateway.service_files import Notifier, unit_for
 from openclaw.gateway.tokens import TokenFile, owner_token
 
@@ -89,7 +83,7 @@ def _run(args: argparse.Namespace, env: Environment) -> None:
     gc.disable()  # what is loaded until it is ready stays: to look through it takes a tenth of the start
     loaded = env.load_config()
     env.paths.prepare()
-    with gateway_lock(env.paths.gateway_lock) as lock:
+    with locks.gateway_lock(env.paths.gateway_lock) as lock:
         anyio.run(_serve, args, env, loaded, lock)
 
 
@@ -181,15 +175,15 @@ def _log(args: argparse.Namespace, env: Environment, loaded: "LoadedConfig") -> 
     return path
 
 
-def _running(env: Environment) -> GatewayInfo:
-    info = running_gateway(env.paths.gateway_lock)
+def _running(env: Environment) -> locks.GatewayInfo:
+    info = locks.running_gateway(env.paths.gateway_lock)
     if info is None:
         raise NotFound("no gateway is running", hint="start one with: openclaw gateway start")
     return info
 
 
 def _status(args: argparse.Namespace, env: Environment) -> int:
-    info = running_gateway(env.paths.gateway_lock)
+    info = locks.running_gateway(env.paths.gateway_lock)
     if info is None:
         env.report(args, {"running": False}, "No gateway is running.")
         return EXIT_FAILED
@@ -218,12 +212,12 @@ def _stopped(env: Environment) -> dict[str, Any]:
         raise OperatorFacing("the gateway is still starting; try again in a moment")
     process, began = mark_of(info.pid), time.monotonic()
     os.kill(info.pid, signal.SIGTERM)
-    if not wait_until_gone(env.paths.gateway_lock, info.pid, _SILENT_SECONDS):
+    if not locks.wait_until_gone(env.paths.gateway_lock, info.pid, _SILENT_SECONDS):
         env.warn(f"Waiting up to {grace:.0f} s for running turns to finish.")
-    if not wait_until_gone(env.paths.gateway_lock, info.pid, grace + _STOP_MARGIN):
+    if not locks.wait_until_gone(env.paths.gateway_lock, info.pid, grace + _STOP_MARGIN):
         raise OperatorFacing(f"the gateway (pid {info.pid}) did not stop")
     # It has let go of everything; the process itself ends a moment later.
-    if not wait_for(lambda: is_gone(process), _END_SECONDS):
+    if not locks.wait_for(lambda: is_gone(process), _END_SECONDS):
         raise OperatorFacing(
             f"the gateway has stopped, but its process (pid {info.pid}) has not ended",
             hint=f"end it with: kill -9 {info.pid} (its state is safe)",
@@ -250,7 +244,7 @@ def _reload(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _start(args: argparse.Namespace, env: Environment) -> None:
-    info = running_gateway(env.paths.gateway_lock)
+    info = locks.running_gateway(env.paths.gateway_lock)
     if info is None:
         env.load_config()  # what is wrong with it is said here, not in a log
         unit = unit_for(None, env.environ, env.config_option)
@@ -267,7 +261,7 @@ def _start(args: argparse.Namespace, env: Environment) -> None:
     )
 
 
-def _in_background(env: Environment) -> GatewayInfo:
+def _in_background(env: Environment) -> locks.GatewayInfo:
     """Start a gateway that outlives this command; what it says if it fails is reported."""
     import subprocess
 
@@ -293,15 +287,15 @@ def _in_background(env: Environment) -> GatewayInfo:
         return _awaited(env, ended)
 
 
-def _awaited(env: Environment, ended: Callable[[], str | None]) -> GatewayInfo:
+def _awaited(env: Environment, ended: Callable[[], str | None]) -> locks.GatewayInfo:
     """The gateway once it listens; `ended` is what it said if it has ended."""
 
     def listening() -> bool:
-        info = running_gateway(env.paths.gateway_lock)
+        info = locks.running_gateway(env.paths.gateway_lock)
         return bool(info and info.url) or ended() is not None
 
-    there = wait_for(listening, _START_SECONDS)
-    info = running_gateway(env.paths.gateway_lock)
+    there = locks.wait_for(listening, _START_SECONDS)
+    info = locks.running_gateway(env.paths.gateway_lock)
     if info is None or not info.url:
         told = ended() if there else f"it did not listen within {_START_SECONDS:.0f} s"
         told = (told or "it ended at once").removeprefix(f"{env.program}: ")
@@ -311,7 +305,7 @@ def _awaited(env: Environment, ended: Callable[[], str | None]) -> GatewayInfo:
 
 
 def _restart(args: argparse.Namespace, env: Environment) -> None:
-    if running_gateway(env.paths.gateway_lock) is not None:
+    if locks.running_gateway(env.paths.gateway_lock) is not None:
         env.load_config()  # or there would be none afterwards
         _stopped(env)
     _start(args, env)

@@ -18,36 +18,12 @@ from openclaw.cli.dispatch import EXIT_INTERRUPTED
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
 from openclaw.cli.render.terminal import fitted
-from openclaw.cli.setup.model_choice import (
-    ALL,
-    AUTO,
-    NONE,
-    Asker,
-    chosen_model,
-    chosen_names,
-    offered_models,
-)
-from openclaw.cli.setup.plan import (
-    CLIENTS,
-    Found,
-    Plan,
-    Written,
-    client_target,
-    find_servers,
-    make_plan,
-    write_all,
-)
+from openclaw.cli.setup import model_choice
+from openclaw.cli.setup import plan as plans
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
+from openclaw.core import errors
 from openclaw.core.clock import SystemClock
-from openclaw.core.errors import (
-    EXIT_FAILED,
-    EXIT_OK,
-    InvalidConfig,
-    InvalidRequest,
-    NotFound,
-    OpenClawError,
-)
 from openclaw.mcp_client.bounds import printable
 
 
@@ -57,10 +33,14 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     option(parser, "--yes", only)
     option(parser, "--dry-run", "show the changes and write nothing")
-    option(parser, "--model MODEL", f"provider/model, or {AUTO} to decide at every start")
-    which = f"the servers to import from other programs: {ALL}, {NONE} or names with commas"
+    option(
+        parser, "--model MODEL", f"provider/model, or {model_choice.AUTO} to decide at every start"
+    )
+    which = f"the servers to import from other programs: {model_choice.ALL}, {model_choice.NONE} or names with commas"
     option(parser, "--import NAMES", which, dest="take")
-    programs = f"{', '.join(CLIENTS)}, {ALL} that are installed, {NONE}"
+    programs = (
+        f"{', '.join(plans.CLIENTS)}, {model_choice.ALL} that are installed, {model_choice.NONE}"
+    )
     option(parser, "--register NAMES", f"register OpenClaw with: {programs}")
     option(parser, "--replace", "replace an existing file; a copy of it is kept")
     sandbox = (
@@ -85,22 +65,24 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         out.say_json(_facts(out, plan, written))
     elif agreed:
         _report(env, plan)
-    return EXIT_OK
+    return errors.EXIT_OK
 
 
 def import_servers(args: argparse.Namespace, env: Environment) -> int:
     """`openclaw mcp import`: the same for servers alone."""
     out, env = env, _quiet(args, env)
-    found = find_servers(env, args.source)
+    found = plans.find_servers(env, args.source)
     unread = "".join(f"; {problem}" for problem in found.unread)
     if missing := sorted(set(args.names) - set(found.servers)):
-        raise NotFound(f"there is no MCP server {', '.join(missing)} in that file{unread}")
+        raise errors.NotFound(f"there is no MCP server {', '.join(missing)} in that file{unread}")
     if not found.servers:
-        raise NotFound(f"no MCP servers of {args.source or 'other programs'} were found{unread}")
+        raise errors.NotFound(
+            f"no MCP servers of {args.source or 'other programs'} were found{unread}"
+        )
     wanted = args.names or list(found.servers)
     text, sandbox = read_text(env.config_file) or "", not args.no_sandbox
-    plan = make_plan(env, found, text, servers=wanted, sandbox=sandbox, replace=args.force)
-    written: list[Written] = []
+    plan = plans.make_plan(env, found, text, servers=wanted, sandbox=sandbox, replace=args.force)
+    written: list[plans.Written] = []
     try:
         if _agreed(args, env, plan, _asker(args, env)):
             written = _write(env, plan)
@@ -110,7 +92,9 @@ def import_servers(args: argparse.Namespace, env: Environment) -> int:
         return EXIT_INTERRUPTED
     if args.json:
         out.say_json(_facts(out, plan, written))
-    return EXIT_FAILED if plan.left_out or len(plan.servers) < len(wanted) else EXIT_OK
+    return (
+        errors.EXIT_FAILED if plan.left_out or len(plan.servers) < len(wanted) else errors.EXIT_OK
+    )
 
 
 def _quiet(args: argparse.Namespace, env: Environment) -> Environment:
@@ -118,7 +102,7 @@ def _quiet(args: argparse.Namespace, env: Environment) -> Environment:
     return replace(env, stdout=io.StringIO()) if args.json else env
 
 
-def _facts(env: Environment, plan: Plan, written: Sequence[Written]) -> dict[str, Any]:
+def _facts(env: Environment, plan: plans.Plan, written: Sequence[plans.Written]) -> dict[str, Any]:
     hide, planned = env.redactor.redact, () if written else plan.changes
     return {
         "config": str(env.config_file),
@@ -136,31 +120,33 @@ def _facts(env: Environment, plan: Plan, written: Sequence[Written]) -> dict[str
     }
 
 
-def _asker(args: argparse.Namespace, env: Environment) -> Asker | None:
+def _asker(args: argparse.Namespace, env: Environment) -> model_choice.Asker | None:
     if env.stdin.isatty() and env.stdout.isatty() and not args.yes:
-        return Asker(env)
+        return model_choice.Asker(env)
     if not args.yes and not args.dry_run:
         ways = "add --yes to accept all suggestions, or --dry-run to see them"
-        raise InvalidRequest(f"nobody can be asked here; {ways}")
+        raise errors.InvalidRequest(f"nobody can be asked here; {ways}")
     return None
 
 
 def _planned(
-    args: argparse.Namespace, env: Environment, asker: Asker | None, text: str | None
-) -> Plan:
-    found, offers = find_servers(env), offered_models(env)
-    targets = {name: client_target(name, env.environ) for name in CLIENTS}
+    args: argparse.Namespace, env: Environment, asker: model_choice.Asker | None, text: str | None
+) -> plans.Plan:
+    found, offers = plans.find_servers(env), model_choice.offered_models(env)
+    targets = {name: plans.client_target(name, env.environ) for name in plans.CLIENTS}
     clients = {name: path for name, path in targets.items() if path is not None}
     if asker is not None:
         _introduce(env, found, fresh=text is None)
     present = parse_config(text or "{}", env.environ, source=env.config_file).config
     model = present.agents.defaults.model
     now = model.primary if model else None
-    return make_plan(
+    return plans.make_plan(
         env,
         found,
         text,
-        model=chosen_model(args.model, env, offers, asker, now, present.models.providers),
+        model=model_choice.chosen_model(
+            args.model, env, offers, asker, now, present.models.providers
+        ),
         servers=_servers(args, env, found, asker, text),
         clients=_clients(args, clients, asker),
         sandbox=not args.no_sandbox,
@@ -174,14 +160,14 @@ def _present(env: Environment) -> str | None:
         return None
     try:
         loaded = parse_config(text, env.environ, source=env.config_file)
-    except InvalidConfig as error:
+    except errors.InvalidConfig as error:
         error.hint = "fix it, or start over with --replace, which keeps a copy of the old file"
         raise
     env.hide(loaded.credentials)
     return text
 
 
-def _introduce(env: Environment, found: Found, *, fresh: bool) -> None:
+def _introduce(env: Environment, found: plans.Found, *, fresh: bool) -> None:
     state = "will be created" if fresh else "exists and will only be added to"
     env.say("Setting up OpenClaw. Nothing is written until you have seen it; Ctrl-C quits.")
     env.say(f"{env.config_file} {state}.")
@@ -190,12 +176,16 @@ def _introduce(env: Environment, found: Found, *, fresh: bool) -> None:
 
 
 def _servers(
-    args: argparse.Namespace, env: Environment, found: Found, asker: Asker | None, text: str | None
+    args: argparse.Namespace,
+    env: Environment,
+    found: plans.Found,
+    asker: model_choice.Asker | None,
+    text: str | None,
 ) -> Sequence[str]:
     names = list(found.servers)
     if args.take is not None:
         there = printable(f"available: {', '.join(names)}") if names else "there are none"
-        return _by_option(args.take, names, "MCP server", there)
+        return model_choice.chosen_names(args.take, names, "MCP server", there)
     place = parse(text).find(target_place(text)) if text is not None else None
     there = list(place.plain()) if place is not None and place.kind == "object" else []
     fresh = [name for name in names if name not in there]
@@ -204,36 +194,33 @@ def _servers(
     lines: dict[str, str] = {}
     for name, one in found.servers.items():
         mark = " - already imported" if name in there else ""
-        shown = f"{name}  ({CLIENTS[one.client].title}: {one.target[:60]}){mark}"
+        shown = f"{name}  ({plans.CLIENTS[one.client].title}: {one.target[:60]}){mark}"
         lines[name] = printable(shown)
-    suggested = ALL if fresh == names else ",".join(fresh) or NONE
+    suggested = model_choice.ALL if fresh == names else ",".join(fresh) or model_choice.NONE
     question = "Which of your MCP servers may the agent use?"
     return asker.several(question, lines, suggested=suggested)
 
 
 def _clients(
-    args: argparse.Namespace, here: Mapping[str, Path], asker: Asker | None
+    args: argparse.Namespace, here: Mapping[str, Path], asker: model_choice.Asker | None
 ) -> Sequence[str]:
     if args.register is not None:
-        if args.register.casefold() == ALL and here:
+        if args.register.casefold() == model_choice.ALL and here:
             return list(here)
-        known = list(CLIENTS)
-        return _by_option(args.register, known, "program", f"known programs: {', '.join(known)}")
+        known = list(plans.CLIENTS)
+        return model_choice.chosen_names(
+            args.register, known, "program", f"known programs: {', '.join(known)}"
+        )
     if asker is None or not here:
         return ()
-    lines = {name: f"{CLIENTS[name].title}  ({path})" for name, path in here.items()}
+    lines = {name: f"{plans.CLIENTS[name].title}  ({path})" for name, path in here.items()}
     question = "Which programs may give OpenClaw orders? They get the tool order_openclaw."
-    return asker.several(question, lines, suggested=NONE)
+    return asker.several(question, lines, suggested=model_choice.NONE)
 
 
-def _by_option(said: str, names: Sequence[str], what: str, hint: str) -> list[str]:
-    try:
-        return chosen_names(said, names, what)
-    except InvalidRequest as error:
-        raise InvalidRequest(error.message, hint=hint) from None
-
-
-def _agreed(args: argparse.Namespace, env: Environment, plan: Plan, asker: Asker | None) -> bool:
+def _agreed(
+    args: argparse.Namespace, env: Environment, plan: plans.Plan, asker: model_choice.Asker | None
+) -> bool:
     """Show the plan; returns whether to carry it out."""
     for note in (*plan.left_out, *plan.notes):
         env.say(f"note: {printable(note)}")
@@ -250,10 +237,10 @@ def _agreed(args: argparse.Namespace, env: Environment, plan: Plan, asker: Asker
     return False
 
 
-def _write(env: Environment, plan: Plan) -> list[Written]:
+def _write(env: Environment, plan: plans.Plan) -> list[plans.Written]:
     try:
-        written, where = write_all(env, plan, SystemClock())
-    except OpenClawError:
+        written, where = plans.write_all(env, plan, SystemClock())
+    except errors.OpenClawError:
         env.say("Nothing was written.")
         raise
     if where:
@@ -271,7 +258,7 @@ def weights_missing(env: Environment) -> bool:
     return any(one.api == "local" and trouble(one, env) is not None for one in chosen)
 
 
-def _report(env: Environment, plan: Plan) -> None:
+def _report(env: Environment, plan: plans.Plan) -> None:
     from openclaw.cli.setup.checks import OK, examine
 
     if plan.model is not None:
@@ -292,7 +279,7 @@ def _report(env: Environment, plan: Plan) -> None:
         env.say(f"  {program} mcp probe   # start each server once to check it")
     env.say(f'  {program} agent "What can you do?"   # or: {program} chat')
     if plan.clients:
-        titles = ", ".join(CLIENTS[name].title for name in plan.clients)
+        titles = ", ".join(plans.CLIENTS[name].title for name in plan.clients)
         env.say(f"  restart {titles}, and ask for order_openclaw")
     else:
         env.say(f"  {program} init --register NAME   # add it to Claude Code, Cursor, …")

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw.cli.dispatch import run_interruptible
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option, whole_number
-from openclaw.cli.render.terminal import (
-    console,
-    counted,
-    local_time,
-    print_unpadded,
-    visible,
-    visible_lines,
-)
+from openclaw.cli.render import terminal
 from openclaw.config.sensitive import credentials_in_address
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
@@ -142,15 +135,17 @@ def _delete(args: argparse.Namespace, env: Environment) -> None:
                 await delete_session(store, info, SystemClock().now_ms())
 
     info = run_interruptible(env, find)
-    messages = counted(info.messages, "message")
-    title = f" ({visible(env.redactor.redact(info.title))})" if info.title else ""
+    messages = terminal.counted(info.messages, "message")
+    title = f" ({terminal.visible(env.redactor.redact(info.title))})" if info.title else ""
     # Asked outside of an event loop, which would keep Ctrl-C from ending the question.
-    if not env.confirms(args, f"Delete '{visible(info.key)}'{title} with {messages}", "delete it"):
+    if not env.confirms(
+        args, f"Delete '{terminal.visible(info.key)}'{title} with {messages}", "delete it"
+    ):
         env.say("Nothing was deleted.")
         return
     run_interruptible(env, delete)
     facts = {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
-    env.report(args, facts, f"Deleted '{visible(info.key)}' with {messages}.")
+    env.report(args, facts, f"Deleted '{terminal.visible(info.key)}' with {messages}.")
 
 
 async def _search(args: argparse.Namespace, env: Environment) -> None:
@@ -173,9 +168,9 @@ async def _search(args: argparse.Namespace, env: Environment) -> None:
         return
     for hit in hits:
         speaker = _SPEAKERS.get(hit.kind, (str(hit.kind), ""))[0]
-        place = f"  {local_time(hit.at_ms)}  {speaker}, entry {hit.seq}"
-        _write(env, visible(hit.session.key), "bold", place)
-        env.say("  " + visible(env.redactor.redact(" ".join(hit.snippet.split()))))
+        place = f"  {terminal.local_time(hit.at_ms)}  {speaker}, entry {hit.seq}"
+        _write(env, terminal.visible(hit.session.key), "bold", place)
+        env.say("  " + terminal.visible(env.redactor.redact(" ".join(hit.snippet.split()))))
 
 
 @asynccontextmanager
@@ -189,7 +184,7 @@ async def _found(
         found = await store.find_sessions(args.key, args.agent)
         if not found and "\\" in args.key:  # as the list shows a key that cannot be printed
             every = await store.list_sessions(args.agent, limit=None)
-            found = [info for info in every.sessions if visible(info.key) == args.key]
+            found = [info for info in every.sessions if terminal.visible(info.key) == args.key]
         if not found:
             raise NotFound(missing, hint="list them with: openclaw sessions --all")
         if len(found) > 1:
@@ -231,10 +226,10 @@ async def _copy(args: argparse.Namespace, env: Environment) -> int:
         ],
     }
     entries = "1 entry" if report.entries == 1 else f"{report.entries} entries"
-    told = f"Copied {counted(report.copied, 'conversation')} with {entries}"
+    told = f"Copied {terminal.counted(report.copied, 'conversation')} with {entries}"
     env.report(args, facts, f"{told}; {report.unchanged} were there already.")
     for info, reason in report.refused if not args.json else ():
-        env.warn(f"not copied: '{visible(info.key)}' of agent '{info.agent}': {reason}")
+        env.warn(f"not copied: '{terminal.visible(info.key)}' of agent '{info.agent}': {reason}")
     return EXIT_FAILED if report.refused else EXIT_OK
 
 
@@ -309,11 +304,11 @@ def _print_table(env: Environment, sessions: Sequence[SessionInfo]) -> None:
     for info in sessions:
         texts = [info.key, *([info.agent] if several else ()), info.title or ""]
         numbers = [_short(info.messages), _short(info.input_tokens + info.output_tokens)]
-        cells = [Text(visible(env.redactor.redact(text))) for text in texts]
-        table.add_row(*cells, *numbers, local_time(info.updated_ms))
+        cells = [Text(terminal.visible(env.redactor.redact(text))) for text in texts]
+        table.add_row(*cells, *numbers, terminal.local_time(info.updated_ms))
     width = shutil.get_terminal_size().columns if env.stdout.isatty() else _PLAIN_WIDTH
-    screen = console(env.stdout, env.environ, width=max(width, _PLAIN_WIDTH))
-    print_unpadded(screen, env.stdout, [table])
+    screen = terminal.console(env.stdout, env.environ, width=max(width, _PLAIN_WIDTH))
+    terminal.print_unpadded(screen, env.stdout, [table])
 
 
 def _print_session(
@@ -324,10 +319,10 @@ def _print_session(
     *,
     raw: bool,
 ) -> None:
-    env.say(visible(f"{info.key} - {info.title}" if info.title else info.key))
+    env.say(terminal.visible(f"{info.key} - {info.title}" if info.title else info.key))
     env.say(
-        f"agent {visible(info.agent)}, {counted(info.messages, 'message')}, {info.input_tokens} tokens in, "
-        f"{info.output_tokens} out, {local_time(info.created_ms)} to {local_time(info.updated_ms)}"
+        f"agent {terminal.visible(info.agent)}, {terminal.counted(info.messages, 'message')}, {info.input_tokens} tokens in, "
+        f"{info.output_tokens} out, {terminal.local_time(info.created_ms)} to {terminal.local_time(info.updated_ms)}"
     )
     if entries and entries[0].seq > 1:
         env.say(f"(entries {entries[0].seq} to {entries[-1].seq}; use --limit to see more)")
@@ -335,17 +330,17 @@ def _print_session(
         if entry.kind in _SPEAKERS:
             _print_entry(env, entry, raw=raw)
     for turn in unfinished:
-        calls = counted(len(turn.open_calls), "call")
+        calls = terminal.counted(len(turn.open_calls), "call")
         unknown = f", with {calls} of unknown outcome" if turn.open_calls else ""
         state = "is running" if turn.state == "running" else "was interrupted"
-        env.say(f"\nTurn {visible(turn.id)} {state}{unknown}.")
+        env.say(f"\nTurn {terminal.visible(turn.id)} {state}{unknown}.")
 
 
 def _print_entry(env: Environment, entry: Entry, *, raw: bool) -> None:
     from openclaw.sessions.queries import unframed
 
     speaker, style = _SPEAKERS[entry.kind]
-    _write(env, "\n" + speaker, style, f"  {local_time(entry.at_ms)}")
+    _write(env, "\n" + speaker, style, f"  {terminal.local_time(entry.at_ms)}")
     words = entry.text or str(entry.data.get("detail") or entry.data.get("name") or "")
     given = entry.data.get("arguments") if entry.kind == "tool_call" else None
     if given:
@@ -353,23 +348,23 @@ def _print_entry(env: Environment, entry: Entry, *, raw: bool) -> None:
         cut = not raw and len(text) > _ARGUMENT_CHARS
         words += f" {text[:_ARGUMENT_CHARS]}…" if cut else f" {text}"
     if raw:
-        env.stdout.write(f"{visible_lines(env.redactor.redact(words))}\n")
+        env.stdout.write(f"{terminal.visible_lines(env.redactor.redact(words))}\n")
         return
     for piece in unframed(words):
         if piece.sender:
-            _write(env, "", "", f"from {visible(piece.sender)}")
+            _write(env, "", "", f"from {terminal.visible(piece.sender)}")
         text = env.redactor.redact(piece.text)
         more = len(text) - _ENTRY_CHARS
         note = f"\n[… {more} more characters; see --raw]" if more > 0 else ""
         if text:
-            env.stdout.write(f"{visible_lines(text[:_ENTRY_CHARS])}{note}\n")
+            env.stdout.write(f"{terminal.visible_lines(text[:_ENTRY_CHARS])}{note}\n")
 
 
 def _write(env: Environment, text: str, style: str, dim: str) -> None:
     from rich.text import Text
 
     line = Text.assemble((env.redactor.redact(text), style), (env.redactor.redact(dim), "dim"))
-    console(env.stdout, env.environ).print(line, soft_wrap=True)
+    terminal.console(env.stdout, env.environ).print(line, soft_wrap=True)
 
 
 def _short(count: int) -> str:

@@ -18,15 +18,8 @@ from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
 from openclaw.cli.render.terminal import console, counted, local_time, print_unpadded, visible_lines
+from openclaw.core import errors
 from openclaw.core.clock import SystemClock
-from openclaw.core.errors import (
-    EXIT_FAILED,
-    EXIT_OK,
-    EXIT_USAGE,
-    InvalidConfig,
-    OpenClawError,
-    describe,
-)
 from openclaw.gateway.lock import GatewayInfo, running_gateway
 from openclaw.sessions.tasks import current_tasks
 from openclaw.version import __version__
@@ -60,9 +53,13 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     else:
         print_status(env, facts)
     if not facts["config"]["valid"]:
-        return EXIT_USAGE
+        return errors.EXIT_USAGE
     broken = ("error", "failed", "needs_login")
-    return EXIT_FAILED if any(row["state"] in broken for row in facts["servers"]) else EXIT_OK
+    return (
+        errors.EXIT_FAILED
+        if any(row["state"] in broken for row in facts["servers"])
+        else errors.EXIT_OK
+    )
 
 
 def _watch(args: argparse.Namespace, env: Environment) -> int:
@@ -77,7 +74,7 @@ def _watch(args: argparse.Namespace, env: Environment) -> int:
                 live.update(Group(*_rendered(facts, env.redactor.redact)), refresh=True)
                 time.sleep(_EVERY)
         except KeyboardInterrupt:
-            return EXIT_OK
+            return errors.EXIT_OK
 
 
 def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
@@ -95,7 +92,7 @@ def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
     loaded: LoadedConfig | None = None
     try:
         loaded = env.load_config()
-    except InvalidConfig as error:
+    except errors.InvalidConfig as error:
         facts["config"] |= {"valid": False, "problems": [str(one) for one in error.problems]}
     info = None if local else running_gateway(env.paths.gateway_lock)
     if info is not None:
@@ -111,8 +108,8 @@ def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
     if loaded is not None:
         try:
             facts["models"] = model_facts(env, loaded.config)
-        except OpenClawError as error:
-            facts["models"] = [{"agent": None, "reason": describe(error), "models": []}]
+        except errors.OpenClawError as error:
+            facts["models"] = [{"agent": None, "reason": errors.describe(error), "models": []}]
     anyio.run(_look, env, facts, loaded, info, probe)
     return facts
 
@@ -131,8 +128,8 @@ async def _look(
 
         try:
             status = await GatewayClient(info.url, env.paths.root).request("GET", "/api/status")
-        except OpenClawError as error:
-            facts["gateway"]["error"] = describe(error)
+        except errors.OpenClawError as error:
+            facts["gateway"]["error"] = errors.describe(error)
         else:
             facts["gateway"] |= {"turns": status["turns"], "reloadError": status["reloadError"]}
             facts |= {"gateways": status.get("gateways"), "servers": status["servers"]}
@@ -149,8 +146,8 @@ async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
             count = await store.count_sessions()
             page = await store.list_sessions(limit=1)
             tasks = await current_tasks(store, SystemClock().now_ms(), _TASKS)
-    except OpenClawError as error:
-        return {"count": None, "lastAt": None, "error": describe(error)}
+    except errors.OpenClawError as error:
+        return {"count": None, "lastAt": None, "error": errors.describe(error)}
     last = page.sessions[0].updated_ms if page.sessions else None
     states = Counter(task.status for task in tasks if task.open)
     return {"count": count, "lastAt": last, "tasks": dict(states)}

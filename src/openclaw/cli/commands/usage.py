@@ -10,15 +10,7 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, chosen_agent, option, whole_number
 from openclaw.cli.render.terminal import counted
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.usage import (
-    UsageLedger,
-    UsageRow,
-    grouped,
-    money,
-    row_json,
-    spent_json,
-    total,
-)
+from openclaw.sessions import usage
 
 _DAYS = 30
 
@@ -34,26 +26,29 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 async def run(args: argparse.Namespace, env: Environment) -> None:
     rows = await _rows(args, env)
-    groups = {**grouped(rows, args.by), "total": total(rows)} if rows else {}
+    groups = {**usage.grouped(rows, args.by), "total": usage.total(rows)} if rows else {}
     width = max(map(len, groups), default=0)
     lines = [
-        f"{name:<{width}}  {money(spent):>10}  {spent.requests:>6} "
+        f"{name:<{width}}  {usage.money(spent):>10}  {spent.requests:>6} "
         f"{'request ' if spent.requests == 1 else 'requests'}  "
         f"{spent.input_tokens + spent.output_tokens:,} tokens"
         for name, spent in groups.items()
     ]
-    facts = {"rows": [row_json(row) for row in rows], "total": spent_json(total(rows))}
+    facts = {
+        "rows": [usage.row_json(row) for row in rows],
+        "total": usage.spent_json(usage.total(rows)),
+    }
     empty = f"No model requests in the last {counted(args.days, 'day')}."
     env.report(args, facts, *lines, empty=empty)
 
 
-async def _rows(args: argparse.Namespace, env: Environment) -> list[UsageRow]:
+async def _rows(args: argparse.Namespace, env: Environment) -> list[usage.UsageRow]:
     from openclaw.runtime.host import time_zone
 
     zone = time_zone(chosen_agent(env.load_config().config, None), env.environ)
     async with opened(None, env) as store:
         if store is None:
             return []
-        ledger = UsageLedger(store, SystemClock(), zone)
+        ledger = usage.UsageLedger(store, SystemClock(), zone)
         rows = await ledger.rows(ledger.days(args.days))
     return [row for row in rows if args.agent in (None, row.agent)]

@@ -11,21 +11,7 @@ import anyio
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.terminal import FENCES, Redact, console, is_dumb, rendered, visible
-from openclaw.core.events import (
-    PLAN_TOOL,
-    RUN_CODE,
-    BlockReply,
-    Downloading,
-    Event,
-    Notice,
-    ServerChanged,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnStarted,
-    plan_of,
-)
+from openclaw.core import events
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -45,22 +31,22 @@ class Doing:
         self._starting: dict[str, None] = {}
         self._running: dict[str, str] = {}
         self._begun = False
-        self._fetching: Downloading | None = None
+        self._fetching: events.Downloading | None = None
 
-    def note(self, event: Event) -> None:
+    def note(self, event: events.Event) -> None:
         match event:
-            case ServerChanged():
+            case events.ServerChanged():
                 self._starting.pop(event.server, None)
                 if event.state == _CONNECTING:
                     self._starting[event.server] = None
-            case TurnStarted():
+            case events.TurnStarted():
                 self._begun = True
                 self._running.clear()
-            case ToolStarted():
+            case events.ToolStarted():
                 self._running[event.call_id] = event.label
-            case ToolFinished():
+            case events.ToolFinished():
                 self._running.pop(event.call_id, None)
-            case Downloading():
+            case events.Downloading():
                 self._fetching = None if event.done == event.total else event
             case _:
                 pass
@@ -76,7 +62,7 @@ class Doing:
         return THINKING
 
 
-def download_bar(at: "Downloading | Progress") -> str:
+def download_bar(at: "events.Downloading | Progress") -> str:
     done = f"{at.done / 1e6:.0f}"
     if not at.total:
         return f"{at.what}: {done} MB…"
@@ -127,7 +113,7 @@ class TurnView:
         doing = Doing()
         self._words, self.note = words or (lambda: doing.words), doing.note
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         self.note(event)
         for line in event_lines(event):
             self._write(visible(self._redact(line)))
@@ -244,15 +230,15 @@ class AnswerView(TurnView):
 
     _tail, _streamed = "", False
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         self._last_change = time.monotonic()
-        if isinstance(event, TextDelta):
+        if isinstance(event, events.TextDelta):
             self._streamed = True
             self._tail += event.text
             self._settle(self._final())
-        elif isinstance(event, BlockReply) or event_lines(event):
+        elif isinstance(event, events.BlockReply) or event_lines(event):
             self._settle(len(self._tail))
-            self._streamed = self._streamed and not isinstance(event, BlockReply)
+            self._streamed = self._streamed and not isinstance(event, events.BlockReply)
         super().show(event)
 
     def finish(self, text: str) -> None:
@@ -333,27 +319,27 @@ class TerminalView(AnswerView):
 _MARKS = {"completed": "✓", "in_progress": "▸", "pending": "·"}
 
 
-def event_lines(event: Event) -> list[str]:
+def event_lines(event: events.Event) -> list[str]:
     match event:
-        case ToolStarted():
+        case events.ToolStarted():
             return _call_lines(event)
-        case ToolProgress():
+        case events.ToolProgress():
             return [f"  {event.name}: {event.message}"]
-        case ToolFinished():
-            if event.name == PLAN_TOOL and not event.result.is_error:
+        case events.ToolFinished():
+            if event.name == events.PLAN_TOOL and not event.result.is_error:
                 return []
             mark = "✗" if event.result.is_error else "✓"
             return [f"{mark} {event.name} ({event.duration_ms / 1000:.1f} s)"]
-        case Notice():
+        case events.Notice():
             return [f"{event.level.capitalize()}: {event.message}"]
         case _:
             return []
 
 
-def _call_lines(event: ToolStarted) -> list[str]:
-    if plan := plan_of(event.name, event.arguments):
+def _call_lines(event: events.ToolStarted) -> list[str]:
+    if plan := events.plan_of(event.name, event.arguments):
         return ["Plan:", *(f"  {_MARKS[one.status]} {one.step}" for one in plan)]
-    if event.name == RUN_CODE:
+    if event.name == events.RUN_CODE:
         lines = str(event.arguments.get("code", "")).splitlines()
         left = len(lines) - _SCRIPT_LINES
         more = [f"  … {left} more lines"] if left > 0 else []

@@ -100,16 +100,11 @@ def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def _copied(given: Mapping[str, Any], notes: list[str]) -> Entry:
     entry: Entry = {}
     for key in _COPIED:
-        value = given.get(key)
-        if not value:
-            continue
-        fits = _fits(key, value)
-        if fits is None:
-            notes.append(f"'{key}' is invalid and is left out")
-            continue
-        entry[key] = fits
-        if key in _TABLES and len(fits) < len(value):
-            notes.append(f"'{key}' has values that are not text; they are left out")
+        if value := given.get(key):
+            fits = _fits(key, value)
+            if fits is None or (key in _TABLES and len(fits) < len(value)):
+                notes.append(f"'{key}' is invalid and is left out, as far as it is")
+            entry |= {} if fits is None else {key: fits}
     return entry
 
 

@@ -1,6 +1,6 @@
 """Lets a person choose a model: offers, asks, checks and stores it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import anyio
@@ -12,16 +12,7 @@ from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.installed import install_command
 from openclaw.mcp_client.bounds import printable
-from openclaw.models.choose import (
-    DEFAULT_LOCAL_MODEL,
-    KNOWN_PROVIDERS,
-    LOCAL_PROVIDER,
-    lmstudio_models,
-    missing_extra,
-    ollama_models,
-    ollama_url,
-    resolve,
-)
+from openclaw.models import choose
 from openclaw.models.listing import KeyNotChecked, KeyRefused, Provider
 from openclaw.secrets.refs import Secret
 
@@ -99,7 +90,7 @@ class Asker:
             self.say(f"  {number}. {line}", hang=5)
 
 
-def chosen_names(said: str, known: Mapping[str, str] | Sequence[str], what: str) -> list[str]:
+def chosen_names(said: str, known: Iterable[str], what: str, hint: str | None = None) -> list[str]:
     """The names that this means: `all`, `none`, or numbers or names separated by commas or spaces."""
     names = list(known)
     if said.casefold() == ALL:
@@ -113,7 +104,7 @@ def chosen_names(said: str, known: Mapping[str, str] | Sequence[str], what: str)
         elif word in names:
             chosen.append(word)
         else:
-            raise InvalidRequest(f"there is no {what} {word!r}")
+            raise InvalidRequest(f"there is no {what} {word!r}", hint=hint)
     return list(dict.fromkeys(chosen))
 
 
@@ -142,9 +133,9 @@ def offered_models(env: Environment) -> tuple[ModelOffer, ...]:
     """
     keyed: list[ModelOffer] = []
     others: list[ModelOffer] = []
-    for known in KNOWN_PROVIDERS.values():
+    for known in choose.KNOWN_PROVIDERS.values():
         ref = f"{known.name}/{known.default_model}"
-        extra = missing_extra(known.api)
+        extra = choose.missing_extra(known.api)
         lacking = f"; first: {install_command(extra)}" if extra else ""
         variable = next((name for name in known.key_variables if env.environ.get(name)), None)
         if variable is not None:
@@ -152,18 +143,18 @@ def offered_models(env: Environment) -> tuple[ModelOffer, ...]:
         elif known.key_page:
             others.append(ModelOffer(ref, f"paste a key from {known.key_page}{lacking}"))
     limits = "small talk and simple tool requests; it cannot reason, write code or summarise"
-    ref = f"{LOCAL_PROVIDER}/{DEFAULT_LOCAL_MODEL}"
+    ref = f"{choose.LOCAL_PROVIDER}/{choose.DEFAULT_LOCAL_MODEL}"
     local = ModelOffer(ref, f"embedded, no account, 98 MB: {limits}")
     keyed.sort(key=lambda one: "; first: " in one.reason)
     return (*keyed, local) if keyed else (*anyio.run(_running, env), local, *others)
 
 
 async def _running(env: Environment) -> list[ModelOffer]:
-    studio = KNOWN_PROVIDERS["lmstudio"].base_url
+    studio = choose.KNOWN_PROVIDERS["lmstudio"].base_url
     offers: list[ModelOffer] = []
     for provider, title, models in (
-        ("ollama", "Ollama", await ollama_models(ollama_url(env.environ))),
-        ("lmstudio", "LM Studio", await lmstudio_models(studio)),
+        ("ollama", "Ollama", await choose.ollama_models(choose.ollama_url(env.environ))),
+        ("lmstudio", "LM Studio", await choose.lmstudio_models(studio)),
     ):
         chat = next((name for name in models if "embed" not in name), None)
         if chat is not None:
@@ -206,7 +197,7 @@ def chosen_model(
 
 def _objection(ref: str, env: Environment, providers: Providers) -> InvalidRequest | None:
     try:
-        resolve(ref, providers, env.environ)
+        choose.resolve(ref, providers, env.environ)
     except ModelUnavailable as error:
         return InvalidRequest(error.message, hint=error.hint)
     return None
@@ -225,12 +216,12 @@ def _with_key(
     env: Environment, asker: Asker | None, offer: ModelOffer, providers: Providers
 ) -> ModelOffer | None:
     """The model and where its key is, which is asked for if need be; None if no key is given."""
-    candidate = resolve(offer.ref, providers, env.environ)
+    candidate = choose.resolve(offer.ref, providers, env.environ)
     if offer.variable is None and (candidate.api_key or "").startswith("secret://env/"):
         offer = replace(offer, variable=str(candidate.api_key).removeprefix("secret://env/"))
     if asker is None or candidate.api_key or not candidate.key_hint:
         return offer
-    known = KNOWN_PROVIDERS[candidate.provider]
+    known = choose.KNOWN_PROVIDERS[candidate.provider]
     asker.say(f"\nCreate a key at {known.key_page} and paste it here; it won't be shown.")
     while key := asker.hidden("  key (Enter to go back): "):
         try:
