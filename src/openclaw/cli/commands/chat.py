@@ -15,12 +15,7 @@ import anyio
 from openclaw.agent.port import TurnListener
 from openclaw.cli.chat.input import Interrupts, LineInput, LinesAbove, TerminalInput
 from openclaw.cli.chat.questions import Consent, Questions
-from openclaw.cli.commands.agent import (
-    add_session,
-    add_turn_options,
-    conversation,
-    workspace_of,
-)
+from openclaw.cli.commands.agent import add_session, add_turn_options, conversation, workspace_of
 from openclaw.cli.dispatch import leave
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import configure_for, servers_logged

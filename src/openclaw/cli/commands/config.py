@@ -64,7 +64,7 @@ def _set(args: Namespace, env: Environment) -> None:
     try:
         _edited(args, env, lambda text: set_value(text, path, value))
     except errors.InvalidConfig as error:
-        raise _not_written(error, env) from error
+        raise _not_written(error, env, args.key, value) from error
     _warn_of_models(env, path, value)
 
 
@@ -85,10 +85,12 @@ def _unset(args: Namespace, env: Environment) -> None:
     try:
         _edited(args, env, lambda text: delete_value(text, _path_of(args.key)))
     except errors.InvalidConfig as error:
-        raise _not_written(error, env) from error
+        raise _not_written(error, env, args.key, None) from error
 
 
-def _not_written(error: errors.InvalidConfig, env: Environment) -> errors.OpenClawError:
+def _not_written(
+    error: errors.InvalidConfig, env: Environment, key: str, value: Any
+) -> errors.OpenClawError:
     """What is wrong with the change; the error itself if the file was broken before."""
     from openclaw.config.load import load_config
 
@@ -96,8 +98,15 @@ def _not_written(error: errors.InvalidConfig, env: Environment) -> errors.OpenCl
         load_config(env.config_option, env.environ)
     except errors.InvalidConfig:
         return error
+    hint = None
+    if isinstance(value, str) and any("must be a list" in one.message for one in error.problems):
+        hint = f"write a list like this: {env.program} config set {key} '{json.dumps([value])}'"
+    unknown = next((one.path for one in error.problems if one.message == "unknown key"), None)
+    if unknown is not None:
+        words = " ".join(filter(None, ("config explain", unknown.rpartition(".")[0])))
+        hint = f"list the keys with: {env.program} {words}"
     told = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
-    return errors.InvalidRequest(f"nothing was written: {told}")
+    return errors.InvalidRequest(f"nothing was written: {told}", hint=hint)
 
 
 def _edit(args: Namespace, env: Environment) -> int:
