@@ -209,12 +209,12 @@ def test_a_name_with_a_slip_in_it_gets_the_nearest(shell: Shell, words: list[str
 
 
 def test_import_names_every_program_that_it_reads() -> None:
-    from openclaw.cli.setup import SOURCES
+    from openclaw.cli.setup.plan import CLIENTS
 
     parser = CommandParser(prog="openclaw mcp")
     mcp.register(parser)
     take = subparsers(parser)["import"].format_help()
-    assert all(source in take for source in SOURCES)
+    assert all(source in take for source in CLIENTS)
 
 
 def test_a_remote_server_is_added_by_its_address(shell: Shell) -> None:

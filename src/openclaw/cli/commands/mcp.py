@@ -9,7 +9,6 @@ from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, add_action, no_server, option
-from openclaw.cli.setup import SOURCES
 from openclaw.config.agent_schema import AgentEntry
 from openclaw.config.edit import delete_value, edit_config, set_value
 from openclaw.config.json5 import Document, KeyPath, parse
@@ -72,7 +71,8 @@ def _declare_editing(actions: Any) -> None:
 
     summary = "import the servers of Claude Code, Claude Desktop, Cursor and other programs"
     take = add_action(actions, "import", summary, "init:import_servers")
-    places = f"{', '.join(SOURCES)}, or the path of such a file (default: all installed)"
+    programs = "claude-code, claude-desktop, cursor, vscode, codex, gemini, windsurf, zed"
+    places = f"{programs}, or the path of such a file (default: all installed)"
     option(take, "[FROM]", places, dest="source")
     option(take, "[NAME…]", "only these servers", dest="names")
     option(take, "--dry-run", "show what would be written")

@@ -19,17 +19,11 @@ from openclaw.cli.commands.secrets import check_all
 from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.terminal import counted
+from openclaw.config import paths
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.consistency import two_ways
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, effective_agents
-from openclaw.config.paths import (
-    PRIVATE_DIRECTORY,
-    PRIVATE_FILE,
-    check_directory,
-    expand,
-    is_strangers,
-)
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import InvalidConfig, OpenClawError, describe
 from openclaw.gateway.listening import bind_addresses, listen
@@ -127,13 +121,13 @@ def _state(env: Environment) -> Iterator[Finding]:
     if not root.is_dir():
         yield Finding("state", ERROR, f"{root} is a file, not a directory", f"move {root} away")
         return
-    found = [*_belonging(root), *_mode_finding("state", root, PRIVATE_DIRECTORY)]
+    found = [*_belonging(root), *_mode_finding("state", root, paths.PRIVATE_DIRECTORY)]
     private = [env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins]
     if env.paths.tokens.is_dir():
-        found += _mode_finding("state", env.paths.tokens, PRIVATE_DIRECTORY)
+        found += _mode_finding("state", env.paths.tokens, paths.PRIVATE_DIRECTORY)
         private += sorted(env.paths.tokens.glob("*.json"))
     for path in filter(Path.is_file, private):
-        found += _mode_finding("state", path, PRIVATE_FILE)
+        found += _mode_finding("state", path, paths.PRIVATE_FILE)
     found += _damaged(env)
     if (left := shutil.disk_usage(root).free) < _LEAST_SPACE:
         told = f"the disk of {root} is full ({left // 1000} kB left)"
@@ -143,13 +137,13 @@ def _state(env: Environment) -> Iterator[Finding]:
 
 def _damaged(env: Environment) -> Iterator[Finding]:
     """What the programs would stumble over only when they need it."""
-    paths = env.paths
-    for place in (paths.logs, paths.memory, paths.models, paths.tokens, paths.undo, paths.locks):
+    own = env.paths
+    for place in (own.logs, own.memory, own.models, own.tokens, own.undo, own.locks):
         try:
-            check_directory(place)
+            paths.check_directory(place)
         except OpenClawError as error:
             yield _failed("state", error)
-    if (token := owner_token_path(paths.root)).is_dir():
+    if (token := owner_token_path(own.root)).is_dir():
         yield Finding("state", ERROR, f"{token} is a directory, not a file", f"move {token} away")
     try:
         SecretStore(env.environ).names()
@@ -158,7 +152,7 @@ def _damaged(env: Environment) -> Iterator[Finding]:
 
 
 def _belonging(root: Path) -> Iterator[Finding]:
-    if is_strangers(root.stat()):
+    if paths.is_strangers(root.stat()):
         yield Finding("state", ERROR, f"{root} belongs to another user", _OWN_DIRECTORY)
     for place in root.resolve().parents:
         mode = place.stat().st_mode
@@ -177,7 +171,7 @@ def _config(loaded: LoadedConfig) -> Iterator[Finding]:
         hint = "replace it with a reference, for example secret://env/NAME"
         yield Finding("config", WARNING, told, hint)
     if loaded.plaintext:
-        yield from _mode_finding("config", loaded.path, PRIVATE_FILE)
+        yield from _mode_finding("config", loaded.path, paths.PRIVATE_FILE)
 
 
 def _secrets(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
@@ -239,7 +233,7 @@ def _server(env: Environment, name: str, server: McpServerConfig) -> Finding:
     command = server.command if server.kind == "stdio" else None
     if command is None:
         return Finding("mcp", OK, f"MCP server '{name}' is at {server.url}")
-    directory = expand(server.cwd, env.environ) if server.cwd else None
+    directory = paths.expand(server.cwd, env.environ) if server.cwd else None
     if directory is not None and not directory.is_dir():
         told = f"MCP server '{name}': its directory {directory} does not exist"
         return Finding("mcp", ERROR, told, "create it, or change cwd")

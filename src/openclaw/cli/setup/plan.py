@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from openclaw.cli.commands.mcp import target_place, with_sandbox
 from openclaw.cli.environment import Environment
-from openclaw.cli.setup import SOURCES
 from openclaw.cli.setup import import_servers as importing
 from openclaw.cli.setup.import_servers import ImportedServer, Reference
 from openclaw.cli.setup.model_choice import ModelOffer
@@ -75,7 +74,6 @@ CLIENTS: Mapping[str, Client] = {
     "windsurf": Client("Windsurf", (".codeium/windsurf/mcp_config.json",)),
     "zed": Client("Zed", _ZED, "context_servers", _CUSTOM),
 }
-assert set(CLIENTS) == set(SOURCES)
 
 
 def client_places(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
