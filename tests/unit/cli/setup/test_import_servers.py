@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from openclaw.cli.setup import SOURCES
 from openclaw.cli.setup.import_servers import guess_source, parse_toml, read_servers
 from openclaw.cli.setup.plan import CLIENTS
 from openclaw.config.agent_schema import McpServerConfig
@@ -162,7 +161,7 @@ def test_a_files_name_says_whose_it_is(name: str, source: str) -> None:
 
 
 def test_every_source_has_a_place_to_look() -> None:
-    assert all(CLIENTS[source].files for source in SOURCES)
+    assert all(CLIENTS[source].files for source in CLIENTS)
 
 
 def test_broken_toml_is_said_to_be_broken() -> None:
@@ -202,7 +201,7 @@ WRONG: list[Any] = [None, 5, -0.0, True, "x", [], ["x", {}], {"a": {"b": []}}, [
      "env_http_headers", "bearer_token_env_var", "env_vars", "startup_timeout_sec", "httpUrl"],
 )  # fmt: skip
 def test_no_value_of_a_wrong_kind_breaks_the_reading(key: str, wrong: Any) -> None:
-    for source in SOURCES:
+    for source in CLIENTS:
         place = "mcp_servers" if source == "codex" else "mcpServers"
         content = {place: {"bad": {"command": "x", key: wrong}, "none": wrong, "good": GITHUB}}
         found = {one.name: one.entry for one in read_servers(source, content)}
