@@ -182,10 +182,11 @@ async def probed(
     limit: float | None = None,
     *,
     quiet: bool = False,
+    reported: bool = True,
 ) -> list[tuple["ServerStatus", float]]:
     """Start these agents' servers once; returns what became of each, and after how many ms.
 
-    `limit` is in seconds.
+    `limit` is in seconds; `reported` if what the servers say last is reported by the caller.
     """
     eager = {"lazy": False, "restart_on_crash": False}
     chosen = [
@@ -200,7 +201,7 @@ async def probed(
         waited_for = [name for name in names if name not in times]
         return f"{len(times)} of {len(names)} answered; starting {named(waited_for)}"
 
-    async with _running(env, chosen) as opened:
+    async with _running(env, chosen, reported=reported) as opened:
         began = clock.monotonic()
 
         async def watch(agent: str, name: str) -> None:
@@ -318,12 +319,12 @@ def _patience(agents: Iterable[EffectiveAgent]) -> float:
 
 @asynccontextmanager
 async def _running(
-    env: Environment, agents: Iterable[EffectiveAgent]
+    env: Environment, agents: Iterable[EffectiveAgent], *, reported: bool = True
 ) -> "AsyncGenerator[OpenServers]":
     from openclaw.runtime.host import open_servers
 
     used = {agent.id: agent for agent in agents}
-    with servers_logged(env, reported=True):
+    with servers_logged(env, reported=reported):
         async with open_servers(env.load_config(), env.environ, env.redactor, used) as opened:
             yield opened
 

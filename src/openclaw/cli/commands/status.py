@@ -179,7 +179,8 @@ async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
     from openclaw.config.merge import effective_agents
     from openclaw.gateway.api.views import server_row
 
-    found = await probed(env, effective_agents(loaded.config).values(), quiet=True)
+    agents = effective_agents(loaded.config).values()
+    found = await probed(env, agents, quiet=True, reported=False)
     return [server_row(one, SystemClock(), env.redactor.redact) for one, _ in found]
 
 
