@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 
 import pybase64
 
-from openclaw.agent.port import AgentSettings, ClientCall, MessageContext, Reply
+from openclaw.agent.port import AgentSettings, CallItem, MessageContext, Reply
 from openclaw.core import errors
 from openclaw.core.content import Block, InboundMedia, Media, ResourceLink, Text
 from openclaw.core.events import Event, Usage
@@ -34,9 +34,10 @@ def _camel(name: str) -> str:
 
 _FIELDS = {
     kind: [(f.name, _camel(f.name)) for f in fields(kind)]
-    for kind in (*_EVENTS, Text, ResourceLink, Reply, Usage, ClientCall)
+    for kind in (*_EVENTS, Text, ResourceLink, Reply, Usage)
 }
 _SOME: Mapping[type[Any], str] = {  # of which only these fields are for other processes
+    CallItem: "id name arguments",
     ToolResult: "blocks outputs is_error details",
     MessageContext: "text session_key origin idempotency_key prompt_calls workspace model thinking "
     "scope",
@@ -139,7 +140,7 @@ _DECODED: Mapping[str, Callable[[Any], Any]] = {
     "signals": tuple,
     "media": lambda items: tuple(map(media_from, items)),
     "usage": lambda body: _record_from(Usage, body),
-    "calls": lambda items: tuple(_record_from(ClientCall, one) for one in items),
+    "calls": lambda items: tuple(_record_from(CallItem, one) for one in items),
 }
 
 

@@ -16,7 +16,7 @@ from openclaw.agent import compaction, transcript
 from openclaw.agent.budget import LimitReached, check_day, estimate, spent_on
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.messages import answer_from, definition, definitions, messages_from
-from openclaw.agent.port import ClientCall
+from openclaw.agent.port import CallItem
 from openclaw.agent.redaction import clean_answer
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.core import events
@@ -64,7 +64,7 @@ class Loop:
     ledger: UsageLedger
     finish_reason: str = "stop"  # why the last answer ended, in the library's words
     thinking: str = ""  # before the last answer
-    client_calls: tuple[ClientCall, ...] = ()  # the turn ended with these, for the sender to run
+    client_calls: tuple[CallItem, ...] = ()  # the turn ended with these, for the sender to run
     _factor: float = 1.0
     _prompt: int = 0  # tokens of the preamble
     _fixed: int = 0  # and of the tools
@@ -179,11 +179,8 @@ class Loop:
             replace(kept, thinking=self.harmless(kept.thinking)), model
         )
         own = [call for call in answer.calls if call.name not in self._client_tools]
-        self.client_calls = tuple(
-            ClientCall(call.id, call.name, call.arguments)
-            for call in kept.calls
-            if call.name in self._client_tools
-        )
+        theirs = (call for call in kept.calls if call.name in self._client_tools)
+        self.client_calls = tuple(theirs)
         seq, results = await self.dispatcher.run(entry, own)
         self.items.append(replace(answer, seq=seq))
         self.items.extend(results)

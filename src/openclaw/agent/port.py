@@ -25,10 +25,13 @@ DEFAULT_AGENT = "main"
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCall:
+class CallItem:
+    """A call; `arguments` may not be JSON, and is `cut` if the model reached its output limit."""
+
     id: str
     name: str
     arguments: str
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Reply:
     usage: Usage = field(default_factory=Usage)
     outcome: str = "ok"
     finish_reason: str = "stop"  # or length (the model's answer was cut) or content_filter
-    calls: tuple[ClientCall, ...] = ()  # for the sender to run: its next message has the results
+    calls: tuple[CallItem, ...] = ()  # for the sender to run: its next message has the results
 
 
 class Claim(Protocol):

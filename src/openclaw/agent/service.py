@@ -15,7 +15,7 @@ from openclaw.agent import transcript
 from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.dispatch import Dispatcher
-from openclaw.agent.port import NOBODY, Claim, ClientCall, MessageContext, Reply, TurnListener
+from openclaw.agent.port import NOBODY, CallItem, Claim, MessageContext, Reply, TurnListener
 from openclaw.agent.prompt import assemble, read_context_files, surroundings
 from openclaw.agent.redaction import clean_message
 from openclaw.agent.toolpath.toolbox import Toolbox
@@ -265,7 +265,7 @@ class _Turn:
         context, lane, dispatcher = self.context, self.lane, loop.dispatcher
         budget, turn = dispatcher.budget, dispatcher.turn
         outcome, text, model, finish_reason = "ok", "", "", "stop"
-        calls: tuple[ClientCall, ...] = ()
+        calls: tuple[CallItem, ...] = ()
         closing: list[NewEntry] = []
         command, _, rest = context.text.strip().partition(" ")
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from openclaw.agent.port import CallItem
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.tools import ToolResult
 from openclaw.sessions.model import Entry, EntryKind, NewEntry
@@ -63,16 +64,6 @@ class UserItem:
     attachments: tuple[Attachment, ...] = ()
     seq: int = 0
     typed: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CallItem:
-    """A call; `arguments` may not be JSON, and is `cut` if the model reached its output limit."""
-
-    id: str
-    name: str
-    arguments: str
-    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
