@@ -31,7 +31,7 @@ from openclaw.core.tools import (
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy.dataflow.check import Call
 from openclaw.policy.dataflow.effects import Tool
-from openclaw.policy.dataflow.index import OURS, OURSELVES, Kind, Text
+from openclaw.policy.dataflow.index import OURS, OURSELVES, Text
 from openclaw.policy.dataflow.rules import Rules
 from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
@@ -115,9 +115,9 @@ class Conversation:
     async def hear(self, text: Text) -> None:
         """Have a text arrive as it would: typed, returned by the tool that its origin names, or kept."""
         tool = next((one for one in TOOLS.values() if one.name == text.origin.tool), None)
-        if text.origin.kind is Kind.PERSON:
+        if text.origin.kind == "person":
             self.say(text.text)
-        elif tool is not None and text.origin.kind in (Kind.SERVER, Kind.PAGE, Kind.FILE):
+        elif tool is not None and text.origin.kind in ("server", "page", "file"):
             made, _ = await self.call(Call(tool, text.asked_with), gives=text)
             assert made
         else:

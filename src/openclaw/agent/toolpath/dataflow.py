@@ -25,7 +25,7 @@ from openclaw.core.tools import Answer, CallContext, Choice, JsonObject, ToolRes
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import Call, check, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Tool, effect_of
-from openclaw.policy.dataflow.index import OURS, PERSON, Index, Kind, Origin, Text, parse, server
+from openclaw.policy.dataflow.index import OURS, PERSON, Index, Origin, Text, parse, server
 from openclaw.policy.dataflow.rules import Allowance, Decision, Rules, allowances
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _OUR_EFFECTS: Mapping[str, EffectClass] = {
     f"{OURS}/update_plan": "read",
     f"{OURS}/attach": "read",
 }
-_SEARCH = Origin(Kind.PAGE, "web search", WEB_SEARCH)
+_SEARCH = Origin("page", "web search", WEB_SEARCH)
 _OTHER_SESSIONS = frozenset({"session_history", "sessions_list", "delegate"})
 _MOST_SESSIONS = 32
 _ADDRESS = re.compile(r"://|\bwww\.|@\w")
@@ -111,7 +111,7 @@ class SessionFlow:
         for name, text in files:
             if self._trusted.get(name) != text:
                 self._trusted[name] = text
-                self.index.add(Text(Origin(Kind.FILE, name, trusted=True), text))
+                self.index.add(Text(Origin("file", name, trusted=True), text))
 
     def _hear(self, item: UserItem) -> None:
         typed = item.text if item.typed is None else item.typed
@@ -121,7 +121,7 @@ class SessionFlow:
             self.index.add(Text(server(sender, "prompt"), unframed(item.text)))
         for one in item.attachments:
             if one.text:
-                self.index.add(Text(Origin(Kind.ATTACHMENT, one.label), unframed(one.text)))
+                self.index.add(Text(Origin("attachment", one.label), unframed(one.text)))
 
     def _recall_result(self, item: ResultItem) -> None:
         written = self._arguments.pop(item.call_id, "")
@@ -131,9 +131,9 @@ class SessionFlow:
         body = unframed(item.text)
         if item.origin is None and body == item.text:
             return  # our own words
-        kept = item.origin or {"kind": Kind.SESSION, "name": item.name}
+        kept = item.origin or {"kind": "session", "name": item.name}
         origin = Origin(
-            Kind(kept["kind"]),
+            kept["kind"],
             kept.get("name", ""),
             kept.get("tool", ""),
             kept.get("trusted") in self._configured.trusted_servers,
@@ -175,7 +175,7 @@ class SessionFlow:
         else:
             self.index.add(text)
         self._added.add(call_id)
-        kept: dict[str, Any] = {"kind": str(origin.kind), "name": origin.name, "tool": origin.tool}
+        kept: dict[str, Any] = {"kind": origin.kind, "name": origin.name, "tool": origin.tool}
         if origin.trusted:
             kept["trusted"] = call.tool.server
         if result.structured is not None and parse(body) != result.structured:
@@ -191,9 +191,9 @@ class SessionFlow:
             if effect_of(call.tool, self.rules.effects).changes and not framed:
                 return None
             if call.tool.name == "skill" and framed:
-                return Origin(Kind.FILE, str(call.arguments.get("name", "")), call.tool.name)
+                return Origin("file", str(call.arguments.get("name", "")), call.tool.name)
             if call.tool.name in _OTHER_SESSIONS:
-                return Origin(Kind.SESSION, str(call.arguments.get("key", "")), call.tool.name)
+                return Origin("session", str(call.arguments.get("key", "")), call.tool.name)
         return origin_of(call, self.rules)
 
     def answers(self) -> AnswerStream | None:

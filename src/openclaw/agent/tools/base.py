@@ -46,24 +46,20 @@ def in_thread(run: Callable[["Arguments", CallContext], ToolResult]) -> Run:
     return called
 
 
+@dataclass(frozen=True, slots=True)
 class Arguments:
     """A model's arguments, which may be anything: each method checks the type."""
 
-    def __init__(self, values: JsonObject) -> None:
-        self._values = values
-
-    @property
-    def all(self) -> JsonObject:
-        return self._values
+    all: JsonObject
 
     def text(self, name: str, default: str | None = None) -> str:
-        value = self._values.get(name, default)
+        value = self.all.get(name, default)
         if not isinstance(value, str):
             raise ToolFailure(f"Give `{name}` as a string.")
         return value
 
     def whole(self, name: str, default: int, *, least: int, most: int) -> int:
-        value: Any = self._values.get(name)
+        value: Any = self.all.get(name)
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
@@ -71,7 +67,7 @@ class Arguments:
         return int(min(max(value, least), most))
 
     def flag(self, name: str, default: bool = False) -> bool:
-        value = self._values.get(name, default)
+        value = self.all.get(name, default)
         if not isinstance(value, bool):
             raise ToolFailure(f"Give `{name}` as true or false.")
         return value
@@ -88,12 +84,8 @@ class NativeTools:
         return self._specs
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        tool = self._tools.get(name)
-        if tool is None:
-            known = ", ".join(sorted(self._tools))
-            return failed(f"There is no tool '{name}'. There are: {known}.")
         try:
-            return await tool.call(arguments, context)
+            return await self._tools[name].call(arguments, context)
         except OpenClawError as error:
             return failed(describe(error))
         except OSError as error:

@@ -12,6 +12,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -94,38 +95,30 @@ def main() -> None:
     sys.stdout.write(json.dumps(answer))
 
 
-class _TooManyFiles(Exception):
-    """Raised when there are more files than are looked through."""
-
-
 def search(request: dict[str, Any]) -> tuple[str, str]:
     """The lines that match, and a note unless they are all."""
     pattern, path = _compiled(request), request["path"]
     workspace = Workspace(
         Path(request["root"]), [Path(path) for path in request.get("private", ())]
     )
+    files: Iterator[tuple[str, bytes]] = iter(())
     if request.get("fold"):
         hits = _hits_in_folded(pattern, workspace, path)
     else:
         wanted = PathGlob(request["glob"]) if request["glob"] else None
-        hits = _hits(pattern, _files(workspace, path, wanted))
-    found: list[str] = []
-    note = ""
-    try:
-        for hit in hits:
-            if len(found) == request["most"]:
-                note = "[there are more; narrow the search]"
-                break
-            found.append(hit)
-    except _TooManyFiles:
+        files = _files(workspace, path, wanted)
+        hits = _hits(pattern, islice(files, MAX_FILES))
+    most, note = request["most"], ""
+    found = list(islice(hits, most + 1))
+    if len(found) > most:
+        note = "[there are more; narrow the search]"
+    elif next(files, None) is not None:
         note = f"[stopped after {MAX_FILES} files; give a narrower path]"
-    return "\n".join(found) or "(no line matches)", note
+    return "\n".join(found[:most]) or "(no line matches)", note
 
 
 def _hits(pattern: re.Pattern[str], files: Iterable[tuple[str, bytes]]) -> Iterator[str]:
-    for count, (path, content) in enumerate(files, 1):
-        if count > MAX_FILES:
-            raise _TooManyFiles
+    for path, content in files:
         for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
             if pattern.search(line):
                 shown = line if len(line) <= MAX_HIT_CHARS else line[:MAX_HIT_CHARS] + "[…]"

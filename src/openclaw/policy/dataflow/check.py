@@ -8,7 +8,7 @@ from typing import Literal
 from openclaw.policy.dataflow import atoms, effects
 from openclaw.policy.dataflow.atoms import Atom, address, find, number, singular, split, words
 from openclaw.policy.dataflow.effects import Effect, Role, Tool, Value
-from openclaw.policy.dataflow.index import Index, Kind, Leaf, Origin, Person, Source
+from openclaw.policy.dataflow.index import Index, Leaf, Origin, Person, Source
 from openclaw.policy.dataflow.rules import Decision, Doubt, Rules, Why
 
 # How well a value is founded: the person gave it; it is a field of a record that the person named; it
@@ -363,9 +363,7 @@ def leaving(tool: str, judged: list[Judged], index: Index, server: str) -> Itera
         for atom in find(one.value.text):
             if atom.kind == "secret" and not index.person.gave_atom(atom):
                 source = index.quoting(atom.text)
-                if source and not (
-                    source.origin.kind is Kind.SERVER and source.origin.name == server
-                ):
+                if source and not (source.origin.kind == "server" and source.origin.name == server):
                     yield doubt_about(tool, Why.LEAVES, one.value, atom.text, source)
 
 
@@ -393,15 +391,15 @@ def origin_of(call: Call, rules: Rules) -> Origin:
     effect = effects.effect_of(call.tool, rules.effects)
     if effect.action == "open an address":
         where = next((one.text for one in values if one.role == "address"), call.tool.name)
-        return Origin(Kind.PAGE, where, call.tool.name, trusted)
+        return Origin("page", where, call.tool.name, trusted)
     path = next((one.text for one in values if one.role == "path"), None)
     if (
         effect.none
         and path is not None
         and {"file", "text", "media", "cat"} & set(split(call.tool.name))
     ):
-        return Origin(Kind.FILE, path, call.tool.name, trusted)
-    return Origin(Kind.SERVER, call.tool.server, call.tool.name, trusted)
+        return Origin("file", path, call.tool.name, trusted)
+    return Origin("server", call.tool.server, call.tool.name, trusted)
 
 
 def _doubts(call: Call, index: Index, rules: Rules) -> Iterator[Doubt]:

@@ -5,8 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import cast
+from typing import Literal, cast
 
 from openclaw.policy.dataflow import atoms
 from openclaw.policy.dataflow.atoms import Atom, find, fold, number, squeeze, words
@@ -14,16 +13,7 @@ from openclaw.policy.dataflow.atoms import Atom, find, fold, number, squeeze, wo
 # Where a text came from. Pure: no I/O, no clock, no environment.
 
 
-class Kind(StrEnum):
-    PERSON = "person"
-    OURSELVES = "ourselves"
-    SERVER = "server"
-    PAGE = "page"
-    FILE = "file"
-    ATTACHMENT = "attachment"
-    SESSION = "session"
-
-
+Kind = Literal["person", "ourselves", "server", "page", "file", "attachment", "session"]
 OURS = "native"  # what stands for a server's name in the names of our own tools
 
 
@@ -38,31 +28,31 @@ class Origin:
 
     @property
     def untrusted(self) -> bool:
-        return not self.trusted and self.kind not in (Kind.PERSON, Kind.OURSELVES)
+        return not self.trusted and self.kind not in ("person", "ourselves")
 
     @property
     def label(self) -> str:
-        if self.kind is Kind.SERVER:
+        if self.kind == "server":
             return f"{self.name}/{self.tool}" if self.tool else self.name
-        return f"{self.kind.value} {self.name}".strip()
+        return f"{self.kind} {self.name}".strip()
 
     @property
     def free_form(self) -> bool:
         """Whether an outsider can write all of it, so that its structure proves nothing."""
-        return self.kind in (Kind.PAGE, Kind.FILE, Kind.ATTACHMENT, Kind.SESSION)
+        return self.kind in ("page", "file", "attachment", "session")
 
     @property
     def of_workspace(self) -> bool:
         """Whether it is a file, or what our own tools said of files and commands."""
-        return self.kind is Kind.FILE or (self.kind is Kind.SERVER and self.name == OURS)
+        return self.kind == "file" or (self.kind == "server" and self.name == OURS)
 
 
-PERSON = Origin(Kind.PERSON)
-OURSELVES = Origin(Kind.OURSELVES)
+PERSON = Origin("person")
+OURSELVES = Origin("ourselves")
 
 
 def server(name: str, tool: str = "", *, trusted: bool = False) -> Origin:
-    return Origin(Kind.SERVER, name, tool, trusted)
+    return Origin("server", name, tool, trusted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +357,7 @@ class Index:
         self.addresses: defaultdict[str, set[bytes]] = defaultdict(set)
 
     def add(self, text: Text) -> None:
-        if text.origin.kind is Kind.PERSON:
+        if text.origin.kind == "person":
             self.person.add(text.text)
         elif not text.origin.untrusted:
             self.person.learn(text.text)
