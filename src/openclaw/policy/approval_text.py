@@ -10,9 +10,11 @@ import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
+
+from openclaw.core.tools import json_list
 
 Hide = Callable[[str], str]  # takes known secrets out of a text and says how long each was
 
@@ -23,6 +25,7 @@ _BLANK_LETTERS = frozenset(
 _UNSEEN_STYLE = re.compile("(?<![^\x00-\x7f])\ufe0f")  # it belongs behind an emoji alone
 _SPACES = frozenset(" \u3000")  # the ordinary one, and the one that Chinese and Japanese text has
 _COMMANDS = {"exec": "command", "run_code": "code"}
+_FIRST = {"path": 0, "url": 1, "to": 2}  # of the other arguments
 _INDENT = "  "
 _MOST_DIFF_LINES = 5000
 
@@ -102,12 +105,8 @@ def _body(name: str, arguments: Mapping[str, Any], hide: Hide) -> Iterator[str]:
         yield from _lines(hide(command), "$ " if name == "exec" else _INDENT)
     elif command is not None:
         rest[_COMMANDS[name]] = command
-    for key in [*_first(rest), *sorted(set(rest) - set(_first(rest)))]:
+    for key in sorted(rest, key=lambda key: (_FIRST.get(key, len(_FIRST)), key)):
         yield from _argument(key, rest[key], hide)
-
-
-def _first(arguments: Mapping[str, Any]) -> Sequence[str]:
-    return [key for key in ("path", "url", "to") if key in arguments]
 
 
 def _argument(key: str, value: Any, hide: Hide) -> Iterator[str]:
@@ -116,7 +115,7 @@ def _argument(key: str, value: Any, hide: Hide) -> Iterator[str]:
     if isinstance(value, str) and ("\n" in value or key in mark):
         yield f"{shown}:"
         yield from _lines(hide(value), mark.get(key, _INDENT))
-    elif objects := _objects(value):
+    elif (objects := json_list(value)) and all(isinstance(one, dict) for one in objects):
         for number, item in enumerate(objects, 1):
             yield f"{shown} {number}:"
             for name in item:
@@ -126,11 +125,6 @@ def _argument(key: str, value: Any, hide: Hide) -> Iterator[str]:
             value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         )
         yield f"{shown}: {one_line(hide(text))}"
-
-
-def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    return items if all(isinstance(one, dict) for one in items) else ()
 
 
 def _lines(text: str, mark: str) -> Iterator[str]:

@@ -245,6 +245,10 @@ class Person:
 
     def add(self, text: str) -> None:
         self._messages.append(text)
+        self.learn(text)
+
+    def learn(self, text: str) -> None:
+        """Our own words or a trusted source: its values count, but it asks for nothing."""
         self._phrase += f"\n{atoms.phrase(text)}"
         self._numbers |= atoms.numbers(text)
         self.vocabulary |= set(words(text))
@@ -253,13 +257,6 @@ class Person:
             self.addresses.add(atoms.comparable(atom))
             if atom.kind == "url" and atoms.comparable(atom) == atoms.host_of(atom.text):
                 self.hosts.add(atoms.host_of(atom.text))
-
-    def learn(self, text: str) -> None:
-        """Our own words or a trusted source: its values count, but it asks for nothing."""
-        messages = self._messages
-        self._messages = []
-        self.add(text)
-        self._messages = messages
 
     @property
     def request(self) -> str:

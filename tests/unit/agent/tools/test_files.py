@@ -130,10 +130,6 @@ async def test_malformed_arguments_are_named(refused: Words, arguments: dict[str
     assert "Give `" in await refused("read", **arguments)
 
 
-async def test_an_unknown_tool_is_told_what_there_is(refused: Words) -> None:
-    assert "There are: attach, delete" in await refused("destroy")
-
-
 async def test_attach_hands_a_file_to_the_person(
     workspace: Path, call: Call, refused: Words
 ) -> None:

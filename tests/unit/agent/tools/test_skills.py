@@ -214,6 +214,6 @@ def test_installed_packages_bring_skills(
     def offered(group: str) -> list[EntryPoint]:
         return points if group == GROUP else []
 
-    monkeypatch.setattr(skills, "plugins", offered)
+    monkeypatch.setattr(skills.base, "plugins", offered)
     assert [one.name for one in Skills(plugin_skills()).found()] == ["forecast"]
     assert "no_such_package" in caplog.text
