@@ -157,6 +157,9 @@ def fuse(signals: Sequence[tuple[float, Sequence[float], Spread]]) -> list[float
     return [a * x + b * y + c * z - offset for x, y, z in zip(*columns, strict=True)]
 
 
+FITS = 0.5  # a confidence
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """`totals` has one entry for each of `places`, which are tools.
@@ -171,8 +174,13 @@ class Scores:
     reachable: float
 
     def confidence(self, place: int) -> float:
+        """A likelihood from 0 to 1 that the tool does what the query asks."""
         coverage = self.by_words(place) / max(self.reachable, 1e-9)
-        return confidence(coverage, self.similarities[place] if self.similarities else None)
+        # Learnt by logistic regression on queries whose first match is right, and on queries put
+        # to a catalogue that has nothing for them.
+        if self.similarities is None:
+            return _logistic(7.6 * coverage - 2.7)
+        return _logistic(5.2 * coverage + 5.1 * self.similarities[place] - 5.0)
 
 
 @dataclass(frozen=True)
@@ -184,7 +192,7 @@ class Scorer:
 
     def whole(self, words: Mapping[str, float]) -> Scores:
         """Scores every tool."""
-        stems = self._spelt(query_stems(words))
+        stems = self.spelt(query_stems(words))
         by_words = self.words.scores_of(stems)
         by_concepts = self.concepts.scores_of(query_concepts(stems))
         similar = self._similarities(words)
@@ -198,7 +206,7 @@ class Scorer:
 
     def part(self, words: Mapping[str, float]) -> Scores:
         """Scores the tools that share a telling word or concept with the words."""
-        stems = self._spelt(query_stems(words))
+        stems = self.spelt(query_stems(words))
         by_words = self.words.some_scores_of(stems)
         by_concepts = self.concepts.some_scores_of(query_concepts(stems))
         places = [*(by_words.keys() | by_concepts.keys())]
@@ -237,7 +245,7 @@ class Scorer:
             return None
         return self.tool_vectors.similarities(self.word_vectors.mean(words))
 
-    def _spelt(self, stems: dict[str, float]) -> dict[str, float]:
+    def spelt(self, stems: dict[str, float]) -> dict[str, float]:
         """Adds words of the catalogue for those that it does not have."""
         result = dict(stems)
         for unknown in stems:
@@ -249,23 +257,6 @@ class Scorer:
     @cached_property
     def _speller(self) -> Speller:
         return Speller(self.words.terms)
-
-
-# Learnt by logistic regression on queries whose first match is right, and on queries put to a
-# catalogue that has nothing for them.
-
-FITS = 0.5
-
-
-def confidence(coverage: float, similarity: float | None) -> float:
-    """A likelihood from 0 to 1 that the tool does what the query asks.
-
-    `coverage` is the share of the query's weight that the tool's words account for; `similarity`
-    is that of their vectors.
-    """
-    if similarity is None:
-        return _logistic(7.6 * coverage - 2.7)
-    return _logistic(5.2 * coverage + 5.1 * similarity - 5.1)
 
 
 def _logistic(value: float) -> float:

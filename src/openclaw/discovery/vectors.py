@@ -7,7 +7,7 @@ ever in memory.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -201,16 +201,22 @@ class ToolVectors:
 
 
 def document_vector(document: ToolDocument, vectors: WordVectors) -> Vector:
+    total = np.zeros(vectors.dimensions, dtype=np.float32)
+    for weight, words in document_words(document):
+        total += weight * vectors.mean(words)
+    return unit(total)
+
+
+def document_words(document: ToolDocument) -> Iterator[tuple[float, list[str]]]:
+    """The words of each part of a tool's document, with how much the part counts."""
     name = content_words(document.name)
     description = document.description[:DESCRIPTION_CHARACTERS]
-    first = content_words(next(iter(sentences(description)), ""))
-    named = [word for each in parameters(document.schema) for word in content_words(each.name)]
+    yield 1.0, name + content_words(description)[:DESCRIPTION_WORDS]
+    yield FIRST_SENTENCE_WEIGHT, name + content_words(next(iter(sentences(description)), ""))
+    named = (content_words(each.name) for each in parameters(document.schema))
+    yield PARAMETER_WEIGHT, [word for words in named for word in words]
     server = content_words(document.server) + content_words(document.server_description)
-    total = vectors.mean(name + content_words(description)[:DESCRIPTION_WORDS])
-    total += FIRST_SENTENCE_WEIGHT * vectors.mean(name + first)
-    total += PARAMETER_WEIGHT * vectors.mean(named)
-    total += SERVER_WEIGHT * vectors.mean(server[:DESCRIPTION_WORDS])
-    return unit(total)
+    yield SERVER_WEIGHT, server[:DESCRIPTION_WORDS]
 
 
 def combine(own: NDArray[np.float16], servers: Sequence[str]) -> ToolVectors:
