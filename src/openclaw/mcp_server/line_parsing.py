@@ -4,22 +4,22 @@ The SDK silently drops what it doesn't recognise, and its sender would wait fore
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
 import mcp_types as types
 from pydantic_core import from_json
 
-from openclaw.mcp_server.handshake import can_be_written, loads, scan
+from openclaw.mcp_server.handshake import can_be_written, loads
 from openclaw.stdio.lines import TooLong
 
 PARSE_IN_THREAD = 1 << 20  # a message of this size would hold up the loop while it is parsed
 
-# At this place, the id can only be the message's own.
-_ID_AT_THE_END = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\\x00-\x1f]{0,512}")\s*\}\s*\Z')
-
-_END = 4096  # bytes at either end of a line that cannot be read, which may tell whose it was
+# Of a line that is too long, the members at its start that are plain numbers or strings, and an id
+# at its end: at these places, it can only be the message's own.
+_PLAIN = rb'(-?\d{1,18}|"[^"\\\x00-\x1f]{0,512}")'
+_MEMBER = re.compile(rb'\s*[{,]\s*"(\w+)"\s*:\s*(?:%b\s*(?=[,}]))?' % _PLAIN)
+_ID_AT_THE_END = re.compile(rb'"id"\s*:\s*%b\s*\}\s*\Z' % _PLAIN)
 
 Id = int | str | None
 
@@ -33,55 +33,44 @@ class ParsedLine:
 
 
 def judge(line: bytes) -> ParsedLine:
+    value: Any
     try:
-        if len(line) < PARSE_IN_THREAD:
-            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-        else:
-            # In one step, each kind of message that is tried would have a copy of the strings.
-            message = types.jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
+        value = from_json(line)
     except ValueError:
-        return _judge_text(line)
-    if isinstance(message, types.JSONRPCNotification) and b'"id"' in line:
-        return _judge_text(line)
-    return ParsedLine(message)
-
-
-def judge_too_long(line: TooLong) -> ParsedLine:
-    """A line that was dropped; its request is refused, on either side."""
-    problem = f"a message of over {line.limit} bytes is not accepted"
-    return _refused(*_glimpsed(line.head, line.tail), types.INVALID_REQUEST, problem)
-
-
-def _glimpsed(head: bytes, tail: bytes) -> tuple[dict[str, Any], Id]:
-    """What the two ends of a line tell of its message, and its id."""
-    seen = dict(_members(head))
-    request_id = _usable(seen.get("id"))
-    if request_id is None and (found := _ID_AT_THE_END.search(tail)):
-        request_id = _usable(_loaded(found[1]))
-    return seen, request_id
-
-
-def _judge_text(line: bytes) -> ParsedLine:
-    # A stray byte inside a string costs that character, not the message.
-    text = line.decode("utf-8", "replace").encode()
-    try:
-        value = from_json(text)
-    except ValueError:
-        # A more lenient parser may find an id to answer to.
-        value = _loaded(text)
-        if value is _UNREADABLE:
-            problem = "this line is not JSON, or nested too deeply"
-            seen, request_id = _glimpsed(text[:_END], text[-_END:])
-            if not _is_answer(seen):  # an error of the parser has no id
-                seen, request_id = {}, None
-            return _refused(seen, request_id, types.PARSE_ERROR, problem)
-        given = cast("dict[str, Any]", value) if type(value) is dict else {}
-        problem = "the message is nested too deeply, or has half a surrogate pair in it"
-        return _refused(given, _usable(given.get("id")), types.INVALID_REQUEST, problem)
+        # A stray byte inside a string costs that character, not the message.
+        line = line.decode("utf-8", "replace").encode()
+        try:
+            value = from_json(line)
+        except ValueError:
+            return _judge_unreadable(line)
     if type(value) is not dict:
         problem = "a message is a JSON object, and batches are not accepted"
         return _refused({}, None, types.INVALID_REQUEST, problem)
     return _judge_object(cast("dict[str, Any]", value))
+
+
+def judge_too_long(line: TooLong) -> ParsedLine:
+    """A line that was dropped; its request is refused, on either side."""
+    seen: dict[str, Any] = {}
+    at = 0
+    while (found := _MEMBER.match(line.head, at)) is not None:
+        seen[found[1].decode()] = _loaded(found[2] or b"null")
+        at = found.end() if found[2] else len(line.head)
+    request_id = _usable(seen.get("id"))
+    if request_id is None and (found := _ID_AT_THE_END.search(line.tail)):
+        request_id = _usable(_loaded(found[1]))
+    problem = f"a message of over {line.limit} bytes is not accepted"
+    return _refused(seen, request_id, types.INVALID_REQUEST, problem)
+
+
+def _judge_unreadable(line: bytes) -> ParsedLine:
+    value = _loaded(line)  # a more lenient parser may find an id to answer to
+    if value is _UNREADABLE:
+        problem = "this line is not JSON, or nested too deeply"
+        return _refused({}, None, types.PARSE_ERROR, problem)
+    given = cast("dict[str, Any]", value) if type(value) is dict else {}
+    problem = "the message is nested too deeply, or has half a surrogate pair in it"
+    return _refused(given, _usable(given.get("id")), types.INVALID_REQUEST, problem)
 
 
 def _judge_object(given: dict[str, Any]) -> ParsedLine:
@@ -137,27 +126,3 @@ def _fault(given: dict[str, Any], request_id: Id) -> tuple[int, str] | None:
 
 def _usable(request_id: Any) -> Id:
     return request_id if can_be_written(request_id) else None
-
-
-def _members(head: bytes) -> Iterator[tuple[str, Any]]:
-    """The members of an object that is cut off; the last may have no value."""
-    text = head.decode("utf-8", "replace").lstrip()
-    at = 1 if text.startswith("{") else len(text)
-    try:
-        while at < len(text):
-            key, at = scan(text, _skip(text, at, ","))
-            at = _skip(text, at, ":")
-            try:
-                value, at = scan(text, at)
-            except (ValueError, StopIteration, RecursionError):
-                value, at = None, len(text)
-            # A value that ends with the text may have been cut, such as a number.
-            yield str(key), value if at < len(text) else None
-    except (ValueError, StopIteration, RecursionError):
-        return
-
-
-def _skip(text: str, at: int, mark: str) -> int:
-    while at < len(text) and (text[at].isspace() or text[at] == mark):
-        at += 1
-    return at

@@ -41,6 +41,10 @@ SILENCE_SECONDS = 10.0  # clients commonly give up after 30 to 60 s without a si
 _QUEUED = 256
 _ROOTS_SECONDS = 5.0
 SESSION_KEY_LENGTH = 512
+_ATTACHMENTS = (
+    ("images", kinds.MAX_IMAGES, kinds.IMAGE_TYPES),
+    ("files", kinds.MAX_FILES, kinds.FILE_TYPES),
+)
 _TYPES: dict[str, tuple[type, str]] = {
     "string": (str, "a string"),
     "array": (list, "an array"),
@@ -48,30 +52,8 @@ _TYPES: dict[str, tuple[type, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """A file or image in base64, whose type is only declared."""
-
-    field: str
-    mime_type: str
-    filename: str | None
-    _given: dict[str, Any]
-
-    def take(self) -> str:
-        """The base64, once: the order no longer keeps it in memory."""
-        return self._given.pop("data")
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    message: str
-    session_key: str | None
-    images: tuple[Attachment, ...]
-    files: tuple[Attachment, ...]
-
-
-def read_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -> Order:
-    """Keys that the schema does not have are ignored: `order_clawdbot` takes no attachments."""
+def checked_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -> Json:
+    """An order's arguments; keys that the schema does not have are ignored."""
     given = {key: value for key, value in (arguments or {}).items() if key in schema["properties"]}
     _check(schema, given, "")
     session_key = given.get("sessionKey")
@@ -82,19 +64,7 @@ def read_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -
         )
     if not (given["message"].strip() or given.get("images") or given.get("files")):
         raise InvalidRequest("is empty", field="message")
-    return Order(
-        message=given["message"],
-        session_key=session_key,
-        images=_attachments(given, "images"),
-        files=_attachments(given, "files"),
-    )
-
-
-def _attachments(given: Mapping[str, Any], field: str) -> tuple[Attachment, ...]:
-    return tuple(
-        Attachment(f"{field}[{index}]", item["mimeType"], item.get("filename"), item)
-        for index, item in enumerate(given.get(field) or ())
-    )
+    return given
 
 
 def _check(schema: Mapping[str, Any], value: Any, path: str) -> None:
@@ -126,25 +96,25 @@ def _name_of(value: Any) -> str:
 
 
 async def receive(
-    order: Order, files: OrderFiles, transcriber: "Transcriber"
+    order: Mapping[str, Any], files: OrderFiles, transcriber: "Transcriber"
 ) -> tuple[InboundMedia, ...]:
-    """Take the order's attachments. All are checked before any is read."""
-    limits = ("images", order.images, kinds.MAX_IMAGES), ("files", order.files, kinds.MAX_FILES)
-    for field, items, most in limits:
+    """Take the order's attachments out of it. All are checked before any is read."""
+    wanted: list[tuple[str, Json, Sequence[str]]] = []
+    for field, most, allowed in _ATTACHMENTS:
+        items = order.get(field, ())
         if len(items) > most:
             raise InvalidRequest(f"has {len(items)} items; at most {most} are allowed", field=field)
-    if not (order.images or order.files):
+        wanted += [(f"{field}[{at}]", item, allowed) for at, item in enumerate(items)]
+    if not wanted:
         return ()
     from openclaw.media.intake import Intake  # few orders have attachments
 
     intake = Intake(transcriber, lambda: files)
-    wanted = [(item, kinds.IMAGE_TYPES) for item in order.images]
-    wanted += [(item, kinds.FILE_TYPES) for item in order.files]
-    stored = [
+    stored = [  # the order does not keep the data in memory
         await intake.store(
-            item.take(), item.mime_type, allowed, field=item.field, name=item.filename
+            item.pop("data"), item["mimeType"], allowed, field=field, name=item.get("filename")
         )
-        for item, allowed in wanted
+        for field, item, allowed in wanted
     ]
     return tuple([await intake.read(media) for media in stored])
 
@@ -303,14 +273,14 @@ class OrderDesk:
             return False
 
     async def _answer(self, arguments: dict[str, Any] | None, caller: Caller) -> Json:
-        order = read_order(self._schema, arguments)
+        order = checked_order(self._schema, arguments)
         settings = await self._agent.settings(caller.agent_id or self.agent_id)
         workspace = await _workspace(settings, caller) if caller.local else None
         with order_files(settings.temp_root) as files:
             context = MessageContext(
-                text=order.message,
+                text=order["message"],
                 session_key=caller.session_key
-                or caller.session(order.session_key or order_session_key(self._clock)),
+                or caller.session(order.get("sessionKey") or order_session_key(self._clock)),
                 agent_id=settings.id,
                 media=await receive(order, files, settings.transcriber),
                 origin="mcp",

@@ -1,10 +1,11 @@
 import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.orders import Attachment, Order, receive
+from openclaw.mcp_server.orders import receive
 from openclaw.media.files import OrderFiles
 from openclaw.media.intake import TEXT_BUDGET, display_name
 from openclaw.media.kinds import MIB
@@ -13,16 +14,19 @@ from openclaw.media.transcription import NoTranscriber
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)
 
 
-def attachment(field: str, data: bytes, mime_type: str, name: str | None = None) -> Attachment:
-    return Attachment(field, mime_type, name, {"data": base64.b64encode(data).decode()})
+Attachment = dict[str, str]
 
 
-def order(*files: Attachment, images: tuple[Attachment, ...] = ()) -> Order:
-    return Order("look", None, images, files)
+def attachment(data: bytes, mime_type: str, **more: str) -> Attachment:
+    return {"data": base64.b64encode(data).decode(), "mimeType": mime_type, **more}
+
+
+def order(*files: Attachment, images: tuple[Attachment, ...] = ()) -> dict[str, Any]:
+    return {"message": "look", "images": images, "files": files}
 
 
 async def test_an_image_is_stored_for_the_model_to_see(tmp_path: Path) -> None:
-    image = attachment("images[0]", PNG, "image/png", "../../x/holiday.png")
+    image = attachment(PNG, "image/png", filename="../../x/holiday.png")
     [item] = await receive(order(images=(image,)), OrderFiles(tmp_path), NoTranscriber())
     assert item.media.mime_type == "image/png"
     assert item.media.name == "holiday.png"
@@ -46,13 +50,13 @@ async def test_text_files_come_as_text(
     tmp_path: Path, mime_type: str, data: bytes, text: str
 ) -> None:
     files = OrderFiles(tmp_path)
-    [item] = await receive(order(attachment("files[0]", data, mime_type)), files, NoTranscriber())
+    [item] = await receive(order(attachment(data, mime_type)), files, NoTranscriber())
     assert item.text == text
 
 
 async def test_the_text_of_all_files_stays_within_one_budget(tmp_path: Path) -> None:
-    big = attachment("files[0]", b"x" * (TEXT_BUDGET + 1), "text/plain")
-    more = attachment("files[1]", b"y", "text/plain")
+    big = attachment(b"x" * (TEXT_BUDGET + 1), "text/plain")
+    more = attachment(b"y", "text/plain")
     items = await receive(order(big, more), OrderFiles(tmp_path), NoTranscriber())
     assert [len(item.text or "") for item in items] == [TEXT_BUDGET, 0]
     assert items[0].note == f"cut to {TEXT_BUDGET} characters"
@@ -71,7 +75,7 @@ async def test_what_cannot_be_read_is_kept_with_a_note(
     tmp_path: Path, mime_type: str, data: bytes, note: str
 ) -> None:
     files = OrderFiles(tmp_path)
-    [item] = await receive(order(attachment("files[0]", data, mime_type)), files, NoTranscriber())
+    [item] = await receive(order(attachment(data, mime_type)), files, NoTranscriber())
     assert item.text is None
     assert item.note is not None
     assert note in item.note
@@ -81,47 +85,47 @@ async def test_what_cannot_be_read_is_kept_with_a_note(
     ("bad", "message"),
     [
         (
-            order(images=tuple(attachment(f"images[{n}]", PNG, "image/png") for n in range(11))),
+            order(images=tuple(attachment(PNG, "image/png") for _ in range(11))),
             "images: has 11 items; at most 10 are allowed",
         ),
         (
-            order(*[attachment(f"files[{n}]", b"x", "text/plain") for n in range(6)]),
+            order(*[attachment(b"x", "text/plain") for _ in range(6)]),
             "files: has 6 items; at most 5 are allowed",
         ),
         (
-            order(images=(attachment("images[0]", b"<svg/>", "image/svg+xml"),)),
+            order(images=(attachment(b"<svg/>", "image/svg+xml"),)),
             (
                 "images[0].mimeType: 'image/svg+xml' is not supported; supported types: image/jpeg,"
                 " image/png, image/gif, image/webp"
             ),
         ),
         (
-            order(images=(attachment("images[0]", b"GIF89a", "image/png"),)),
+            order(images=(attachment(b"GIF89a", "image/png"),)),
             "images[0]: is declared as image/png, but the content is image/gif",
         ),
         (
-            order(images=(attachment("images[0]", PNG[:18], "image/png"),)),
+            order(images=(attachment(PNG[:18], "image/png"),)),
             "images[0]: cannot be shown to a model: its header is cut off",
         ),
         (
-            order(images=(Attachment("images[2]", "image/png", None, {"data": "!!!!"}),)),
+            order(images=({"data": "!!!!", "mimeType": "image/png"},)),
             (
-                "images[2].data: is not valid base64 (it has characters that base64 does not"
+                "images[0].data: is not valid base64 (it has characters that base64 does not"
                 " have, or misplaced padding)"
             ),
         ),
         (
-            order(attachment("files[0]", b"PK\x03\x04" + bytes(16 * MIB), "application/zip")),
+            order(attachment(b"PK\x03\x04" + bytes(16 * MIB), "application/zip")),
             "files[0].data: is 16.0 MB; the limit is 15.0 MB",
         ),
         (
-            order(Attachment("files[0]", "application/zip", None, {"data": "A" * (44 * MIB)})),
+            order({"data": "A" * (44 * MIB), "mimeType": "application/zip"}),
             "files[0].data: is 33.0 MB; the limit is 15.0 MB",
         ),
     ],
 )
 async def test_a_refused_attachment_is_named_with_the_reason(
-    tmp_path: Path, bad: Order, message: str
+    tmp_path: Path, bad: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
         await receive(bad, OrderFiles(tmp_path), NoTranscriber())

@@ -3,30 +3,24 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.orders import Attachment, Order, read_order
+from openclaw.mcp_server.orders import checked_order
 from openclaw.mcp_server.tool import ORDER_CLAWDBOT, ORDER_OPENCLAW
 
 SCHEMA = ORDER_OPENCLAW["inputSchema"]
 
 
 def test_a_plain_order_is_its_message() -> None:
-    assert read_order(SCHEMA, {"message": " hi\t"}) == Order(" hi\t", None, (), ())
+    assert checked_order(SCHEMA, {"message": " hi\t"}) == {"message": " hi\t"}
 
 
-def test_an_order_with_everything_is_read_with_the_place_of_each_attachment() -> None:
-    arguments: dict[str, Any] = {
+def test_of_an_order_with_everything_only_what_the_schema_knows_is_read() -> None:
+    known: dict[str, Any] = {
         "message": "look",
         "sessionKey": "k",
         "images": [{"data": "AA==", "mimeType": "image/png"}],
         "files": [{"data": "AA==", "mimeType": "text/plain", "filename": "a.txt"}],
-        "somethingElse": 1,
     }
-    assert read_order(SCHEMA, arguments) == Order(
-        "look",
-        "k",
-        (Attachment("images[0]", "image/png", None, arguments["images"][0]),),
-        (Attachment("files[0]", "text/plain", "a.txt", arguments["files"][0]),),
-    )
+    assert checked_order(SCHEMA, {**known, "somethingElse": 1}) == known
 
 
 @pytest.mark.parametrize(
@@ -56,10 +50,12 @@ def test_an_order_with_everything_is_read_with_the_place_of_each_attachment() ->
 )
 def test_a_wrong_argument_is_named_by_its_path(arguments: Any, message: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        read_order(SCHEMA, arguments)
+        checked_order(SCHEMA, arguments)
     assert str(refused.value) == message
 
 
 def test_what_a_tool_does_not_take_is_ignored_whatever_it_is() -> None:
-    order = read_order(ORDER_CLAWDBOT["inputSchema"], {"message": "hi", "images": [{}], "files": 7})
-    assert (order.message, order.images, order.files) == ("hi", (), ())
+    order = checked_order(
+        ORDER_CLAWDBOT["inputSchema"], {"message": "hi", "images": [{}], "files": 7}
+    )
+    assert order == {"message": "hi"}

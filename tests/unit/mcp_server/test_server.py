@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.orders import Attachment, Order, read_order, receive
+from openclaw.mcp_server.orders import checked_order, receive
 from openclaw.mcp_server.tool import TOOLS
 from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import FILE_TYPES, IMAGE_TYPES, MIB
@@ -46,11 +46,12 @@ FILES = {
 }
 
 
-def _item(field: str, mime_type: str, data: bytes) -> Attachment:
-    return Attachment(field, mime_type, None, {"data": base64.b64encode(data).decode()})
+def _order(field: str, mime_type: str, data: bytes) -> dict[str, Any]:
+    item = {"mimeType": mime_type, "data": base64.b64encode(data).decode()}
+    return {"message": "look", field: [item]}
 
 
-async def _received(tmp_path: Path, order: Order) -> list[str]:
+async def _received(tmp_path: Path, order: dict[str, Any]) -> list[str]:
     items = await receive(order, OrderFiles(tmp_path), NoTranscriber())
     return [item.media.mime_type for item in items]
 
@@ -58,35 +59,32 @@ async def _received(tmp_path: Path, order: Order) -> list[str]:
 @pytest.mark.requirement("M-1")
 @pytest.mark.parametrize("mime_type", IMAGE_TYPES)
 async def test_every_kind_of_image_is_taken(tmp_path: Path, mime_type: str) -> None:
-    image = _item("images[0]", mime_type, IMAGES[mime_type])
-    assert await _received(tmp_path, Order("look", None, (image,), ())) == [mime_type]
+    order = _order("images", mime_type, IMAGES[mime_type])
+    assert await _received(tmp_path, order) == [mime_type]
 
 
 @pytest.mark.requirement("M-2")
 @pytest.mark.parametrize("mime_type", FILE_TYPES)
 async def test_every_kind_of_file_is_taken(tmp_path: Path, mime_type: str) -> None:
-    file = _item("files[0]", mime_type, FILES[mime_type])
-    assert await _received(tmp_path, Order("look", None, (), (file,))) == [mime_type]
+    order = _order("files", mime_type, FILES[mime_type])
+    assert await _received(tmp_path, order) == [mime_type]
 
 
 @pytest.mark.requirement("M-3")
 @pytest.mark.parametrize("mime_type", ["image/svg+xml", "application/x-msdownload", "nonsense"])
 async def test_every_other_kind_is_refused(tmp_path: Path, mime_type: str) -> None:
-    for order in (
-        Order("look", None, (_item("images[0]", mime_type, b"x"),), ()),
-        Order("look", None, (), (_item("files[0]", mime_type, b"x"),)),
-    ):
-        with pytest.raises(InvalidRequest, match=r"(images|files)\[0\]"):
-            await _received(tmp_path, order)
+    for field in ("images", "files"):
+        with pytest.raises(InvalidRequest, match=rf"{field}\[0\]"):
+            await _received(tmp_path, _order(field, mime_type, b"x"))
 
 
 @pytest.mark.requirement("M-4")
 async def test_15_mb_are_taken_and_no_byte_more(tmp_path: Path) -> None:
-    most = _item("files[0]", "text/plain", b"x" * (15 * MIB))
-    assert await _received(tmp_path, Order("look", None, (), (most,))) == ["text/plain"]
-    more = _item("files[0]", "text/plain", b"x" * (15 * MIB + 1))
+    most = _order("files", "text/plain", b"x" * (15 * MIB))
+    assert await _received(tmp_path, most) == ["text/plain"]
+    more = _order("files", "text/plain", b"x" * (15 * MIB + 1))
     with pytest.raises(InvalidRequest, match="15"):
-        await _received(tmp_path, Order("look", None, (), (more,)))
+        await _received(tmp_path, more)
 
 
 @pytest.mark.requirement("M-5")
@@ -97,9 +95,9 @@ async def test_ten_images_and_five_files_are_taken_and_no_more(
     kind, data = ("image/png", PNG) if field == "images" else ("text/plain", b"words")
     encoded = base64.b64encode(data).decode()
 
-    def order(count: int) -> Order:
+    def order(count: int) -> dict[str, Any]:
         items = [{"data": encoded, "mimeType": kind} for _ in range(count)]
-        return read_order(TOOLS["openclaw"]["inputSchema"], {"message": "look", field: items})
+        return checked_order(TOOLS["openclaw"]["inputSchema"], {"message": "look", field: items})
 
     assert await _received(tmp_path, order(most)) == [kind] * most
     with pytest.raises(InvalidRequest, match=f"{field}.*{most}"):
