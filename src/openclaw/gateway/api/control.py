@@ -49,8 +49,9 @@ logger = logging.getLogger(__name__)
 # ---- the configuration
 
 
-@operation("GET /api/config", "the configuration file as written, without secrets", needs="admin")
+@operation("GET /api/config", needs="admin")
 async def show_config(gateway: Gateway) -> Json:
+    """The configuration file as written, without secrets."""
     text = await _text(gateway)
     tree = redacted(parse(text).root.plain(), redactor=gateway.backend.redactor)
     return {"path": str(gateway.config_path), "digest": _digest(text), "config": tree}
@@ -58,10 +59,10 @@ async def show_config(gateway: Gateway) -> Json:
 
 @operation(
     "POST /api/config",
-    "preview changes to the configuration file; with apply, make them and reload",
     {"diff": list[str], "digest": str, "warnings": list[str], "waiting": list[str]},
 )
 async def edit_config(gateway: Gateway, body: schema.ConfigEdit) -> Json:
+    """Preview changes to the configuration file; with apply, make them and reload."""
     try:
         values = orjson.dumps([one.value for one in body.changes])
     except orjson.JSONEncodeError:
@@ -147,12 +148,9 @@ def _without_secrets(gateway: Gateway, text: str) -> str:
 # ---- secrets
 
 
-@operation(
-    "GET /api/secrets",
-    "names of secrets that are stored or that the configuration refers to",
-    needs="admin",
-)
+@operation("GET /api/secrets", needs="admin")
 async def list_secrets(gateway: Gateway) -> Json:
+    """Names of secrets that are stored or that the configuration refers to."""
     used = references(parse(await _text(gateway)).root.plain())
     uses = {ref.name: places for ref, places in used.items() if ref.scheme == "store"}
     stored = await anyio.to_thread.run_sync(SecretStore(gateway.environ).names)
@@ -163,8 +161,9 @@ async def list_secrets(gateway: Gateway) -> Json:
     return {"secrets": rows}
 
 
-@operation("POST /api/secrets", "store a secret, to be referred to as secret://store/NAME")
+@operation("POST /api/secrets")
 async def store_secret(gateway: Gateway, body: schema.NewSecret) -> Json:
+    """Store a secret, to be referred to as secret://store/NAME."""
     backend, reference = gateway.backend, f"secret://store/{body.name}"
     backend.redactor.register(body.value)
     store = SecretStore(gateway.environ)
@@ -179,8 +178,9 @@ async def store_secret(gateway: Gateway, body: schema.NewSecret) -> Json:
     return {"reference": reference, "where": where}
 
 
-@operation("DELETE /api/secrets/{name}", "delete a stored secret", {"removed": str})
+@operation("DELETE /api/secrets/{name}", {"removed": str})
 async def remove_secret(gateway: Gateway, name: str) -> Json:
+    """Delete a stored secret."""
     await anyio.to_thread.run_sync(SecretStore(gateway.environ).remove, name)
     return {"removed": name}
 
@@ -188,8 +188,9 @@ async def remove_secret(gateway: Gateway, name: str) -> Json:
 # ---- what was allowed for a session
 
 
-@operation("GET /api/approvals", "what was allowed for the rest of a session", needs="admin")
+@operation("GET /api/approvals", needs="admin")
 async def list_approvals(gateway: Gateway) -> Json:
+    """What was allowed for the rest of a session."""
     redact = gateway.backend.redactor.redact
     rows = [
         {"agent": agent, "sessionKey": session, "rule": redact(rule)}
@@ -198,8 +199,9 @@ async def list_approvals(gateway: Gateway) -> Json:
     return {"approvals": rows}
 
 
-@operation("POST /api/approvals/revoke", "revoke an approval of a session")
+@operation("POST /api/approvals/revoke")
 async def revoke_approval(gateway: Gateway, body: schema.SessionRule) -> Json:
+    """Revoke an approval of a session."""
     found = gateway.backend.approvals()
     meant = {
         gateway.backend.redactor.redact(rule): rule
@@ -215,14 +217,12 @@ async def revoke_approval(gateway: Gateway, body: schema.SessionRule) -> Json:
 # ---- logging in to a server
 
 
-@operation(
-    "POST /api/servers/{name}/login",
-    "log in to a remote server: the address to open, then done or error",
-    str,
-    stream=True,
-)
+@operation("POST /api/servers/{name}/login", str, stream=True)
 async def log_in_to_server(gateway: Gateway, name: str) -> Any:
-    """Works for a browser on this machine: the answer comes back to a port on loopback."""
+    """Log in to a remote server: the address to open, then done or error.
+
+    It has to be opened on this machine, since the answer comes back to a port on loopback.
+    """
     backend = gateway.backend
     known = (agent.servers.get(name) for agent in backend.agents().values())
     config = next((one for one in known if one is not None and one.auth is not None), None)
@@ -265,15 +265,17 @@ def _row(job: "Job", now_ms: int) -> Json:
     return {**facts, "sessionKey": job.session_key, "nextAt": following}
 
 
-@operation("GET /api/cron", "the schedules, and when each runs next")
+@operation("GET /api/cron")
 async def list_jobs(gateway: Gateway) -> Json:
+    """The schedules, and when each runs next."""
     found = await anyio.to_thread.run_sync(_jobs(gateway).read)
     now = gateway.clock.now_ms()
     return {"jobs": [_row(job, now) for job in found.values()]}
 
 
-@operation("POST /api/cron", "add a schedule; `when` is 'weekdays 8:00' or a cron expression")
+@operation("POST /api/cron")
 async def add_job(gateway: Gateway, body: schema.NewJob) -> Json:
+    """Add a schedule; `when` is 'weekdays 8:00' or a cron expression."""
     from openclaw.agent.schedules import new_job
 
     agent = (await gateway.backend.agent.settings(body.agent)).id
@@ -283,21 +285,24 @@ async def add_job(gateway: Gateway, body: schema.NewJob) -> Json:
     return _row(job, now)
 
 
-@operation("POST /api/cron/{id}/pause", "pause a schedule, or resume it")
+@operation("POST /api/cron/{id}/pause")
 async def pause_job(gateway: Gateway, id: str, body: schema.PausedJob) -> Json:
+    """Pause a schedule, or resume it."""
     now = gateway.clock.now_ms()
     await anyio.to_thread.run_sync(_jobs(gateway).pause, id, body.paused, now)
     return _row(_jobs(gateway).get(id), now)
 
 
-@operation("DELETE /api/cron/{id}", "remove a schedule", {"removed": str})
+@operation("DELETE /api/cron/{id}", {"removed": str})
 async def remove_job(gateway: Gateway, id: str) -> Json:
+    """Remove a schedule."""
     await anyio.to_thread.run_sync(_jobs(gateway).remove, id)
     return {"removed": id}
 
 
-@operation("POST /api/cron/{id}/run", "run a schedule now", {"sessionKey": str, "turn": str})
+@operation("POST /api/cron/{id}/run", {"sessionKey": str, "turn": str})
 async def run_job(gateway: Gateway, id: str) -> Json:
+    """Run a schedule now."""
     job = await anyio.to_thread.run_sync(_jobs(gateway).get, id)
     agent = (await gateway.backend.agent.settings(job.agent)).id
     context = MessageContext(

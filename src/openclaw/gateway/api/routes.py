@@ -102,13 +102,7 @@ async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
     return EventStream(feed.follow)
 
 
-@operation(
-    "GET /api/turns/{turn}/events",
-    "a running turn's events, from its start to its end",
-    str,
-    stream=True,
-    needs="orders",
-)
+@operation("GET /api/turns/{turn}/events", str, stream=True, needs="orders")
 async def turn_events(
     gateway: Gateway,
     request: Request,
@@ -116,7 +110,10 @@ async def turn_events(
     questions: bool = False,
     after: Count | None = None,
 ) -> Any:
-    """`questions` means that the client can answer them; `after` numbers the last event it has."""
+    """A running turn's events, from its start to its end.
+
+    `questions`: the client can answer them; `after`: the number of the last event that it has.
+    """
     cluster = gateway.backend.cluster
     if questions:
         require(request.scope, "admin")
@@ -148,14 +145,9 @@ def failed(error: BaseException) -> JSONResponse:
     return JSONResponse({"error": error_json(error)}, http_status(error))
 
 
-@operation(
-    "POST /api/messages",
-    "run a turn; stream its events, or with stream: false return its reply",
-    schema.Reply,
-    stream=True,
-    needs="orders",
-)
+@operation("POST /api/messages", schema.Reply, stream=True, needs="orders")
 async def post_message(gateway: Gateway, request: Request, body: Message) -> Any:
+    """Run a turn; stream its events, or with stream: false return its reply."""
     settings = await gateway.backend.agent.settings(body.agent)
     session = own_session(request.scope, body.session_key or new_session())
     message = _Message(gateway, settings, body, session)
@@ -272,10 +264,9 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
         )
 
 
-@operation(
-    "POST /api/questions/{id}", "answer a question event of a turn's stream", {"answered": str}
-)
+@operation("POST /api/questions/{id}", {"answered": str})
 async def answer_question(gateway: Gateway, id: str, body: schema.QuestionAnswer) -> Json:
+    """Answer a question event of a turn's stream."""
     answer: Json = {"action": body.action}
     if body.content is not None and body.action == "accept":
         answer["content"] = body.content
@@ -284,8 +275,9 @@ async def answer_question(gateway: Gateway, id: str, body: schema.QuestionAnswer
     return {"answered": id}
 
 
-@operation("GET /api/turns", "the running turns", {"turns": list[schema.Turn]})
+@operation("GET /api/turns", {"turns": list[schema.Turn]})
 async def list_turns(gateway: Gateway) -> Json:
+    """The running turns."""
     turns = [
         {
             "turn": turn.id,
@@ -299,8 +291,9 @@ async def list_turns(gateway: Gateway) -> Json:
     return {"turns": turns}
 
 
-@operation("POST /api/turns/{turn}/cancel", "stop a turn", {"cancelled": int}, needs="orders")
+@operation("POST /api/turns/{turn}/cancel", {"cancelled": int}, needs="orders")
 async def cancel_turn(gateway: Gateway, turn: str) -> Json:
+    """Stop a turn."""
     cluster = gateway.backend.cluster
     if cluster is None or gateway.turns.has(turn):
         gateway.turns.cancel(turn)
@@ -309,15 +302,11 @@ async def cancel_turn(gateway: Gateway, turn: str) -> Json:
     return {"cancelled": 1}
 
 
-@operation(
-    "POST /api/sessions/{key:path}/cancel",
-    "stop the turn that is running in a session",
-    {"cancelled": int},
-    needs="orders",
-)
+@operation("POST /api/sessions/{key:path}/cancel", {"cancelled": int}, needs="orders")
 async def cancel_session(
     gateway: Gateway, request: Request, key: str, agent: str | None = None
 ) -> Json:
+    """Stop the turn that is running in a session."""
     key = own_session(request.scope, key)
     cluster = gateway.backend.cluster
     found = await cluster.cancel_session(key, agent) if cluster is not None else 0
@@ -325,13 +314,9 @@ async def cancel_session(
     return {"cancelled": max(found, here)}
 
 
-@operation(
-    "POST /api/sessions/{key:path}/undo",
-    "restore the files that the last turn changed; a second call redoes the changes",
-    schema.Reply,
-    needs="orders",
-)
+@operation("POST /api/sessions/{key:path}/undo", schema.Reply, needs="orders")
 async def undo(gateway: Gateway, request: Request, key: str, agent: str | None = None) -> Json:
+    """Restore the files that the last turn changed; a second call redoes the changes."""
     settings = await gateway.backend.agent.settings(agent)
     key = own_session(request.scope, key)
     if not await gateway.backend.store.find_sessions(key, settings.id):
@@ -340,16 +325,17 @@ async def undo(gateway: Gateway, request: Request, key: str, agent: str | None =
     return await _Message(gateway, settings, body, key).whole()
 
 
-@operation(
-    "POST /api/reload", "read the configuration again", {"changed": bool, "waiting": list[str]}
-)
+@operation("POST /api/reload", {"changed": bool, "waiting": list[str]})
 async def reload(gateway: Gateway) -> Json:
+    """Read the configuration again."""
     report = await gateway.reload()
     return {"changed": report.changed, "waiting": list(report.waiting)}
 
 
-@operation("GET /api/events", "events as they happen", str, stream=True)
+@operation("GET /api/events", str, stream=True)
 async def events(gateway: Gateway) -> Any:
+    """Events as they happen."""
+
     async def work(put: Put) -> None:
         put(frame({"startedAt": gateway.started}, "hello"))
         await gateway.hub.follow(put, past=False)
@@ -361,8 +347,9 @@ _TAIL_BYTES = 1024 * 1024
 _MOST_LINES = 5000
 
 
-@operation("GET /api/logs", "the last lines of the log", {"lines": list[str]})
+@operation("GET /api/logs", {"lines": list[str]})
 async def logs(gateway: Gateway, lines: Count = 200) -> Json:
+    """The last lines of the log."""
     if gateway.log_file is None:
         raise NotFound("no log file is written")
     count = min(lines, _MOST_LINES)

@@ -361,7 +361,6 @@ class Operation:
     method: str
     path: str
     needs: str | None  # the scope that a token must have
-    summary: str
     answer: Any  # a type, or the fields of an object
     parameters: Fields
     stream: bool
@@ -412,12 +411,13 @@ OPERATIONS: list[Operation] = []
 
 
 def operation(
-    route: str, summary: str, answer: Any = Json, *, stream: bool = False, needs: str | None = ""
+    route: str, answer: Any = Json, *, stream: bool = False, needs: str | None = ""
 ) -> Callable[[Handler], Handler]:
     """Makes a handler a route, which needs the scope `read` to GET and `admin` for the rest.
 
     The handler gets the gateway and what it has a parameter for: `request`, `body` as its model,
-    and parts of the path and of the query. It returns a dictionary or a response.
+    and parts of the path and of the query. It returns a dictionary or a response. Its docstring is
+    what the document says of it.
     """
     method, _, path = route.partition(" ")
 
@@ -427,9 +427,7 @@ def operation(
             kind = one.annotation
             parameters[one.name] = get_args(kind)[0] if isinstance(kind, UnionType) else kind
         scope = ("read" if method == "GET" else "admin") if needs == "" else needs
-        OPERATIONS.append(
-            Operation(handler, method, path, scope, summary, answer, parameters, stream)
-        )
+        OPERATIONS.append(Operation(handler, method, path, scope, answer, parameters, stream))
         return handler
 
     return describe
@@ -498,7 +496,7 @@ def _entry(one: Operation, path: str, components: Json, error: Json) -> Json:
     failed = {"application/json": {"schema": error}}
     entry: Json = {
         "operationId": to_camel(one.handler.__name__),
-        "summary": one.summary,
+        "summary": (one.handler.__doc__ or "").partition("\n")[0].removesuffix("."),
         "parameters": parameters,
         "responses": {
             "200": {"description": "fine", "content": fine},

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 _MOST = 500
 
 
-@operation("GET /api/status", "the gateway and its servers")
+@operation("GET /api/status")
 async def status(gateway: Gateway, request: Request) -> Json:
+    """The gateway and its servers."""
     page = await gateway.backend.store.list_sessions(limit=1)
     grant = grant_of(request.scope)
     cluster = gateway.backend.cluster
@@ -53,8 +54,9 @@ async def status(gateway: Gateway, request: Request) -> Json:
     }
 
 
-@operation("GET /api/agents", "the agents", {"agents": list[schema.Agent]})
+@operation("GET /api/agents", {"agents": list[schema.Agent]})
 async def list_agents(gateway: Gateway) -> Json:
+    """The agents."""
     backend = gateway.backend
     default = (await backend.agent.settings()).id
     rows: list[Json] = [
@@ -71,11 +73,7 @@ async def list_agents(gateway: Gateway) -> Json:
     return {"agents": sorted(rows, key=lambda row: not row["default"])}
 
 
-@operation(
-    "GET /api/sessions",
-    "sessions, the most recently used first",
-    {"sessions": list[schema.Session], "cursor": str | None},
-)
+@operation("GET /api/sessions", {"sessions": list[schema.Session], "cursor": str | None})
 async def list_sessions(
     gateway: Gateway,
     agent: str | None = None,
@@ -83,6 +81,7 @@ async def list_sessions(
     cursor: str | None = None,
     search: str | None = None,
 ) -> Json:
+    """Sessions, the most recently used first."""
     page = await gateway.backend.store.list_sessions(
         agent, limit=min(limit, _MOST), cursor=cursor, search=search
     )
@@ -90,9 +89,7 @@ async def list_sessions(
 
 
 @operation(
-    "GET /api/sessions/{key:path}",
-    "a session and its entries",
-    {"session": schema.Session, "entries": list[schema.Entry]},
+    "GET /api/sessions/{key:path}", {"session": schema.Session, "entries": list[schema.Entry]}
 )
 async def show_session(
     gateway: Gateway,
@@ -101,6 +98,7 @@ async def show_session(
     limit: Count = 100,
     after: Count | None = None,
 ) -> Json:
+    """A session and its entries."""
     info = await found_session(gateway, key, agent)
     limit = min(limit, _MOST)
     first = after if after is not None else max(0, info.entries - limit)
@@ -108,23 +106,21 @@ async def show_session(
     return {"session": header_json(info), "entries": [entry.to_json() for entry in entries]}
 
 
-@operation("POST /api/sessions/{key:path}/title", "give a session a title, or none")
+@operation("POST /api/sessions/{key:path}/title")
 async def rename_session(
     gateway: Gateway, key: str, body: schema.SessionTitle, agent: str | None = None
 ) -> Json:
+    """Give a session a title, or none."""
     info = await found_session(gateway, key, agent)
     await gateway.backend.store.set_title(info.ref, body.title)
     return {"title": body.title}
 
 
-@operation(
-    "POST /api/sessions/{key:path}/fork",
-    "copy a session as it was before a turn",
-    {"sessionKey": str, "agent": str},
-)
+@operation("POST /api/sessions/{key:path}/fork", {"sessionKey": str, "agent": str})
 async def fork_session(
     gateway: Gateway, key: str, body: schema.ForkPoint, agent: str | None = None
 ) -> Json:
+    """Copy a session as it was before a turn."""
     from openclaw.sessions.copying import fork
 
     info = await found_session(gateway, key, agent)
@@ -133,36 +129,31 @@ async def fork_session(
     return {"sessionKey": made.key, "agent": made.agent}
 
 
-@operation("DELETE /api/sessions/{key:path}", "remove a session for good")
+@operation("DELETE /api/sessions/{key:path}")
 async def delete_session(gateway: Gateway, key: str, agent: str | None = None) -> Json:
+    """Remove a session for good."""
     info = await found_session(gateway, key, agent)
     await records.delete_session(gateway.backend.store, info, gateway.clock.now_ms())
     return {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
 
 
-@operation("GET /api/tasks", "tasks, the most recently changed first", {"tasks": list[schema.Task]})
+@operation("GET /api/tasks", {"tasks": list[schema.Task]})
 async def list_tasks(gateway: Gateway, limit: Count = 50) -> Json:
+    """Tasks, the most recently changed first."""
     store, now = gateway.backend.store, gateway.clock.now_ms()
     found = await records.current_tasks(store, now, min(limit, _MOST))
     return {"tasks": [records.task_json(one, whole=False) for one in found]}
 
 
-@operation(
-    "GET /api/tasks/{id}",
-    "a task with its questions and its result or error",
-    schema.TaskDetails,
-)
+@operation("GET /api/tasks/{id}", schema.TaskDetails)
 async def show_task(gateway: Gateway, id: str) -> Json:
+    """A task with its questions and its result or error."""
     return records.task_json(await _task(gateway, id))
 
 
-@operation(
-    "POST /api/tasks/{id}/cancel",
-    "stop a task, wherever it is running",
-    {"cancelled": bool},
-    needs="orders",
-)
+@operation("POST /api/tasks/{id}/cancel", {"cancelled": bool}, needs="orders")
 async def cancel_task(gateway: Gateway, id: str) -> Json:
+    """Stop a task, wherever it is running."""
     found = await _task(gateway, id)
     if found.open:
         await records.tell_task(gateway.backend.store, found, cancel=True)
@@ -189,12 +180,12 @@ async def found_session(gateway: Gateway, key: str, agent: str | None) -> Sessio
 
 @operation(
     "GET /api/usage",
-    "model usage and cost by day, session and model, today first",
     {"today": str, "timezone": str, "rows": list[schema.UsageRow], "total": schema.Spent},
 )
 async def usage(
     gateway: Gateway, days: Count = 30, agent: str | None = None, session: str | None = None
 ) -> Json:
+    """Model usage and cost by day, session and model, today first."""
     settings = await gateway.backend.agent.settings(agent)
     ledger = UsageLedger(gateway.backend.store, gateway.clock, settings.timezone)
     wanted = ledger.days(max(1, min(days, KEPT_DAYS)))
@@ -211,26 +202,30 @@ async def usage(
     }
 
 
-@operation("GET /api/servers", "MCP servers", {"servers": list[schema.Server]})
+@operation("GET /api/servers", {"servers": list[schema.Server]})
 async def list_servers(gateway: Gateway) -> Json:
+    """MCP servers."""
     return {"servers": await server_rows(gateway)}
 
 
-@operation("POST /api/servers/{name}/restart", "reconnect to a server")
+@operation("POST /api/servers/{name}/restart")
 async def restart_server(gateway: Gateway, name: str) -> Json:
+    """Reconnect to a server."""
     gateway.backend.servers.restart(name)
     return {"restarted": name}
 
 
-@operation("GET /api/tools", "the tools of an agent", {"agent": str, "tools": list[schema.Tool]})
+@operation("GET /api/tools", {"agent": str, "tools": list[schema.Tool]})
 async def list_tools(gateway: Gateway, agent: str | None = None) -> Json:
+    """The tools of an agent."""
     id = (await gateway.backend.agent.settings(agent)).id
     specs = gateway.backend.tools(id)
     return {"agent": id, "tools": [{"label": spec.label, **spec.to_json()} for spec in specs]}
 
 
-@operation("GET /api/prompts", "the prompts that a message with promptCalls may name")
+@operation("GET /api/prompts")
 async def list_prompts(gateway: Gateway, agent: str | None = None) -> Json:
+    """The prompts that a message with promptCalls may name."""
     id = (await gateway.backend.agent.settings(agent)).id
     return {"agent": id, "prompts": [asdict(one) for one in gateway.backend.servers.prompts(id)]}
 
@@ -288,13 +283,9 @@ def require_owner(request: Request, what: str) -> None:
         raise Refused(403, f"{what} is only for programs of this account on this machine")
 
 
-@operation(
-    "POST /api/scopes",
-    "start MCP servers for one front end, until it closes the connection; only for this account",
-    str,
-    stream=True,
-)
+@operation("POST /api/scopes", str, stream=True)
 async def open_scope(gateway: Gateway, request: Request, body: schema.Scope) -> Any:
+    """Start MCP servers for a front end until it closes the connection; only for this account."""
     require_owner(request, "starting MCP servers")
     backend = gateway.backend
     agent = (await backend.agent.settings(body.agent)).id
@@ -325,26 +316,18 @@ def check_scope(gateway: Gateway, scope: str | None) -> None:
         raise NotFound("the connection that added these MCP servers is closed")
 
 
-@operation(
-    "GET /api/models",
-    "an agent's models, in the order in which they are tried; and, of the model `check`, why "
-    "there is no such one",
-    {"agent": str, "models": list[str], "problem": str | None},
-)
+@operation("GET /api/models", {"agent": str, "models": list[str], "problem": str | None})
 async def list_models(gateway: Gateway, agent: str | None = None, check: str | None = None) -> Json:
+    """An agent's models in the order in which they are tried, and why there is no model `check`."""
     port = gateway.backend.agent
     id = (await port.settings(agent)).id
     problem = await port.model_problem(check) if check else None
     return {"agent": id, "models": list(await port.models(id)), "problem": problem}
 
 
-@operation(
-    "POST /api/completions",
-    "what a server suggests for an argument of a prompt or a resource template",
-    {"values": list[str]},
-    needs="orders",
-)
+@operation("POST /api/completions", {"values": list[str]}, needs="orders")
 async def complete(gateway: Gateway, request: Request, body: schema.BegunArgument) -> Json:
+    """What a server suggests for an argument of a prompt or a resource template."""
     if body.scope is not None:
         require_owner(request, "servers that a client added")
     check_scope(gateway, body.scope)

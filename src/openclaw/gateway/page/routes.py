@@ -43,8 +43,9 @@ _FILE_HEADERS = {
 }
 
 
-@operation("POST /api/login/links", "a one-time link that logs a browser in", {"url": str})
+@operation("POST /api/login/links", {"url": str})
 async def make_login_link(gateway: Gateway, body: LoginLink) -> Json:
+    """A one-time link that logs a browser in."""
     return {"url": login_link(gateway, local=body.local)}
 
 
@@ -53,13 +54,9 @@ def login_link(gateway: Gateway, *, local: bool = False) -> str:
     return f"{gateway.url}/#login={gateway.tokens.new_link_code(local=local)}"
 
 
-@operation(
-    "POST /api/login",
-    "a token for the page, in exchange for a one-time code",
-    {"token": str},
-    needs=None,
-)
+@operation("POST /api/login", {"token": str}, needs=None)
 async def log_in(gateway: Gateway, request: Request, body: LoginCode) -> Response:
+    """A token for the page, in exchange for a one-time code."""
     token = gateway.tokens.redeem(body.code, lambda: _is_ours(request))
     if token is None:
         raise Refused(
@@ -91,8 +88,9 @@ def _in_table(host: str, port: int) -> str:
     return "".join(f"{word:08X}" for word in words) + f":{port:04X}"
 
 
-@operation("GET /api/pins", "changed declarations of servers that you have not accepted yet")
+@operation("GET /api/pins")
 async def list_pins(gateway: Gateway) -> Json:
+    """Changed declarations of servers that you have not accepted yet."""
     keys = _pin_keys(gateway)
     known = await anyio.to_thread.run_sync(_store(gateway).load)
     rows = [
@@ -103,12 +101,9 @@ async def list_pins(gateway: Gateway) -> Json:
     return {"pins": rows}
 
 
-@operation(
-    "POST /api/servers/{name}/pins",
-    "accept a server's current declarations, all or the given names",
-    {"accepted": list[str]},
-)
+@operation("POST /api/servers/{name}/pins", {"accepted": list[str]})
 async def accept_pins(gateway: Gateway, name: str, body: PinNames) -> Json:
+    """Accept a server's current declarations, all or the given names."""
     found = [key for key, server in _pin_keys(gateway).items() if server == name]
     if not found:
         raise NotFound(f"there is no server '{name}'")
@@ -146,10 +141,11 @@ def _changes(pinned: "Pinned") -> list[Json]:
     ] + [row(name, "gone") for name in pinned.removed]
 
 
-@operation("GET /api/files", "a file that the agent handed over, unchanged", _BYTES)
+@operation("GET /api/files", _BYTES)
 async def show_file(
     gateway: Gateway, request: Request, path: str = "", agent: str | None = None, session: str = ""
 ) -> Response:
+    """A file that the agent handed over, unchanged."""
     settings = await gateway.backend.agent.settings(agent)
     if not path or "\0" in path:
         raise InvalidRequest("is not a path" if path else "is missing", field="path")
@@ -170,10 +166,9 @@ async def show_file(
     return await _download(data, settings)
 
 
-@operation(
-    "GET /api/sessions/{key:path}/media/{digest}", "an attachment of a session, unchanged", _BYTES
-)
+@operation("GET /api/sessions/{key:path}/media/{digest}", _BYTES)
 async def show_media(gateway: Gateway, key: str, digest: str, agent: str | None = None) -> Response:
+    """An attachment of a session, unchanged."""
     info = await found_session(gateway, key, agent)
     settings = await gateway.backend.agent.settings(info.agent)
     data = await gateway.backend.store.media(info.ref, digest)
