@@ -45,17 +45,11 @@ def has_media(body: bytes) -> bool:
     return b'"media":[]' not in body
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """An order as it arrived. `streams`: somebody wants events; `callbacks`: and whole blocks."""
-
-    context: MessageContext
-    streams: bool
-    callbacks: bool
-
-
 def order_bytes(context: MessageContext, *, streams: bool, callbacks: bool) -> bytes:
-    """An order with everything that it needs. Reads files: not for the event loop."""
+    """An order with everything that it needs. Reads files: not for the event loop.
+
+    `streams`: somebody wants events; `callbacks`: and whole blocks.
+    """
     found = blocks_held([one.media for one in context.media], MOST_MEDIA_BYTES)
     media = tuple(
         replace(one, media=whole)
@@ -76,8 +70,11 @@ def order_bytes(context: MessageContext, *, streams: bool, callbacks: bool) -> b
     return orjson.dumps(body)
 
 
-def order_from(body: bytes, files: OrderFiles | None) -> Carried:
-    """The order, with its media in files. Writes them: not for the event loop."""
+def order_from(body: bytes, files: OrderFiles | None) -> tuple[MessageContext, bool, bool]:
+    """The order, with its media in files, and what `order_bytes` was told.
+
+    Writes files: not for the event loop.
+    """
     item: dict[str, Any] = orjson.loads(body)
     media = tuple(_placed(inbound_from(one), files) for one in item["media"])
     context = MessageContext(
@@ -95,7 +92,7 @@ def order_from(body: bytes, files: OrderFiles | None) -> Carried:
         options=_options_from(item.get("options")),
         results=tuple(ClientResult(**one) for one in item.get("results", ())),
     )
-    return Carried(context, item["streams"], item["callbacks"])
+    return context, item["streams"], item["callbacks"]
 
 
 def _options_from(body: dict[str, Any] | None) -> ModelOptions | None:

@@ -4,7 +4,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from openclaw.config.schema import ClusterConfig
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import Cancelled, InvalidRequest, NotFound
 from openclaw.core.events import Notice, TurnFinished
-from openclaw.media.files import OrderFiles, order_files
+from openclaw.media.files import order_files
 from openclaw.sessions.model import SessionRef, storable
 from openclaw.sessions.postgres.pool import Database
 from openclaw.sessions.postgres.queue import BEAT_SECONDS, Gateways, Message, TurnQueue, Wire
@@ -38,7 +38,6 @@ from openclaw.sessions.store import LaneLost, StoreError
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
     from openclaw.mcp_client.lifecycle.manager import McpManager
 
 logger = logging.getLogger(__name__)
@@ -49,37 +48,9 @@ _LISTEN_SECONDS = 2.0  # how long to wait for messages before orders are taken w
 _BEATS_PER_PRUNING = 30
 
 Json = dict[str, Any]
-Figure = tuple[str, str, str, float]  # for the metrics: kind, name, help and value
+Figure = tuple[str, str, str, dict[tuple[()], float]]  # for the metrics: kind, name, help, value
 
-_FRESH_SECONDS = 0.5
 _UNREADY = ("connecting", "error", "failed", "needs_login")
-
-
-class ServersHere:
-    """The MCP servers of this gateway, as they were a moment ago: asking them all takes time."""
-
-    def __init__(
-        self, manager: "McpManager", agents: Callable[[], Sequence[str]], clock: Clock
-    ) -> None:
-        self._manager, self._agents, self._clock = manager, agents, clock
-        self._looked = -1e9
-        self._found: tuple[ServerStatus, ...] = ()
-
-    def statuses(self, *, fresh: bool = False) -> "tuple[ServerStatus, ...]":
-        now = self._clock.monotonic()
-        if fresh or now - self._looked > _FRESH_SECONDS:
-            self._found = self._manager.status()
-            self._looked = now
-        return self._found
-
-    def ready_agents(self) -> Sequence[str]:
-        waiting = {
-            agent
-            for one in self.statuses()
-            if one.snapshot.state.value in _UNREADY
-            for agent in one.agents
-        }
-        return [agent for agent in self._agents() if agent not in waiting]
 
 
 class ClusterNode:
@@ -103,7 +74,7 @@ class ClusterNode:
         self._settings = settings
         self._agent, self._answer, self._load = agent, answer, load
         self._clock = clock
-        self._servers = ServersHere(servers, agents, clock)
+        self._agents, self._servers = agents, servers
         self.queue = TurnQueue(database, self.id)
         self._gateways = Gateways(database, self.id)
         self._hurry = database.hurry
@@ -120,7 +91,7 @@ class ClusterNode:
             self.queue,
             capacity=settings.workers,
             most_attempts=settings.max_attempts,
-            ready=self._servers.ready_agents,
+            ready=self._ready_agents,
             open_feed=lambda order: self._feeds.open(order.id, order.read_ct, order.watchers),
             run=self._run,
             ended=self._ended,
@@ -173,8 +144,7 @@ class ClusterNode:
     async def _pin(self, session: SessionRef, context: MessageContext, *, asks: bool) -> str | None:
         """This gateway, if only it has the turn's person, directory, or client's servers."""
         scope = context.server_scope
-        statuses = self._servers.statuses(fresh=context.scope is not None)
-        servers = [one.snapshot.name for one in statuses if scope in one.sessions]
+        servers = [one.snapshot.name for one in self._servers.status() if scope in one.sessions]
         if servers or context.scope is not None:
             await self._gateways.settle_home(session.id, servers)
         return self.id if asks or servers or context.workspace is not None else None
@@ -182,8 +152,13 @@ class ClusterNode:
     def _offer(self, agent: str) -> None:
         """Wake our worker, or everybody's if ours has no room or is not ready."""
         self.worker.kick()
-        if self.worker.running >= self.worker.capacity or agent not in self._servers.ready_agents():
+        if self.worker.running >= self.worker.capacity or agent not in self._ready_agents():
             self._wire.wake()
+
+    def _ready_agents(self) -> Sequence[str]:
+        unready = [one for one in self._servers.status() if one.snapshot.state.value in _UNREADY]
+        waiting = {agent for one in unready for agent in one.agents}
+        return [agent for agent in self._agents() if agent not in waiting]
 
     async def _join(self, watch: Watch) -> None:
         runner = await self.queue.watch(watch.order)
@@ -255,24 +230,19 @@ class ClusterNode:
 
     async def _run(self, held: Held) -> Reply:
         order = held.order
-        with await self._files(order.body) as files:
-            if files is None:
-                carried = order_from(order.body, None)
-            else:
+        with ExitStack() as stack:
+            if has_media(order.body):
+                files = stack.enter_context(order_files((await self._agent.settings()).temp_root))
                 carried = await anyio.to_thread.run_sync(order_from, order.body, files)
+            else:
+                carried = order_from(order.body, None)
             if order.pin is not None and order.pin != self.id:
                 await self._tell_homeless(held)
+            context, streams, callbacks = carried
             asker = self._askers.get((order.session, order.turn), NOBODY)
-            told = held.feed.listener(streams=carried.streams, callbacks=carried.callbacks)
-            return await self._answer(
-                replace(carried.context, claim=held),
-                replace(told, ask=asker.ask, elicit=asker.elicit),
-            )
-
-    async def _files(self, body: bytes) -> AbstractContextManager[OrderFiles | None]:
-        if not has_media(body):
-            return nullcontext()
-        return order_files((await self._agent.settings()).temp_root)
+            told = held.feed.listener(streams=streams, callbacks=callbacks)
+            listener = replace(told, ask=asker.ask, elicit=asker.elicit)
+            return await self._answer(replace(context, claim=held), listener)
 
     async def _tell_homeless(self, held: Held) -> None:
         order = held.order
@@ -323,22 +293,28 @@ class ClusterNode:
 
     def figures(self) -> list[Figure]:
         depth, worker, counts = self.queue.depth, self.worker, self.worker.counts
-        gauges: list[tuple[str, str, float]] = [
-            ("openclaw_database_up", "1 while the database answers.", self.reachable),
-            ("openclaw_queue_waiting", "Turns that wait anywhere.", depth.waiting),
-            ("openclaw_queue_running", "Turns that run anywhere.", depth.running),
-            ("openclaw_queue_oldest_seconds", "How long the oldest waits.", depth.oldest_seconds),
-            ("openclaw_worker_running", "Turns that run here.", worker.running),
-            ("openclaw_worker_capacity", "Turns that may run here.", worker.capacity),
+        found: list[tuple[str, str, float]] = [
+            ("database_up", "1 while the database answers.", self.reachable),
+            ("queue_waiting", "Turns that wait anywhere.", depth.waiting),
+            ("queue_running", "Turns that run anywhere.", depth.running),
+            ("queue_oldest_seconds", "How long the oldest waits.", depth.oldest_seconds),
+            ("worker_running", "Turns that run here.", worker.running),
+            ("worker_capacity", "Turns that may run here.", worker.capacity),
+            ("turns_taken_total", "Turns taken to run here.", counts.taken),
+            ("turns_taken_over_total", "Turns whose gateway stopped.", counts.taken_over),
+            ("turns_parked_total", "Turns given up: too many attempts.", counts.parked),
+            ("turns_lost_total", "Turns that another gateway took over.", counts.lost),
+            ("turns_returned_total", "Turns handed to another gateway.", counts.returned),
         ]
-        counters: list[tuple[str, str, float]] = [
-            ("openclaw_turns_taken_total", "Turns taken to run here.", counts.taken),
-            ("openclaw_turns_taken_over_total", "Turns whose gateway stopped.", counts.taken_over),
-            ("openclaw_turns_parked_total", "Turns given up: too many attempts.", counts.parked),
-            ("openclaw_turns_lost_total", "Turns that another gateway took over.", counts.lost),
-            ("openclaw_turns_returned_total", "Turns handed to another gateway.", counts.returned),
+        return [
+            (
+                "counter" if name.endswith("_total") else "gauge",
+                f"openclaw_{name}",
+                text,
+                {(): value},
+            )
+            for name, text, value in found
         ]
-        return [*(("gauge", *one) for one in gauges), *(("counter", *one) for one in counters)]
 
     def _facts(self) -> Json:
         return {
@@ -349,7 +325,7 @@ class ClusterNode:
             "version": __version__,
             "workers": self.worker.capacity,
             "running": self.worker.running,
-            "readyAgents": list(self._servers.ready_agents()),
+            "readyAgents": self._ready_agents(),
             "servers": [
                 {
                     "name": one.snapshot.name,
@@ -358,7 +334,7 @@ class ClusterNode:
                     "sessions": list(one.sessions),
                     "tools": one.tools,
                 }
-                for one in self._servers.statuses()
+                for one in self._servers.status()
             ],
         }
 

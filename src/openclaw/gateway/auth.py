@@ -10,9 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
-import orjson
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openclaw.config.schema import GatewayLimits
@@ -109,7 +108,7 @@ class Names:
         name = found[1].lower() if found is not None else ""
         if name in _LOOPBACK_NAMES or name in self.hosts:
             return bool(name)
-        return self.any_address and _is_address(name)
+        return self.any_address and _address(name.strip("[]")) is not None
 
     def knows_origin(self, origin: str, host: str) -> bool:
         """Whether pages of this origin may call us: our own page, and those configured."""
@@ -122,12 +121,11 @@ class Names:
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
-def _is_address(name: str) -> bool:
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(name.strip("[]"))
+        return ipaddress.ip_address(name)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 @dataclass(slots=True)
@@ -299,9 +297,13 @@ def own_session(scope: Scope, key: str) -> str:
 
 
 def is_owner(scope: Scope) -> bool:
-    client = scope.get("client")
-    grant = grant_of(scope)
-    return grant is not None and grant.owner and client is not None and _is_loopback(client[0])
+    """Whether a program of this account on this machine has sent the request."""
+    grant, client = grant_of(scope), scope.get("client")
+    if grant is None or not grant.owner or client is None:
+        return False
+    found = _address(client[0])
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return found is not None and (mapped or found).is_loopback
 
 
 def _one_of_each(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
@@ -311,15 +313,6 @@ def _one_of_each(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes
             raise Refused(400, f"the header {name.decode()} appears twice", _CLOSE)
         found[name] = value
     return found
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return (mapped or found).is_loopback
 
 
 def _too_large(limits: GatewayLimits) -> Refused:
@@ -351,13 +344,10 @@ class _Watched:
 
 
 def refusal(refused: Refused, path: str) -> Response:
-    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
-        refused.status, "invalid_request_error"
-    )
+    kinds = {401: "authentication_error", 429: "rate_limit_error"}
+    kind = kinds.get(refused.status, "invalid_request_error")
     error: dict[str, Any] = {"message": refused.message, "type": kind, "code": None}
     if path.startswith("/v1/"):
         error["param"] = None
     headers = {name.decode(): value.decode() for name, value in refused.headers}
-    return Response(
-        orjson.dumps({"error": error}), refused.status, headers, media_type="application/json"
-    )
+    return JSONResponse({"error": error}, refused.status, headers)

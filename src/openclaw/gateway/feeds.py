@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from openclaw.agent.event_codec import error_json, event_name, record_json, reply_json
 from openclaw.agent.port import OnBlockReply, Reply
 from openclaw.core.content import Block, Text
-from openclaw.core.errors import Busy, NotFound
+from openclaw.core.errors import Busy
 from openclaw.core.events import BlockReply, Emit, Event, TextDelta, ThinkingDelta
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.streaming import DeltaRedactor
@@ -180,34 +180,24 @@ class Feed:
         self._news = anyio.Event()
 
 
-class Feeds:
-    def __init__(self) -> None:
-        self._open: dict[str, Feed] = {}
-
-    def has(self, turn: str) -> bool:
-        return turn in self._open
-
-    def of(self, turn: str) -> Feed:
-        found = self._open.get(turn)
-        if found is None:
-            raise NotFound(f"turn '{turn}' is not running, or cannot be watched")
-        return found
+class Feeds(dict[str, Feed]):
+    """The feeds of running turns by their ids."""
 
     @contextmanager
     def open(self, turn: str) -> Generator[Feed]:
         """A feed for as long as this lasts; raises `Busy` if there is one already."""
-        if turn in self._open:
+        if turn in self:
             raise Busy(f"turn {turn} is already running", retry_after=_RETRY_AFTER)
-        feed = self._open[turn] = Feed()
+        feed = self[turn] = Feed()
         try:
             yield feed
         finally:
-            del self._open[turn]
+            del self[turn]
             feed.close()
 
     @contextmanager
     def watched(self, turn: str, *, wanted: bool) -> Generator[Feed | None]:
-        if not wanted or turn in self._open:
+        if not wanted or turn in self:
             yield None
             return
         with self.open(turn) as feed:

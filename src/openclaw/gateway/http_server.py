@@ -126,7 +126,7 @@ async def ready(gateway: Gateway, request: Request) -> Response:
 async def metrics(gateway: Gateway, request: Request) -> Response:
     cluster = gateway.opened.cluster if gateway.opened is not None else None
     figures = cluster.figures() if cluster is not None else ()
-    text = gateway.metrics.render(views.gauges(gateway), figures)
+    text = gateway.metrics.render([*figures, *views.gauges(gateway)])
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 

@@ -12,6 +12,7 @@ _NOUNS: Final = ("agents", "events", "logs", "messages", "reload", "servers", "s
 _METHODS: Final = ("GET", "POST", "DELETE", "HEAD", "PUT", "PATCH", "OPTIONS")
 
 Labels = tuple[tuple[str, str], ...]
+Family = tuple[str, str, str, Mapping[Labels, float]]  # kind, name, help, values
 
 
 class Histogram:
@@ -51,26 +52,21 @@ class Metrics:
     def reload(self, outcome: str) -> None:
         self._reloads[(("outcome", outcome),)] += 1
 
-    def render(
-        self,
-        gauges: Iterable[tuple[str, str, Mapping[Labels, float]]],
-        figures: Iterable[tuple[str, str, str, float]] = (),
-    ) -> str:
-        """Everything, with these gauges: name, help, values; and figures of any kind, without labels."""
-        lines: list[str] = []
-        for kind, name, text, value in figures:
-            lines += _family(name, kind, text, {(): value})
-        for name, text, values in gauges:
-            lines += _family(name, "gauge", text, values)
-        lines += _family(
-            "openclaw_http_requests_total", "counter", "Requests answered.", self._requests
-        )
-        lines += _histograms("openclaw_http_request_seconds", "Time to answer.", self._seconds)
-        lines += _family("openclaw_turns_total", "counter", "Turns that ended.", self._turns)
-        lines += _histograms("openclaw_turn_seconds", "Turns.", {(): self._turn_seconds})
+    def render(self, others: Iterable[Family]) -> str:
         tokens = {(("kind", kind),): float(count) for kind, count in self._tokens.items()}
-        lines += _family("openclaw_model_tokens_total", "counter", "Model tokens.", tokens)
-        lines += _family("openclaw_reloads_total", "counter", "Reloads.", self._reloads)
+        families: list[Family] = [
+            *others,
+            ("counter", "openclaw_http_requests_total", "Requests answered.", self._requests),
+            ("counter", "openclaw_turns_total", "Turns that ended.", self._turns),
+            ("counter", "openclaw_model_tokens_total", "Model tokens.", tokens),
+            ("counter", "openclaw_reloads_total", "Reloads.", self._reloads),
+        ]
+        lines: list[str] = []
+        for kind, name, text, values in families:
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+            lines += [f"{name}{_labels(labels)} {value:g}" for labels, value in values.items()]
+        lines += _histograms("openclaw_http_request_seconds", "Time to answer.", self._seconds)
+        lines += _histograms("openclaw_turn_seconds", "Turns.", {(): self._turn_seconds})
         return "\n".join(lines) + "\n"
 
 
@@ -81,11 +77,6 @@ def _route(path: str) -> str:
         noun = path[5:].partition("/")[0]
         return f"/api/{noun}" if noun in _NOUNS else "/api"
     return "other"
-
-
-def _family(name: str, kind: str, text: str, values: Mapping[Labels, float]) -> list[str]:
-    head = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-    return head + [f"{name}{_labels(labels)} {value:g}" for labels, value in values.items()]
 
 
 def _histograms(name: str, text: str, values: Mapping[Labels, Histogram]) -> list[str]:

@@ -21,12 +21,6 @@ Tell = Callable[[str, Json], None]  # puts an event of this name into the client
 _DECLINED: Json = {"action": "decline"}
 _MOST_TEXT = 10_000
 _MOST_SCHEMA = 64 * 1024
-_MOST_CLOSED = 1000
-_CLOSED = {
-    "answered": "the question has already been answered",
-    "expired": "the question has expired",
-    "cancelled": "the question's turn is over",
-}
 
 
 @dataclass(slots=True)
@@ -41,15 +35,13 @@ class Questions:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._open: dict[str, _Open] = {}
-        self._closed: dict[str, str] = {}  # why nobody can answer it any more
 
     def answer(self, id: str, answer: Json) -> None:
         found = self._open.pop(id, None)
         if found is None:
-            raise NotFound(self._closed.get(id) or f"there is no question '{id}'")
+            raise NotFound("the question has already been answered or has expired")
         found.answer = answer
         found.answered.set()
-        self._close(id, "answered")
 
     async def put(self, tell: Tell, question: Json) -> Json:
         """The answer to a question, as MCP spells answers."""
@@ -65,13 +57,7 @@ class Questions:
             return one.answer if closed == "answered" else late
         finally:
             self._open.pop(id, None)
-            self._close(id, closed)
             tell("question_closed", {"id": id, "why": closed})
-
-    def _close(self, id: str, why: str) -> None:
-        self._closed[id] = _CLOSED[why]
-        if len(self._closed) > _MOST_CLOSED:
-            self._closed.pop(next(iter(self._closed)))
 
 
 class Asker:

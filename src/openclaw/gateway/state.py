@@ -20,7 +20,7 @@ from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted, Usage
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn
-from openclaw.gateway.metrics import Metrics
+from openclaw.gateway.metrics import Family, Metrics
 from openclaw.gateway.questions import Questions
 from openclaw.gateway.tokens import Tokens
 from openclaw.secrets.redactor import Redactor
@@ -145,9 +145,7 @@ class Cluster(Protocol):
         """Number, name and body of a turn's events; the last is `reply` or `error`."""
         ...
 
-    def figures(self) -> list[tuple[str, str, str, float]]:
-        """For the metrics: kind, name, help and value of each."""
-        ...
+    def figures(self) -> Sequence[Family]: ...
 
 
 class McpApp(Protocol):

@@ -354,7 +354,7 @@ async def test_a_turn_that_ended_can_still_be_watched_from_any_number_on(place: 
         assert whole[-1][2].text == "Done."
         rest = [event async for event in member.watch_turn("k", after=whole[2][0])]
         assert [name for _, name, _ in rest] == names[3:]
-        figures = {name: value for _, name, _, value in member.figures()}
+        figures = {name: values[()] for _, name, _, values in member.figures()}
         assert figures["openclaw_turns_taken_total"] == 1
         assert figures["openclaw_database_up"] == 1
 

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from openclaw.core.errors import Busy, NotFound, OperatorFacing
+from openclaw.core.errors import Busy, OperatorFacing
 from openclaw.core.events import TextDelta
 from openclaw.gateway.feeds import Feed, Feeds
 
@@ -50,13 +50,12 @@ async def test_a_turn_that_says_too_much_loses_its_beginning() -> None:
 async def test_a_turn_has_one_feed_and_none_once_it_is_over() -> None:
     all_feeds = Feeds()
     with all_feeds.open("t") as feed:
-        assert all_feeds.of("t") is feed
+        assert all_feeds["t"] is feed
         with pytest.raises(Busy), all_feeds.open("t"):
             pytest.fail("there are two")
         with all_feeds.watched("t", wanted=True) as second:
             assert second is None
-    with pytest.raises(NotFound):
-        all_feeds.of("t")
+    assert "t" not in all_feeds
     with all_feeds.watched("u", wanted=False) as unwanted:
         assert unwanted is None
 

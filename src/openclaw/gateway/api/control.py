@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio.to_thread
 import orjson
 
 from openclaw.agent.event_codec import error_json
 from openclaw.agent.port import NOBODY, MessageContext
+from openclaw.agent.schedules import Job, JobFile, new_job
 from openclaw.config import edit
 from openclaw.config.edit import append_value, delete_value, set_value
 from openclaw.config.json5 import KeyPath, parse
@@ -39,9 +40,6 @@ from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.state import Gateway
 from openclaw.mcp_client.imports import load
 from openclaw.models.listing import models_named
-
-if TYPE_CHECKING:
-    from openclaw.agent.schedules import Job, JobFile
 
 logger = logging.getLogger(__name__)
 
@@ -253,13 +251,11 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
 # ---- schedules
 
 
-def _jobs(gateway: Gateway) -> "JobFile":
-    from openclaw.agent.schedules import JobFile
-
+def _jobs(gateway: Gateway) -> JobFile:
     return JobFile(gateway.paths.cron)
 
 
-def _row(job: "Job", now_ms: int) -> Json:
+def _row(job: Job, now_ms: int) -> Json:
     facts = {key: one for key, one in asdict(job).items() if key not in ("session", "created_ms")}
     following = None if job.paused else job.next(now_ms)
     return {**facts, "sessionKey": job.session_key, "nextAt": following}
@@ -276,8 +272,6 @@ async def list_jobs(gateway: Gateway) -> Json:
 @operation("POST /api/cron")
 async def add_job(gateway: Gateway, body: schema.NewJob) -> Json:
     """Add a schedule; `when` is 'weekdays 8:00' or a cron expression."""
-    from openclaw.agent.schedules import new_job
-
     agent = (await gateway.backend.agent.settings(body.agent)).id
     now = gateway.clock.now_ms()
     job = new_job(body.when, body.message, body.timezone, now, id=body.name, agent=agent)

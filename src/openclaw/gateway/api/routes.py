@@ -114,11 +114,13 @@ async def turn_events(
 
     `questions`: the client can answer them; `after`: the number of the last event that it has.
     """
-    cluster = gateway.backend.cluster
+    cluster, feed = gateway.backend.cluster, gateway.feeds.get(turn)
     if questions:
         require(request.scope, "admin")
-    if cluster is None or gateway.feeds.has(turn):
-        return EventStream(partial(gateway.feeds.of(turn).follow, questions=questions))
+    if feed is not None:
+        return EventStream(partial(feed.follow, questions=questions))
+    if cluster is None:
+        raise NotFound(f"turn '{turn}' is not running, or cannot be watched")
     text = request.headers.get("last-event-id", "0")
     if not text.isdecimal() or not text.isascii():
         raise InvalidRequest("is not a number", field="Last-Event-ID")

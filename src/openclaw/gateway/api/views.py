@@ -1,7 +1,7 @@
 """Views of agents, sessions, servers and tools. Read-only, except for restart and delete."""
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,13 @@ from starlette.requests import Request
 from openclaw.agent.event_codec import settings_json
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
-from openclaw.core.clock import random_id
+from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api import schema
 from openclaw.gateway.api.schema import Count, Json, operation
 from openclaw.gateway.auth import Refused, grant_of, is_owner
 from openclaw.gateway.feeds import EventStream, Put, frame
-from openclaw.gateway.metrics import Labels
+from openclaw.gateway.metrics import Family, Labels
 from openclaw.gateway.state import Gateway
 from openclaw.mcp_client.bridge import prompts
 from openclaw.secrets.refs import has_reference
@@ -28,7 +28,6 @@ from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, row_json, spent_json
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from openclaw.core.clock import Clock
     from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
 
 _MOST = 500
@@ -236,7 +235,7 @@ async def server_rows(gateway: Gateway) -> list[Json]:
     return [server_row(one, gateway.clock, gateway.redact) for one in servers]
 
 
-def server_row(one: "ServerStatus", clock: "Clock", redact: Any) -> Json:
+def server_row(one: "ServerStatus", clock: Clock, redact: Callable[[str], str]) -> Json:
     snapshot = one.snapshot
     ready = snapshot.state.value == "ready"
     return {
@@ -252,19 +251,21 @@ def server_row(one: "ServerStatus", clock: "Clock", redact: Any) -> Json:
     }
 
 
-def gauges(gateway: Gateway) -> Iterable[tuple[str, str, Mapping[Labels, float]]]:
-    up, running = gateway.opened is not None, len(gateway.turns.running)
-    yield "openclaw_up", "1 while the gateway takes orders.", {(): float(up)}
-    started = gateway.started / 1000
-    yield "openclaw_start_time_seconds", "When the gateway was started.", {(): started}
-    yield "openclaw_turns_running", "Turns that run now.", {(): float(running)}
-    if gateway.opened is None:
-        return
-    servers = gateway.opened.servers.status()
-    ready = {_server(one): float(one.snapshot.state.value == "ready") for one in servers}
-    yield "openclaw_mcp_server_up", "1 where the MCP server is ready.", ready
-    restarts = {_server(one): float(one.snapshot.restarts) for one in servers}
-    yield "openclaw_mcp_server_restarts", "Restarts since the server last ran well.", restarts
+def gauges(gateway: Gateway) -> list[Family]:
+    found: list[tuple[str, str, Mapping[Labels, float]]] = [
+        ("up", "1 while the gateway takes orders.", {(): gateway.opened is not None}),
+        ("start_time_seconds", "When the gateway was started.", {(): gateway.started / 1000}),
+        ("turns_running", "Turns that run now.", {(): len(gateway.turns.running)}),
+    ]
+    if gateway.opened is not None:
+        servers = gateway.opened.servers.status()
+        ready = {_server(one): one.snapshot.state.value == "ready" for one in servers}
+        restarts = {_server(one): one.snapshot.restarts for one in servers}
+        found += [
+            ("mcp_server_up", "1 where the MCP server is ready.", ready),
+            ("mcp_server_restarts", "Restarts since the server last ran well.", restarts),
+        ]
+    return [("gauge", f"openclaw_{name}", text, values) for name, text, values in found]
 
 
 def _server(one: "ServerStatus") -> Labels:

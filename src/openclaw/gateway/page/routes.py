@@ -6,7 +6,7 @@ import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import anyio
 import anyio.to_thread
@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from openclaw.agent.port import AgentSettings
 from openclaw.agent.tools.workspace import Workspace
@@ -25,12 +25,10 @@ from openclaw.gateway.api.schema import Json, LoginCode, LoginLink, PinNames, op
 from openclaw.gateway.api.views import found_session
 from openclaw.gateway.auth import Refused, grant_of
 from openclaw.gateway.state import Gateway
+from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+from openclaw.mcp_client.catalog.pins import Pinned, diff, shown_name
 from openclaw.media.files import WITHHELD, cleaned
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES, in_mb
-
-if TYPE_CHECKING:
-    from openclaw.mcp_client.catalog.pin_store import PinStore
-    from openclaw.mcp_client.catalog.pins import Pinned
 
 _BYTES = Annotated[
     str, WithJsonSchema({"type": "string", "contentMediaType": "application/octet-stream"})
@@ -92,7 +90,7 @@ def _in_table(host: str, port: int) -> str:
 async def list_pins(gateway: Gateway) -> Json:
     """Changed declarations of servers that you have not accepted yet."""
     keys = _pin_keys(gateway)
-    known = await anyio.to_thread.run_sync(_store(gateway).load)
+    known = await anyio.to_thread.run_sync(PinStore(gateway.paths.pins).load)
     rows = [
         {"server": keys[key], "changes": _changes(pinned)}
         for key, pinned in known.items()
@@ -107,33 +105,23 @@ async def accept_pins(gateway: Gateway, name: str, body: PinNames) -> Json:
     found = [key for key, server in _pin_keys(gateway).items() if server == name]
     if not found:
         raise NotFound(f"there is no server '{name}'")
-    store = _store(gateway)
+    store = PinStore(gateway.paths.pins)
     accepted: list[str] = []
     for key in found:
         accepted += await anyio.to_thread.run_sync(store.accept, key, body.names)
     return {"accepted": accepted}
 
 
-def _store(gateway: Gateway) -> "PinStore":
-    from openclaw.mcp_client.catalog.pin_store import PinStore
-
-    return PinStore(gateway.paths.pins)
-
-
 def _pin_keys(gateway: Gateway) -> dict[str, str]:
-    from openclaw.mcp_client.catalog.pin_store import pin_key
-
     agents = gateway.backend.agents().values()
     servers = [one for agent in agents for one in agent.servers.items()]
     # The first agent's name for a server counts.
     return {pin_key(config): name for name, config in reversed(servers)}
 
 
-def _changes(pinned: "Pinned") -> list[Json]:
-    from openclaw.mcp_client.catalog.pins import diff, shown_name
-
-    def row(name: str, what: str, diff: Any = None) -> Json:
-        return {"key": name, "name": shown_name(name), "what": what, "diff": diff}
+def _changes(pinned: Pinned) -> list[Json]:
+    def row(name: str, what: str, change: Any = None) -> Json:
+        return {"key": name, "name": shown_name(name), "what": what, "diff": change}
 
     return [
         row(name, "changed" if name in pinned.accepted else "new", diff(pinned, name))
@@ -202,36 +190,29 @@ def _read(path: Path, roots: Sequence[Workspace]) -> bytes:
 STATIC = Path(__file__).parent / "static"
 
 _POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    b"media-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
-    b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "media-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-_HEADERS = [
-    (b"content-security-policy", _POLICY),
-    (b"x-frame-options", b"DENY"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
-    (b"cache-control", b"no-cache"),
-]
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-cache",
+}
 
 
-class _Page:
-    def __init__(self, files: Any) -> None:
-        self._files = files
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+class _Page(StaticFiles):
+    async def get_response(self, path: str, scope: Scope) -> Response:
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(404, "There is nothing at this address.")
-
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *_HEADERS]}
-            await send(message)
-
-        await self._files(scope, receive, guarded)
+        response = await super().get_response(path, scope)
+        response.headers.update(_HEADERS)
+        return response
 
 
 def page_routes(directory: Path = STATIC) -> list[BaseRoute]:
     if not directory.is_dir():
         return []
-    return [Mount("/", _Page(StaticFiles(directory=directory, html=True)), name="page")]
+    return [Mount("/", _Page(directory=directory, html=True), name="page")]
