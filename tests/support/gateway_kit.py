@@ -162,3 +162,10 @@ def knows(state: Path, command: Path | str, *arguments: str, cwd: Path | None = 
     place = None if cwd is None else str(cwd)
     config = McpServerConfig(command=str(command), args=arguments, cwd=place)
     EraMemory(StatePaths(state).cache, identity(config)).remember(Era.LEGACY)
+
+
+def documented(row: str) -> set[str]:
+    """The fields of a row in answers of the HTTP API, as its reference page names them."""
+    page = (Path(__file__).parents[2] / "docs/reference/http-rows.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {row}\n")[2].partition("\n## ")[0]
+    return {line.split("`")[1] for line in section.splitlines() if line.startswith("| `")}

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import Installation
+from tests.support.gateway_kit import Installation, documented
 
 from openclaw.cli.environment import Environment
 from openclaw.gateway.http_server import build_app
@@ -52,6 +52,8 @@ async def test_a_message_is_answered_with_its_events_and_at_last_the_reply(
     assert events[-1][1]["turnId"] == events[0][1]["turn"]
     assert shown["entries"][-1]["kind"] == "turn_finished"
     assert [row["key"] for row in listed["sessions"]] == ["k"]
+    assert shown["session"].keys() == listed["sessions"][0].keys() == documented("Session")
+    assert set[str]().union(*shown["entries"]) == documented("Entry")
 
 
 async def test_a_whole_answer_can_be_asked_for_and_is_given_once_for_a_key(
@@ -85,6 +87,7 @@ async def test_a_turn_can_be_stopped_from_outside(
                 group.start_soon(order)
                 await asked(model)
                 [turn] = (await client.get("/api/turns")).json()["turns"]
+                assert turn.keys() == documented("Turn")
                 where = f"turns/{turn['turn']}" if way == "turn" else "sessions/a%2Fb"
                 stopped = await client.post(f"/api/{where}/cancel")
                 assert stopped.json() == {"cancelled": 1}
@@ -118,12 +121,15 @@ async def test_servers_are_shown_with_their_tools_and_restarted(
                 await anyio.sleep(0.01)
         unknown = await client.post("/api/servers/nobody/restart")
         status = (await client.get("/api/status")).json()
+        agents = (await client.get("/api/agents")).json()["agents"]
         metrics = (await client.get("/metrics")).text
     assert before["tools"] == 1
     assert before["protocol"]
     assert {"read", "write"} <= {tool["name"] for tool in tools if tool["server"] is None}
     (echo,) = [tool for tool in tools if tool["server"] is not None]
     assert (echo["name"], echo["inputSchema"]["type"]) == ("mcp_fake_echo", "object")
+    assert (echo.keys(), before.keys()) == (documented("Tool"), documented("Server"))
+    assert agents[0].keys() == documented("Agent")
     assert told.json() == {"restarted": "fake"}
     assert unknown.status_code == 404
     assert status["servers"][0]["name"] == "fake"

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.support.fake_server import server_entry
-from tests.support.gateway_kit import Installation
+from tests.support.gateway_kit import Installation, documented
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.config.load import load_config
@@ -168,6 +168,7 @@ async def test_costs_are_shown_by_day_session_and_model(
     assert everything["total"]["requests"] == 2
     assert [row["session"] for row in one["rows"]] == ["a"]
     assert one["rows"][0]["day"] == one["today"]
+    assert one["rows"][0].keys() == documented("Usage") > one["total"].keys()
     assert one["rows"][0]["model"] == "acme/scripted"
 
 

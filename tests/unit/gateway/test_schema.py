@@ -1,21 +1,12 @@
 """Bodies are read by the models that the OpenAPI document is made from."""
 
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from pydantic import ValidationError
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.gateway import http_server  # has all routes, which the document describes
-from openclaw.gateway.api.schema import (
-    OPERATIONS,
-    Message,
-    PinNames,
-    QuestionAnswer,
-    Turn,
-    given,
-)
+from openclaw.gateway.api.schema import Message, PinNames, QuestionAnswer, given
 
 
 @pytest.mark.parametrize(
@@ -45,17 +36,6 @@ def test_null_is_as_good_as_leaving_a_field_out() -> None:
 def test_one_attachment_needs_no_list_and_keeps_what_we_do_not_know() -> None:
     (media,) = given(Message, {"media": {"mimeType": "text/plain", "note": "n"}}).media
     assert media.model_dump(by_alias=True)["note"] == "n"
-
-
-def test_an_answer_holds_nothing_that_the_document_does_not_say() -> None:
-    row = {"turn": "t", "agent": "main", "sessionKey": "k", "origin": "api", "startedAt": 1}
-    listed = next(one for one in OPERATIONS if one.answer == {"turns": list[Turn]})
-    listed.check({"turns": [row]})
-    for wrong in ({**row, "more": 1}, {**row, "startedAt": None}):
-        with pytest.raises(ValidationError):
-            listed.check({"turns": [wrong]})
-        with pytest.raises(ValidationError):
-            replace(listed, answer=Turn).check(wrong)
 
 
 def test_every_reference_in_the_document_is_defined_in_it() -> None:

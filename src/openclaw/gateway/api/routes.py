@@ -277,7 +277,7 @@ async def answer_question(gateway: Gateway, id: str, body: schema.QuestionAnswer
     return {"answered": id}
 
 
-@operation("GET /api/turns", {"turns": list[schema.Turn]})
+@operation("GET /api/turns", {"turns": list[Json]})
 async def list_turns(gateway: Gateway) -> Json:
     """The running turns."""
     turns = [

@@ -16,7 +16,6 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
-    WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
@@ -24,7 +23,6 @@ from starlette.responses import JSONResponse
 
 from openclaw.config.agent_schema import Effort
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.version import __version__
 
 Json = dict[str, Any]
@@ -233,123 +231,6 @@ class Reply(_Answer):
     usage: Json = {}
 
 
-class Server(_Answer):
-    name: str
-    agents: list[str] = []
-    sessions: list[str] = []
-    transport: str
-    state: Annotated[str, WithJsonSchema({"enum": [one.value for one in ServerState]})]
-    tools: int
-    resources: int
-    prompts: int
-    protocol: str | None
-    server_name: str | None
-    server_version: str | None
-    pid: int | None
-    since: int = Field(description="milliseconds since 1970")
-    uptime_ms: int | None
-    restarts: int
-    last_error: str | None
-    next_retry_in: float | None = Field(description="seconds")
-    left_out: list[str] = Field(description="tools that cannot be offered, and why")
-    pin: str | None
-    crossings: list[str] = Field(
-        description="where its tools share or mention another server's tool names"
-    )
-    suspicions: list[str] = Field(
-        description="declarations that look like instructions to the agent, with the sentence"
-    )
-
-
-class Agent(_Answer):
-    id: str
-    name: str | None
-    default: bool
-    model: str | None
-    servers: list[str]
-    settings: Json
-
-
-class Session(_Answer):
-    id: str
-    agent: str
-    key: str
-    title: str | None
-    created_at: int = Field(description="milliseconds since 1970")
-    updated_at: int = Field(description="milliseconds since 1970")
-    messages: int
-    entries: int
-    usage: dict[str, int]
-
-
-class Entry(_Answer):
-    seq: int
-    kind: str
-    turn: str | None
-    at: int = Field(description="milliseconds since 1970")
-    text: str
-    data: Json
-    call_id: str | None = None
-    details: Json | None = None
-
-
-class Tool(_Answer):
-    name: str
-    label: str
-    server: str | None = Field(description="null for a built-in tool")
-    tool: str | None
-    description: str
-    input_schema: Json
-    read_only: bool | None
-    destructive: bool | None
-
-
-class Task(_Answer):
-    id: str
-    title: str = Field(description="the start of the order")
-    status: Literal["working", "input_required", "completed", "failed", "cancelled"]
-    status_message: str
-    agent: str
-    session_key: str
-    turn: str
-    reader: str = Field(description="whose token may read it over MCP")
-    in_gateway: bool
-    created_at: int = Field(description="milliseconds since 1970")
-    updated_at: int = Field(description="milliseconds since 1970")
-    ttl_ms: int
-
-
-class TaskDetails(Task):
-    questions: Json = Field(description="elicitations that are waiting for an answer, by name")
-    result: Json | None
-    error: Json | None
-
-
-class Spent(_Answer):
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    cost: float = Field(description="US dollars, without the requests whose price is unknown")
-    unpriced: int = Field(description="requests whose price is unknown")
-
-
-class UsageRow(Spent):
-    day: str
-    agent: str
-    session: str
-    model: str
-
-
-class Turn(_Answer):
-    turn: str
-    agent: str
-    session_key: str
-    origin: str
-    started_at: int = Field(description="milliseconds since 1970")
-
-
 Fields = Mapping[str, Any]  # fields by name, each with its type
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Count = Annotated[int, Field(ge=0, le=1 << 53)]
@@ -375,7 +256,6 @@ class Operation:
         return {name: kind for name, kind in self.parameters.items() if name not in other}
 
     async def answered(self, gateway: Any, request: Request) -> Any:
-        """Call the handler; an answer that contradicts the document is our error."""
         values: Json = {**request.path_params, "request": request}
         for name, kind in self.query.items():
             if (text := request.query_params.get(name)) is not None:
@@ -388,18 +268,7 @@ class Operation:
             values["body"] = given(self.body, await json_body(request))
         taken = {name: one for name, one in values.items() if name in self.parameters}
         answer = await self.handler(gateway, **taken)
-        if not isinstance(answer, dict):
-            return answer
-        self.check(cast("Json", answer))
-        return JSONResponse(answer)
-
-    def check(self, answer: Json) -> None:
-        kinds: Any = self.answer
-        if not isinstance(kinds, Mapping):
-            _adapter(kinds).validate_python(answer)
-            return
-        for name, kind in cast("Fields", kinds).items():
-            _adapter(kind).validate_python(answer[name])
+        return JSONResponse(answer) if isinstance(answer, dict) else answer
 
 
 @cache

@@ -53,7 +53,7 @@ async def status(gateway: Gateway, request: Request) -> Json:
     }
 
 
-@operation("GET /api/agents", {"agents": list[schema.Agent]})
+@operation("GET /api/agents", {"agents": list[Json]})
 async def list_agents(gateway: Gateway) -> Json:
     """The agents."""
     backend = gateway.backend
@@ -72,7 +72,7 @@ async def list_agents(gateway: Gateway) -> Json:
     return {"agents": sorted(rows, key=lambda row: not row["default"])}
 
 
-@operation("GET /api/sessions", {"sessions": list[schema.Session], "cursor": str | None})
+@operation("GET /api/sessions", {"sessions": list[Json], "cursor": str | None})
 async def list_sessions(
     gateway: Gateway,
     agent: str | None = None,
@@ -87,9 +87,7 @@ async def list_sessions(
     return {"sessions": [header_json(info) for info in page.sessions], "cursor": page.cursor}
 
 
-@operation(
-    "GET /api/sessions/{key:path}", {"session": schema.Session, "entries": list[schema.Entry]}
-)
+@operation("GET /api/sessions/{key:path}", {"session": Json, "entries": list[Json]})
 async def show_session(
     gateway: Gateway,
     key: str,
@@ -136,7 +134,7 @@ async def delete_session(gateway: Gateway, key: str, agent: str | None = None) -
     return {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
 
 
-@operation("GET /api/tasks", {"tasks": list[schema.Task]})
+@operation("GET /api/tasks", {"tasks": list[Json]})
 async def list_tasks(gateway: Gateway, limit: Count = 50) -> Json:
     """Tasks, the most recently changed first."""
     store, now = gateway.backend.store, gateway.clock.now_ms()
@@ -144,7 +142,7 @@ async def list_tasks(gateway: Gateway, limit: Count = 50) -> Json:
     return {"tasks": [records.task_json(one, whole=False) for one in found]}
 
 
-@operation("GET /api/tasks/{id}", schema.TaskDetails)
+@operation("GET /api/tasks/{id}", Json)
 async def show_task(gateway: Gateway, id: str) -> Json:
     """A task with its questions and its result or error."""
     return records.task_json(await _task(gateway, id))
@@ -179,7 +177,7 @@ async def found_session(gateway: Gateway, key: str, agent: str | None) -> Sessio
 
 @operation(
     "GET /api/usage",
-    {"today": str, "timezone": str, "rows": list[schema.UsageRow], "total": schema.Spent},
+    {"today": str, "timezone": str, "rows": list[Json], "total": Json},
 )
 async def usage(
     gateway: Gateway, days: Count = 30, agent: str | None = None, session: str | None = None
@@ -201,7 +199,7 @@ async def usage(
     }
 
 
-@operation("GET /api/servers", {"servers": list[schema.Server]})
+@operation("GET /api/servers", {"servers": list[Json]})
 async def list_servers(gateway: Gateway) -> Json:
     """MCP servers."""
     return {"servers": await server_rows(gateway)}
@@ -214,7 +212,7 @@ async def restart_server(gateway: Gateway, name: str) -> Json:
     return {"restarted": name}
 
 
-@operation("GET /api/tools", {"agent": str, "tools": list[schema.Tool]})
+@operation("GET /api/tools", {"agent": str, "tools": list[Json]})
 async def list_tools(gateway: Gateway, agent: str | None = None) -> Json:
     """The tools of an agent."""
     id = (await gateway.backend.agent.settings(agent)).id
