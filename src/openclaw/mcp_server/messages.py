@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Callable
 from typing import Any, cast
 
 import anyio
@@ -61,7 +62,16 @@ class MessageWriter:
 def encode(message: Json) -> list[Piece]:
     """The pieces of a line; large base64 is a piece of its own, and not copied."""
     large: list[str] = []
-    line = _dumped(_set_apart(message, large))
+
+    def set_apart(value: Any, key: str) -> Any:
+        if key not in _MEDIA_KEYS or not isinstance(value, str) or len(value) < _SET_APART:
+            return value
+        if not value.isascii() or not value.isprintable() or '"' in value or "\\" in value:
+            return value  # it has to be escaped
+        large.append(value)
+        return _MARK
+
+    line = _dumped(_mapped(message, set_apart))
     pieces: list[Piece] = []
     for words in large:
         before, line = line.split(_PLACE, 1)
@@ -76,42 +86,27 @@ def _dumped(message: Json) -> bytes:
         return json.dumps(message, separators=(",", ":")).encode()
 
 
-def _set_apart(value: Any, large: list[str]) -> Any:
+def _mapped(value: Any, change: Callable[[Any, str], Any], key: str = "") -> Any:
+    """The same JSON with its leaves changed; `change` also gets the key of each."""
     if isinstance(value, dict):
         inside = cast("Json", value)
-        return {
-            key: _mark(inner, large) if key in _MEDIA_KEYS else _set_apart(inner, large)
-            for key, inner in inside.items()
-        }
+        return {name: _mapped(inner, change, name) for name, inner in inside.items()}
     if isinstance(value, list):
-        return [_set_apart(inner, large) for inner in cast("list[Any]", value)]
-    return value
-
-
-def _mark(value: Any, large: list[str]) -> Any:
-    if not isinstance(value, str) or len(value) < _SET_APART:
-        return value
-    if not value.isascii() or not value.isprintable() or '"' in value or "\\" in value:
-        return value  # it has to be escaped
-    large.append(value)
-    return _MARK
+        return [_mapped(inner, change) for inner in cast("list[Any]", value)]
+    return change(value, key)
 
 
 def log_traffic(direction: str, message: Json) -> None:
     if logger.isEnabledFor(logging.DEBUG):
-        shown = json.dumps(abridge(message), ensure_ascii=False)[:_LONGEST_LOGGED]
+        shown = json.dumps(_mapped(message, _abridged), ensure_ascii=False)[:_LONGEST_LOGGED]
         logger.debug("%s %s", direction, shown)
 
 
-def abridge(value: Any, key: str = "") -> Any:
-    if isinstance(value, dict):
-        inside = cast("Json", value)
-        return {name: abridge(inner, name) for name, inner in inside.items()}
-    if isinstance(value, list):
-        return [abridge(inner) for inner in cast("list[Any]", value)]
-    if isinstance(value, str):
-        if key in _MEDIA_KEYS and len(value) > 64:
-            return f"<{len(value) * 3 // 4} bytes as base64>"
-        if len(value) > _LONGEST_TEXT:
-            return f"{value[:_LONGEST_TEXT]}… <{len(value)} characters>"
+def _abridged(value: Any, key: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    if key in _MEDIA_KEYS and len(value) > 64:
+        return f"<{len(value) * 3 // 4} bytes as base64>"
+    if len(value) > _LONGEST_TEXT:
+        return f"{value[:_LONGEST_TEXT]}… <{len(value)} characters>"
     return value

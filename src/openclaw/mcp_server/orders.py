@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -177,6 +177,33 @@ ASKS_BY_RESULT = "2026-07-28"  # from this revision on, a server asks by its res
 DECLINED: JsonObject = {"action": "decline"}
 
 AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]  # takes an elicitation's params
+# Has the client answer a request of ours; the answer is empty if it is an error.
+AskClient = Callable[[str, Json | None], Awaitable[Json]]
+
+
+def asked_by_request(ask: AskClient) -> AskPerson:
+    async def elicit(params: JsonObject) -> JsonObject:
+        shown: Json = {"mode": params["mode"], "message": params["message"]}
+        if shown["mode"] == "url":
+            shown["url"] = str(params.get("url"))
+            shown["elicitationId"] = str(params.get("elicitationId") or "")
+        else:
+            shown["requestedSchema"] = params["requestedSchema"]
+        answer = await ask("elicitation/create", shown)
+        content: Any = answer.get("content")
+        known = answer.get("action") in ("accept", "decline", "cancel")
+        if not known or not isinstance(content, dict | None):
+            return DECLINED
+        given = cast("Json | None", content)
+        return {"action": answer["action"], **({} if given is None else {"content": given})}
+
+    return elicit
+
+
+async def client_roots(ask: AskClient) -> Sequence[str]:
+    found: Any = (await ask("roots/list", None)).get("roots")
+    listed = cast("list[Json]", found) if isinstance(found, list) else []
+    return [str(one.get("uri")) for one in listed if type(one) is dict]
 
 
 def questions(ask: AskPerson) -> tuple[Ask, Elicit]:

@@ -1,6 +1,6 @@
 """The MCP server on the SDK's low-level one: exactly one tool."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -13,19 +13,19 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import decode_header_value
 from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, methods
+from pydantic import ValidationError
 
 from openclaw.agent.port import Agent, Notify
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OpenClawError, describe
-from openclaw.core.tools import JsonObject
 from openclaw.mcp_server.orders import (
     ASKS_BY_RESULT,
-    DECLINED,
     OWNER,
-    AskPerson,
     Caller,
     OrderDesk,
     Person,
+    asked_by_request,
+    client_roots,
     questions,
     refusal,
 )
@@ -42,38 +42,22 @@ _MOST_FORWARDED = 48 << 20  # gateways take requests of 64 MB; the text and the 
 Forward = Callable[[dict[str, Any], Notify], Awaitable[dict[str, Any] | None]]
 
 
-def _asked_by_request(session: ServerSession) -> AskPerson:
-    async def ask(params: JsonObject) -> JsonObject:
-        try:
-            if params["mode"] == "url":
-                url, name = str(params.get("url")), str(params.get("elicitationId") or "")
-                answer = await session.elicit_url(params["message"], url, name)
-            else:
-                answer = await session.elicit_form(params["message"], params["requestedSchema"])
-        except MCPError:
-            return DECLINED
-        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-    return ask
-
-
 Context = ServerRequestContext[dict[str, Any], Any]
 
+_REQUESTS = {
+    "elicitation/create": (types.ElicitRequest, types.ElicitResult),
+    "roots/list": (types.ListRootsRequest, types.ListRootsResult),
+}
 
-def _roots(context: Context) -> "Callable[[], Awaitable[Sequence[str]]] | None":
-    session = context.session
-    wanted = types.ClientCapabilities(roots=types.RootsCapability())
-    if context.protocol_version >= ASKS_BY_RESULT or not session.check_client_capability(wanted):
-        return None
 
-    async def roots() -> Sequence[str]:
-        try:
-            found = await session.send_request(types.ListRootsRequest(), types.ListRootsResult)
-        except MCPError:
-            return ()
-        return [str(root.uri) for root in found.roots]
-
-    return roots
+async def _ask_client(session: ServerSession, method: str, params: dict[str, Any] | None) -> Any:
+    request, result = _REQUESTS[method]
+    given = {"method": method, "params": params}
+    try:
+        answer = await session.send_request(request.model_validate(given), result)
+    except (MCPError, ValidationError):
+        return {}
+    return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 class _RawNotification(types.Notification[dict[str, Any], str]):
@@ -106,20 +90,23 @@ class _Handlers:
             wanted = self._tool.name
             return refusal(f"there is no tool {params.name!r}; the only one is {wanted!r}")
         wants_progress = context.meta is not None and "progress_token" in context.meta
+        asks_by_request = context.protocol_version < ASKS_BY_RESULT
+        ask_client = partial(_ask_client, context.session) if asks_by_request else None
         caller = Caller(
             protocol_version=context.protocol_version,
             report=context.session.report_progress if wants_progress else None,
             agent_id=context.request.query_params.get("agent") if context.request else None,
             session=_person_of(context).session,
             local=context.request is None,
-            roots=_roots(context),
         )
+        can = context.session.check_client_capability
+        if ask_client and can(types.ClientCapabilities(roots=types.RootsCapability())):
+            caller = replace(caller, roots=partial(client_roots, ask_client))
         elicitation = types.ClientCapabilities(elicitation=types.ElicitationCapability())
-        can_ask = context.session.check_client_capability(elicitation)
-        asks = _person_of(context).decides and can_ask
-        if context.protocol_version < ASKS_BY_RESULT or self._tasks is None:
-            if asks and context.protocol_version < ASKS_BY_RESULT:
-                permit, elicit = questions(_asked_by_request(context.session))
+        asks = _person_of(context).decides and can(elicitation)
+        if ask_client is not None or self._tasks is None:
+            if ask_client is not None and asks:
+                permit, elicit = questions(asked_by_request(ask_client))
                 caller = replace(caller, ask=permit, elicit=elicit)
             return await self._desk.take(params.arguments, caller)
         too_large = self._forward is not None and _media_size(params.arguments) > _MOST_FORWARDED

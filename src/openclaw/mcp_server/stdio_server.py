@@ -20,17 +20,17 @@ from anyio.abc import TaskGroup
 
 from openclaw.agent.port import OpenAgent
 from openclaw.core.clock import SystemClock
-from openclaw.core.tools import JsonObject
 from openclaw.mcp_client.imports import import_in_thread
 from openclaw.mcp_server.bootstrap import Wire
 from openclaw.mcp_server.handshake import Handshake, Order, is_notification
 from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
 from openclaw.mcp_server.orders import (
     ASKS_BY_RESULT,
-    DECLINED,
     Caller,
     OrderDesk,
     Report,
+    asked_by_request,
+    client_roots,
     questions,
 )
 from openclaw.mcp_server.tool import TOOLS
@@ -143,13 +143,14 @@ class StdioServer:
         await self._send(id=order.id, result=result)
 
     def _caller(self, order: Order) -> Caller:
-        ask, elicit = questions(self._ask) if "elicitation" in order.capabilities else (None, None)
+        asks = "elicitation" in order.capabilities
+        ask, elicit = questions(asked_by_request(self._request)) if asks else (None, None)
         return Caller(
             protocol_version=order.version,
             report=self._reporter(order.meta),
             ask=ask,
             elicit=elicit,
-            roots=self._roots if "roots" in order.capabilities else None,
+            roots=partial(client_roots, self._request) if "roots" in order.capabilities else None,
         )
 
     def _reporter(self, meta: Json) -> Report | None:
@@ -165,32 +166,14 @@ class StdioServer:
 
         return report
 
-    async def _ask(self, params: JsonObject) -> JsonObject:
-        shown: Json = {"mode": params["mode"], "message": params["message"]}
-        if shown["mode"] == "url":
-            shown["url"] = str(params.get("url"))
-            shown["elicitationId"] = str(params.get("elicitationId") or "")
-        else:
-            shown["requestedSchema"] = params["requestedSchema"]
-        answer = await self._request("elicitation/create", params=shown)
-        content: Any = answer.get("content")
-        known = answer.get("action") in ("accept", "decline", "cancel")
-        if not known or not isinstance(content, dict | None):
-            return DECLINED
-        given = cast("JsonObject | None", content)
-        return {"action": answer["action"], **({} if given is None else {"content": given})}
-
-    async def _roots(self) -> Sequence[str]:
-        found: Any = (await self._request("roots/list")).get("roots")
-        return [str(_object(one).get("uri")) for one in found] if type(found) is list else ()  # pyright: ignore[reportUnknownVariableType]
-
-    async def _request(self, method: str, **params: Any) -> Json:
+    async def _request(self, method: str, params: Json | None) -> Json:
         """What the client answers; nothing if that is an error, or if it cannot be asked."""
         self._requests += 1
         name = f"openclaw-{self._requests}"  # the SDK's are numbers
         waiter = self._asked[name] = asyncio.get_running_loop().create_future()
         try:
-            await self._writer.send({"jsonrpc": "2.0", "id": name, "method": method, **params})
+            request: Json = {"jsonrpc": "2.0", "id": name, "method": method}
+            await self._writer.send(request if params is None else {**request, "params": params})
             answer = await waiter
             return {} if "error" in answer else _object(answer.get("result"))
         except _GONE:
