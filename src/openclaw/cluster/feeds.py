@@ -16,17 +16,7 @@ from typing import Any
 import anyio
 import orjson
 
-from openclaw.agent.event_codec import (
-    block_json,
-    error_from,
-    error_json,
-    event_name,
-    inbound_from,
-    message_json,
-    record_json,
-    reply_from,
-    reply_json,
-)
+from openclaw.agent import event_codec
 from openclaw.agent.port import ClientResult, MessageContext, Reply, TurnListener
 from openclaw.core.content import Block, InboundMedia, Media, Text
 from openclaw.core.errors import InvalidRequest
@@ -60,7 +50,7 @@ def order_bytes(context: MessageContext, *, streams: bool, callbacks: bool) -> b
         raise InvalidRequest(
             f"the attachments are larger than {in_mb(MOST_MEDIA_BYTES)} together", field="media"
         )
-    body = message_json(replace(context, media=media))
+    body = event_codec.message_json(replace(context, media=media))
     body |= {
         "options": asdict(context.options) if context.options is not None else None,
         "results": [asdict(one) for one in context.results],
@@ -76,7 +66,7 @@ def order_from(body: bytes, files: OrderFiles | None) -> tuple[MessageContext, b
     Writes files: not for the event loop.
     """
     item: dict[str, Any] = orjson.loads(body)
-    media = tuple(_placed(inbound_from(one), files) for one in item["media"])
+    media = tuple(_placed(event_codec.inbound_from(one), files) for one in item["media"])
     context = MessageContext(
         text=item["text"],
         session_key=item["sessionKey"],
@@ -117,15 +107,17 @@ def answer_bytes(result: Reply | BaseException) -> bytes:
         kept = tuple(block for block in media if isinstance(block, Media))
         notes = [block.text for block in media if isinstance(block, Text)]
         text = "\n\n".join([result.text, *notes]) if notes else result.text
-        return orjson.dumps({"reply": reply_json(replace(result, media=kept, text=text))})
-    return orjson.dumps({"error": error_json(result)})
+        return orjson.dumps(
+            {"reply": event_codec.reply_json(replace(result, media=kept, text=text))}
+        )
+    return orjson.dumps({"error": event_codec.error_json(result)})
 
 
 def answer_from(body: bytes) -> Reply:
     item: dict[str, Any] = orjson.loads(body)
     if "reply" in item:
-        return reply_from(item["reply"])
-    raise error_from(item["error"])
+        return event_codec.reply_from(item["reply"])
+    raise event_codec.error_from(item["error"])
 
 
 def result_held(result: ToolResult) -> ToolResult:
@@ -200,14 +192,16 @@ class Feed:
             return
         if isinstance(event, ToolFinished):
             event = replace(event, result=result_held(event.result))
-        self._put(event_name(event), record_json(event))
+        self._put(event_codec.event_name(event), event_codec.record_json(event))
 
     def on_block_reply(self, blocks: Any) -> None:
-        held = [block_json(block) for block in blocks_held(blocks)]
+        held = [event_codec.block_json(block) for block in blocks_held(blocks)]
         self._put("on_block_reply", {"blocks": held})
 
     def on_tool_result(self, name: str, result: ToolResult) -> None:
-        self._put("on_tool_result", {"name": name, "result": record_json(result_held(result))})
+        self._put(
+            "on_tool_result", {"name": name, "result": event_codec.record_json(result_held(result))}
+        )
 
     def listener(self, *, streams: bool, callbacks: bool) -> TurnListener:
         return TurnListener(

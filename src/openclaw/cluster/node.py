@@ -15,16 +15,7 @@ import anyio.to_thread
 from openclaw.agent.event_codec import blocks_from, event_from, result_from
 from openclaw.agent.port import NOBODY, Agent, MessageContext, Reply, TurnListener
 from openclaw.agent.redaction import clean_message
-from openclaw.cluster.feeds import (
-    Feeds,
-    NamedEvent,
-    Watch,
-    Watches,
-    answer_bytes,
-    has_media,
-    order_bytes,
-    order_from,
-)
+from openclaw.cluster import feeds
 from openclaw.cluster.worker import BY_REQUEST, Held, Worker
 from openclaw.config.schema import ClusterConfig
 from openclaw.core.clock import Clock, random_id
@@ -78,7 +69,7 @@ class ClusterNode:
         self.queue = TurnQueue(database, self.id)
         self._gateways = Gateways(database, self.id)
         self._hurry = database.hurry
-        self._watches = Watches(self.queue)
+        self._watches = feeds.Watches(self.queue)
         self._wire = Wire(
             database,
             self.id,
@@ -86,7 +77,7 @@ class ClusterNode:
             on_message=self._heard,
             on_connected=self._watches.look_all,
         )
-        self._feeds = Feeds(self.id, self.queue, self._wire, self._watches.deliver)
+        self._feeds = feeds.Feeds(self.id, self.queue, self._wire, self._watches.deliver)
         self.worker = Worker(
             self.queue,
             capacity=settings.workers,
@@ -112,7 +103,9 @@ class ClusterNode:
         context = replace(context, agent_id=agent.id, idempotency_key=turn, claim=None)
         on_event = listener.on_event
         callbacks = listener.on_block_reply is not None or listener.on_tool_result is not None
-        encode = partial(order_bytes, context, streams=on_event is not None, callbacks=callbacks)
+        encode = partial(
+            feeds.order_bytes, context, streams=on_event is not None, callbacks=callbacks
+        )
         body = await anyio.to_thread.run_sync(encode) if context.media else encode()
         store = await self._agent.store()
         session = await store.open_session(agent.id, context.session_key)
@@ -160,13 +153,15 @@ class ClusterNode:
         waiting = {agent for one in unready for agent in one.agents}
         return [agent for agent in self._agents() if agent not in waiting]
 
-    async def _join(self, watch: Watch) -> None:
+    async def _join(self, watch: feeds.Watch) -> None:
         runner = await self.queue.watch(watch.order)
         if runner is not None:
             self._wire.tell(runner, {"o": watch.order, "w": self.id})
         watch.end()  # it looks whether that is so
 
-    async def _followed(self, watch: Watch, handle: Callable[[NamedEvent], None]) -> Reply:
+    async def _followed(
+        self, watch: feeds.Watch, handle: Callable[[feeds.NamedEvent], None]
+    ) -> Reply:
         try:
             async with aclosing(self._watches.events(watch)) as events:
                 async for event in events:
@@ -185,7 +180,7 @@ class ClusterNode:
     # ---- stopping
 
     async def cancel(self, order: int) -> bool:
-        stopped = await self.queue.cancel(order, answer_bytes(Cancelled(BY_REQUEST)))
+        stopped = await self.queue.cancel(order, feeds.answer_bytes(Cancelled(BY_REQUEST)))
         if stopped.runner is not None:
             self._wire.tell(stopped.runner, {"o": order, "c": True})
         elif stopped.known:
@@ -209,7 +204,7 @@ class ClusterNode:
 
     # ---- watching what runs anywhere
 
-    async def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[NamedEvent]:
+    async def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[feeds.NamedEvent]:
         """The events of a turn from any gateway after number `after`, then its answer.
 
         The answer is named `reply` or `error`, with a `Reply` or an exception. `NotFound` if there
@@ -231,11 +226,11 @@ class ClusterNode:
     async def _run(self, held: Held) -> Reply:
         order = held.order
         with ExitStack() as stack:
-            if has_media(order.body):
+            if feeds.has_media(order.body):
                 files = stack.enter_context(order_files((await self._agent.settings()).temp_root))
-                carried = await anyio.to_thread.run_sync(order_from, order.body, files)
+                carried = await anyio.to_thread.run_sync(feeds.order_from, order.body, files)
             else:
-                carried = order_from(order.body, None)
+                carried = feeds.order_from(order.body, None)
             if order.pin is not None and order.pin != self.id:
                 await self._tell_homeless(held)
             context, streams, callbacks = carried
@@ -274,7 +269,7 @@ class ClusterNode:
         elif "f" in message:
             self._watches.tell(order, lambda watch: watch.kept(message["f"]))
         elif "d" in message:
-            self._watches.tell(order, Watch.end)
+            self._watches.tell(order, feeds.Watch.end)
         elif (held := self.worker.find(order)) is None:
             return  # it ended meanwhile
         elif "c" in message:
@@ -387,8 +382,8 @@ class ClusterNode:
         logger.warning("the other gateways could not be told: %s", why)
 
 
-def _handlers(listener: TurnListener) -> Callable[[NamedEvent], None]:
-    def handle(event: NamedEvent) -> None:
+def _handlers(listener: TurnListener) -> Callable[[feeds.NamedEvent], None]:
+    def handle(event: feeds.NamedEvent) -> None:
         _, name, body = event
         if name == "on_block_reply":
             if listener.on_block_reply is not None:

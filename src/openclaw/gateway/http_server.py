@@ -17,19 +17,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from openclaw.gateway import auth
 from openclaw.gateway.api import control, routes, views
 from openclaw.gateway.api.schema import OPERATIONS, document
-from openclaw.gateway.auth import (
-    MCP_PATH,
-    RESOURCE_PATH,
-    SECURITY_HEADERS,
-    Guard,
-    Names,
-    Refused,
-    origin_of,
-    refusal,
-    require,
-)
 from openclaw.gateway.openai import endpoints
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.page import routes as page
@@ -46,10 +36,10 @@ def build_app(gateway: Gateway) -> Starlette:
         async def endpoint(request: Request) -> Any:
             try:
                 if needs is not None:
-                    require(request.scope, needs)
+                    auth.require(request.scope, needs)
                 return await handler(gateway, request)
-            except Refused as refused:
-                return refusal(refused, request.url.path)
+            except auth.Refused as refused:
+                return auth.refusal(refused, request.url.path)
             except ClientDisconnect:
                 raise  # the guard knows: nobody is there to be answered
             except Exception as error:  # noqa: BLE001 - every failure is an answer
@@ -71,9 +61,9 @@ def build_app(gateway: Gateway) -> Starlette:
             on(one.path, one.answered, one.method, one.needs)
             for one in sorted(OPERATIONS, key=lambda one: one.path, reverse=True)
         ),
-        on(MCP_PATH, mcp, _ANY, "orders"),
-        on(RESOURCE_PATH, protected_resource, needs=None),
-        on(f"{RESOURCE_PATH}{MCP_PATH}", protected_resource, needs=None),
+        on(auth.MCP_PATH, mcp, _ANY, "orders"),
+        on(auth.RESOURCE_PATH, protected_resource, needs=None),
+        on(f"{auth.RESOURCE_PATH}{auth.MCP_PATH}", protected_resource, needs=None),
     ]
     if gateway.settings.dashboard:
         table += page.page_routes()
@@ -87,7 +77,7 @@ async def mcp(gateway: Gateway, request: Request) -> McpApp:
 
 async def protected_resource(gateway: Gateway, request: Request) -> Response:
     facts = {
-        "resource": origin_of(request.scope, dict(request.headers.raw)) + MCP_PATH,
+        "resource": auth.origin_of(request.scope, dict(request.headers.raw)) + auth.MCP_PATH,
         "resource_name": "OpenClaw",
         "bearer_methods_supported": ["header"],
         "scopes_supported": ["orders"],
@@ -135,7 +125,7 @@ async def metrics(gateway: Gateway, request: Request) -> Response:
 # A client with hundreds of tasks asks for each of them every few seconds. Any request that is not
 # plainly such a poll goes through the application, which gives the same answer.
 
-POLL_START = f"POST {MCP_PATH} HTTP/1.1\r\n".encode()
+POLL_START = f"POST {auth.MCP_PATH} HTTP/1.1\r\n".encode()
 MORE = b"more"  # this is the beginning of a poll
 _MOST_BYTES = 16 * 1024
 _POLL = b"\r\nmcp-method: tasks/get\r\n"
@@ -166,7 +156,7 @@ def read_poll(data: bytes) -> tuple[Headers, bytes] | bytes | None:
 
 def answer_poll(
     gateway: Gateway,
-    guard: Guard,
+    guard: auth.Guard,
     client: tuple[str, int] | None,
     more_headers: Sequence[tuple[bytes, bytes]],
     data: bytes,
@@ -180,13 +170,13 @@ def answer_poll(
     try:
         scope = guard.check_poll(named, client)
         result = gateway.poll(scope, _poll_in(named, body))
-    except (Refused, ValueError):
+    except (auth.Refused, ValueError):
         return None
     if result is None:
         return None
-    guard.metrics.request("POST", MCP_PATH, 200, gateway.clock.monotonic() - began)
+    guard.metrics.request("POST", auth.MCP_PATH, 200, gateway.clock.monotonic() - began)
     own = (b"content-type", b"application/json"), (b"content-length", b"%d" % len(result))
-    lines = (b"%s: %s\r\n" % one for one in (*more_headers, *SECURITY_HEADERS, *own))
+    lines = (b"%s: %s\r\n" % one for one in (*more_headers, *auth.SECURITY_HEADERS, *own))
     return b"HTTP/1.1 200 OK\r\n%s\r\n%s" % (b"".join(lines), result)
 
 
@@ -337,12 +327,14 @@ class _Protocol(H11Protocol):
 
 def make_server(gateway: Gateway) -> uvicorn.Server:
     settings, tokens = gateway.settings, gateway.tokens
-    names = Names(
+    names = auth.Names(
         hosts=frozenset(host.lower() for host in settings.allowed_hosts),
         origins=frozenset(settings.allowed_origins),
         any_address=settings.bind not in ("loopback", "127.0.0.1", "::1"),
     )
-    app = Guard(build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics)
+    app = auth.Guard(
+        build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics
+    )
     own: dict[str, Any] = {"patience": settings.limits.client_timeout_ms / 1000, "silent": {}}
     own["answer_poll"] = staticmethod(partial(answer_poll, gateway, app))
     protocol = type("Protocol", (_Protocol,), own)

@@ -12,20 +12,10 @@ import anyio
 
 from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
+from openclaw.core import events
 from openclaw.core.clock import Clock, order_session_key
 from openclaw.core.content import InboundMedia, Text
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
-from openclaw.core.events import (
-    Emit,
-    Event,
-    Notice,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnStarted,
-    both,
-    discard,
-)
 from openclaw.core.tools import NO, Ask, Elicit, JsonObject, PermissionRequest
 from openclaw.core.tools import Answer as Consent
 from openclaw.mcp_server.outbound import Collector, Json, OutboundRules, fetch_guarded, render
@@ -125,17 +115,17 @@ class Report(Protocol):
     ) -> Awaitable[None]: ...
 
 
-def describe_event(event: Event) -> str | None:
+def describe_event(event: events.Event) -> str | None:
     match event:
-        case TurnStarted():
+        case events.TurnStarted():
             return "working"
-        case ToolStarted(name=name):
+        case events.ToolStarted(name=name):
             return f"calling {name}"
-        case ToolProgress(name=name, message=message):
+        case events.ToolProgress(name=name, message=message):
             return f"{name}: {message}"
-        case ToolFinished(name=name, result=result):
+        case events.ToolFinished(name=name, result=result):
             return f"{name} failed" if result.is_error else f"{name} finished"
-        case Notice(message=message):
+        case events.Notice(message=message):
             return message
         case _:
             return None
@@ -152,7 +142,7 @@ class ProgressReporter:
         self._doing = "waiting for the session"
         self._steps = 0
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: events.Event) -> None:
         message = describe_event(event)
         if message is not None:
             self._doing = message
@@ -259,7 +249,7 @@ class Caller:
     local: bool = True
     roots: Callable[[], Awaitable[Sequence[str]]] | None = None
     session_key: str | None = None  # instead of the one that the order names
-    on_event: Emit = discard
+    on_event: events.Emit = events.discard
     turn: str | None = None
     began: Callable[[MessageContext], None] | None = None
 
@@ -330,11 +320,13 @@ class OrderDesk:
 
     async def _work(self, context: MessageContext, collector: Collector, caller: Caller) -> None:
         async with _progress(caller.report, self._clock) as on_progress:
-            watched = on_progress is not None or caller.on_event is not discard
+            watched = on_progress is not None or caller.on_event is not events.discard
             listener = TurnListener(
                 on_block_reply=collector.add_reply,
                 on_tool_result=lambda name, result: collector.add_tool_output(result.outputs),
-                on_event=both(caller.on_event, on_progress or discard) if watched else None,
+                on_event=events.both(caller.on_event, on_progress or events.discard)
+                if watched
+                else None,
                 ask=caller.ask,
                 elicit=caller.elicit,
             )
@@ -371,7 +363,7 @@ def _root_directory(uri: str) -> Path | None:
 
 
 @asynccontextmanager
-async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[Emit | None]:
+async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[events.Emit | None]:
     if report is None:
         yield None
         return

@@ -21,18 +21,10 @@ from anyio.abc import TaskGroup
 from openclaw.agent.port import OpenAgent
 from openclaw.core.clock import SystemClock
 from openclaw.mcp_client.imports import import_in_thread
+from openclaw.mcp_server import orders
 from openclaw.mcp_server.bootstrap import Wire
 from openclaw.mcp_server.handshake import Handshake, Order, is_notification
 from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
-from openclaw.mcp_server.orders import (
-    ASKS_BY_RESULT,
-    Caller,
-    OrderDesk,
-    Report,
-    asked_by_request,
-    client_roots,
-    questions,
-)
 from openclaw.mcp_server.tool import TOOLS
 from openclaw.stdio.descriptors import on_termination
 from openclaw.stdio.lines import TooLong
@@ -54,7 +46,7 @@ class StdioServer:
     def __init__(
         self,
         program: str,
-        desk: OrderDesk,
+        desk: orders.OrderDesk,
         handshake: Handshake,
         lines: LineReader,
         writer: MessageWriter,
@@ -136,24 +128,28 @@ class StdioServer:
                 del self._orders[key]
         if result is None or scope.cancel_called:
             return  # an order that the client cancelled is not answered
-        if order.version >= ASKS_BY_RESULT:
+        if order.version >= orders.ASKS_BY_RESULT:
             result["_meta"] = self._info
         else:
             del result["resultType"]
         await self._send(id=order.id, result=result)
 
-    def _caller(self, order: Order) -> Caller:
+    def _caller(self, order: Order) -> orders.Caller:
         asks = "elicitation" in order.capabilities
-        ask, elicit = questions(asked_by_request(self._request)) if asks else (None, None)
-        return Caller(
+        ask, elicit = (
+            orders.questions(orders.asked_by_request(self._request)) if asks else (None, None)
+        )
+        return orders.Caller(
             protocol_version=order.version,
             report=self._reporter(order.meta),
             ask=ask,
             elicit=elicit,
-            roots=partial(client_roots, self._request) if "roots" in order.capabilities else None,
+            roots=partial(orders.client_roots, self._request)
+            if "roots" in order.capabilities
+            else None,
         )
 
-    def _reporter(self, meta: Json) -> Report | None:
+    def _reporter(self, meta: Json) -> orders.Report | None:
         if "progressToken" not in meta:
             return None
         params: Json = {"progressToken": meta["progressToken"]}
@@ -238,7 +234,7 @@ def prepare(
             wire.reader or open_reader(wire.wire_in), wire.splitter, at_end=wire.at_end
         )
         async with open_agent() as agent:
-            desk = OrderDesk(TOOLS[program], agent, SystemClock(), agent_id)
+            desk = orders.OrderDesk(TOOLS[program], agent, SystemClock(), agent_id)
             async with anyio.create_task_group() as tasks:
                 on_termination(tasks.cancel_scope.cancel)
                 server = StdioServer(program, desk, handshake, lines, writer, tasks)

@@ -12,15 +12,7 @@ from anyio.abc import TaskStatus
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from openclaw.agent.event_codec import (
-    block_json,
-    error_json,
-    event_name,
-    inbound_from,
-    record_json,
-    reply_json,
-    settings_json,
-)
+from openclaw.agent import event_codec
 from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.core.clock import random_id
 from openclaw.core.content import InboundMedia
@@ -133,10 +125,14 @@ async def turn_events(
                 async for number, name, body in events:
                     shown = body
                     if name in ("reply", "error"):
-                        shown = reply_json(body) if isinstance(body, Reply) else error_json(body)
+                        shown = (
+                            event_codec.reply_json(body)
+                            if isinstance(body, Reply)
+                            else event_codec.error_json(body)
+                        )
                     put(b"id: %d\n%s" % (number, frame(shown, name)))
         except OpenClawError as error:
-            put(frame(error_json(error), "error"))
+            put(frame(event_codec.error_json(error), "error"))
 
     return EventStream(follow)
 
@@ -144,7 +140,7 @@ async def turn_events(
 def failed(error: BaseException) -> JSONResponse:
     if not isinstance(error, OpenClawError):
         logger.error("a request failed", exc_info=error)
-    return JSONResponse({"error": error_json(error)}, http_status(error))
+    return JSONResponse({"error": event_codec.error_json(error)}, http_status(error))
 
 
 @operation("POST /api/messages", schema.Reply, stream=True, needs="orders")
@@ -203,7 +199,7 @@ class _Message:
                 raise InvalidRequest("is not a path", field=f"{field}.path")
             _check_inside(Path(item.path), self._gateway.paths.temp, f"{field}.path")
             read = {**item.model_dump(by_alias=True), "data": None, "url": None}
-            attachments.taken.append(inbound_from(read))
+            attachments.taken.append(event_codec.inbound_from(read))
             return
         if item.data is None:
             raise InvalidRequest("has neither data nor path", field=field)
@@ -212,7 +208,7 @@ class _Message:
     async def whole(self) -> Json:
         with ExitStack() as files:
             reply = await self._gateway.answer(await self._context(files), NOBODY)
-        return {"sessionKey": self._session, **reply_json(reply)}
+        return {"sessionKey": self._session, **event_codec.reply_json(reply)}
 
     async def answer(self) -> Response:
         return JSONResponse(await self.whole())
@@ -223,23 +219,23 @@ class _Message:
         except Exception as error:
             if not isinstance(error, OpenClawError):
                 logger.exception("a turn failed")
-            put(frame(error_json(error), "error"))
+            put(frame(event_codec.error_json(error), "error"))
 
     async def _streamed(self, put: Put) -> None:
         def on_event(event: Event) -> None:
-            put(frame(record_json(event), event_name(event)))
+            put(frame(event_codec.record_json(event), event_codec.event_name(event)))
 
         def on_block_reply(blocks: Any) -> None:
-            put(frame({"blocks": [block_json(b) for b in blocks]}, "on_block_reply"))
+            put(frame({"blocks": [event_codec.block_json(b) for b in blocks]}, "on_block_reply"))
 
         def on_tool_result(name: str, result: Any) -> None:
-            put(frame({"name": name, "result": record_json(result)}, "on_tool_result"))
+            put(frame({"name": name, "result": event_codec.record_json(result)}, "on_tool_result"))
 
         accepted = {
             "turn": self.turn,
             "sessionKey": self._session,
             "agent": self._settings.id,
-            "settings": settings_json(self._settings),
+            "settings": event_codec.settings_json(self._settings),
             "text": self._body.text,
             "attachments": [item.name or item.mime_type for item in self._body.media],
         }
@@ -255,7 +251,7 @@ class _Message:
         )
         with ExitStack() as files:
             reply = await self._gateway.answer(await self._context(files), listener)
-        put(frame(reply_json(reply), "reply"))
+        put(frame(event_codec.reply_json(reply), "reply"))
 
 
 def _check_inside(path: Path, directory: Path, field: str) -> None:

@@ -24,23 +24,7 @@ from openclaw.gateway.api.routes import Attachments, new_session
 from openclaw.gateway.api.schema import Json, json_body
 from openclaw.gateway.auth import own_session
 from openclaw.gateway.feeds import EventStream, Put, WatchedAnswer, frame
-from openclaw.gateway.openai.requests import (
-    MODEL,
-    agent_of,
-    call_id,
-    chat_options,
-    error_body,
-    error_response,
-    objects,
-    order_index,
-    order_text,
-    response_options,
-    results_of,
-    session_of,
-    text_field,
-    typed,
-    unknown_model,
-)
+from openclaw.gateway.openai import requests
 from openclaw.gateway.state import Gateway
 from openclaw.models.choose import ModelOptions
 from openclaw.sessions.model import EntryKind, SessionRef, Turn, TurnState
@@ -144,7 +128,7 @@ class Order(ABC):
         messages: Sequence[Json],
         options: ModelOptions,
     ) -> None:
-        order_index(messages, self.field)
+        requests.order_index(messages, self.field)
         self.gateway = gateway
         self.agent = settings.id
         self.body = body
@@ -161,7 +145,7 @@ class Order(ABC):
     async def join(self, previous: str | None = None) -> None:
         """Find the session: the one that is named, that is followed, or that waits for a result."""
         waiting = None
-        id, results = results_of(self._messages, self.field)
+        id, results = requests.results_of(self._messages, self.field)
         if id is not None:
             self._results = results
             found = await self.gateway.backend.store.find_sessions(id, self.agent)
@@ -172,16 +156,16 @@ class Order(ABC):
         if previous is not None and waiting is not None and previous != waiting:
             raise InvalidRequest("the call belongs to another conversation", field="call_id")
         followed = previous or waiting
-        named = session_of(self._request) or followed
+        named = requests.session_of(self._request) or followed
         if self._results and named != followed:
             raise InvalidRequest("the call belongs to another session", field="tool_call_id")
         self._continued = named is not None
         self.session = named or own_session(self._request.scope, new_session())
 
     def respond(self) -> Any:
-        if typed(self.body.get("stream"), bool, "stream"):
+        if requests.typed(self.body.get("stream"), bool, "stream"):
             return EventStream(self.stream, headers=self.headers)
-        return WatchedAnswer(self._whole, error_response)
+        return WatchedAnswer(self._whole, requests.error_response)
 
     @abstractmethod
     def rendered(self, text: str, reply: Reply) -> Json:
@@ -220,14 +204,15 @@ class Order(ABC):
     @staticmethod
     def calls(reply: Reply) -> list[tuple[str, str, str]]:
         return [
-            (call_id(reply.session_id, call.id), call.name, call.arguments) for call in reply.calls
+            (requests.call_id(reply.session_id, call.id), call.name, call.arguments)
+            for call in reply.calls
         ]
 
     async def _answered(self, listener: TurnListener) -> Reply:
         """The agent's reply; raises if it is not the JSON that was asked for."""
         with ExitStack() as files:
             attachments = Attachments(self.gateway.paths.temp, files, self._settings.transcriber)
-            text = await order_text(
+            text = await requests.order_text(
                 self._messages, self.field, attachments, continued=self._continued
             )
             context = MessageContext(
@@ -263,26 +248,26 @@ async def show_model(gateway: Gateway, request: Request) -> Response:
     name = request.path_params["model"]
     found = _models(gateway).get(name)
     if found is None:
-        raise unknown_model(name)
+        raise requests.unknown_model(name)
     return JSONResponse(found)
 
 
 def _models(gateway: Gateway) -> dict[str, Json]:
-    names = [MODEL, *(f"{MODEL}/{agent}" for agent in gateway.backend.agents())]
+    names = [requests.MODEL, *(f"{requests.MODEL}/{agent}" for agent in gateway.backend.agents())]
     created = gateway.started // 1000
     return {
-        name: {"id": name, "object": "model", "created": created, "owned_by": MODEL}
+        name: {"id": name, "object": "model", "created": created, "owned_by": requests.MODEL}
         for name in names
     }
 
 
 async def chat_completions(gateway: Gateway, request: Request) -> Any:
     body = await json_body(request)
-    options = chat_options(body)
-    messages = objects(body.get("messages"), "messages")
+    options = requests.chat_options(body)
+    messages = requests.objects(body.get("messages"), "messages")
     if not messages:
         raise InvalidRequest("is missing", field="messages")
-    settings = await gateway.backend.agent.settings(agent_of(body.get("model")))
+    settings = await gateway.backend.agent.settings(requests.agent_of(body.get("model")))
     order = _Completion(gateway, settings, request, body, messages, options)
     await order.join()
     return order.respond()
@@ -302,7 +287,7 @@ class _Completion(Order):
         try:
             await self._streamed(put)
         except Exception as error:  # noqa: BLE001 - the answer has begun: it ends with the error
-            put(frame(error_body(error)))
+            put(frame(requests.error_body(error)))
         put(frame("[DONE]"))
 
     async def _streamed(self, put: Put) -> None:
@@ -363,14 +348,14 @@ _STATUS = {
 
 async def responses(gateway: Gateway, request: Request) -> Any:
     body = await json_body(request)
-    options, messages = response_options(body), _messages(body)
-    settings = await gateway.backend.agent.settings(agent_of(body.get("model")))
+    options, messages = requests.response_options(body), _messages(body)
+    settings = await gateway.backend.agent.settings(requests.agent_of(body.get("model")))
     order = _Response(gateway, settings, request, body, messages, options)
     previous = None
-    if (given := text_field(body, "previous_response_id")) is not None:
+    if (given := requests.text_field(body, "previous_response_id")) is not None:
         session, _ = await _found(gateway, given)
         if session.agent != settings.id:
-            told = f"it came from '{MODEL}/{session.agent}', not from this request's model"
+            told = f"it came from '{requests.MODEL}/{session.agent}', not from this request's model"
             raise InvalidRequest(told, field="previous_response_id")
         previous = session.key
     await order.join(previous)
@@ -387,12 +372,14 @@ async def show_response(gateway: Gateway, request: Request) -> Response:
     output = [_message(f"msg_{turn.id}", "\n\n".join(said), "completed")] if said else []
     if turn.state is TurnState.OK:
         calls = [
-            (call_id(session.id, call.id), call.name, call.arguments)
+            (requests.call_id(session.id, call.id), call.name, call.arguments)
             for call in waiting_calls(entries).values()
         ]
         output += _function_calls(turn.id, calls)
     failure = {"code": "server_error", "message": "the turn did not finish"}
-    body = _body(given, turn.started_ms // 1000, status, {"model": f"{MODEL}/{session.agent}"})
+    body = _body(
+        given, turn.started_ms // 1000, status, {"model": f"{requests.MODEL}/{session.agent}"}
+    )
     error = failure if status == "failed" else None
     return JSONResponse({**body, "error": error, "output": output})
 
@@ -454,7 +441,7 @@ class _Response(Order):
         try:
             await self._streamed(say)
         except Exception as error:  # noqa: BLE001 - the answer has begun: it ends with the error
-            told = error_body(error)["error"]
+            told = requests.error_body(error)["error"]
             failure = {"code": "server_error", "message": told["message"]}
             say("response.failed", response={**self._head("failed"), "error": failure})
 
@@ -568,9 +555,9 @@ def _messages(body: Json) -> list[Json]:
     if isinstance(given, str):
         given = {"role": "user", "content": given}
     # Clients send back a model's reasoning with its answer; it is nobody's message.
-    messages = [one for one in objects(given, "input") if one.get("type") != "reasoning"]
+    messages = [one for one in requests.objects(given, "input") if one.get("type") != "reasoning"]
     if not messages:
         raise InvalidRequest("is missing", field="input")
-    instructions = text_field(body, "instructions")
+    instructions = requests.text_field(body, "instructions")
     told: list[Json] = [{"role": "system", "content": instructions}] if instructions else []
     return [*told, *messages]
