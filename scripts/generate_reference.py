@@ -225,8 +225,8 @@ def http_page() -> str:
         NOTE + "# HTTP API\n",
         "The gateway's own API, generated from the OpenAPI document that it serves at `/api/openapi.json`. See",
         "[the gateway](gateway.md) for who may use it, and for the OpenAI-compatible API under `/v1/`. Every",
-        "request needs the header `Authorization: Bearer …`. What lists consist of is described in",
-        "[its rows](http-rows.md).\n",
+        "request needs the header `Authorization: Bearer …`. What lists and replies consist of is",
+        "described in [its answers](http-answers.md).\n",
         "| request | description | parameters | response |\n|---|---|---|---|",
     ]
     for path, operations in described["paths"].items():

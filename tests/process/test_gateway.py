@@ -183,8 +183,8 @@ class Stop(Exception): pass
 def stop(*_): raise Stop
 signal.signal(signal.SIGTERM, stop)
 try:
-    with gateway_lock(pathlib.Path(sys.argv[1])) as lock:
-        lock.publish(GatewayInfo(os.getpid(), "http://127.0.0.1:1"))
+    with gateway_lock(pathlib.Path(sys.argv[1])) as publish:
+        publish(GatewayInfo(os.getpid(), "http://127.0.0.1:1"))
         print("running", flush=True)
         signal.pause()
 except Stop:

@@ -206,7 +206,7 @@ async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
     owner_token(tmp_path)
     with (
         socket.create_server(("127.0.0.1", 0)) as impostor,
-        gateway_lock(installation.paths.gateway_lock) as lock,
+        gateway_lock(installation.paths.gateway_lock) as publish,
     ):
         impostor.setblocking(False)
         port = impostor.getsockname()[1]
@@ -216,9 +216,9 @@ async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
             "elsewhere": "http://127.0.0.1:1",
         }
         config = str(installation.config_file)
-        lock.publish(GatewayInfo(os.getpid(), url[state], config=config))
+        publish(GatewayInfo(os.getpid(), url[state], config=config))
         if state == "gone":
-            lock.publish(GatewayInfo(os.getpid(), config=config))
+            publish(GatewayInfo(os.getpid(), config=config))
         assert await run(installation, "-c", QUICK, "plain") == (1, "", "not quick\n")
         with pytest.raises(BlockingIOError):
             impostor.accept()
@@ -241,9 +241,9 @@ async def test_an_answer_that_another_version_gives_is_left_to_the_command(
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = listener.extra(SocketAttribute.local_port)
     async with listener, anyio.create_task_group() as tasks:
-        with gateway_lock(installation.paths.gateway_lock) as lock:
+        with gateway_lock(installation.paths.gateway_lock) as publish:
             config = str(installation.config_file)
-            lock.publish(GatewayInfo(os.getpid(), f"http://127.0.0.1:{port}", config=config))
+            publish(GatewayInfo(os.getpid(), f"http://127.0.0.1:{port}", config=config))
             tasks.start_soon(listener.serve, answer_once)
             assert await run(installation, "-c", QUICK, "plain") == (1, "", "not quick\n")
             told = "openclaw: The gateway that is running is of another version\n"

@@ -121,9 +121,9 @@ class Installation:
     async def here(self, **environ: str) -> AsyncGenerator[GatewayInfo]:
         """A gateway in this process, which is stopped as a signal would stop it."""
         daemon, stop = self.daemon(**environ), anyio.Event()
-        with gateway_lock(self.paths.gateway_lock) as lock:
+        with gateway_lock(self.paths.gateway_lock) as publish:
             async with anyio.create_task_group() as group:
-                group.start_soon(serve, daemon, lock, stop, name="gateway")
+                group.start_soon(serve, daemon, publish, stop, name="gateway")
                 try:
                     yield await self.running()
                 finally:
@@ -166,6 +166,8 @@ def knows(state: Path, command: Path | str, *arguments: str, cwd: Path | None = 
 
 def documented(row: str) -> set[str]:
     """The fields of a row in answers of the HTTP API, as its reference page names them."""
-    page = (Path(__file__).parents[2] / "docs/reference/http-rows.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/reference/http-answers.md").read_text(
+        encoding="utf-8"
+    )
     section = page.partition(f"\n## {row}\n")[2].partition("\n## ")[0]
     return {line.split("`")[1] for line in section.splitlines() if line.startswith("| `")}

@@ -28,7 +28,7 @@ from openclaw.mcp_client.session.jsonrpc import (
 )
 from openclaw.mcp_server.bootstrap import answers_for
 from openclaw.mcp_server.handshake import Handshake, loads
-from openclaw.mcp_server.line_parsing import judge, judge_too_long
+from openclaw.mcp_server.sdk_handoff import judge, judge_too_long
 from openclaw.media import intake, kinds
 from openclaw.secrets import refs
 from openclaw.secrets.refs import InvalidReference

@@ -26,7 +26,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, OperatorFacing, describe
 from openclaw.core.events import Emit, Notice
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
-from openclaw.gateway.lock import GatewayInfo, GatewayLock
+from openclaw.gateway.lock import GatewayInfo, Publish
 from openclaw.gateway.service_files import Notifier
 from openclaw.gateway.state import Backend, Gateway, ReloadReport
 from openclaw.gateway.tokens import TokenFile, Tokens, owner_token
@@ -59,7 +59,7 @@ class Daemon:
     on_ready: Callable[[Gateway], None] = lambda gateway: None
 
 
-async def serve(daemon: Daemon, lock: GatewayLock, stop: anyio.Event | None = None) -> None:
+async def serve(daemon: Daemon, publish: Publish, stop: anyio.Event | None = None) -> None:
     """Run until SIGTERM, SIGINT or `stop`. Raises what keeps it from starting."""
     settings = daemon.loaded.config.gateway
     configured: Secret | None = None
@@ -87,11 +87,11 @@ async def serve(daemon: Daemon, lock: GatewayLock, stop: anyio.Event | None = No
         async with helper_tasks() as group:
             gateway.background = group
             async with _listening(gateway, sockets, group):
-                await _run(daemon, lock, gateway, group, stop or anyio.Event())
+                await _run(daemon, publish, gateway, group, stop or anyio.Event())
 
 
 async def _run(
-    daemon: Daemon, lock: GatewayLock, gateway: Gateway, group: TaskGroup, stop: anyio.Event
+    daemon: Daemon, publish: Publish, gateway: Gateway, group: TaskGroup, stop: anyio.Event
 ) -> None:
     await group.start(_signals, stop, gateway, name="signals")
     async with daemon.open_backend(gateway.emit) as backend, helper_tasks() as gateway.serving:
@@ -101,7 +101,7 @@ async def _run(
         reloader = Reloader(gateway, daemon.load, daemon.loaded)
         gateway.reload = reloader.reload
         config = str(daemon.loaded.path)
-        lock.publish(GatewayInfo(os.getpid(), gateway.url, gateway.started, __version__, config))
+        publish(GatewayInfo(os.getpid(), gateway.url, gateway.started, __version__, config))
         group.start_soon(reloader.watch, name="configuration watch")
         group.start_soon(daemon.notifier.keep_alive, name="watchdog")
         scheduler = Scheduler(
@@ -127,7 +127,7 @@ async def _run(
             grace = gateway.settings.shutdown_grace_ms / 1000
             await gateway.turns.close(grace, CLOSING_SECONDS)
         # From here on another program may have the port, and must not get a token.
-        lock.publish(GatewayInfo(pid=os.getpid()))
+        publish(GatewayInfo(pid=os.getpid()))
 
 
 async def _signals(

@@ -34,28 +34,26 @@ class GatewayInfo:
     config: str = ""
 
 
-class GatewayLock:
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def publish(self, info: GatewayInfo) -> None:
-        text = json.dumps({**asdict(info), "mark": own_mark()}).encode()
-        os.ftruncate(self._descriptor, 0)
-        os.lseek(self._descriptor, 0, os.SEEK_SET)
-        os.write(self._descriptor, text)
+Publish = Callable[[GatewayInfo], None]
 
 
 @contextlib.contextmanager
-def gateway_lock(path: Path) -> Generator[GatewayLock]:
-    """Be the gateway of this state directory; raises `AlreadyRunning`."""
+def gateway_lock(path: Path) -> Generator[Publish]:
+    """Be the gateway of this state directory, and tell others about it; raises `AlreadyRunning`."""
+
+    def publish(info: GatewayInfo) -> None:
+        text = json.dumps({**asdict(info), "mark": own_mark()}).encode()
+        os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, text)
+
     private_file(path)
     descriptor = os.open(path, os.O_RDWR)
     try:
         if not wait_for(lambda: _try_lock(descriptor), _PATIENCE):
             raise _already(path)
-        lock = GatewayLock(descriptor)
-        lock.publish(GatewayInfo(pid=os.getpid()))
-        yield lock
+        publish(GatewayInfo(pid=os.getpid()))
+        yield publish
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -109,10 +109,8 @@ async def receive(
     return tuple([await intake.read(media) for media in stored])
 
 
-class Report(Protocol):
-    def __call__(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> Awaitable[None]: ...
+# Progress, the total if known, and a message.
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 def describe_event(event: events.Event) -> str | None:

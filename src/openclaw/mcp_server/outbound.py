@@ -3,11 +3,11 @@
 import mimetypes
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -28,11 +28,8 @@ AUDIO_SINCE = "2025-03-26"  # the first revision whose clients know an audio blo
 _FETCH_SECONDS = 30.0  # the person waits for the answer meanwhile
 
 Json = dict[str, Any]
+Fetch = Callable[[str, int], Awaitable[tuple[bytes, str | None]]]  # takes a URL and a limit
 OpenClient = Callable[[], AbstractAsyncContextManager["GuardedClient"]]
-
-
-class Fetch(Protocol):
-    async def __call__(self, url: str, limit: int) -> tuple[bytes, str | None]: ...
 
 
 @dataclass(frozen=True, slots=True)

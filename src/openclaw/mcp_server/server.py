@@ -12,7 +12,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import decode_header_value
-from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, methods
+from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY
 from pydantic import ValidationError
 
 from openclaw.agent.port import Agent, Notify
@@ -266,12 +266,3 @@ async def open_server(
         return
     async with OrderTasks(desk, agent, SystemClock()).running() as tasks:
         yield make_server(program, desk, tasks, partial(agent.forward, desk.agent_id))
-
-
-def warm_up() -> None:
-    """Build now what the SDK would otherwise build while the first client waits."""
-    result: dict[str, Any] = {"content": [{"type": "text", "text": ""}]}
-    methods.serialize_server_result("tools/call", "2025-11-25", result)
-    methods.serialize_server_result(
-        "tools/call", "2026-07-28", {**result, "resultType": "complete"}
-    )

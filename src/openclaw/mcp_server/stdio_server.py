@@ -154,9 +154,7 @@ class StdioServer:
             return None
         params: Json = {"progressToken": meta["progressToken"]}
 
-        async def report(
-            progress: float, total: float | None = None, message: str | None = None
-        ) -> None:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
             told = {**params, "progress": progress, "message": message}
             await self._send(method="notifications/progress", params=told)
 
@@ -216,9 +214,7 @@ def _parse_large(line: bytes) -> Any:
 
 def _import_sdk() -> Any:
     from openclaw.mcp_server import sdk_handoff
-    from openclaw.mcp_server.server import warm_up
 
-    warm_up()
     return sdk_handoff.serve
 
 

@@ -204,9 +204,7 @@ class OrderTasks:
         assert self._group is not None
         self._runs[run.task.id] = run
 
-        async def report(
-            progress: float, total: float | None = None, message: str | None = None
-        ) -> None:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
             if not run.kept and caller.report is not None:
                 await caller.report(progress, total, message)
 

@@ -22,8 +22,8 @@ def lock_file(tmp_path: Path) -> Path:
 
 def test_a_second_gateway_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
     path = lock_file(tmp_path)
-    with gateway_lock(path) as lock:
-        lock.publish(GatewayInfo(pid=os.getpid(), url="http://127.0.0.1:1"))
+    with gateway_lock(path) as publish:
+        publish(GatewayInfo(pid=os.getpid(), url="http://127.0.0.1:1"))
         with (
             pytest.raises(AlreadyRunning, match=rf"pid {os.getpid()}, http://127\.0\.0\.1:1"),
             gateway_lock(path),
@@ -40,8 +40,8 @@ def test_a_crash_leaves_nothing_behind(tmp_path: Path) -> None:
     program = (
         "import os, pathlib, sys\n"
         "from openclaw.gateway.lock import GatewayInfo, gateway_lock\n"
-        f"with gateway_lock(pathlib.Path({str(path)!r})) as lock:\n"
-        "    lock.publish(GatewayInfo(1, 'http://gone'))\n"
+        f"with gateway_lock(pathlib.Path({str(path)!r})) as publish:\n"
+        "    publish(GatewayInfo(1, 'http://gone'))\n"
         "    os._exit(9)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 9
@@ -67,8 +67,8 @@ def test_what_a_killed_one_said_is_not_its_successors(tmp_path: Path) -> None:
     program = (
         "import os, pathlib\n"
         "from openclaw.gateway.lock import GatewayInfo, gateway_lock\n"
-        f"with gateway_lock(pathlib.Path({str(path)!r})) as lock:\n"
-        "    lock.publish(GatewayInfo(os.getpid(), 'http://gone'))\n"
+        f"with gateway_lock(pathlib.Path({str(path)!r})) as publish:\n"
+        "    publish(GatewayInfo(os.getpid(), 'http://gone'))\n"
         "    os._exit(9)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 9

@@ -83,12 +83,12 @@ def _run(args: argparse.Namespace, env: Environment) -> None:
     gc.disable()  # what is loaded until it is ready stays: to look through it takes a tenth of the start
     loaded = env.load_config()
     env.paths.prepare()
-    with locks.gateway_lock(env.paths.gateway_lock) as lock:
-        anyio.run(_serve, args, env, loaded, lock)
+    with locks.gateway_lock(env.paths.gateway_lock) as publish:
+        anyio.run(_serve, args, env, loaded, publish)
 
 
 async def _serve(
-    args: argparse.Namespace, env: Environment, loaded: "LoadedConfig", lock: Any
+    args: argparse.Namespace, env: Environment, loaded: "LoadedConfig", publish: Any
 ) -> None:
     from openclaw.config.load import load_config
     from openclaw.gateway.daemon import Daemon, serve
@@ -122,7 +122,7 @@ async def _serve(
         variables=env.environ,
         on_ready=ready,
     )
-    await serve(daemon, lock)
+    await serve(daemon, publish)
 
 
 def _tokens(env: Environment) -> TokenFile:

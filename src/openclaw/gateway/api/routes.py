@@ -143,7 +143,7 @@ def failed(error: BaseException) -> JSONResponse:
     return JSONResponse({"error": event_codec.error_json(error)}, http_status(error))
 
 
-@operation("POST /api/messages", schema.Reply, stream=True, needs="orders")
+@operation("POST /api/messages", stream=True, needs="orders")
 async def post_message(gateway: Gateway, request: Request, body: Message) -> Any:
     """Run a turn; stream its events, or with stream: false return its reply."""
     settings = await gateway.backend.agent.settings(body.agent)
@@ -312,7 +312,7 @@ async def cancel_session(
     return {"cancelled": max(found, here)}
 
 
-@operation("POST /api/sessions/{key:path}/undo", schema.Reply, needs="orders")
+@operation("POST /api/sessions/{key:path}/undo", needs="orders")
 async def undo(gateway: Gateway, request: Request, key: str, agent: str | None = None) -> Json:
     """Restore the files that the last turn changed; a second call redoes the changes."""
     settings = await gateway.backend.agent.settings(agent)

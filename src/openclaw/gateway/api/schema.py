@@ -219,18 +219,6 @@ class Error(_Answer):
     error: ErrorBody
 
 
-class Reply(_Answer):
-    text: str
-    outcome: Literal["ok", "limit", "duplicate"]
-    finish_reason: str = "stop"
-    calls: list[Json] = []
-    session_id: str
-    turn_id: str
-    session_key: str | None = None
-    media: list[Media] = []
-    usage: Json = {}
-
-
 Fields = Mapping[str, Any]  # fields by name, each with its type
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Count = Annotated[int, Field(ge=0, le=1 << 53)]

@@ -6,7 +6,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from openclaw.mcp_server.line_parsing import ParsedLine, judge, judge_too_long
+from openclaw.mcp_server.sdk_handoff import ParsedLine, judge, judge_too_long
 from openclaw.stdio.lines import TooLong
 
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
