@@ -12,6 +12,7 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -234,7 +235,8 @@ class OrderTasks:
             with run.scope:
                 run.after = await self._task_after()
                 run.change()
-                result = await self._desk.take(dict(run.arguments), caller)
+                arguments = deepcopy(dict(run.arguments))  # attachments are taken out of it
+                result = await self._desk.take(arguments, caller)
                 self._end(run, status="completed", result=result)
             if run.scope.cancelled_caught:
                 self._end(run, status="cancelled", message="The order was cancelled.")

@@ -498,3 +498,22 @@ async def test_many_polls_are_no_flood(installation: Installation, opened: Open)
             task = (await client.order("Act."))["taskId"]
             for _ in range(40):
                 assert (await client.get(task))["status"] == "input_required"
+
+
+async def test_an_order_with_an_attachment_goes_on_after_a_question(
+    installation: Installation, opened: Open
+) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(installation, model.url, after=1)
+        async with opened() as http:
+            client = HttpTaskClient(http, ASKED)
+            file = {"data": "aGk=", "mimeType": "text/plain"}
+            asked = await client.order("Act.", arguments={"files": [file]})
+            key, state = next(iter(asked["inputRequests"])), asked["requestState"]
+            answer = await client.order(
+                "Act.",
+                arguments={"files": [file]},
+                inputResponses={key: YES},
+                requestState=state,
+            )
+    assert "done" in said(answer)
