@@ -216,9 +216,9 @@ async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
         impostor.setblocking(False)
         url = f"http://127.0.0.1:{impostor.getsockname()[1]}"
         if state != "gone":
-            lock = stack.enter_context(gateway_lock(paths.gateway_lock))
+            publish = stack.enter_context(gateway_lock(paths.gateway_lock))
             where = "" if state == "stopping" else "http://127.0.0.1:1"
-            lock.publish(GatewayInfo(os.getpid(), where))
+            publish(GatewayInfo(os.getpid(), where))
         ours = GatewayClient(url, tmp_path)
         with pytest.raises(GatewayGone):
             await ours.request("GET", "/api/status")
