@@ -130,7 +130,7 @@ async def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
 class LoopWatch:
     """How long the event loop was held up at most, in seconds, while this was watching.
 
-    It is the process's own time that counts, as other processes may keep the machine busy.
+    It is the loop's own CPU time that counts, as other threads and processes may keep it waiting.
     """
 
     longest: float = 0.0
@@ -144,8 +144,8 @@ class LoopWatch:
             group.cancel_scope.cancel()
 
     async def _tick(self) -> None:
-        last = time.process_time()
+        last = time.thread_time()
         while True:
             await anyio.sleep(0.002)
-            now = time.process_time()
+            now = time.thread_time()
             self.longest, last = max(self.longest, now - last), now

@@ -91,11 +91,11 @@ class Soak:
     _until: float = 0.0
 
     async def run(self, seconds: float) -> None:
-        """Do everything at once for so long."""
+        """Do everything at once for so long, and a little longer for those that have nothing done."""
         self._until = SystemClock().monotonic() + seconds
 
         async def again(name: str, one: Callable[[str], Awaitable[None]]) -> None:
-            while not self._over():
+            while not self._over(name):
                 try:
                     with anyio.move_on_after(seconds + _LATE):
                         await one(name)
@@ -110,8 +110,9 @@ class Soak:
             group.start_soon(again, "local orders", self._local_orders)
             group.start_soon(again, "editor", self._editor)
 
-    def _over(self) -> bool:
-        return SystemClock().monotonic() >= self._until
+    def _over(self, client: str) -> bool:
+        late = SystemClock().monotonic() - self._until
+        return late >= _LATE or (late >= 0 and self.done[client] > 0)
 
     def _failed(self, name: str, error: BaseException) -> None:
         """Who starts while the configuration is a wrong one is told so; the rest is trouble."""
@@ -181,7 +182,7 @@ class Soak:
         try:
             async with Client(program) as server:
                 for _ in range(_ORDERS - 1):
-                    if self._over():
+                    if self._over(client):
                         return
                     await self._order(server, client)
                 if killed:
@@ -229,7 +230,7 @@ class Soak:
                 cwd=str(self.life.installation.state / "workspace"), mcp_servers=[]
             )
             for _ in range(_ORDERS):
-                if self._over():
+                if self._over(client):
                     return
                 _, text = self._message()
                 async with anyio.create_task_group() as group:
