@@ -145,7 +145,7 @@ async def test_a_person_is_asked_about_a_call_of_a_script(answer: bool) -> None:
 
 async def test_wrong_arguments_name_the_signature_and_a_rule_can_switch_scripts_off() -> None:
     text, *_ = await turn("await send_mail('a', 'b')", shop())
-    assert "It is send_mail(to=...)" in text
+    assert "It is send_mail(to: str = ...)" in text
     text, *_ = await turn("1", shop(), rules=(Rules.of("tools", deny=["run_code"]),))
     assert "There is no tool run_code" in text
 

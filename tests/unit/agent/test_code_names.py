@@ -31,7 +31,21 @@ def stub(tool: ToolSpec) -> str:
 
 def test_required_parameters_come_first() -> None:
     tool = spec("f", "b", a={"type": "integer"}, b={"type": "string"}, c={})
-    assert stub(tool) == "f(b, a=..., c=...)"
+    assert stub(tool) == "f(b: str, a: int = ..., c: Any = ...)"
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"type": "array", "items": {"type": "string"}}, "list"),
+        ({"type": ["number", "null"]}, "float | None"),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "bool | None"),
+        ({"oneOf": [{"type": "object"}, {"$ref": "#/$defs/x"}]}, "dict | Any"),
+        ({"type": [{"a": 1}, 5]}, "Any"),
+    ],
+)
+def test_a_parameter_shows_its_outermost_type(schema: Any, shown: str) -> None:
+    assert stub(spec("f", "x", x=schema)) == f"f(x: {shown})"
 
 
 def test_names_become_identifiers_that_stay_apart_whatever_their_order() -> None:

@@ -10,7 +10,7 @@ from hashlib import blake2s
 from typing import Any
 
 from openclaw.core.events import RUN_CODE
-from openclaw.core.tools import ToolSpec, json_list, json_object
+from openclaw.core.tools import JsonObject, ToolSpec, json_list, json_object
 
 CODE_SPEC = ToolSpec(
     name=RUN_CODE,
@@ -33,52 +33,63 @@ CODE_SPEC = ToolSpec(
 )
 
 _RESERVED = frozenset([*keyword.kwlist, *keyword.softkwlist, *dir(builtins)])
+_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "None",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """`key` is the schema's own name, `identifier` the one that a script writes."""
+
+    key: str
+    identifier: str
+    required: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFunction:
-    """A tool as a script sees it. `keys` are the schema's own names by those that a script writes,
-
-    the `required` ones first.
-    """
+    """A tool as a script sees it; required parameters come first."""
 
     identifier: str
     spec: ToolSpec
-    keys: Mapping[str, str]
-    required: int
+    parameters: tuple[Parameter, ...]
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The tool's arguments; raises `TypeError` as Python would.
 
         Unknown names are passed on: the tool path checks arguments against the schema.
         """
-        if len(args) > len(self.keys):
-            raise TypeError(f"{self.identifier}() takes {len(self.keys)} arguments")
-        bound = dict(zip(self.keys.values(), args, strict=False))
+        if len(args) > len(self.parameters):
+            raise TypeError(f"{self.identifier}() takes {len(self.parameters)} arguments")
+        bound = {one.key: value for one, value in zip(self.parameters, args, strict=False)}
+        keys = {one.identifier: one.key for one in self.parameters}
         for name, value in kwargs.items():
-            key = self.keys.get(name, name)
+            key = keys.get(name, name)
             if key in bound:
                 raise TypeError(f"{self.identifier}() got two values for '{name}'")
             bound[key] = value
         return bound
 
     def stub(self) -> str:
-        named = [f"{name}=..." if n >= self.required else name for n, name in enumerate(self.keys)]
+        known = json_object(self.spec.input_schema.get("properties"))
+        named = [
+            f"{one.identifier}: {_type(known[one.key])}{'' if one.required else ' = ...'}"
+            for one in self.parameters
+        ]
         return f"{self.identifier}({', '.join(named)})"
 
 
 def tool_functions(specs: Sequence[ToolSpec]) -> dict[str, ToolFunction]:
     """Every tool by its identifier, which does not depend on their order."""
     named = zip(_unique([spec.name for spec in specs]), specs, strict=True)
-    return {name: _function(name, spec) for name, spec in named}
-
-
-def _function(identifier: str, spec: ToolSpec) -> ToolFunction:
-    known = list(json_object(spec.input_schema.get("properties")))
-    required = json_list(spec.input_schema.get("required"))
-    named = zip(_unique(known), known, strict=True)
-    keys = dict(sorted(named, key=lambda one: one[1] not in required))
-    return ToolFunction(identifier, spec, keys, sum(key in required for key in known))
+    return {name: ToolFunction(name, spec, _parameters(spec.input_schema)) for name, spec in named}
 
 
 def _unique(names: Sequence[str]) -> list[str]:
@@ -98,3 +109,21 @@ def _identifier(name: str) -> str:
     if ident[0].isdigit():
         ident = f"n{ident}"
     return f"{ident}_" if ident in _RESERVED else ident
+
+
+def _parameters(schema: JsonObject) -> tuple[Parameter, ...]:
+    known = list(json_object(schema.get("properties")))
+    required = json_list(schema.get("required"))
+    named = zip(known, _unique(known), strict=True)
+    found = [Parameter(key, ident, key in required) for key, ident in named]
+    return tuple(sorted(found, key=lambda one: not one.required))
+
+
+def _type(schema: Any) -> str:
+    """The outermost type as Python writes it, as in `list | None`."""
+    node = json_object(schema)
+    options = json_list(node.get("anyOf")) or json_list(node.get("oneOf")) or [node]
+    declared = [json_object(one).get("type") for one in options]
+    kinds = [kind for one in declared for kind in json_list(one) or [one]]
+    names = (_TYPES.get(kind, "Any") if isinstance(kind, str) else "Any" for kind in kinds)
+    return " | ".join(dict.fromkeys(names))

@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from openclaw.agent.budget import ToolSizes
 from openclaw.content.labels import single_line
-from openclaw.core.tools import JsonObject, ToolSpec
+from openclaw.core.tools import JsonObject, ToolSpec, json_list, json_object
 from openclaw.discovery import IndexCache, ToolDocument, ToolIndex
 
 DEFAULT_PERCENT = 3.0
@@ -218,6 +218,9 @@ _DEFAULT_FOUND_EACH = 3
 
 _SUMMARY_CHARS = 200
 _NEED_CHARS = 80
+_NAME_CHARS = 60
+_MOST_OPTIONAL = 6
+_MOST_VALUES = 6
 
 _DESCRIPTION = (
     "Find tools by what they do: there are more than those listed. Search before concluding that "
@@ -291,4 +294,28 @@ def _tool_line(spec: ToolSpec) -> str:
     line = " ".join(spec.description.split())
     if len(line) > _SUMMARY_CHARS:
         line = f"{line[: _SUMMARY_CHARS - 1]}…"
-    return f"- {spec.name}: {line}"
+    return f"- {spec.name}: {line}{_parameters(spec.input_schema)}"
+
+
+def _parameters(schema: JsonObject) -> str:
+    properties = json_object(schema.get("properties"))
+    required = json_list(schema.get("required"))
+    needed = [_parameter(name, properties[name]) for name in required if name in properties]
+    others = [single_line(name, _NAME_CHARS) for name in properties if name not in required]
+    text = f" Needs {', '.join(needed)}." if needed else ""
+    if others:
+        more = ", …" if len(others) > _MOST_OPTIONAL else ""
+        text += f" Optional: {', '.join(others[:_MOST_OPTIONAL])}{more}."
+    return text
+
+
+def _parameter(name: str, schema: Any) -> str:
+    described = json_object(schema)
+    values, kind = json_list(described.get("enum")), described.get("type")
+    told = ""
+    if values:
+        some = "|".join(single_line(str(one), _NAME_CHARS) for one in values[:_MOST_VALUES])
+        told = f" ({some}{'|…' if len(values) > _MOST_VALUES else ''})"
+    elif isinstance(kind, str):
+        told = f" ({single_line(kind, _NAME_CHARS)})"
+    return single_line(name, _NAME_CHARS) + told

@@ -267,6 +267,22 @@ async def test_several_needs_are_searched_for_at_once_and_grouped_by_server() ->
     assert {"mcp_pdf_extract", "mcp_mail_send_message"} <= set(await names(box))
 
 
+async def test_a_search_tells_the_parameters_that_matter() -> None:
+    tools = many(50)
+    schema = {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "state": {"enum": ["open", "closed"]},
+            "labels": {"type": "array"},
+        },
+        "required": ["title", "state"],
+    }
+    tools.add("mcp_git_issue", description="Opens an issue.", server="git", schema=schema)
+    said = await asked(toolbox(tools, most=5), query="open an issue")
+    assert "Needs title (string), state (open|closed). Optional: labels." in said
+
+
 async def test_a_search_says_when_nothing_fits_well() -> None:
     said = await asked(toolbox(mixed(), most=5), query="bake bread in an oven, then list")
     assert said.startswith(("Nothing fits well", "No tool fits"))
