@@ -10,13 +10,7 @@ import threading  # first imported on the main thread: whoever imports it counts
 
 from openclaw.mcp_server.handshake import Handshake, id_bytes, is_call, loads
 from openclaw.mcp_server.recorded_handshake import RESULTS
-from openclaw.stdio.descriptors import (
-    READ_BYTES,
-    ThreadedReader,
-    claim_stdio,
-    run_and_leave,
-    write_all,
-)
+from openclaw.stdio import descriptors
 from openclaw.stdio.lines import LineSplitter
 from openclaw.version import __version__
 
@@ -91,7 +85,7 @@ class Wire:
     def __init__(self, wire_in: int, wire_out: int) -> None:
         self.wire_in, self.wire_out = wire_in, wire_out
         self.splitter = LineSplitter()
-        self.reader: ThreadedReader | None = None
+        self.reader: descriptors.ThreadedReader | None = None
         self.taken = 0
         self.at_end = False
 
@@ -102,7 +96,7 @@ class Wire:
         return self.splitter.feed(chunk) if chunk else self.splitter.finish()
 
     def write(self, data: bytes) -> None:
-        write_all(lambda view: os.write(self.wire_out, view), data)
+        descriptors.write_all(lambda view: os.write(self.wire_out, view), data)
 
 
 def _answer(wire: Wire, handshake: Handshake, chunk: bytes) -> None:
@@ -127,7 +121,7 @@ def _answer_until_loaded(
     started = False
     while not loader.finished.is_set():
         if any(fd == wire.wire_in for fd, _ in ready):
-            _answer(wire, handshake, os.read(wire.wire_in, READ_BYTES))
+            _answer(wire, handshake, os.read(wire.wire_in, descriptors.READ_BYTES))
             if wire.at_end or wire.taken > _TAKEN_WHILE_LOADING:
                 poll.unregister(wire.wire_in)
         if not started:
@@ -139,7 +133,7 @@ def _answer_until_loaded(
 
 def _answer_by_threads(wire: Wire, handshake: Handshake, load: "Callable[[], Any]") -> _Loader:
     """The same for systems that cannot wait for a pipe and the import at once."""
-    reader = wire.reader = ThreadedReader(lambda size: os.read(wire.wire_in, size))
+    reader = wire.reader = descriptors.ThreadedReader(lambda size: os.read(wire.wire_in, size))
     loader = _Loader(load, reader.wake)
     loader.start()
     while (chunk := reader.get()) is not None:
@@ -175,7 +169,9 @@ def serve(
 
     `load` imports and prepares the SDK's side; it runs on a thread while the handshake is answered.
     """
-    run_and_leave(lambda: _serve(Wire(*claim_stdio()), program, load, by_threads=by_threads))
+    descriptors.run_and_leave(
+        lambda: _serve(Wire(*descriptors.claim_stdio()), program, load, by_threads=by_threads)
+    )
 
 
 def _serve(wire: Wire, program: str, load: "Callable[[], Any]", *, by_threads: bool) -> int:

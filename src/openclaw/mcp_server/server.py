@@ -18,17 +18,7 @@ from pydantic import ValidationError
 from openclaw.agent.port import Agent, Notify
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OpenClawError, describe
-from openclaw.mcp_server.orders import (
-    ASKS_BY_RESULT,
-    OWNER,
-    Caller,
-    OrderDesk,
-    Person,
-    asked_by_request,
-    client_roots,
-    questions,
-    refusal,
-)
+from openclaw.mcp_server import orders
 from openclaw.mcp_server.tasks import EXTENSION, OrderTasks
 from openclaw.mcp_server.tool import TOOLS
 from openclaw.version import __version__
@@ -76,7 +66,11 @@ class _Handlers:
     """What the server does about each request; `forward` has a gateway do it, if one runs."""
 
     def __init__(
-        self, tool: types.Tool, desk: OrderDesk, tasks: OrderTasks | None, forward: Forward | None
+        self,
+        tool: types.Tool,
+        desk: orders.OrderDesk,
+        tasks: OrderTasks | None,
+        forward: Forward | None,
     ) -> None:
         self._tool, self._desk, self._tasks, self._forward = tool, desk, tasks, forward
 
@@ -88,11 +82,11 @@ class _Handlers:
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
         if params.name != self._tool.name:
             wanted = self._tool.name
-            return refusal(f"there is no tool {params.name!r}; the only one is {wanted!r}")
+            return orders.refusal(f"there is no tool {params.name!r}; the only one is {wanted!r}")
         wants_progress = context.meta is not None and "progress_token" in context.meta
-        asks_by_request = context.protocol_version < ASKS_BY_RESULT
+        asks_by_request = context.protocol_version < orders.ASKS_BY_RESULT
         ask_client = partial(_ask_client, context.session) if asks_by_request else None
-        caller = Caller(
+        caller = orders.Caller(
             protocol_version=context.protocol_version,
             report=context.session.report_progress if wants_progress else None,
             agent_id=context.request.query_params.get("agent") if context.request else None,
@@ -101,12 +95,12 @@ class _Handlers:
         )
         can = context.session.check_client_capability
         if ask_client and can(types.ClientCapabilities(roots=types.RootsCapability())):
-            caller = replace(caller, roots=partial(client_roots, ask_client))
+            caller = replace(caller, roots=partial(orders.client_roots, ask_client))
         elicitation = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         asks = _person_of(context).decides and can(elicitation)
         if ask_client is not None or self._tasks is None:
             if ask_client is not None and asks:
-                permit, elicit = questions(asked_by_request(ask_client))
+                permit, elicit = orders.questions(orders.asked_by_request(ask_client))
                 caller = replace(caller, ask=permit, elicit=elicit)
             return await self._desk.take(params.arguments, caller)
         too_large = self._forward is not None and _media_size(params.arguments) > _MOST_FORWARDED
@@ -122,7 +116,7 @@ class _Handlers:
         tasks: OrderTasks,
         context: Context,
         params: types.CallToolRequestParams,
-        caller: Caller,
+        caller: orders.Caller,
         *,
         asks: bool,
     ) -> Any:
@@ -140,7 +134,7 @@ class _Handlers:
     async def of_task(self, context: Context, params: _TaskParams) -> Any:
         """`tasks/get`, `tasks/update` and `tasks/cancel`, by this process or a gateway."""
         tasks, id, person = self._tasks, params.task_id, _person_of(context)
-        if tasks is None or context.protocol_version < ASKS_BY_RESULT:
+        if tasks is None or context.protocol_version < orders.ASKS_BY_RESULT:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
         _require_tasks(context)
         if not id.isascii():  # the store cannot even look for some
@@ -201,14 +195,17 @@ class _Handlers:
         except OpenClawError as error:
             if context.method != "tools/call":
                 return None  # what the store says of a task holds without the gateway
-            return refusal(describe(error))
+            return orders.refusal(describe(error))
         if answer is not None and "error" in answer:
             raise MCPError.from_error_data(types.ErrorData.model_validate(answer["error"]))
         return None if answer is None else answer["result"]
 
 
 def make_server(
-    program: str, desk: OrderDesk, tasks: OrderTasks | None = None, forward: Forward | None = None
+    program: str,
+    desk: orders.OrderDesk,
+    tasks: OrderTasks | None = None,
+    forward: Forward | None = None,
 ) -> Server[dict[str, Any]]:
     """The server of `openclaw` or `clawdbot`; over HTTP, `?agent=ID` names the agent."""
     handlers = _Handlers(types.Tool.model_validate(TOOLS[program]), desk, tasks, forward)
@@ -253,13 +250,13 @@ def _require_tasks(context: Context) -> None:
         )
 
 
-def _person_of(context: Context) -> Person:
-    return context.request.scope[PERSON] if context.request is not None else OWNER
+def _person_of(context: Context) -> orders.Person:
+    return context.request.scope[PERSON] if context.request is not None else orders.OWNER
 
 
 @asynccontextmanager
 async def open_server(
-    program: str, agent: Agent, desk: OrderDesk
+    program: str, agent: Agent, desk: orders.OrderDesk
 ) -> AsyncGenerator[Server[dict[str, Any]]]:
     if program != "openclaw":
         yield make_server(program, desk)

@@ -9,15 +9,7 @@ from urllib.parse import quote, urlsplit
 import anyio
 from anyio.abc import ByteStream
 
-from openclaw.net.http_answer import (
-    CONNECT_SECONDS,
-    READ_BYTES,
-    SILENCE_SECONDS,
-    BrokenOff,
-    HttpAnswer,
-    NotReached,
-    request_bytes,
-)
+from openclaw.net import http_answer
 from openclaw.net.proxies import open_client, proxy_for, trusted
 from openclaw.version import __version__
 
@@ -42,7 +34,7 @@ async def request(
     content: bytes = b"",
     *,
     tls: ssl.SSLContext | None = None,
-    connect_seconds: float = CONNECT_SECONDS,
+    connect_seconds: float = http_answer.CONNECT_SECONDS,
 ) -> AsyncGenerator[Answer]:
     """Raises `NotReached` or `BrokenOff`; leaving closes the connection."""
     where = urlsplit(url)
@@ -58,14 +50,16 @@ async def request(
                 )
             )
     except (OSError, TimeoutError) as error:
-        raise NotReached(type(error.__cause__ or error).__name__) from error
+        raise http_answer.NotReached(type(error.__cause__ or error).__name__) from error
     async with stream:
         try:
-            with anyio.fail_after(SILENCE_SECONDS):
-                await stream.send(request_bytes(method, where.netloc, path, headers, content))
+            with anyio.fail_after(http_answer.SILENCE_SECONDS):
+                await stream.send(
+                    http_answer.request_bytes(method, where.netloc, path, headers, content)
+                )
         except (anyio.BrokenResourceError, TimeoutError) as error:
-            raise BrokenOff(type(error).__name__) from error
-        answer, first = HttpAnswer(), b""
+            raise http_answer.BrokenOff(type(error).__name__) from error
+        answer, first = http_answer.HttpAnswer(), b""
         while answer.status < 200:
             first = answer.feed(await _received(stream))
         yield Answer(answer.status, _body(stream, answer, first))
@@ -73,15 +67,17 @@ async def request(
 
 async def _received(stream: ByteStream) -> bytes:
     try:
-        with anyio.fail_after(SILENCE_SECONDS):
-            return await stream.receive(READ_BYTES)
+        with anyio.fail_after(http_answer.SILENCE_SECONDS):
+            return await stream.receive(http_answer.READ_BYTES)
     except anyio.EndOfStream:
         return b""
     except (anyio.BrokenResourceError, TimeoutError) as error:
-        raise BrokenOff(type(error).__name__) from error
+        raise http_answer.BrokenOff(type(error).__name__) from error
 
 
-async def _body(stream: ByteStream, answer: HttpAnswer, first: bytes) -> AsyncIterator[bytes]:
+async def _body(
+    stream: ByteStream, answer: http_answer.HttpAnswer, first: bytes
+) -> AsyncIterator[bytes]:
     if first:
         yield first
     while not answer.done:
@@ -108,7 +104,7 @@ async def get(
         try:
             async with request("GET", url, target, ours, tls=tls, connect_seconds=seconds) as got:
                 return got.status, await got.read()
-        except NotReached as error:
+        except http_answer.NotReached as error:
             raise (error.__cause__ or error) from None
 
 

@@ -26,21 +26,7 @@ from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from openclaw.content.detection.concepts import (
-    CIPHER,
-    FOREIGN,
-    SELF,
-    Region,
-    asks,
-    bits,
-    foreign_signals,
-    patterns,
-    read_sentence,
-    regions,
-    window,
-    words_about,
-    worth_reading,
-)
+from openclaw.content.detection import concepts
 from openclaw.content.folding import HIDDEN, layers, may_be_encoded, shape
 from openclaw.core.installed import read_data
 
@@ -137,7 +123,7 @@ def disguises(text: str, plain: str, about: int) -> list[str]:
             found.append(_LEET_WORD.sub(lambda match, t=table: match[0].translate(t), plain))
     if len(text) >= _LEAST_ENCODED:
         found += map(folded, _decoded(text, plain))
-    if about & CIPHER:
+    if about & concepts.CIPHER:
         found += codecs.encode(plain, "rot13"), plain[::-1]
     return found
 
@@ -299,62 +285,66 @@ _detected_before = lru_cache(maxsize=256)(_detected)
 
 def judge(views: Iterable[tuple[str, bool]]) -> Iterator[Judged]:
     for view, is_foreign in views:
-        judged = [(logit(features_of(region)), region) for region in regions(view)]
+        judged = [(logit(features_of(region)), region) for region in concepts.regions(view)]
         judged.sort(key=lambda pair: -pair[0])
         for learnt, region in judged[:_MOST_READ]:
             if learnt + PATTERNS_COUNT * MOST_OF_PATTERNS < THRESHOLD:
                 break  # whatever the patterns say, it would not be enough
             found = _patterns_in(region)
             if is_foreign:
-                seen = foreign_signals(region.text)
+                seen = concepts.foreign_signals(region.text)
                 found = max(found, seen, key=lambda signals: sum(signals.values()))
             yield Judged(learnt, found)
 
 
 def readings(sample: str, plain: str) -> list[tuple[str, bool]]:
-    about = words_about(plain)
+    about = concepts.words_about(plain)
     found: list[tuple[str, bool]] = []
-    if about & FOREIGN or not sample.isascii():
+    if about & concepts.FOREIGN or not sample.isascii():
         found.append((unicodedata.normalize("NFKC", sample).lower(), True))
-    if worth_reading(about) or (asks(about) and len(plain) <= _SHORT):
+    if concepts.worth_reading(about) or (concepts.asks(about) and len(plain) <= _SHORT):
         found.append((plain, False))
     views = disguises(sample, plain, about)
-    return found + [(view, False) for view in views if worth_reading(words_about(view))]
+    return found + [
+        (view, False) for view in views if concepts.worth_reading(concepts.words_about(view))
+    ]
 
 
-def features_of(region: Region) -> set[int]:
-    return window([read_sentence(sentence) for sentence in region.sentences], region.at)
+def features_of(region: concepts.Region) -> set[int]:
+    return concepts.window(
+        [concepts.read_sentence(sentence) for sentence in region.sentences], region.at
+    )
 
 
 class _Signal:
     def __init__(self, head: str, pattern: str) -> None:
         self.name, weight, *more = head.split()
         self.weight, self.to_agent = float(weight), "to_agent" in more
-        self._needs = [bits(one) for one in more if one != "to_agent"]
+        self._needs = [concepts.bits(one) for one in more if one != "to_agent"]
         self._search = re.compile(pattern, re.MULTILINE).search
 
-    def fires(self, region: Region) -> bool:
+    def fires(self, region: concepts.Region) -> bool:
         about = region.about
         return all(about & need for need in self._needs) and self._search(region.text) is not None
 
 
 @cache
 def _signals() -> tuple[_Signal, ...]:
-    found = {**patterns("signal"), **patterns("demand")}
+    found = {**concepts.patterns("signal"), **concepts.patterns("demand")}
     return tuple(_Signal(head, pattern) for head, pattern in found.items())
 
 
-def _patterns_in(region: Region) -> dict[str, float]:
+def _patterns_in(region: concepts.Region) -> dict[str, float]:
     fired = [signal for signal in _signals() if signal.fires(region)]
     weight = 1.0
     if not any(signal.to_agent for signal in fired):
-        weight = _OF_SOMEBODY if region.about & SELF else _OF_NOBODY
+        weight = _OF_SOMEBODY if region.about & concepts.SELF else _OF_NOBODY
     return {signal.name: signal.weight * weight for signal in fired}
 
 
 @cache
 def _compiled(kind: str) -> dict[str, re.Pattern[str]]:
-    return {name: re.compile(pattern) for name, pattern in patterns(kind).items()}
+    return {name: re.compile(pattern) for name, pattern in concepts.patterns(kind).items()}
 
 
 @cache

@@ -25,15 +25,8 @@ from openclaw.config.load import load_config, parse_config, read_text
 from openclaw.config.secret_store import SecretStore
 from openclaw.config.sensitive import credential_values, is_reference, plain_credentials, references
 from openclaw.config.show import REDACTED, redacted
+from openclaw.core import errors
 from openclaw.core.clock import random_id
-from openclaw.core.errors import (
-    InvalidConfig,
-    InvalidRequest,
-    NotFound,
-    OpenClawError,
-    UserFacing,
-    sentence,
-)
 from openclaw.gateway.api import schema
 from openclaw.gateway.api.schema import Json, operation
 from openclaw.gateway.feeds import EventStream, Put, frame
@@ -64,23 +57,27 @@ async def edit_config(gateway: Gateway, body: schema.ConfigEdit) -> Json:
     try:
         values = orjson.dumps([one.value for one in body.changes])
     except orjson.JSONEncodeError:
-        raise InvalidRequest("has a value that is nested too deeply", field="changes") from None
+        raise errors.InvalidRequest(
+            "has a value that is nested too deeply", field="changes"
+        ) from None
     if REDACTED.encode() in values:
-        raise InvalidRequest(f"has {REDACTED} in it, which stands for a secret", field="changes")
+        raise errors.InvalidRequest(
+            f"has {REDACTED} in it, which stands for a secret", field="changes"
+        )
     before = await _text(gateway)
     after = await anyio.to_thread.run_sync(_changed, before, body.changes)
     try:
         loaded = await anyio.to_thread.run_sync(
             partial(parse_config, after, gateway.environ, source=gateway.config_path)
         )
-    except InvalidConfig as error:
+    except errors.InvalidConfig as error:
         problems = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
-        raise InvalidRequest(gateway.backend.redactor.redact(problems)) from None
+        raise errors.InvalidRequest(gateway.backend.redactor.redact(problems)) from None
     warnings = [one for one in loaded.warnings if one not in loaded.reminders]
     for change in body.changes if not body.apply else ():
         for model in models_named(tuple(change.path), change.value):
             problem = await gateway.backend.agent.model_problem(model)
-            warnings += [sentence(problem)] if problem else []
+            warnings += [errors.sentence(problem)] if problem else []
     diff, waiting = _diff(gateway, before, after), ()
     if body.apply:
         change = partial(_change_shown, body)
@@ -101,7 +98,9 @@ async def edit_config(gateway: Gateway, body: schema.ConfigEdit) -> Json:
 
 def _change_shown(body: schema.ConfigEdit, text: str) -> str:
     if _digest(text) != body.digest:
-        raise UserFacing("the configuration has changed in the meantime", hint="look at it again")
+        raise errors.UserFacing(
+            "the configuration has changed in the meantime", hint="look at it again"
+        )
     return _changed(text, body.changes)
 
 
@@ -109,7 +108,7 @@ def _changed(text: str, changes: Sequence[schema.ConfigChange]) -> str:
     for one in changes:
         path: KeyPath = tuple(one.path)
         if not path:
-            raise InvalidRequest("is empty", field="changes.path")
+            raise errors.InvalidRequest("is empty", field="changes.path")
         if one.remove:
             text = delete_value(text, path)
         else:
@@ -207,7 +206,7 @@ async def revoke_approval(gateway: Gateway, body: schema.SessionRule) -> Json:
         if (agent, session) == (body.agent, body.session_key)
     }
     if body.rule not in meant:
-        raise NotFound("nothing like that is allowed in this session")
+        raise errors.NotFound("nothing like that is allowed in this session")
     found.revoke(body.agent, body.session_key, meant[body.rule])
     return {"revoked": body.rule}
 
@@ -225,7 +224,7 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
     known = (agent.servers.get(name) for agent in backend.agents().values())
     config = next((one for one in known if one is not None and one.auth is not None), None)
     if config is None:
-        raise NotFound(
+        raise errors.NotFound(
             f"there is no server '{name}' with a login", hint='add `auth: "oauth"` to it'
         )
     await load("openclaw.mcp_client.auth.login")
@@ -239,7 +238,7 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
                 show=lambda url: put(frame({"url": url}, "address")),
                 browse=None,
             )
-        except OpenClawError as error:
+        except errors.OpenClawError as error:
             put(frame(error_json(error), "error"))
             return
         backend.servers.restart(name)

@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import anyio.to_thread
 
-from openclaw.config.paths import (
-    locked,
-    private_directory,
-    private_file,
-    try_lock,
-    write_atomically,
-)
+from openclaw.config import paths
 from openclaw.core.errors import MissingExtra, OperatorFacing
 from openclaw.mcp_client.imports import load
 
@@ -68,12 +62,12 @@ class FileVault:
             ) from error
 
     def change(self, key: str, edit: Callable[[Record], None]) -> None:
-        private_directory(self._directory)
+        paths.private_directory(self._directory)
         path = self._path(key)
-        with locked(path):
+        with paths.locked(path):
             record = self.load(key) or {}
             edit(record)
-            write_atomically(path, json.dumps(record))
+            paths.write_atomically(path, json.dumps(record))
 
     def delete(self, key: str) -> bool:
         path = self._path(key)
@@ -222,11 +216,13 @@ class ServerLogin:
     @asynccontextmanager
     async def refreshing(self) -> AsyncGenerator[None]:
         """Lets one process at a time refresh this login: most refresh tokens work only once."""
-        path = private_file(private_directory(self._vault.locks) / f".{self._key}.refresh")
+        path = paths.private_file(
+            paths.private_directory(self._vault.locks) / f".{self._key}.refresh"
+        )
         descriptor = os.open(path, os.O_RDWR)
         try:
             with anyio.move_on_after(_REFRESH_SECONDS):
-                while not try_lock(descriptor):  # noqa: ASYNC110  no event tells of other processes
+                while not paths.try_lock(descriptor):  # noqa: ASYNC110  no event tells of other processes
                     await anyio.sleep(_LOOK_SECONDS)
             yield
         finally:

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from openclaw.core.tools import PENDING, CallContext, JsonObject, ToolResult, ToolSpec, failed
-from openclaw.mcp_client.bridge.results import (
-    Rendering,
-    render_failure,
-    render_resource,
-    render_result,
-)
+from openclaw.mcp_client.bridge import results
 from openclaw.mcp_client.catalog.schema_check import hold
 from openclaw.mcp_client.catalog.tools import CatalogEntry
 from openclaw.mcp_client.errors import CallFailed, InvalidResult, StillWorking, Unavailable
@@ -34,7 +29,7 @@ class Bound:
 
     entry: CatalogEntry
     unit: "ManagedServer"
-    how: Rendering
+    how: results.Rendering
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +58,8 @@ class McpToolSource:
         except CallFailed as error:
             if context.earlier is not None and isinstance(error, StillWorking | Unavailable):
                 return failed(error.message, details={PENDING: True})
-            return render_failure(error, how)
-        render = render_resource if bound.entry.ours else render_result
+            return results.render_failure(error, how)
+        render = results.render_resource if bound.entry.ours else results.render_result
         if _is_large(raw):
             return await anyio.to_thread.run_sync(render, raw, how)
         return render(raw, how)

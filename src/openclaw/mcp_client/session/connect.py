@@ -17,27 +17,12 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.core.events import Emit, discard
 from openclaw.mcp_client.errors import ConnectionFailed, Interrupted
 from openclaw.mcp_client.imports import load
+from openclaw.mcp_client.session import negotiation
 from openclaw.mcp_client.session.dispatcher import PipeDispatcher
 from openclaw.mcp_client.session.elicitation import decline
-from openclaw.mcp_client.session.negotiation import (
-    EraMemory,
-    Greeter,
-    Greeting,
-    as_sdk_result,
-    greet,
-)
 from openclaw.mcp_client.session.notifications import Answers, AskHost, Incoming
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
-from openclaw.mcp_client.transport.child_process import (
-    EXIT_AFTER_EOF,
-    ChildPipe,
-    Grace,
-    Program,
-    StderrTail,
-    child_environment,
-    find_windows_program,
-    spawn,
-)
+from openclaw.mcp_client.transport import child_process
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import has_reference
@@ -71,7 +56,7 @@ class ConnectionDeps:
     resolve_secrets: ResolveSecrets
     environ: Mapping[str, str]
     keeper: OrphanReaper = field(default_factory=OrphanReaper)
-    grace: Grace = field(default_factory=Grace)
+    grace: child_process.Grace = field(default_factory=child_process.Grace)
     redactor: Redactor = field(default_factory=Redactor)
     clock: Clock = field(default_factory=SystemClock)
     cache: Path | None = None
@@ -79,7 +64,7 @@ class ConnectionDeps:
     emit: Emit = discard
     on_sampling: AskHost | None = None
     on_elicitation: AskHost = decline
-    confine: "Callable[[McpServerConfig, Program, str, Sequence[Path]], Program]" = (
+    confine: "Callable[[McpServerConfig, child_process.Program, str, Sequence[Path]], child_process.Program]" = (
         lambda config, program, name, roots: program
     )
     auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
@@ -95,8 +80,8 @@ class ConnectParams:
     deps: ConnectionDeps
     answers: Answers
     incoming: Incoming
-    memory: EraMemory
-    stderr: StderrTail
+    memory: negotiation.EraMemory
+    stderr: child_process.StderrTail
     on_asked: Callable[[], None] = lambda: None
     """Called when all is loaded and the server has the word."""
 
@@ -116,9 +101,11 @@ async def open_link(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
 
 @asynccontextmanager
 async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
-    child = await spawn(await _program(opening), opening.deps.keeper, opening.deps.grace)
+    child = await child_process.spawn(
+        await _program(opening), opening.deps.keeper, opening.deps.grace
+    )
     limit = opening.config.max_message_bytes
-    pipe = ChildPipe(child.ends(), child.exited, limit, opening.stderr)
+    pipe = child_process.ChildPipe(child.ends(), child.exited, limit, opening.stderr)
     dispatcher = PipeDispatcher(pipe, opening.name, opening.deps.redactor.redact)
     try:
         session = LazySession(dispatcher, opening.incoming, opening.answers)
@@ -156,7 +143,7 @@ class LazySession:
         self._dispatcher, self._incoming, self._answers = dispatcher, incoming, answers
         self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
         offered = {k: v for k, v in answers.capabilities().items() if k != "extensions"}
-        self.greeter = Greeter(dispatcher.call, dispatcher.notify, offered)
+        self.greeter = negotiation.Greeter(dispatcher.call, dispatcher.notify, offered)
         self.over = anyio.Event()
         self._group: anyio.abc.TaskGroup | None = None
         self._making = anyio.Lock()
@@ -187,7 +174,7 @@ class LazySession:
                 self._sdk = await self._make()
             greeting = self.greeter.greeting
             if greeting is not None and self._sdk.protocol_version is None:
-                self._sdk.adopt(as_sdk_result(greeting))
+                self._sdk.adopt(negotiation.as_sdk_result(greeting))
             return self._sdk
 
     async def _make(self) -> "ClientSession":
@@ -236,14 +223,14 @@ async def _hold(session: "ClientSession", *, task_status: anyio.abc.TaskStatus[N
 
 async def shake_hands(
     opening: ConnectParams,
-    greeter: Greeter,
+    greeter: negotiation.Greeter,
     turned_away: Callable[[], bool] | None = None,
-) -> tuple[RequestMetadata, Greeting]:
+) -> tuple[RequestMetadata, negotiation.Greeting]:
     """Greet the server within the configured time; how to talk to it from then on."""
     seconds = opening.config.timeout / 1000
     try:
         with anyio.fail_after(seconds):
-            greeting = await greet(greeter, opening.memory, turned_away)
+            greeting = await negotiation.greet(greeter, opening.memory, turned_away)
     except TimeoutError:
         raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
     offered, http = opening.answers.capabilities(), turned_away is not None
@@ -251,34 +238,41 @@ async def shake_hands(
 
 
 async def _greet(
-    opening: ConnectParams, greeter: Greeter, dispatcher: PipeDispatcher, over: anyio.Event
-) -> tuple[RequestMetadata, Greeting]:
+    opening: ConnectParams,
+    greeter: negotiation.Greeter,
+    dispatcher: PipeDispatcher,
+    over: anyio.Event,
+) -> tuple[RequestMetadata, negotiation.Greeting]:
     opening.on_asked()
     try:
         return await shake_hands(opening, greeter)
     except Exception:
         if dispatcher.input_closed:  # it is leaving: why, its exit says
-            with anyio.move_on_after(2 * EXIT_AFTER_EOF):
+            with anyio.move_on_after(2 * child_process.EXIT_AFTER_EOF):
                 await over.wait()
         if dispatcher.end_reason is None:
             raise
         raise ConnectionFailed(dispatcher.end_reason) from None
 
 
-async def _program(opening: ConnectParams, *, windows: bool = sys.platform == "win32") -> Program:
+async def _program(
+    opening: ConnectParams, *, windows: bool = sys.platform == "win32"
+) -> child_process.Program:
     config, deps = opening.config, opening.deps
     if config.command is None:
         raise OperatorFacing("a stdio server needs a `command`")
     own = await deps.reveal({k: str(v) for k, v in config.env.items()})
-    environment = child_environment(deps.environ, own, config.inherit_env, windows=windows)
+    environment = child_process.child_environment(
+        deps.environ, own, config.inherit_env, windows=windows
+    )
     command = config.command
     if command.startswith("~"):
         command = str(expand(command, deps.environ))
     if windows:
-        command = find_windows_program(command, environment)
+        command = child_process.find_windows_program(command, environment)
     words = {f"args[{at}]": word for at, word in enumerate(config.args)}
     referring = {name: word for name, word in words.items() if has_reference(word)}
-    program = Program(
+    program = child_process.Program(
         command=command,
         arguments=tuple({**words, **await deps.reveal(referring)}.values()),
         environment=environment,

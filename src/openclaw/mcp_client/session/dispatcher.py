@@ -16,14 +16,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from openclaw.mcp_client import bounds
-from openclaw.mcp_client.errors import (
-    CallFailed,
-    Interrupted,
-    TimedOut,
-    TooLarge,
-    Unavailable,
-)
+from openclaw.mcp_client import bounds, errors
 from openclaw.mcp_client.session import jsonrpc
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult, answered_id
 from openclaw.mcp_client.transport.child_process import ChildPipe
@@ -121,7 +114,7 @@ class PipeDispatcher:
             if cancellable:
                 self._tell_cancelled(key, "the caller is no longer waiting")
             raise
-        except TimedOut:
+        except errors.TimedOut:
             if cancellable:
                 self._tell_cancelled(key, "no answer in time")
             raise
@@ -139,7 +132,7 @@ class PipeDispatcher:
         if self.end_reason is None and not self._pipe.write(line):
             self.input_closed = True
         if self.end_reason is not None or self.input_closed:
-            raise Unavailable(self.end_reason or "the server closed its input")
+            raise errors.Unavailable(self.end_reason or "the server closed its input")
 
     def _new_key(self, wanted: int | str | None) -> int | str:
         if wanted is None:
@@ -167,7 +160,7 @@ class PipeDispatcher:
                 request_id=options.get("request_id"),
                 cancellable=options.get("cancel_on_abandon", True),
             )
-        except CallFailed as failure:
+        except errors.CallFailed as failure:
             raise jsonrpc.as_mcp_error(failure) from None
 
     async def notify(
@@ -343,7 +336,7 @@ class PipeDispatcher:
                 # The server waits for an answer of ours, perhaps of a person: that is not its delay.
                 pending.due = now + pending.timeout
             else:
-                pending.refuse(TimedOut(pending.timeout))
+                pending.refuse(errors.TimedOut(pending.timeout))
         waiting = (one.due for one in self._pending.values() if not one.future.done())
         self._look_at(min(waiting, default=inf))
 
@@ -415,9 +408,9 @@ class PipeDispatcher:
             if pending.future.done():
                 continue
             if pending is guilty and self._too_long is not None:
-                pending.refuse(TooLarge(self._too_long.limit))
+                pending.refuse(errors.TooLarge(self._too_long.limit))
             else:
-                pending.refuse(Interrupted(self.end_reason or "it ended"))
+                pending.refuse(errors.Interrupted(self.end_reason or "it ended"))
 
 
 class PipeContext:

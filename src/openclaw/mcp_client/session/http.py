@@ -20,28 +20,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
 from openclaw.core.errors import OperatorFacing
-from openclaw.mcp_client.errors import (
-    CallFailed,
-    ConnectionFailed,
-    Interrupted,
-    InvalidResult,
-    NeedsLogin,
-    RemoteError,
-    TimedOut,
-    Unavailable,
-    first_cause,
-    worded,
-)
+from openclaw.mcp_client import errors
+from openclaw.mcp_client.session import http_client
 from openclaw.mcp_client.session.connect import ConnectParams, LazySession, shake_hands
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
-from openclaw.mcp_client.session.http_client import (
-    PARSE_ERROR,
-    SESSION_HEADER,
-    Exchange,
-    RemoteClient,
-    Watch,
-    recorded,
-)
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.secrets.refs import has_reference
@@ -74,7 +56,7 @@ class Posts(ObjectSendStream[SessionMessage]):
         if response.is_error:
             refusal = f"the server answered {response.status_code} to a message"
             if isinstance(item.message, JSONRPCRequest):
-                raise ConnectionFailed(refusal)
+                raise errors.ConnectionFailed(refusal)
             logger.debug("%s", refusal)
 
     async def aclose(self) -> None:
@@ -94,7 +76,7 @@ async def sse_streams(
             response = await client.send(request, stream=True)
         stack.push_async_callback(response.aclose)
         if not response.is_success:
-            raise ConnectionFailed(f"the server answered {response.status_code}")
+            raise errors.ConnectionFailed(f"the server answered {response.status_code}")
         group = await stack.enter_async_context(anyio.create_task_group())
         events = httpx2.EventSource(response, max_event_size=limit)
         with _said_within(timeout):
@@ -109,7 +91,9 @@ def _said_within(seconds: float) -> Generator[None]:
         with anyio.fail_after(seconds):
             yield
     except TimeoutError:
-        raise ConnectionFailed(f"the server named no endpoint within {seconds:g} s") from None
+        raise errors.ConnectionFailed(
+            f"the server named no endpoint within {seconds:g} s"
+        ) from None
 
 
 async def _receive(
@@ -128,7 +112,7 @@ async def _receive(
             elif event.event == "message" and event.data:
                 await inbound.send(_parsed(event.data))
     if not known:
-        raise ConnectionFailed("the stream ended before the server said where to post")
+        raise errors.ConnectionFailed("the stream ended before the server said where to post")
 
 
 def _parsed(data: str) -> SessionMessage | Exception:
@@ -145,7 +129,7 @@ def _endpoint(url: str, path: str) -> str:
     endpoint = base.join(path)
     # Compared as parsed: the case of a host and the number of a default port do not matter.
     if any(getattr(endpoint, part) != getattr(base, part) for part in ("scheme", "host", "port")):
-        raise ConnectionFailed("the server's endpoint is on another origin")
+        raise errors.ConnectionFailed("the server's endpoint is on another origin")
     return str(endpoint)
 
 
@@ -166,7 +150,9 @@ class StreamDispatcher:
     `lost` is set when the connection proves to be gone.
     """
 
-    def __init__(self, dispatcher: "JSONRPCDispatcher[TransportContext]", watch: Watch) -> None:
+    def __init__(
+        self, dispatcher: "JSONRPCDispatcher[TransportContext]", watch: http_client.Watch
+    ) -> None:
         self._dispatcher, self._watch = dispatcher, watch
         self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
         self.lost = anyio.Event()
@@ -177,7 +163,7 @@ class StreamDispatcher:
 
     def why_lost(self) -> str:
         if self._needs_login is not None:
-            raise NeedsLogin(self._needs_login)
+            raise errors.NeedsLogin(self._needs_login)
         return self._reason
 
     def turned_away(self) -> bool:
@@ -201,12 +187,12 @@ class StreamDispatcher:
         Only the handshake can't be cancelled; its errors say nothing about a session yet.
         """
         if self.lost.is_set():
-            raise Unavailable(self._reason)
+            raise errors.Unavailable(self._reason)
         options: CallOptions = {"cancel_on_abandon": cancellable}
         if headers is not None:
             options["headers"] = headers
         seconds = math.inf if timeout is None else timeout
-        with recorded() as exchange, anyio.CancelScope() as scope:
+        with http_client.recorded() as exchange, anyio.CancelScope() as scope:
             call = _Call(scope, seconds, anyio.current_time() + seconds * MAX_EXTENSION)
 
             async def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -220,15 +206,15 @@ class StreamDispatcher:
             self._extend(call)
             try:
                 return await self._dispatcher.send_raw_request(method, params, options)
-            except (MCPError, ConnectionFailed) as error:
+            except (MCPError, errors.ConnectionFailed) as error:
                 if cancellable:
                     raise self._failure(error, exchange) from None
                 if isinstance(error, MCPError):
-                    raise RemoteError(error.code, error.message, error.data) from None
+                    raise errors.RemoteError(error.code, error.message, error.data) from None
                 raise
             finally:
                 self._calls.remove(call)
-        raise TimedOut(seconds)
+        raise errors.TimedOut(seconds)
 
     async def run(
         self,
@@ -271,9 +257,11 @@ class StreamDispatcher:
             patience = math.inf if self._served else anyio.current_time() + call.timeout
             call.scope.deadline = min(patience, call.give_up_at)
 
-    def _failure(self, error: MCPError | ConnectionFailed, exchange: Exchange) -> CallFailed:
+    def _failure(
+        self, error: MCPError | errors.ConnectionFailed, exchange: http_client.Exchange
+    ) -> errors.CallFailed:
         if exchange.problem is not None:
-            if isinstance(exchange.problem, Unavailable) and len(self._calls) == 1:
+            if isinstance(exchange.problem, errors.Unavailable) and len(self._calls) == 1:
                 self._lose(exchange.problem.reason)  # nothing is in flight that might still arrive
             return exchange.problem
         code = error.code if isinstance(error, MCPError) else None
@@ -281,22 +269,28 @@ class StreamDispatcher:
         if exchange.status == _UNAUTHORIZED:
             self._needs_login = self._watch.refused(_UNAUTHORIZED)
             self._lose(self._needs_login)
-            return RemoteError(code or _CLOSED, self._needs_login)
+            return errors.RemoteError(code or _CLOSED, self._needs_login)
         if self._forgot_session(exchange, code, message):
             # A server that does not know the session has done nothing for it.
             self._lose("the server ended the session")
-            return Unavailable(self._reason)
+            return errors.Unavailable(self._reason)
         if code is None or message == _NO_WORDS:
             allows = ": it does not allow this call" if exchange.status == _FORBIDDEN else ""
             words = f"the server answered {exchange.status}{allows}"
-            return RemoteError(code or _CLOSED, words)
+            return errors.RemoteError(code or _CLOSED, words)
         if code == _CLOSED and message.startswith(_CLOSED_BY_SDK):
-            return Interrupted(message) if exchange.sent else Unavailable(self._reason)
-        if code == PARSE_ERROR:
-            return InvalidResult(f"the server's answer cannot be read: {message[:200]}")
-        return RemoteError(code, message, error.data if isinstance(error, MCPError) else None)
+            return (
+                errors.Interrupted(message) if exchange.sent else errors.Unavailable(self._reason)
+            )
+        if code == http_client.PARSE_ERROR:
+            return errors.InvalidResult(f"the server's answer cannot be read: {message[:200]}")
+        return errors.RemoteError(
+            code, message, error.data if isinstance(error, MCPError) else None
+        )
 
-    def _forgot_session(self, exchange: Exchange, code: int | None, message: str) -> bool:
+    def _forgot_session(
+        self, exchange: http_client.Exchange, code: int | None, message: str
+    ) -> bool:
         if exchange.status == _BAD_REQUEST:  # as servers answer that were copied from an example
             return code == _CLOSED and "session" in message.lower()
         has_session = code is None or self._watch.session is not None  # SSE always has one
@@ -332,7 +326,7 @@ async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     headers = await deps.reveal({name: str(value) for name, value in config.headers.items()})
     if has_reference(url):
         url = (await deps.reveal({"url": url}))["url"]
-    watch = Watch(config.max_message_bytes)
+    watch = http_client.Watch(config.max_message_bytes)
     auth = None
     if config.auth is not None and deps.auth is not None:
         auth = await deps.auth(config)
@@ -343,7 +337,7 @@ async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     try:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(
-                RemoteClient(watch, headers=headers, auth=auth, timeout=timeout)
+                http_client.RemoteClient(watch, headers=headers, auth=auth, timeout=timeout)
             )
             stack.push_async_callback(_end_session, client, url)
             yield await _enter_first(stack, opening, client, url)
@@ -352,7 +346,7 @@ async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
 
 
 async def _enter_first(
-    stack: AsyncExitStack, opening: ConnectParams, client: RemoteClient, url: str
+    stack: AsyncExitStack, opening: ConnectParams, client: http_client.RemoteClient, url: str
 ) -> ServerSession:
     first = "sse" if opening.config.kind == "sse" else "http"
     try:
@@ -366,7 +360,7 @@ async def _enter_first(
 
 @asynccontextmanager
 async def _open(
-    opening: ConnectParams, client: RemoteClient, url: str, transport: str
+    opening: ConnectParams, client: http_client.RemoteClient, url: str, transport: str
 ) -> AsyncGenerator[ServerSession]:
     async with AsyncExitStack() as stack:
         limit = opening.config.max_message_bytes
@@ -397,26 +391,26 @@ async def _open(
         )
 
 
-async def _end_session(client: RemoteClient, url: str) -> None:
+async def _end_session(client: http_client.RemoteClient, url: str) -> None:
     """Tell the server that its session is over, also when we are being cancelled."""
     session = client.watch.session
     if session is None:
         return
     with anyio.move_on_after(END_SESSION_WITHIN, shield=True):
         try:
-            await client.delete(url, headers={SESSION_HEADER: session})
+            await client.delete(url, headers={http_client.SESSION_HEADER: session})
         except httpx2.HTTPError as error:
-            logger.debug("the session could not be ended: %s", worded(error))
+            logger.debug("the session could not be ended: %s", errors.worded(error))
 
 
-def _explained(error: Exception, watch: Watch) -> Exception:
-    cause = first_cause(error)
+def _explained(error: Exception, watch: http_client.Watch) -> Exception:
+    cause = errors.first_cause(error)
     if watch.status in (_UNAUTHORIZED, _FORBIDDEN):
-        return NeedsLogin(watch.refused(watch.status))
+        return errors.NeedsLogin(watch.refused(watch.status))
     if isinstance(cause, httpx2.HTTPError):
-        return ConnectionFailed(f"cannot be reached ({worded(cause)})")
-    if isinstance(cause, RemoteError) and watch.problem is not None:
-        return ConnectionFailed(getattr(watch.problem, "reason", watch.problem.message))
-    if isinstance(cause, RemoteError) and watch.status is not None:
-        return ConnectionFailed(f"the server answered {watch.status}")
+        return errors.ConnectionFailed(f"cannot be reached ({errors.worded(cause)})")
+    if isinstance(cause, errors.RemoteError) and watch.problem is not None:
+        return errors.ConnectionFailed(getattr(watch.problem, "reason", watch.problem.message))
+    if isinstance(cause, errors.RemoteError) and watch.status is not None:
+        return errors.ConnectionFailed(f"the server answered {watch.status}")
     return cause if isinstance(cause, Exception) else error

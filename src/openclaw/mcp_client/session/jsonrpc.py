@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from openclaw.mcp_client.errors import (
-    CallFailed,
-    InvalidResult,
-    RemoteError,
-    TimedOut,
-    TooLarge,
-)
+from openclaw.mcp_client import errors
 from openclaw.mcp_client.lifecycle.state import ServerState
 
 if TYPE_CHECKING:
@@ -56,25 +50,25 @@ def encode(message: Mapping[str, Any]) -> bytes:
         return json.dumps(message).encode() + b"\n"
 
 
-def failure(error: Any) -> CallFailed:
+def failure(error: Any) -> errors.CallFailed:
     if type(error) is not dict:
-        return InvalidResult("the server's answer has neither a result nor an error")
+        return errors.InvalidResult("the server's answer has neither a result nor an error")
     fields = cast("dict[str, Any]", error)
     code, message = fields.get("code"), fields.get("message")
-    return RemoteError(
+    return errors.RemoteError(
         code if type(code) is int else INTERNAL,
         message if type(message) is str else "the server gave no reason",
         fields.get("data"),
     )
 
 
-def as_mcp_error(problem: CallFailed) -> Exception:
+def as_mcp_error(problem: errors.CallFailed) -> Exception:
     from mcp.shared.exceptions import MCPError
 
     match problem:
-        case RemoteError():
+        case errors.RemoteError():
             return MCPError(code=problem.code, message=problem.message, data=problem.data)
-        case TimedOut():
+        case errors.TimedOut():
             return MCPError(code=TIMEOUT, message=problem.message)
         case _:
             return MCPError(code=CLOSED, message=problem.message)
@@ -142,10 +136,10 @@ def check_bounds(text: bytes) -> None:
             raise Undecodable(_TOO_DEEP, text)
 
 
-def unreadable(problem: Undecodable) -> CallFailed:
+def unreadable(problem: Undecodable) -> errors.CallFailed:
     if isinstance(problem, TooManyValues):
-        return TooLarge(MAX_VALUES, "values")
-    return InvalidResult(f"the server's answer cannot be read: {problem.reason}")
+        return errors.TooLarge(MAX_VALUES, "values")
+    return errors.InvalidResult(f"the server's answer cannot be read: {problem.reason}")
 
 
 def _is_about_depth(error: orjson.JSONDecodeError) -> bool:

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, RemoteError, Unavailable
+from openclaw.mcp_client.session import negotiation
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
-from openclaw.mcp_client.session.negotiation import (
-    CAPABILITIES_KEY,
-    CLIENT_INFO,
-    CLIENT_INFO_KEY,
-    VERSION_KEY,
-    Era,
-    Greeting,
-)
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
@@ -26,9 +19,11 @@ if TYPE_CHECKING:
 class RequestMetadata:
     """Adds the modern era's `_meta` to a request, and its headers where the transport is HTTP."""
 
-    def __init__(self, greeting: Greeting, capabilities: Mapping[str, Any], *, http: bool) -> None:
+    def __init__(
+        self, greeting: negotiation.Greeting, capabilities: Mapping[str, Any], *, http: bool
+    ) -> None:
         self._version, self._http = greeting.protocol, http
-        self._modern = greeting.era is Era.MODERN
+        self._modern = greeting.era is negotiation.Era.MODERN
         self._meta = _meta(self._version, capabilities) if self._modern else {}
         self._parameter_headers: dict[str, Any] = {}
 
@@ -76,9 +71,9 @@ class RequestMetadata:
 
 def _meta(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        VERSION_KEY: version,
-        CLIENT_INFO_KEY: CLIENT_INFO,
-        CAPABILITIES_KEY: dict(capabilities),
+        negotiation.VERSION_KEY: version,
+        negotiation.CLIENT_INFO_KEY: negotiation.CLIENT_INFO,
+        negotiation.CAPABILITIES_KEY: dict(capabilities),
         _LOG_LEVEL_KEY: _log_level(),
     }
 
@@ -107,7 +102,7 @@ class ServerSession:
 
     call: Callable[..., Awaitable[RawResult]]
     sdk: "Callable[[], Awaitable[ClientSession]]"
-    greeting: Greeting
+    greeting: negotiation.Greeting
     stamp: RequestMetadata
     ended: anyio.Event
     is_gone: Callable[[], bool]

@@ -12,15 +12,7 @@ from typing import Any, cast
 import anyio
 
 from openclaw.core.tools import JsonObject, json_object
-from openclaw.mcp_client.errors import (
-    CallFailed,
-    Interrupted,
-    InvalidResult,
-    RemoteError,
-    StillWorking,
-    TimedOut,
-    Unavailable,
-)
+from openclaw.mcp_client import errors
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult, failure
 
 EXTENSION = "io.modelcontextprotocol/tasks"
@@ -45,7 +37,7 @@ def handle_of(result: RawResult) -> JsonObject | None:
     fields = cast("dict[str, Any]", task)
     id = fields.get("taskId")
     if not isinstance(id, str) or not 0 < len(id) <= _MAX_ID or not id.isprintable():
-        raise InvalidResult("the server's task has no usable id")
+        raise errors.InvalidResult("the server's task has no usable id")
     return {"id": id, "extension": extension, "pollMs": _poll_ms(fields, _DEFAULT_POLL_MS)}
 
 
@@ -82,11 +74,11 @@ class RemoteTask:
                 await on_task(self.handle)
             with anyio.fail_after(self.patience):
                 return await self._polled()
-        except CallFailed:
+        except errors.CallFailed:
             raise
         except TimeoutError:
             await self._cancel()
-            raise TimedOut(self.patience) from None
+            raise errors.TimedOut(self.patience) from None
         except BaseException:
             await self._cancel()
             raise
@@ -96,7 +88,7 @@ class RemoteTask:
         status = await self._get()
         ended = await self._ended(status)
         if ended is None:
-            raise StillWorking
+            raise errors.StillWorking
         return ended
 
     async def _polled(self) -> RawResult:
@@ -109,10 +101,14 @@ class RemoteTask:
             try:
                 status = await self._get()
                 ended = await self._ended(status)
-            except (Interrupted, Unavailable, TimedOut) as gone:  # to look again repeats nothing
+            except (
+                errors.Interrupted,
+                errors.Unavailable,
+                errors.TimedOut,
+            ) as gone:  # to look again repeats nothing
                 failures += 1
                 if failures > _MAX_FAILURES:
-                    raise Interrupted(gone.message) from None
+                    raise errors.Interrupted(gone.message) from None
                 continue
             failures = 0
             if ended is not None:
@@ -130,9 +126,9 @@ class RemoteTask:
     async def _get(self) -> RawResult:
         try:
             return await self.ask("tasks/get", {"taskId": self.handle["id"]})
-        except RemoteError as error:
+        except errors.RemoteError as error:
             reason = f"it no longer knows the task of this call: {error.message}"
-            raise Interrupted(reason) from None
+            raise errors.Interrupted(reason) from None
 
     async def _ended(self, status: RawResult) -> RawResult | None:
         """What the call gave, if the task has ended; raises if that is an error."""
@@ -140,7 +136,7 @@ class RemoteTask:
             case "completed", True:
                 result = status.get("result")
                 if not isinstance(result, dict):
-                    raise InvalidResult("the task has ended without a result")
+                    raise errors.InvalidResult("the task has ended without a result")
                 return cast("RawResult", result)
             case "failed", True:
                 raise failure(status.get("error"))
@@ -149,11 +145,11 @@ class RemoteTask:
                 return await self.ask("tasks/result", {"taskId": self.handle["id"]})
             case "cancelled", _:
                 words = status.get("statusMessage") or "the server cancelled it"
-                raise RemoteError(_CANCELLED, f"the call was cancelled: {words}")
+                raise errors.RemoteError(_CANCELLED, f"the call was cancelled: {words}")
             case "working" | "input_required", _:
                 return None
             case _:
-                raise InvalidResult("the task has a status that MCP does not have")
+                raise errors.InvalidResult("the task has a status that MCP does not have")
 
     async def _answer(self, status: RawResult, answered: set[str]) -> None:
         requests = json_object(status.get("inputRequests"))
@@ -165,5 +161,5 @@ class RemoteTask:
             await self.ask("tasks/update", params)
 
     async def _cancel(self) -> None:
-        with anyio.move_on_after(_CANCEL_WITHIN, shield=True), suppress(CallFailed):
+        with anyio.move_on_after(_CANCEL_WITHIN, shield=True), suppress(errors.CallFailed):
             await self.ask("tasks/cancel", {"taskId": self.handle["id"]})

@@ -28,17 +28,9 @@ from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.transport import orphans
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.secrets.redactor import Redactor, StreamRedactor
+from openclaw.stdio import pipes
 from openclaw.stdio.descriptors import READ_BYTES, ThreadedReader
 from openclaw.stdio.lines import LineSplitter, TooLong
-from openclaw.stdio.pipes import (
-    HIGH_WATER,
-    Reader,
-    ThreadedWriter,
-    WatchedReader,
-    WatchedWriter,
-    Writer,
-    enlarge,
-)
 
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
 _PASSING = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # shortages that may pass
@@ -90,7 +82,7 @@ _DRAIN_BYTES = 2 << 20  # what an ended process may have written that was not re
 
 OnLines = Callable[[list[bytes]], None]
 OnEnd = Callable[[str, TooLong | None], None]
-Ends = tuple[Writer, Reader, Reader]
+Ends = tuple[pipes.Writer, pipes.Reader, pipes.Reader]
 
 
 class ChildPipe:
@@ -123,7 +115,7 @@ class ChildPipe:
 
     @property
     def congested(self) -> bool:
-        return self._stdin.unsent > HIGH_WATER
+        return self._stdin.unsent > pipes.HIGH_WATER
 
     async def drained(self, unless: "Future[Any]") -> None:
         await self._stdin.drained(unless=unless)
@@ -255,13 +247,13 @@ class Child(RunningChild):
         for pipe in self._pipes:
             if sys.platform != "win32":
                 os.set_blocking(pipe.fileno(), False)
-        enlarge(self._pipes[1].fileno())
+        pipes.enlarge(self._pipes[1].fileno())
         keeper.watch(self.pid)
         self._watch()
 
     def ends(self) -> Ends:
         stdin, stdout, stderr = (pipe.fileno() for pipe in self._pipes)
-        return WatchedWriter(stdin), WatchedReader(stdout), WatchedReader(stderr)
+        return pipes.WatchedWriter(stdin), pipes.WatchedReader(stdout), pipes.WatchedReader(stderr)
 
     async def shut_down(self) -> None:
         """What a crashed server left behind is killed at once, so that the next one can start."""
@@ -359,7 +351,7 @@ def threaded_ends(process: subprocess.Popen[bytes]) -> Ends:
     """Threads that move bytes. They read the file: its number may be reused after it is closed."""
     stdin, stdout, stderr = pipes_of(process)
     return (
-        ThreadedWriter(stdin.write, f"stdin of {process.pid}"),
+        pipes.ThreadedWriter(stdin.write, f"stdin of {process.pid}"),
         ThreadedReader(stdout.read, f"stdout of {process.pid}"),
         ThreadedReader(stderr.read, f"stderr of {process.pid}"),
     )
