@@ -8,7 +8,7 @@ up: a value is copied from the message, or chosen from what the schema lists.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -29,7 +29,7 @@ from openclaw.embedded.words import (
 )
 
 _WINDOW = 40
-_SHORT = 3
+_SHORT, _LONG = 3, 5
 _MESSAGES_KEPT = 32
 _MOST_PARAMS = 40
 _MOST_CANDIDATES = 60
@@ -95,6 +95,10 @@ _RUN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _COUNTS = word_set("count limit max n num number top maximum")
+# The words before or after a number that say that it is how many are wanted.
+_BESIDE_COUNTS = word_set(
+    "top first last next latest newest recent final bottom find list show get give fetch me most only"
+)
 _LATEST = re.compile(
     r"\b(?:last|latest|most recent|newest)\b(?!\s+(?:few|some|couple|several)\b|\s+\w+s\b)",
     re.IGNORECASE,
@@ -111,7 +115,7 @@ _NAMES = {
 _FITS = {
     "place": {"place": 3.0, "name": 1.6, "quoted": 1.2},
     "time": {"time": 4.0},
-    "path": {"path": 3.0, "quoted": 2.0},
+    "path": {"path": 3.0},
     "id": {**_NAMES, "quoted": 2.0, "name": 0.6},
     "query": _NAMES,
     "text": _NAMES,
@@ -294,6 +298,8 @@ class _Reader:
             if param.required or named or (self.typed and not str(value).isdigit()):
                 self.put(param, value)
                 self.out.copied += 1
+                said_at = re.search(rf"\b{re.escape(str(value))}\b", self.message, re.IGNORECASE)
+                self.taken += [said_at.span()] if said_at else []
 
     def dates(self) -> None:
         for param in self.open("date"):
@@ -353,10 +359,11 @@ class _Reader:
                     self.put(at[place], _number(one, at[place]), one)
 
     def number_fit(self, param: Param, params: Sequence[Param], one: Span) -> float:
-        """An optional number of a tool of any kind is given only if its name is said."""
+        """An optional number is given only if its name is said, or how many are asked for."""
         names_only = self.typed and not param.required
         near = _nearness(param, params, self.message, one, names_only=names_only)
-        counts = param.name_words & _COUNTS and not self.typed
+        beside = {self.word_before(one), *words(self.message[one.end : one.end + _WINDOW])[:1]}
+        counts = param.name_words & _COUNTS and beside & _BESIDE_COUNTS
         return max(near, _COUNTED) if counts else near
 
     def texts(self) -> None:
@@ -375,16 +382,19 @@ class _Reader:
 
     def candidates(self, param: Param) -> list[Span]:
         if param.want in ("time", "path"):
-            quoted = _quoted(self.message) if param.want == "path" else ()
-            return self.free([*self.of(param.want), *quoted])
+            return self.of(param.want)
         found = [*_quoted(self.message), *_names(self.message), *self.of("email", "named")]
         if param.want == "place":
-            cities = [(one.start, one.end) for one in self.of("zone")]
+            ends = {
+                one.start: one.end for one in _names(self.message)
+            }  # New York, or New York City
+            cities = [(one.start, max(one.end, ends.get(one.start, 0))) for one in self.of("zone")]
             found += [Span("place", self.message[start:end], start, end) for start, end in cities]
         else:
             found += [*_listed(param, self.message), *_behind(param, self.message)]
+            found += [Span("named", at[0], *at.span()) for at in _FORMULA.finditer(self.message)]
         if param.want == "id":
-            found += [Span("id", match[0], *match.span()) for match in _ID.finditer(self.message)]
+            found += [Span("id", at[0], *at.span()) for at in _ID.finditer(self.message)]
         return self.free(found)[:_MOST_CANDIDATES]
 
     def text_fit(self, param: Param, one: Span) -> float:
@@ -392,7 +402,13 @@ class _Reader:
         if not fit:
             return 0.0
         cue = _CUED * (self.word_before(one) in _cues(param))
-        cue += _nearness(param, (), self.message, one)
+        cue += _nearness(param, (), self.message, one, names_only=not param.required)
+        if one.kind == "name":  # the Hilton Hotel suits `hotel_name`; but ESRB is no `esrb_rating`
+            own = set(terms(one.text))
+            both = own.intersection(map(stem, param.name_words))
+            if own and own == both:
+                return 0.0
+            cue += _CUED * bool(both)
         return fit + cue if param.required or cue >= _OPTIONAL_CUE or one.kind == "listed" else 0.0
 
     def flags(self) -> None:
@@ -404,9 +420,15 @@ class _Reader:
 
     def mentioned(self, param: Param) -> bool:
         """Whether half of the telling words of a flag's name are said."""
-        said = set(terms(self.message))
+        said = terms(self.message)
         own = {stem(word) for word in param.name_words - _FLAG_WORDS - STOP_WORDS}
-        return bool(own) and 2 * sum(bool({one, *synonyms(one)} & said) for one in own) >= len(own)
+        found = [
+            one
+            for one in own
+            if not synonyms(one).isdisjoint(said)
+            or any(word == one or (len(one) > _LONG and word.startswith(one)) for word in said)
+        ]
+        return 2 * len(found) >= len(own) > 0
 
     def negated(self, param: Param) -> bool:
         name = re.escape(words(param.name)[-1])
@@ -441,6 +463,7 @@ _NUMBER = re.compile(
 )
 
 
+@lru_cache(maxsize=_MESSAGES_KEPT)
 def _numbers(message: str) -> list[Span]:
     """Those in digits first: `two` is often no value, as in `two sides, 3 and 4`."""
     found: list[Span] = []
@@ -515,6 +538,8 @@ _EXAMPLES = re.compile(
     re.IGNORECASE,
 )
 _ID = re.compile(r"(?<![\w.])(?=[\w/#.-]*\d)[A-Za-z0-9#][\w/#.-]*\w|(?<![\w.])\d(?!\w)")
+# A function of x, such as `3x^2 + 2x - 1`.
+_FORMULA = re.compile(r"(?<![\w.])[\d(]*x[\dx)]*\s?[-+*/^][\dx()+*/^ .-]*[\dx)](?!\w)")
 _LINK = r"\s*(?:is|are|of|as|=|:|named|called|being|to|with)?\s+(?:the\s+|an?\s+)?"
 _LIST = re.compile(r"[\[(]([^\[\]()]+)[\])]")
 # Words with which requests begin: capitals that are no names.
@@ -599,13 +624,20 @@ def _listed(param: Param, message: str) -> list[Span]:
 
 
 def _behind(param: Param, message: str) -> list[Span]:
-    """A plain word after the parameter's own name, such as `the namespace blue`."""
+    """A plain word after the parameter's own name, such as `the namespace blue`, or a number before
+    it, such as `the 2022 season`."""
     name = r"[\s_-]+".join(words(param.name)) or r"\0"
+    after = rf"\b{name}{_LINK}([\w./#-]*\w)(?![\w^*])"
+    before = rf"(?<![\w.])([\w-]*\d[\w-]*)\s+{name}\b"
     return [
         Span("behind", at[1], *at.span(1))
-        for at in re.finditer(rf"\b{name}{_LINK}([\w./#-]*\w)(?![\w^*])", message, re.IGNORECASE)
+        for at in (*_found(after, message), *_found(before, message))
         if at[1].lower() not in STOP_WORDS and stem(at[1].lower()) not in param.stems
     ]
+
+
+def _found(pattern: str, message: str) -> Iterator[re.Match[str]]:
+    return re.finditer(pattern, message, re.IGNORECASE)
 
 
 def _runs(message: str, found: Sequence[Span]) -> list[Span]:
@@ -659,17 +691,28 @@ def _nearness(
 ) -> float:
     """How close the parameter's own words stand to a value; words that others share do not count."""
     shared = frozenset[str]().union(*(other.stems for other in others if other is not param))
-    names = {stem(word) for word in param.name_words - STOP_WORDS}
+    names = param.name_stems
     score = 0.0
-    before = re.split(r"[.;?!,]\s|\band\b", message[max(0, one.start - _WINDOW) : one.start])[-1]
-    after = re.split(r"[.;?!,]", message[one.end : one.end + _WINDOW // 2])[0]
-    for side, weight in ((list(reversed(words(before))), 1.0), (words(after), 0.8)):
-        for distance, word in enumerate(side):
-            term = stem(_SAME_END.get(word, word))
-            if term in names and (term not in shared or len(names) == 1):
-                score = max(score, weight * 2 / (1 + distance))
-            elif names_only and (distance or weight == 1.0):
-                continue
-            elif term in param.stems and term not in shared and word not in STOP_WORDS:
-                score = max(score, weight / (1 + distance))
+    for term, weight, may_describe in _words_beside(message, one.start, one.end):
+        if term in names and (term not in shared or len(names) == 1):
+            score = max(score, 2 * weight)
+        elif names_only and not may_describe:
+            continue
+        elif term in param.stems and term not in shared:
+            score = max(score, weight)
     return score
+
+
+@lru_cache(maxsize=_MESSAGES_KEPT * _MOST_CANDIDATES)
+def _words_beside(message: str, start: int, end: int) -> list[tuple[str, float, bool]]:
+    """The stems around a value, how much each counts, and if it is the word right after it."""
+    before = re.split(r"[.;?!,]\s|\band\b", message[max(0, start - _WINDOW) : start])[-1]
+    after = re.split(r"[.;?!,]", message[end : end + _WINDOW // 2])[0]
+    return [
+        (stem(_SAME_END.get(word, word)), weight / (1 + distance), follows and not distance)
+        for follows, said, weight in (
+            (False, words(before)[::-1], 1.0),
+            (True, words(after), 0.8),
+        )
+        for distance, word in enumerate(said)
+    ]

@@ -39,7 +39,7 @@ _MIN_COVERAGE_WHEN_STRONG = 0.3
 _CANDIDATES = 60  # how many tools are filled in earnest; the rest cannot win
 _MAX_CALLS = 4
 _TYPED_CANDIDATES = 8
-_MEANT = 1.25
+_MEANT = 1.1
 MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a request before it
 _GIT_WORDS = frozenset(
     stem(word)
@@ -96,7 +96,13 @@ class Router:
             for term in doc.weights:
                 counts[term] = counts.get(term, 0) + 1
         total = len(self._docs)
-        self._rarity = {t: math.log(2 + (total - n + 0.5) / (n + 0.5)) for t, n in counts.items()}
+        rarity = {t: math.log(2 + (total - n + 0.5) / (n + 0.5)) for t, n in counts.items()}
+        # By the words that tools say: how much each of these tools gains by the word (BM25).
+        self._gains: dict[str, list[tuple[int, float]]] = {}
+        for at, doc in enumerate(self._docs):
+            for term, weight in doc.weights.items():
+                gain = rarity[term] * weight * (_BM25_K1 + 1) / (weight + _BM25_K1)
+                self._gains.setdefault(term, []).append((at, gain))
 
     def route(self, message: str, previous: Previous | None = None) -> tuple[Call, ...]:
         if self._remember is not None and (fact := fact_to_remember(message)) is not None:
@@ -179,26 +185,17 @@ class Router:
     def _by_words(self, message: str, spans: tuple[Span, ...]) -> list[tuple[float, ToolDoc]]:
         said = _said(message, spans)
         hints = _hints(message, spans, said)
-        scored = [
-            (
-                sum(self._term_score(doc, term) for term in said)
-                + sum(weight * self._match(doc, term) for term, weight in hints.items()),
-                doc,
-            )
-            for doc in self._docs
-        ]
-        return sorted(scored, key=lambda item: -item[0])
-
-    def _match(self, doc: ToolDoc, term: str) -> float:
-        weight = doc.weights.get(term)
-        if weight is None:
-            return 0.0
-        return self._rarity[term] * weight * (_BM25_K1 + 1) / (weight + _BM25_K1)
-
-    def _term_score(self, doc: ToolDoc, term: str) -> float:
-        direct = self._match(doc, term)
-        related = max((self._match(doc, other) for other in synonyms(term)), default=0.0)
-        return max(direct, _SYNONYM_WEIGHT * related)
+        scores = [0.0] * len(self._docs)
+        for term, weight in [*((term, 1.0) for term in said), *hints.items()]:
+            best: dict[int, float] = {}
+            for mate in synonyms(term) if term in said else ():
+                for at, gain in self._gains.get(mate, ()):
+                    best[at] = max(best.get(at, 0.0), _SYNONYM_WEIGHT * gain)
+            for at, gain in self._gains.get(term, ()):
+                best[at] = max(best.get(at, 0.0), gain)
+            for at, gain in best.items():
+                scores[at] += weight * gain
+        return sorted(zip(scores, self._docs, strict=True), key=lambda item: -item[0])
 
     def _score(
         self,
@@ -236,7 +233,7 @@ class Router:
     def _knows(self, doc: ToolDoc, term: str) -> float:
         if term in doc.weights:
             return 1.0
-        return _SYNONYM_WEIGHT if self._term_score(doc, term) > 0 else 0.0
+        return 0.0 if synonyms(term).isdisjoint(doc.weights) else _SYNONYM_WEIGHT
 
     def _follow_up(
         self, message: str, spans: tuple[Span, ...], previous: Previous | None

@@ -1,12 +1,12 @@
 """A tool as the router sees it: weighted words, parameters, and whether it changes anything."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from openclaw.core.tools import json_list, json_object
-from openclaw.embedded.words import stem, synonyms, terms, word_set, words
+from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set, words
 
 Want = Literal[
     "url", "email", "date", "time", "zone", "place", "glob", "path", "ref", "number", "flag", "choice",
@@ -32,6 +32,7 @@ class Param:
     default: Any = None
     stems: frozenset[str] = field(default_factory=frozenset[str])
     name_words: frozenset[str] = field(default_factory=frozenset[str])
+    name_stems: frozenset[str] = field(default_factory=frozenset[str])
 
 
 _BY_NAME: Mapping[Want, frozenset[str]] = {
@@ -164,6 +165,7 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
         default=described[1] if default is None and described else default,
         stems=frozenset(terms(f"{name} {description}")),
         name_words=name_words,
+        name_stems=frozenset(map(stem, name_words - STOP_WORDS)),
     )
 
 
@@ -245,7 +247,7 @@ def _own_name(tool: RoutableTool) -> tuple[str, str]:
     return (labelled[2], labelled[1]) if labelled else (tool.name.removeprefix("mcp_"), "")
 
 
-def _effect(tool: RoutableTool, name_words: list[str]) -> Effect:
+def _effect(tool: RoutableTool, name_words: Sequence[str]) -> Effect:
     if set(name_words) & _PLAINLY_CHANGING:
         return "changes"
     if tool.read_only is not None:
@@ -255,7 +257,7 @@ def _effect(tool: RoutableTool, name_words: list[str]) -> Effect:
     return "reads" if set(name_words) & _READING else "unknown"
 
 
-def _verbs(name_words: list[str]) -> frozenset[str]:
+def _verbs(name_words: Sequence[str]) -> frozenset[str]:
     named = {word for word in name_words if word in _CHANGING} or set(name_words)
     stems = {stem(word) for word in named}
     return frozenset(stems | {other for term in stems for other in synonyms(term)})

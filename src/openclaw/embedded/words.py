@@ -53,9 +53,10 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > _MIN_STEM else word
 
 
-def words(text: str) -> list[str]:
+@lru_cache(maxsize=4096)  # for each of many tools, the same parts of one message are read
+def words(text: str) -> tuple[str, ...]:
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
-    return re.findall(r"[^\W\d_]+", fold(apart).replace("'s ", " ").replace("n't", " not"))
+    return tuple(re.findall(r"[^\W\d_]+", fold(apart).replace("'s ", " ").replace("n't", " not")))
 
 
 _NOT_DONE = re.compile(r"\bnot (?:yet )?(?:been )?(\w+ed)\b")

@@ -177,6 +177,29 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
             {"has_balcony": "True"},
         ),
         ("the usual", {"size": {"type": "string", "default": "m"}}, {"size": "m"}),
+        ("the function 3x^2 + 1", {"function": TEXT}, {"function": "3x^2 + 1"}),
+        ("a flight to New York City", {"city": TEXT}, {"city": "New York City"}),
+        ("the scores of the 2022 season", {"season": TEXT}, {"season": "2022"}),
+        (
+            "a double room in the Hilton Hotel",
+            {"room_style": TEXT, "hotel_name": TEXT, "style": {"enum": ["double"]}},
+            ["room_style"],
+        ),
+        (
+            "games with an ESRB rating of 'Everyone'",
+            {"esrb_rating": TEXT},
+            {"esrb_rating": "Everyone"},
+        ),
+        (
+            "opening hours of the Museum of Art on Sunday",
+            {"museum_name": TEXT, "day": {"enum": ["Saturday", "Sunday"]}},
+            {"museum_name": "Museum of Art", "day": "Sunday"},
+        ),
+        (
+            "the same with standardization",
+            {"standardize": {"type": "boolean"}},
+            {"standardize": True},
+        ),
         (
             "news with pictures, without videos",
             {"include_pictures": {"type": "boolean"}, "include_videos": {"type": "boolean"}},
@@ -185,7 +208,7 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
     ],
 )
 def test_values_go_where_their_words_and_types_say(
-    message: str, properties: dict[str, Any], arguments: dict[str, Any]
+    message: str, properties: dict[str, Any], arguments: dict[str, Any] | list[str]
 ) -> None:
     assert read(message, **properties) == arguments
 
@@ -198,7 +221,6 @@ def test_values_go_where_their_words_and_types_say(
         ("on the 31st of February 2022", {"date": TEXT}),
         ("1" * 400, {"count": WHOLE}),
         ("anything", {"options": {"type": "object"}}),
-        ("the function 3x^2 + 1", {"function": TEXT}),
         ("a contract between us", {"contract_type": TEXT}),
     ],
 )
@@ -220,6 +242,23 @@ def test_what_is_optional_is_filled_only_if_the_message_speaks_of_it(
     longest = {"type": "integer", "description": "Minutes at most."}
     title = {"type": "string", "description": "Of the song."}
     assert read(message, "title", title=title, artist=TEXT, longest=longest) == arguments
+
+
+@pytest.mark.parametrize(
+    ("message", "limit"),
+    [
+        ("the top 5 songs called 'Yellow'", 5),
+        ("songs called 'Yellow', give me three", 3),
+        ("the ten most recent songs called 'Yellow'", 10),
+        ("songs called 'Yellow' from the year 2019", None),
+        ("songs called 'Yellow' by somebody who is 25", None),
+    ],
+)
+def test_a_number_is_a_limit_only_if_that_many_are_asked_for(
+    message: str, limit: int | None
+) -> None:
+    found = read(message, "title", title=TEXT, limit=WHOLE)
+    assert found == {"title": "Yellow"} | ({"limit": limit} if limit else {})
 
 
 def test_an_option_is_chosen_whatever_the_default_is() -> None:

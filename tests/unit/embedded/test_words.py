@@ -2,7 +2,7 @@ from openclaw.embedded.words import fold, stem, synonyms, terms, words
 
 
 def test_names_of_every_style_fall_apart_into_words() -> None:
-    assert words("read_textFile list-allowed") == ["read", "text", "file", "list", "allowed"]
+    assert words("read_textFile list-allowed") == ("read", "text", "file", "list", "allowed")
 
 
 def test_accents_and_case_do_not_matter() -> None:
