@@ -81,6 +81,7 @@ def nearest(word: str, known: Iterable[str], least: float = 0.7) -> str | None:
 
 
 _GIVEN = re.compile(r"invalid choice: '([^']*)'")
+_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
 class WrongUsage(SystemExit):
@@ -131,6 +132,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if "ACTION" not in message:
+            if choice := _CHOICE.search(message):
+                near = nearest(choice[1], choice[2].replace("'", "").split(", "))
+                message += f"; did you mean {near}?" if near else ""
             self.print_usage(sys.stderr)
             self._print_message(f"{self.prog}: {sentence(message)}\n", sys.stderr)
             if "are required" in message and self.epilog:

@@ -187,21 +187,29 @@ def test_a_second_run_changes_nothing(full: Installation) -> None:
     assert "nothing to change" in full.out
 
 
-def test_a_second_run_marks_what_is_imported(full: Installation) -> None:
+def test_a_second_run_marks_what_is_imported_and_does_not_bring_back_what_was_removed(
+    full: Installation,
+) -> None:
     full.run("--yes")
+    entry = json5.parse(full.config.read_text()).root.plain()
+    del entry["agents"]["defaults"]["mcp"]["servers"]["github"]
+    full.write(".openclaw/openclaw.json", entry)
     full.write(".gemini/settings.json", {"mcpServers": {"late": {"command": "date"}}})
     with on_terminal(*_command(full)) as terminal:
         assert "(current)" in terminal.until("[1]:")
         terminal.type("\n")
         shown = " ".join(terminal.until("[late]:").split())
-        assert shown.count("- already imported") == 3
+        assert "- you removed it" in shown
+        assert shown.count("- already imported") == 2
         terminal.type("\n")
         terminal.until("[none]:")
         terminal.type("\n")
         terminal.until("Write this?")
         terminal.type("\n")
         assert terminal.ended() == 0
-    assert set(full.loaded().mcp.servers) == {"github", "remote", "clock", "late"}
+    assert set(full.loaded().mcp.servers) == {"remote", "clock", "late"}
+    full.run("--yes", "--import", "github")
+    assert "github" in full.loaded().mcp.servers
 
 
 KEY = "sk-ant-a-key-of-mine"
@@ -275,6 +283,59 @@ def test_a_key_that_cannot_be_checked_is_used_if_the_person_says_so(
         assert terminal.ended() == 0
     assert installation.loaded().model.primary == "openai/gpt-5"
     assert '"secret://store/OPENAI_API_KEY"' in installation.config.read_text()
+
+
+class OwnServer(QuietHandler):
+    """Lists its models at /v1/models to whoever has its key, as servers of OpenAI's API do."""
+
+    def do_GET(self) -> None:
+        known = self.headers.get("Authorization") == f"Bearer {KEY}" and self.path == "/v1/models"
+        body = {"data": [{"id": "big"}, {"id": "llama"}]} if known else {"error": {"message": "no"}}
+        self.reply(json.dumps(body).encode(), 200 if known else 401)
+
+
+def test_a_server_at_an_address_of_ones_own_is_asked_and_stored(installation: Installation) -> None:
+    installation.environ["OLLAMA_HOST"] = "127.0.0.1:9"  # nobody is there
+    with serving(OwnServer) as address, on_terminal(*_command(installation)) as terminal:
+        assert "speaks OpenAI's API" in terminal.until("[1]:")
+        terminal.type("address\n")
+        for typed, key, answer in (
+            ("127.0.0.1", "", "is not the address of a server"),
+            (address, "", "That did not work (HTTP 401: no)"),
+            (address, KEY, "2. llama"),
+        ):
+            terminal.until("its address")
+            terminal.type(f"{typed}\n")
+            terminal.until("its key (Enter if it needs none):")
+            terminal.type(f"{key}\n")
+            terminal.until(answer)
+        terminal.until("[1]:")
+        terminal.type("2\n")
+        terminal.until("Write this?")
+        terminal.type("\n")
+        assert terminal.ended() == 0
+        assert KEY.encode() not in terminal.everything
+    assert installation.loaded().model.primary == "own/llama"
+    provider = load_config(installation.config, {}).config.models.providers["own"]
+    assert (provider.base_url, provider.api) == (f"{address}/v1", "openai-completions")
+    assert provider.api_key == "secret://store/OWN_API_KEY"
+    kept = json.loads((installation.config.parent / "secrets.json").read_text())
+    assert kept == {"OWN_API_KEY": KEY}
+
+
+def test_an_address_may_be_typed_at_once_and_enter_goes_back(installation: Installation) -> None:
+    installation.environ["OLLAMA_HOST"] = "127.0.0.1:9"
+    with on_terminal(*_command(installation)) as terminal:
+        terminal.until("[1]:")
+        terminal.type("http://127.0.0.1:9/v1\n")
+        terminal.until("its key")
+        terminal.type("\n")
+        terminal.until("That did not work")
+        terminal.until("its address")
+        terminal.type("\n")
+        terminal.until("Which model do you want to use?")
+        terminal.type("\x04")
+        terminal.until("Nothing was written.")
 
 
 def test_an_invalid_file_is_not_touched_unless_it_is_to_be_replaced(full: Installation) -> None:

@@ -1,6 +1,5 @@
 """Every command's help, and what is made from it: completion and the manual."""
 
-import json
 import os
 import shlex
 import shutil
@@ -8,12 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 from scripts.manpage import man_page
 from tests.support.terminal import on_terminal
 
 from openclaw.cli.main import run
 from openclaw.cli.parser import EXAMPLES, all_parsers, command_parser
+from openclaw.config.agent_schema import McpServerConfig
+from openclaw.config.paths import StatePaths
+from openclaw.core.clock import SystemClock
+from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Declaration
+from openclaw.sessions.sqlite.store import open_file_store
 
 ROOT = Path(__file__).parents[3]
 PARSERS = dict(all_parsers("openclaw"))
@@ -84,8 +90,17 @@ COMPLETIONS = {
     "openclaw mcp add --transport s": {"stdio", "streamable-http", "sse"},
     "openclaw agent --agent ": {"main", "research"},
     "openclaw mcp call ti": {"time"},
-    "openclaw mcp call time x": set[str](),
+    "openclaw mcp call time ": {"convert_time", "get_current_time"},
+    "openclaw mcp call --agent main time get": {"get_current_time"},
+    "openclaw --config x mcp call time get": {"get_current_time"},
+    "openclaw mcp call --json time get": {"get_current_time"},
+    "openclaw mcp call time get_current_time t": set[str](),
+    "openclaw mcp call nothing-like-it c": set[str](),
     "openclaw mcp pins show t": {"time"},
+    "openclaw mcp probe other ti": {"time"},
+    "openclaw sessions show t": {"trip"},
+    "openclaw sessions delete --yes t": {"trip"},
+    "openclaw agent --session-key t": {"trip"},
     "openclaw config --co": {"--config"},
     "openclaw completion ": {"bash", "zsh", "fish"},
     "openclaw agent --image pic": {"picture.png"},
@@ -99,15 +114,28 @@ def typed_at(home: Path, tmp_path: Path) -> dict[str, str]:
     """The environment of a shell in a directory with a picture, where agents and a server are known."""
     config = home / ".openclaw" / "openclaw.json"
     config.parent.mkdir(mode=0o700)
-    strange = "t$(touch stranger)"  # a name that somebody else may have chosen
-    servers = {name: {"command": "x"} for name in ("time", strange)}
-    agents = {"list": [{"id": "main"}, {"id": "research"}]}
-    config.write_text(json.dumps({"mcp": {"servers": servers}, "agents": agents}))
+    config.write_text(
+        '{ mcp: { servers: { time: { command: "x" } } },'
+        ' agents: { list: [{ id: "main" }, { id: "research" }] } }'
+    )
+    anyio.run(_remembered, home / ".openclaw", tmp_path / "stranger")
     (tmp_path / "picture.png").touch()
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "openclaw").symlink_to(Path(sys.executable).with_name("openclaw"))
     return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+
+
+async def _remembered(state: Path, owned: Path) -> None:
+    """A server that ran before, and conversations, whose names a stranger may have chosen."""
+    command = f"$(touch {owned})"
+    server = McpServerConfig.model_validate({"command": "x"})
+    names = ("get_current_time", "convert_time", f"x{command}", INSTRUCTIONS)
+    declared = {name: Declaration(name, name) for name in names}
+    PinStore(StatePaths(state).pins).observe(pin_key(server), "time", "x", declared)
+    async with open_file_store(state / "sessions.db", SystemClock()) as store:
+        for key in ("trip", f"t{command}", "two words"):
+            await store.open_session("main", key)
 
 
 def _offered(command: list[str], environ: dict[str, str], place: Path) -> list[str]:
@@ -129,7 +157,7 @@ def test_bash_completes_what_may_follow(typed_at: dict[str, str], tmp_path: Path
     offered = [set(line.split()) for line in _offered(command, typed_at, tmp_path)]
     completed = dict(zip(COMPLETIONS, offered, strict=True))
     expected = dict(COMPLETIONS)
-    for line in ("openclaw agent --agent ", "openclaw completion "):
+    for line in ("openclaw agent --agent ", "openclaw completion ", "openclaw mcp call time "):
         assert expected.pop(line) <= completed.pop(line)
     assert completed == expected
     assert not (tmp_path / "stranger").exists()
@@ -169,6 +197,8 @@ def test_zsh_completes_at_the_first_press_of_the_key(
         terminal.until("gateway reload")
         terminal.type("\x15openclaw mcp call ti\t")
         terminal.until("mcp call time")
+        terminal.type(" conv\t")
+        terminal.until("convert_time")
         terminal.type("\x15exit\r")
         assert terminal.ended() == 0
 

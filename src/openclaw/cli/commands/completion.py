@@ -1,4 +1,7 @@
-"""Print a completion script for your shell: commands, options, and names of agents and servers.
+"""Print a completion script for your shell: commands, options and names.
+
+It completes the names of agents, servers, conversations, and tools of servers that have run
+before.
 
 Save it where your shell looks for such scripts, as in the examples, or source it. In zsh, add the
 directory to `fpath` before `compinit` runs, or source the script after it.
@@ -16,6 +19,7 @@ from openclaw.core.errors import OpenClawError
 # The scripts hand over the words up to the cursor, and get a word that may follow on each line.
 _BETWEEN = "\x1f"
 _FILES = "@files"  # the shell knows better how to complete those
+_MOST_SESSIONS = 200
 # A shell expands what it is offered: a name that a stranger chose must not be a command in it.
 _HARMLESS = re.compile(r"[\w.@/+:][\w.@/+:-]*")
 
@@ -93,15 +97,15 @@ def _offers(env: Environment, words: Sequence[str]) -> Mapping[str, str]:
 
 def _position(
     env: Environment, words: Sequence[str]
-) -> tuple[argparse.ArgumentParser | None, argparse.Action | None, int]:
-    """The command that the words lead to, the option whose value comes next, and how many arguments came."""
+) -> tuple[argparse.ArgumentParser | None, argparse.Action | None, list[str]]:
+    """The command that the words lead to, the option whose value comes next, and its arguments."""
     parser: argparse.ArgumentParser = parsers.CommandParser(prog=env.program)
     parser.add_argument("--version", action="store_true", help="show the version")
     commands = parser.add_subparsers()
     for name, summary in parsers.COMMANDS.items():
         commands.add_parser(name, help=summary)
     option: argparse.Action | None = None
-    given = 0
+    given: list[str] = []
     for word in words:
         below = parsers.subparsers(parser)
         if option is not None:
@@ -114,18 +118,22 @@ def _position(
             if " " not in parser.prog.removeprefix(f"{env.program} "):
                 parser = parsers.command_parser(env.program, word)
         elif below:
-            return None, None, 0
+            return None, None, []
         else:
-            given += 1
+            given.append(word)
     return parser, option, given
 
 
 def _values(
-    env: Environment, parser: argparse.ArgumentParser, option: argparse.Action | None, given: int
+    env: Environment,
+    parser: argparse.ArgumentParser,
+    option: argparse.Action | None,
+    given: Sequence[str],
 ) -> dict[str, str]:
     """What the option, or else the command's next argument, may be."""
     places = [one for one in parsers.actions(parser) if not one.option_strings]
-    action = option or next(iter(places[given:]), None)
+    repeated = [one for one in places[-1:] if one.nargs in ("*", "+")]
+    action = option or next(iter(places[len(given) :] or repeated), None)
     if action is None:
         return {}
     if action.choices:
@@ -133,23 +141,51 @@ def _values(
     if action.type is Path or action.metavar in ("FILE", "PATH", "DIR"):
         return {_FILES: ""}
     command, _, name = parser.prog.partition(" ")[2].partition(" ")
-    names: Sequence[str] = ()
+    what = ""
     if "--agent" in action.option_strings:
-        names = _names(env)[0]
+        what = "agents"
+    elif action.metavar == "KEY" and (command == "sessions" or option is not None):
+        what = "sessions"
+    elif (command, name, len(given)) == ("mcp", "call", 1) and option is None:
+        what = "tools"
     elif command == "mcp" and name != "add" and action.metavar in ("SERVER", "NAME", "TOOL"):
-        names = _names(env)[1]
+        what = "servers"
+    names = _names(env, what, given) if what else ()
     return dict.fromkeys(filter(_HARMLESS.fullmatch, names), "")
 
 
-def _names(env: Environment) -> tuple[Sequence[str], Sequence[str]]:
-    """The agents and the servers; none if they cannot be read, since an error would be in the way."""
+def _names(env: Environment, what: str, given: Sequence[str]) -> Sequence[str]:
+    """As they are stored; none if they cannot be read, since an error would be in the way."""
     from openclaw.config.load import load_config
     from openclaw.config.merge import effective_agents
+    from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 
     try:
         loaded = load_config(env.config_option, env.environ)
+        env.hide(loaded.credentials)
+        agents = effective_agents(loaded.config)
+        if what == "sessions":
+            return _sessions(env, loaded.config.sessions.store)
+        if what == "tools":  # as the server declared them when it last ran
+            known = PinStore(env.paths.pins).load()
+            configs = [one.servers[given[0]] for one in agents.values() if given[0] in one.servers]
+            pinned = [known[key] for key in map(pin_key, configs) if key in known]
+            return [n for one in pinned for n in {*one.accepted, *one.pending} - {*one.removed}]
     except OpenClawError:
-        return (), ()
-    env.hide(loaded.credentials)
-    agents = effective_agents(loaded.config)
-    return list(agents), sorted({name for one in agents.values() for name in one.servers})
+        return ()
+    return list(agents if what == "agents" else {n for a in agents.values() for n in a.servers})
+
+
+def _sessions(env: Environment, where: str) -> Sequence[str]:
+    """The ones used last. A database server is not asked: it may be slow or unreachable."""
+    import anyio
+
+    from openclaw.cli.commands.sessions import opened
+    from openclaw.sessions.open import is_address
+
+    async def keys() -> Sequence[str]:
+        async with opened(None, env) as store:
+            page = None if store is None else await store.list_sessions(limit=_MOST_SESSIONS)
+        return [info.key for info in page.sessions] if page else ()
+
+    return () if is_address(where) else anyio.run(keys)

@@ -188,13 +188,15 @@ def _servers(
         return model_choice.chosen_names(args.take, names, "MCP server", there)
     place = parse(text).find(target_place(text)) if text is not None else None
     there = list(place.plain()) if place is not None and place.kind == "object" else []
-    fresh = [name for name in names if name not in there]
+    before = plans.imported_before(env) if text is not None else frozenset[str]()
+    marks = dict.fromkeys(before, " - you removed it") | dict.fromkeys(there, " - already imported")
+    fresh = [name for name in names if name not in marks]
     if asker is None or not names:
         return fresh
     lines: dict[str, str] = {}
     for name, one in found.servers.items():
-        mark = " - already imported" if name in there else ""
-        shown = f"{name}  ({plans.CLIENTS[one.client].title}: {one.target[:60]}){mark}"
+        title = plans.CLIENTS[one.client].title
+        shown = f"{name}  ({title}: {one.target[:60]}){marks.get(name, '')}"
         lines[name] = printable(shown)
     suggested = model_choice.ALL if fresh == names else ",".join(fresh) or model_choice.NONE
     question = "Which of your MCP servers may the agent use?"

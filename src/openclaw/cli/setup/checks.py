@@ -40,6 +40,7 @@ _LEAST_SPACE = 1_000_000  # bytes
 _CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 # Long enough for a program that is installed; one that is fetched first may take longer.
 START_SECONDS = 20.0
+_TLS_WORDS = ("certificate", "self_signed", "self-signed", "unable_to_get_issuer", "unknown ca")
 _NO_LIST = (404, 405)  # a provider that answers, but has no list of models
 _LOOPBACK = ("loopback", "127.0.0.1", "::1", "localhost")
 _OWN_DIRECTORY = "set OPENCLAW_STATE_DIR to a directory of your own"
@@ -225,8 +226,20 @@ def _started(env: Environment, agent: EffectiveAgent) -> Iterator[Finding]:
             hint = f"see what it does: {env.program} mcp probe {name} -v"
         else:
             level, told = ERROR, f"{server} does not start: {error or 'no answer'}"
-            hint = f"see what it says: {env.program} mcp probe {name}"
+            hint = _start_hint(env, name, f"{error} {one.snapshot.stderr}")
         yield Finding("mcp", level, told, hint)
+
+
+def _start_hint(env: Environment, name: str, said: str) -> str:
+    if not any(word in said.casefold() for word in _TLS_WORDS):
+        return f"see what it says: {env.program} mcp probe {name}"
+    told = "it does not trust your proxy's certificate"
+    own = next((one for one in _CERTIFICATES[1:] if env.environ.get(one)), None)
+    if own is None:  # which servers get by default
+        return f"{told}; set SSL_CERT_FILE to the file that contains it, and run this again"
+    top = name in env.load_config().config.mcp.servers
+    place = f"{'' if top else 'agents.defaults.'}mcp.servers.{name}.inheritEnv"
+    return f"{told}; to pass on {own}: {env.program} config set {place} '[\"{own}\"]'"
 
 
 def _server(env: Environment, name: str, server: McpServerConfig) -> Finding:

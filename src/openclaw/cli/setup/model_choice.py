@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 
 import anyio
 
@@ -17,6 +18,8 @@ from openclaw.models.listing import KeyNotChecked, KeyRefused, Provider
 from openclaw.secrets.refs import Secret
 
 ALL, NONE, AUTO = "all", "none", "auto"
+_OWN = "address"
+OPENAI_API = "openai-completions"
 Providers = Mapping[str, ProviderConfig]
 
 
@@ -113,12 +116,14 @@ class ModelOffer:
     """A model that could be used, and why.
 
     Its key is in the environment variable `variable`, or is `pasted` and to be stored under that name.
+    `base_url` is for a provider that the configuration gets with it.
     """
 
     ref: str
     reason: str = ""
     variable: str | None = None
     pasted: Secret | None = None
+    base_url: str | None = None
 
     @property
     def reference(self) -> str | None:
@@ -181,10 +186,15 @@ def chosen_model(
             said = asker.one(
                 "Which model do you want to use?",
                 _lines(offers, now),
-                other="provider/model",
-                objection=lambda ref: _objection(ref, env, providers),
+                other="provider/model, or an address",
+                objection=lambda ref: None if _is_address(ref) else _objection(ref, env, providers),
             )
         assert said is not None
+        if asker is not None and (said == _OWN or _is_address(said)):
+            if (own := _own_server(env, asker, said, providers)) is not None:
+                return own
+            said = None
+            continue
         if said == AUTO or (not named and said == now):
             return None
         if (wrong := _objection(said, env, providers)) is not None:
@@ -206,6 +216,7 @@ def _objection(ref: str, env: Environment, providers: Providers) -> InvalidReque
 def _lines(offers: Sequence[ModelOffer], now: str | None) -> dict[str, str]:
     reasons = {now: "current"} if now is not None else {}
     reasons |= {one.ref: one.reason for one in offers if one.ref != now}
+    reasons[_OWN] = "another server that speaks OpenAI's API: vLLM, llama.cpp, …"
     if now is None and not offers[0].variable:
         order = "a key in the environment, then Ollama, then the embedded model"
         reasons[AUTO] = f"decide at every start: {order}"
@@ -236,4 +247,38 @@ def _with_key(
         else:
             asker.say("  The key works.")
         return replace(offer, variable=known.key_variables[0], pasted=Secret(key))
+    return None
+
+
+def _is_address(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
+
+
+def _own_server(
+    env: Environment, asker: Asker, said: str, providers: Providers
+) -> ModelOffer | None:
+    """A model of the person's own server; None if they go back."""
+    address = said if _is_address(said) else ""
+    prompt = "\n  its address, such as http://127.0.0.1:8000/v1 (Enter to go back): "
+    while address := address or asker.text(prompt):
+        key = asker.hidden("  its key (Enter if it needs none): ")
+        base = address.rstrip("/")
+        base += "/v1" if base.count("/") == 2 else ""  # it has no path
+        taken = {name for name, one in providers.items() if one.base_url != base}
+        names = chain(["own"], (f"own-{number}" for number in count(2)))
+        name = next(one for one in names if one not in taken)
+        candidate = choose.Candidate(name, "", OPENAI_API, base)
+        try:
+            models = anyio.run(Provider(candidate, key or None, env.environ).models)
+            if not models:
+                raise KeyNotChecked("it has no models")
+        except (KeyRefused, KeyNotChecked) as error:
+            asker.say(f"  That did not work ({printable(str(error))}).", hang=2)
+            address = ""
+            continue
+        lines = {one: printable(one) for one in models}
+        model = asker.one("Which of its models?", lines, other="a name", objection=lambda _: None)
+        variable = f"{name.upper().replace('-', '_')}_API_KEY" if key else None
+        pasted = Secret(key) if key else None
+        return ModelOffer(f"{name}/{model}", "", variable, pasted, base)
     return None

@@ -16,6 +16,7 @@ from typing import Any, cast
 from openclaw.cli.commands.mcp import target_place, with_sandbox
 from openclaw.cli.environment import Environment
 from openclaw.cli.setup import import_servers as importing
+from openclaw.cli.setup import model_choice
 from openclaw.cli.setup.import_servers import ImportedServer, Reference
 from openclaw.cli.setup.model_choice import ModelOffer
 from openclaw.config import paths
@@ -241,6 +242,18 @@ def _files(env: Environment, source: str | None) -> Iterator[tuple[str, Path]]:
         yield importing.guess_source(Path(source).name), Path(source)
 
 
+def imported_before(env: Environment) -> frozenset[str]:
+    """The servers that were ever imported: the person removed those that are gone."""
+    try:
+        return frozenset(map(str, json_list(json.loads(_imported(env).read_text("utf-8")))))
+    except (OSError, ValueError):
+        return frozenset()
+
+
+def _imported(env: Environment) -> Path:
+    return env.paths.root / "imported-servers.json"
+
+
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """What becomes of a file's text.
@@ -380,6 +393,10 @@ def write_all(env: Environment, plan: Plan, clock: Clock) -> tuple[list[Written]
                 if fresh:
                     undo.callback(store.remove, one.variable)
         written = [write(change, clock, undo) for change in plan.changes]
+        if plan.servers:
+            paths.private_directory(env.paths.root)
+            names = sorted(imported_before(env) | set(plan.servers))
+            paths.write_atomically(_imported(env), json.dumps(names) + "\n")
         undo.pop_all()
     return [one for one in written if one is not None], where
 
@@ -475,7 +492,11 @@ def with_model(text: str, model: str) -> str:
 
 def with_provider(text: str, model: ModelOffer) -> str:
     """The text with the model's provider; a key that is there stays, unless one was pasted."""
-    place: KeyPath = ("models", "providers", model.ref.partition("/")[0], "apiKey")
+    provider: KeyPath = ("models", "providers", model.ref.partition("/")[0])
+    if model.base_url is not None:
+        text = set_value(text, (*provider, "baseUrl"), model.base_url)
+        text = set_value(text, (*provider, "api"), model_choice.OPENAI_API)
+    place = (*provider, "apiKey")
     if model.reference is None or (parse(text).find(place) is not None and not model.pasted):
         return text
     return set_value(text, place, model.reference)

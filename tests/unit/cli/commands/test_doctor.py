@@ -314,7 +314,11 @@ def test_a_state_directory_of_another_user_is_an_error(
     assert (code, wrong(found)) == (1, [("state", "error", f"{state} belongs to another user")])
 
 
-def test_each_server_is_started_once(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_server_is_started_once(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
     broken = "import sys; sys.exit('Error: SELF_SIGNED_CERT_IN_CHAIN')"
     servers = {
         "good": server_entry({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
@@ -326,7 +330,13 @@ def test_each_server_is_started_once(state: Path, capsys: pytest.CaptureFixture[
     told = {f["message"]: f for f in found if f["check"] == "mcp"}
     assert "MCP server 'good' starts; it has 1 tool" in told
     [failed] = [f for message, f in told.items() if "'proxied' does not start" in message]
-    assert "mcp probe proxied" in failed["hint"]
+    assert "set SSL_CERT_FILE" in failed["hint"]
+    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", certifi.where())
+    _, found = findings(capsys)
+    [failed] = [f for f in found if "'proxied' does not start" in f["message"]]
+    assert (
+        """config set mcp.servers.proxied.inheritEnv '["NODE_EXTRA_CA_CERTS"]'""" in failed["hint"]
+    )
 
 
 def test_a_gateway_that_does_not_run_is_not_said_to_listen(
