@@ -10,6 +10,7 @@ CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 60.0  # the gateway says something every 15 s, even while nothing happens
 READ_BYTES = 65_536
 _MOST_HEAD = 65_536
+_BODILESS = (204, 304)
 
 
 class NotReached(OSError):
@@ -82,7 +83,7 @@ class HttpAnswer:
         self._chunked = fields.get("transfer-encoding", "").lower() == "chunked"
         if not self._chunked and "content-length" in fields:
             self._left = int(fields["content-length"])
-            self.done = not self._left
+        self.done = self._left == 0 or self.status in _BODILESS
 
     def _pieces(self) -> Iterator[bytes]:
         while not self.done:

@@ -1,6 +1,7 @@
 """One HTTP request, without the library for it, which takes longer to import than most answers take."""
 
 import ssl
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from openclaw.net.proxies import open_client, proxy_for, trusted
 from openclaw.version import __version__
 
 _IN_A_PATH = "/%:@!$&'()*+,;=?~"
+_MOST_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,13 @@ class Answer:
     status: int
     body: AsyncIterator[bytes]
 
-    async def read(self) -> bytes:
-        return b"".join([piece async for piece in self.body])
+    async def read(self, most: int = sys.maxsize) -> bytes:
+        body = bytearray()
+        async for piece in self.body:
+            body += piece
+            if len(body) > most:
+                raise http_answer.BrokenOff("the answer is too long")
+        return bytes(body)
 
 
 @asynccontextmanager
@@ -51,6 +58,8 @@ async def request(
             )
     except (OSError, TimeoutError) as error:
         raise http_answer.NotReached(type(error.__cause__ or error).__name__) from error
+    except (anyio.EndOfStream, anyio.BrokenResourceError) as error:
+        raise http_answer.BrokenOff("it ended the TLS handshake") from error
     async with stream:
         try:
             with anyio.fail_after(http_answer.SILENCE_SECONDS):
@@ -100,10 +109,11 @@ async def get(
             raise ValueError(f"{url} is not the address of a server")
         tls = trusted(environ) if where.scheme == "https" else None
         target = quote(f"{where.path or '/'}{where.query and f'?{where.query}'}", _IN_A_PATH)
-        ours = {"user-agent": f"openclaw/{__version__}", "accept": "*/*", **headers}
+        ours = {"user-agent": f"openclaw/{__version__}", "accept": "*/*"}
+        ours |= {"accept-encoding": "identity", **headers}
         try:
             async with request("GET", url, target, ours, tls=tls, connect_seconds=seconds) as got:
-                return got.status, await got.read()
+                return got.status, await got.read(_MOST_BYTES)
         except http_answer.NotReached as error:
             raise (error.__cause__ or error) from None
 
@@ -114,8 +124,11 @@ async def _through_library(
     import httpx2
 
     try:
-        async with open_client(url, environ, silence=seconds) as client:
-            answer = await client.get(url, headers=dict(headers))
-            return answer.status_code, answer.content
+        async with (
+            open_client(url, environ, silence=seconds) as client,
+            client.stream("GET", url, headers=dict(headers)) as got,
+        ):
+            answer = Answer(got.status_code, got.aiter_bytes())
+            return answer.status, await answer.read(_MOST_BYTES)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise OSError(str(error) or type(error).__name__) from error

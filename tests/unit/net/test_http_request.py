@@ -1,10 +1,11 @@
 """A request without the HTTP library: the same answers, and the same checks of certificates."""
 
 import http.server
+import socketserver
 import ssl
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,8 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def echoing(tls: ssl.SSLContext | None = None) -> Generator[str]:
-    server = Server(("127.0.0.1", 0), Echo)
+def echoing(tls: ssl.SSLContext | None = None, handler: type[Echo] = Echo) -> Generator[str]:
+    server = Server(("127.0.0.1", 0), handler)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -55,6 +56,27 @@ def echoing(tls: ssl.SSLContext | None = None) -> Generator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def sending(*pieces: bytes) -> Generator[str]:
+    """A server that reads a request, sends these bytes, and ends the connection."""
+
+    class Raw(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            with suppress(OSError):  # the client may leave
+                for piece in pieces:
+                    self.request.sendall(piece)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Raw) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.fixture
@@ -110,3 +132,56 @@ async def test_a_header_cannot_bring_another_one_with_it() -> None:
 async def test_nobody_there_is_said_as_it_is() -> None:
     with pytest.raises(OSError, match="All connection attempts failed"):
         await get("http://127.0.0.1:9/x", {}, {}, 20)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"hello\r\n\r\n",
+        HEAD + b"content-length: 5\r\n\r\nhi",
+        HEAD + b"content-length: -5\r\n\r\nhello",
+        HEAD + b"transfer-encoding: chunked\r\n\r\n5\r\nhel",
+        HEAD + b"transfer-encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n",
+        HEAD + b"a: b\r\n" * 20_000,
+        b"HTTP/1.1 101 Switching\r\n\r\n",
+    ],
+)
+async def test_an_answer_that_is_no_answer_or_is_cut_off_fails_as_a_connection_does(
+    said: bytes,
+) -> None:
+    with sending(said) as where, pytest.raises(OSError, match=r"."):
+        await get(f"http://{where}/", {}, {}, 20)
+
+
+async def test_a_tls_handshake_that_the_server_ends_fails_as_a_connection_does() -> None:
+    with sending() as where, pytest.raises(OSError, match="ended the TLS handshake"):
+        await get(f"https://{where}/", {}, {}, 20)
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+async def test_an_endless_answer_is_given_up(*, proxied: bool) -> None:
+    endless = (HEAD + b"\r\n", *[b"x" * 1024 * 1024] * 100)
+    with sending(*endless) as where:
+        environ = {"HTTP_PROXY": f"http://{where}"} if proxied else {}
+        url = "http://models.example/" if proxied else f"http://{where}/"
+        with pytest.raises(OSError, match="too long"):
+            await get(url, {}, environ, 60)
+
+
+async def test_a_status_without_a_body_does_not_wait_for_one() -> None:
+    ended = threading.Event()
+
+    class Silent(Echo):
+        def do_GET(self) -> None:
+            self.send_response(204)
+            self.end_headers()
+            self.wfile.flush()
+            ended.wait(20)
+
+    with echoing(handler=Silent) as where:
+        assert await get(f"http://{where}/", {}, {}, 10) == (204, b"")
+        ended.set()
