@@ -4,9 +4,10 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from openclaw.agent.tools import base
 from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said
@@ -28,8 +29,7 @@ _NAME_CHARS = 64
 _FIELD = re.compile(r"([A-Za-z_-]+):\s*(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(NamedTuple):
     """A folder with a `SKILL.md`. A `foreign` one is in a place where others can write too."""
 
     name: str
@@ -122,7 +122,7 @@ class Skills:
                     continue  # `openclaw skills list` says what is wrong with it
                 if self.usable(skill.name) and skill.name not in seen and len(seen) < MOST_SKILLS:
                     seen.add(skill.name)
-                    yield replace(skill, foreign=place not in self.places)
+                    yield skill._replace(foreign=place not in self.places)
 
     def prompt(self) -> str:
         own: list[str] = []

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pybase64
 
@@ -187,8 +187,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _DESCRIPTION = 300
 
 
-@dataclass(frozen=True, slots=True)
-class ServedSkill:
+class ServedSkill(NamedTuple):
     """A skill; `files` has the digest and size of each file, or is None where they are made on demand."""
 
     uri: str

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from openclaw.policy.dataflow import atoms
 from openclaw.policy.dataflow.atoms import Atom, find, fold, number, squeeze, words
@@ -74,8 +74,7 @@ MAX_LEAVES = 20_000
 _LONGEST_JSON = 4_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(NamedTuple):
     """`record` numbers the object it belongs to; `key` is the field it was found under."""
 
     key: str
