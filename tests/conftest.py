@@ -166,7 +166,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def patience_with_new_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers of tests have no time to lose on a busy machine: turns wait for them."""
-    monkeypatch.setattr("openclaw.runtime.access._NEW_SERVER_SECONDS", 60.0)
+    monkeypatch.setattr("openclaw.runtime.runtime._NEW_SERVER_SECONDS", 60.0)
 
 
 @pytest.fixture(autouse=True)

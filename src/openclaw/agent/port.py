@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from openclaw.core.content import Block, InboundMedia, Media
-from openclaw.core.errors import OpenClawError
+from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.events import Emit, Usage
 from openclaw.core.tools import Ask, Elicit, ToolResult, ToolSpec
 
@@ -18,10 +18,20 @@ if TYPE_CHECKING:
     from openclaw.media.transcription import Transcriber
     from openclaw.models.choose import ModelOptions
     from openclaw.secrets.redactor import Redactor
+    from openclaw.sessions.lanes import Lane
     from openclaw.sessions.model import SessionRef
-    from openclaw.sessions.store import Lane, SessionStore
+    from openclaw.sessions.store import SessionStore
 
 DEFAULT_AGENT = "main"
+
+T = TypeVar("T")
+
+
+def named_agent(agents: Mapping[str, T], wanted: str) -> T:
+    if wanted not in agents:
+        known = ", ".join(sorted(agents))
+        raise NotFound(f"there is no agent '{wanted}'", hint=f"available: {known}")
+    return agents[wanted]
 
 
 @dataclass(frozen=True, slots=True)

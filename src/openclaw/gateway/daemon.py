@@ -16,7 +16,6 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import NOBODY, MessageContext, Reply
 from openclaw.agent.schedules import Job, JobFile
 from openclaw.config.load import LoadedConfig, require_file, stamp
@@ -25,6 +24,7 @@ from openclaw.config.schema import Config, CronConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, OperatorFacing, describe
 from openclaw.core.events import Emit, Notice
+from openclaw.core.helper_tasks import helper_tasks
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.lock import GatewayInfo, Publish
 from openclaw.gateway.service_files import Notifier

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.core import events
 from openclaw.core.clock import Clock, order_session_key
 from openclaw.core.content import InboundMedia, Text
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
+from openclaw.core.helper_tasks import helper_tasks
 from openclaw.core.tools import NO, Ask, Elicit, JsonObject, PermissionRequest
 from openclaw.core.tools import Answer as Consent
 from openclaw.mcp_server.outbound import Collector, Json, OutboundRules, fetch_guarded, render

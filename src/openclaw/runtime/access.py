@@ -1,4 +1,4 @@
-"""The agent port's three implementations: in this process, in a gateway, and failover between them.
+"""Access to the agent: the one of a running gateway, else the one of this process.
 
 Importing this module is cheap: the agent, which takes a second to import, is loaded with the first
 message, and the HTTP client with the first gateway.
@@ -7,15 +7,13 @@ message, and the HTTP client with the first gateway.
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
-from urllib.parse import quote
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from openclaw.agent.helper_tasks import helper_tasks
 from openclaw.agent.port import (
     NOBODY,
     Agent,
@@ -26,33 +24,26 @@ from openclaw.agent.port import (
     Reply,
     TurnListener,
 )
-from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.errors import (
     DeveloperFacing,
-    InvalidConfig,
-    NotFound,
     OpenClawError,
     OperatorFacing,
     describe,
     leaves,
 )
-from openclaw.core.events import Emit, Notice, discard
-from openclaw.core.tools import Elicit, Origin, ToolSpec
+from openclaw.core.events import Emit, discard
+from openclaw.core.helper_tasks import helper_tasks
+from openclaw.core.tools import ToolSpec
 from openclaw.mcp_client.imports import import_in_thread
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.config.load import LoadedConfig
-    from openclaw.config.merge import EffectiveAgent
     from openclaw.config.paths import StatePaths
-    from openclaw.gateway.lock import GatewayInfo
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
-    from openclaw.media.transcription import Transcriber, Transcript
-    from openclaw.runtime.gateway_client import GatewayClient
-    from openclaw.runtime.host import Host
+    from openclaw.runtime.gateway_client import GatewayAgent
     from openclaw.runtime.runtime import Runtime
     from openclaw.secrets.redactor import Redactor
-    from openclaw.secrets.resolver import SecretResolver
     from openclaw.sessions.store import SessionStore
 
     Servers = Mapping[str, McpServerConfig]
@@ -62,9 +53,6 @@ logger = logging.getLogger(__name__)
 Json = dict[str, Any]
 T = TypeVar("T")
 
-_FIRST_TOOLS_SECONDS = 20.0  # how long a turn waits for servers that have not listed their tools
-_NEW_SERVER_SECONDS = 2.0  # the same for one that has never answered, counted from its greeting
-_GATEWAY_TOOLS_SECONDS = 30.0  # the gateway itself waits less long
 _FIRST_MESSAGE = (
     "runtime.runtime",
     "runtime.generation",
@@ -77,156 +65,12 @@ _FIRST_MESSAGE = (
 )
 
 
-# ---- in this process
+class GatewayGone(OperatorFacing):
+    """Raised when the gateway cannot be reached. `sent` says whether it may have begun the work."""
 
-
-class LocalAgent:
-    def __init__(self, runtime: "Runtime") -> None:
-        self._runtime = runtime
-        self.before_turn: Callable[[], Awaitable[None]] | None = None
-
-    async def agents(self) -> Sequence[AgentInfo]:
-        generation = self._runtime.generation
-        first = generation.agent(None).id
-        found = [AgentInfo(one.id, one.name) for one in generation.agents.values()]
-        return sorted(found, key=lambda one: one.id != first)
-
-    async def settings(self, agent_id: str | None = None) -> AgentSettings:
-        generation = self._runtime.generation
-        return agent_settings(generation.host, generation.agent(agent_id), generation.secrets)
-
-    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
-        if self.before_turn is not None:
-            await self.before_turn()
-        cluster = self._runtime.cluster
-        return await (cluster.reply if cluster else self.answer_here)(context, listener)
-
-    async def answer_here(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
-        manager, scope = self._runtime.manager, context.server_scope
-        late = await self._settle(context.agent_id, scope)
-        if late and listener.on_event is not None:
-            told = f"no longer waiting for {', '.join(late)}: its tools will be available once it answers"
-            listener.on_event(Notice("warning", told))
-        if context.prompt_calls:
-            context = await self._expanded(context, listener.elicit)
-        generation = self._runtime.generation  # it may have changed while we waited for servers
-        async with generation.turn():
-            agent = generation.agent(context.agent_id)
-            with manager.hold(agent.id, scope) as tools:
-                setup = generation.setup(agent, context, tools)
-                return await generation.service(manager).reply(context, setup, listener)
-
-    async def _expanded(self, context: MessageContext, elicit: Elicit | None) -> MessageContext:
-        """The message with the text of the prompt that it calls, if it calls one."""
-        blocks = await self._runtime.manager.expand_prompt(
-            context.agent_id, context.text, context.server_scope, elicit=elicit
-        )
-        if blocks is None:
-            return context
-        media = (InboundMedia(block) for block in blocks if isinstance(block, Media))
-        words, typed = text_of(blocks), context.text
-        return replace(context, text=words, typed=typed, media=(*context.media, *media))
-
-    async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
-        await self.refresh(agent_id, session, wait=True)
-        return self._runtime.tools(agent_id, session)
-
-    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
-        return self._runtime.manager.prompts(agent_id, session)
-
-    async def complete(
-        self, agent_id: str, begun: "BegunArgument", session: str | None = None
-    ) -> Sequence[str]:
-        return await self._runtime.manager.complete(agent_id, begun, session)
-
-    async def refresh(
-        self, agent_id: str, session: str | None = None, *, wait: bool = False
-    ) -> None:
-        if wait:
-            await self._settle(agent_id, session)
-
-    async def _settle(self, agent_id: str, session: str | None) -> Sequence[str]:
-        return await self._runtime.manager.settle(
-            agent_id, session, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
-        )
-
-    async def models(self, agent_id: str) -> Sequence[str]:
-        generation = self._runtime.generation
-        return await generation.model_names(generation.agent(agent_id))
-
-    async def model_problem(self, ref: str) -> str | None:
-        from openclaw.models.listing import model_problem
-
-        host, secrets = self._runtime.host, self._runtime.generation.secrets
-        providers = host.config.models.providers
-        return await model_problem(ref, providers, secrets, host.environ, host.paths.models)
-
-    async def store(self) -> "SessionStore":
-        return self._runtime.store
-
-    async def add_servers(self, session: str, agent_id: str, servers: "Servers") -> None:
-        for name, config in servers.items():
-            self._runtime.manager.add(name, config, session=session, agent=agent_id)
-
-    def end_session(self, session: str) -> None:
-        self._runtime.manager.end_session(session)
-
-    async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json | None:
-        return None
-
-
-def agent_settings(
-    host: "Host", agent: "EffectiveAgent", secrets: "SecretResolver"
-) -> AgentSettings:
-    from openclaw.config.paths import home_dir
-    from openclaw.media.transcription import Speech
-    from openclaw.runtime.host import time_zone
-
-    providers = host.config.models.providers
-    speech = Speech(
-        host.config.media.transcription, providers.get("openai"), host.environ, secrets.resolve_text
-    )
-    return AgentSettings(
-        id=agent.id,
-        temp_root=host.paths.temp,
-        directories=(host.workspace(agent),),
-        audio=host.config.mcp_server.audio,
-        all_tool_text=host.config.mcp_server.tool_results == "all",
-        redactor=host.redactor,
-        transcriber=speech,
-        task_after=host.config.mcp_server.task_after_ms / 1000,
-        model_choices=tuple(
-            f"{name}/{model.id}" for name, one in providers.items() for model in one.models
-        ),
-        config_digest=host.loaded.digest,
-        order_workspace=host.config.mcp_server.workspace,
-        private=(home_dir(host.environ), host.paths.root),
-        timezone=time_zone(agent, host.environ),
-    )
-
-
-def configured_settings(
-    process: "Process", agent_id: str | None, loaded: "LoadedConfig | None" = None
-) -> AgentSettings:
-    """The same from the configuration alone, without opening anything."""
-    from openclaw.config.load import load_config
-    from openclaw.config.merge import default_agent_id, effective_agents
-    from openclaw.core.clock import SystemClock
-    from openclaw.runtime.host import Host, hide_known, open_secrets
-
-    loaded = loaded or load_config(process.config_option, process.environ)
-    hide_known(loaded, process.environ, process.redactor)  # a person may type before it is opened
-    agents = effective_agents(loaded.config)
-    wanted = agent_id or default_agent_id(loaded.config)
-    if wanted not in agents:
-        known = ", ".join(sorted(agents))
-        raise NotFound(f"there is no agent '{wanted}'", hint=f"available: {known}")
-    host = Host(loaded, process.environ, process.redactor, process.paths, SystemClock())
-    secrets = open_secrets(loaded.config, process.environ, process.redactor)
-    return agent_settings(host, agents[wanted], secrets)
-
-
-# ---- in a running gateway
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
 
 
 class Process(Protocol):
@@ -235,7 +79,7 @@ class Process(Protocol):
     @property
     def environ(self) -> Mapping[str, str]: ...
     @property
-    def config_option(self) -> Path | None: ...
+    def config_file(self) -> Path: ...
     @property
     def redactor(self) -> "Redactor": ...
     @property
@@ -244,253 +88,6 @@ class Process(Protocol):
     def warned(self) -> set[str]: ...
     def load_config(self) -> "LoadedConfig": ...
     def warn(self, text: str) -> None: ...
-
-
-@dataclass(slots=True)
-class _GatewaySession:
-    agent: str
-    servers: "Servers"
-    scope: str = ""
-    prompts: "tuple[PromptInfo, ...]" = ()
-    opened: anyio.Event = field(default_factory=anyio.Event)
-    settled: anyio.Event = field(default_factory=anyio.Event)
-    connection: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    failure: OpenClawError | None = None
-
-    @property
-    def over(self) -> bool:
-        return self.settled.is_set() and not self.scope
-
-    def close(self) -> None:
-        self.scope = ""
-        self.opened.set()
-        self.settled.set()
-        self.connection.cancel()
-
-
-class GatewayAgent:
-    """The agent of a running gateway, over HTTP. Conversations are read from the store directly."""
-
-    def __init__(
-        self, info: "GatewayInfo", process: Process, tasks: TaskGroup, store: "Opener[SessionStore]"
-    ) -> None:
-        self.info = info
-        self._process, self._tasks, self._store = process, tasks, store
-        self._names: dict[str, str] = {}  # the default agent first
-        self._facts: dict[str, Mapping[str, Any]] = {}
-        self._prompts: dict[str, Sequence[PromptInfo]] = {}
-        self._sessions: dict[str, _GatewaySession] = {}
-
-    def _client(self) -> "GatewayClient":
-        from openclaw.runtime.gateway_client import GatewayClient
-
-        return GatewayClient(self.info.url, self._process.paths.root)
-
-    async def _get(self, path: str) -> dict[str, Any]:
-        return await self._client().request("GET", path)
-
-    async def _learn(self) -> None:
-        answer = await self._get("/api/agents")
-        try:
-            rows = answer["agents"]
-            self._names = {row["id"]: row["name"] for row in rows}
-            self._facts = {row["id"]: row["settings"] for row in rows}
-        except (LookupError, TypeError) as error:
-            told = "the gateway that is running is of another version"
-            hint = f"'{self._process.program} gateway restart' starts it anew"
-            raise OperatorFacing(told, hint=hint) from error
-
-    async def agents(self) -> Sequence[AgentInfo]:
-        await self._learn()
-        return tuple(AgentInfo(*one) for one in self._names.items())
-
-    async def settings(self, agent_id: str | None = None) -> AgentSettings:
-        from openclaw.config.paths import config_path, file_digest
-
-        if (agent_id or "") not in self._facts and (agent_id is not None or not self._names):
-            await self._learn()
-        wanted = agent_id or next(iter(self._names), "")
-        if wanted not in self._facts:
-            known = ", ".join(sorted(self._facts))
-            raise NotFound(f"there is no agent '{wanted}'", hint=f"available: {known}")
-        facts = self._facts[wanted]
-        path = self._process.config_option or config_path(self._process.environ)
-        if facts.get("configDigest") == file_digest(path):  # it need not be read here as well
-            later = _LaterTranscriber(lambda: configured_settings(self._process, wanted))
-            return self._settings_from(facts, later)
-        try:
-            return configured_settings(self._process, wanted)
-        except OpenClawError as error:  # the gateway still runs on what it read before
-            from openclaw.media.transcription import NoTranscriber
-
-            process = self._process
-            if isinstance(error, InvalidConfig) and error.message not in process.warned:
-                process.warned.add(error.message)
-                process.warn(
-                    f"{process.program}: Warning: {error.message}; the gateway still uses the "
-                    f"configuration it read before ('{process.program} config validate' lists the "
-                    "problems)"
-                )
-            return self._settings_from(facts, NoTranscriber())
-
-    def _settings_from(self, facts: Mapping[str, Any], transcriber: "Transcriber") -> AgentSettings:
-        from openclaw.config.paths import home_dir
-
-        return AgentSettings(
-            id=facts["agent"],
-            temp_root=Path(facts["tempRoot"]),
-            directories=tuple(map(Path, facts["directories"])),
-            audio=facts["audio"],
-            all_tool_text=facts["allToolText"],
-            redactor=self._process.redactor,
-            transcriber=transcriber,
-            model_choices=tuple(facts.get("modelChoices", ())),
-            order_workspace=facts.get("orderWorkspace", "agent"),
-            private=(home_dir(self._process.environ), self._process.paths.root),
-            timezone=facts.get("timezone", "UTC"),
-        )
-
-    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
-        session = self._sessions.get(context.session_key)
-        if session is not None:
-            if session.over:  # the gateway closed the connection, or was started anew
-                await self.add_servers(context.session_key, session.agent, session.servers)
-            context = replace(context, scope=self._sessions[context.session_key].scope)
-        client = self._client()
-        reply = await client.reply(context, listener)
-        self._facts |= client.settings
-        return reply
-
-    async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
-        rows = (await self._get(f"/api/tools?agent={agent_id}"))["tools"]
-        return tuple(
-            ToolSpec(
-                name=row["name"],
-                description=row["description"],
-                input_schema=row["inputSchema"],
-                label=row["label"],
-                origin=Origin(row["server"], row["tool"]),
-                read_only=row["readOnly"],
-                destructive=row["destructive"],
-            )
-            for row in rows
-        )
-
-    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
-        own = self._sessions.get(session or "")
-        return self._prompts.get(agent_id, ()) if own is None else own.prompts
-
-    async def complete(
-        self, agent_id: str, begun: "BegunArgument", session: str | None = None
-    ) -> Sequence[str]:
-        own = self._sessions.get(session or "")
-        scope = None if own is None else own.scope
-        asked = {"agent": agent_id, "scope": scope, **asdict(begun)}
-        return (await self._client().request("POST", "/api/completions", asked))["values"]
-
-    async def refresh(
-        self, agent_id: str, session: str | None = None, *, wait: bool = False
-    ) -> None:
-        own = self._sessions.get(session or "")
-        if own is not None:
-            if wait:
-                with anyio.move_on_after(_GATEWAY_TOOLS_SECONDS):
-                    await own.settled.wait()
-            return
-        try:
-            rows = (await self._get(f"/api/prompts?agent={agent_id}"))["prompts"]
-        except OpenClawError:
-            return  # what is known stays
-        self._prompts[agent_id] = tuple(map(_prompt, rows))
-
-    async def models(self, agent_id: str) -> Sequence[str]:
-        return tuple((await self._get(f"/api/models?agent={agent_id}"))["models"])
-
-    async def model_problem(self, ref: str) -> str | None:
-        return (await self._get(f"/api/models?check={quote(ref)}"))["problem"]
-
-    async def store(self) -> "SessionStore":
-        return await self._store.get()
-
-    async def add_servers(self, session: str, agent_id: str, servers: "Servers") -> None:
-        """Have the gateway start these servers, then stop those that the session had before."""
-        added = _GatewaySession(agent_id, servers)
-        self._tasks.start_soon(self._hold, added, name=f"servers of {session}")
-        try:
-            await added.opened.wait()
-        except BaseException:
-            added.close()
-            raise
-        if not added.scope:
-            from openclaw.runtime.gateway_client import GatewayGone
-
-            raise added.failure or GatewayGone("the gateway went away", sent=False)
-        before, self._sessions[session] = self._sessions.get(session), added
-        if before is not None:
-            before.close()
-
-    def end_session(self, session: str) -> None:
-        held = self._sessions.pop(session, None)
-        if held is not None:
-            held.close()
-
-    async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json | None:
-        return await self._client().forward(agent_id, request, notify)
-
-    async def _hold(self, session: _GatewaySession) -> None:
-        servers = {name: self._described(one) for name, one in session.servers.items()}
-        try:
-            with session.connection:
-                async with self._client().scope(session.agent, servers) as events:
-                    async for name, data in events:
-                        if name == "opened":
-                            session.scope = data["scope"]
-                            session.opened.set()
-                        elif name == "settled":
-                            session.prompts = tuple(map(_prompt, data["prompts"]))
-                            session.settled.set()
-        except OpenClawError as error:
-            session.failure = error
-        finally:
-            session.close()
-
-    def _described(self, config: "McpServerConfig") -> dict[str, object]:
-        """The server for the gateway to start, in the environment that it would have here."""
-        from openclaw.mcp_client.transport.child_process import child_environment
-        from openclaw.secrets.refs import has_reference
-
-        described = config.model_dump(
-            mode="json", by_alias=True, exclude_unset=True, exclude_none=True
-        )
-        if config.kind == "stdio":
-            basics = child_environment(self._process.environ, {}, inherit=False)
-            plain = {name: one for name, one in basics.items() if not has_reference(one)}
-            described["env"] = {**plain, **{name: str(one) for name, one in config.env.items()}}
-        return described
-
-
-class _LaterTranscriber:
-    """Reads the configuration only when there is something to transcribe."""
-
-    def __init__(self, configured: Callable[[], AgentSettings]) -> None:
-        self._configured = configured
-
-    async def transcribe(self, path: Path, mime_type: str) -> "Transcript":
-        return await self._configured().transcriber.transcribe(path, mime_type)
-
-
-def _prompt(row: dict[str, Any]) -> "PromptInfo":
-    from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
-
-    return PromptInfo(
-        server=row["server"],
-        name=row["name"],
-        description=row["description"],
-        arguments=tuple(PromptArgument(**argument) for argument in row["arguments"]),
-    )
-
-
-# ---- whichever there is
 
 
 class Opener(Generic[T]):
@@ -572,8 +169,8 @@ class FailoverAgent:
 
     def __init__(
         self,
-        gateway: Callable[[], GatewayAgent | None],
-        here: Opener[LocalAgent],
+        gateway: Callable[[], Agent | None],
+        here: Opener[Agent],
         before: "BeforeOpening | None" = None,
     ) -> None:
         self._gateway, self._here, self._before = gateway, here, before
@@ -586,8 +183,6 @@ class FailoverAgent:
     async def _either(self, ask: Callable[[Agent], Awaitable[T]]) -> T:
         remote = self._gateway()
         if remote is not None:
-            from openclaw.runtime.gateway_client import GatewayGone
-
             try:
                 return await ask(remote)
             except GatewayGone as gone:
@@ -726,15 +321,16 @@ async def open_agent(
             if ahead and (local or gateways.running() is None):
                 imports.begin()
 
+            def settings(agent_id: str | None) -> AgentSettings:
+                from openclaw.runtime.host import configured_settings
+
+                return configured_settings(process, agent_id, process.load_config())
+
             def open_later() -> None:
                 imports.begin()
                 here.want()
 
-            before = BeforeOpening(
-                lambda agent_id: configured_settings(process, agent_id, process.load_config()),
-                store.get,
-                open_later,
-            )
+            before = BeforeOpening(settings, store.get, open_later)
             find = (lambda: None) if local else gateways.running
             yield FailoverAgent(find, here, before if person else None)
         finally:
@@ -748,15 +344,15 @@ class _Gateways:
         self._agent: GatewayAgent | None = None
         self._other: str | None = None  # the last configuration that was not ours
 
-    def running(self) -> GatewayAgent | None:
-        from openclaw.config.paths import config_path
+    def running(self) -> "GatewayAgent | None":
         from openclaw.gateway.lock import running_gateway
+        from openclaw.runtime.gateway_client import GatewayAgent
 
         process = self._process
         info = running_gateway(process.paths.gateway_lock)
         if info is None or not info.url:
             return None
-        if Path(info.config) != (process.config_option or config_path(process.environ)).absolute():
+        if Path(info.config) != process.config_file.absolute():
             if info.config != self._other:
                 self._other = info.config
                 logger.warning("the running gateway uses another configuration (%s)", info.config)
@@ -796,7 +392,7 @@ class _Imports:
         with suppress(OpenClawError):
             from openclaw.models.build import preload
 
-            config = load_config(self._process.config_option, self._process.environ).config
+            config = load_config(self._process.config_file, self._process.environ).config
             preload(config.models.providers.values())
 
     async def wait(self) -> None:
@@ -807,14 +403,13 @@ class _Imports:
 @asynccontextmanager
 async def _open_here(
     process: Process, imports: _Imports, *, short_grace: bool, emit: Emit
-) -> AsyncGenerator[LocalAgent]:
+) -> AsyncGenerator[Agent]:
     await imports.wait()
     from openclaw.config.load import stamp
-    from openclaw.config.paths import config_path
     from openclaw.runtime.runtime import open_runtime
 
     environ = process.environ
-    seen = stamp(process.config_option or config_path(environ))  # before it is read
+    seen = stamp(process.config_file)  # before it is read
     loaded = process.load_config()
     async with open_runtime(
         loaded, environ, process.redactor, short_grace=short_grace, emit=emit

@@ -1,16 +1,16 @@
-"""HTTP to a running gateway: requests, a turn's stream of events, and the questions in it."""
+"""The agent of a running gateway, over HTTP: requests, streams of events, and the questions in them."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import anyio
 import anyio.to_thread
 import orjson
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from openclaw.agent.event_codec import (
     blocks_from,
@@ -20,31 +20,49 @@ from openclaw.agent.event_codec import (
     reply_from,
     result_from,
 )
-from openclaw.agent.helper_tasks import helper_tasks
-from openclaw.agent.port import NOBODY, MessageContext, Notify, Reply, TurnListener
+from openclaw.agent.port import (
+    NOBODY,
+    AgentInfo,
+    AgentSettings,
+    MessageContext,
+    Notify,
+    Reply,
+    TurnListener,
+    named_agent,
+)
+from openclaw.config.paths import file_digest, home_dir
 from openclaw.core.content import InboundMedia, Media
-from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
+from openclaw.core.errors import (
+    InvalidConfig,
+    InvalidRequest,
+    NotFound,
+    OpenClawError,
+    OperatorFacing,
+)
 from openclaw.core.events import Emit
-from openclaw.gateway.lock import request_headers
+from openclaw.core.helper_tasks import helper_tasks
+from openclaw.core.tools import Origin, ToolSpec
+from openclaw.gateway.lock import GatewayInfo, request_headers
 from openclaw.net.http_answer import BrokenOff, EventReader, NotReached, event_of
 from openclaw.net.http_request import request
+from openclaw.runtime.access import GatewayGone, Opener, Process
+from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
+    from openclaw.config.agent_schema import McpServerConfig
+    from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.media.files import OrderFiles
+    from openclaw.media.transcription import Transcriber, Transcript
+    from openclaw.sessions.store import SessionStore
+
+    Servers = Mapping[str, McpServerConfig]
 
 
 Json = dict[str, Any]
 Read = Callable[[AsyncIterator[bytes]], AsyncIterator[tuple[str, Any]]]
 
 _PIECE = 1 << 20
-
-
-class GatewayGone(OperatorFacing):
-    """Raised when the gateway cannot be reached. `sent` says whether it may have begun the work."""
-
-    def __init__(self, message: str, *, sent: bool) -> None:
-        super().__init__(message)
-        self.sent = sent
+_TOOLS_SECONDS = 30.0  # how long to wait for servers; the gateway itself waits less long
 
 
 class GatewayClient:
@@ -278,3 +296,225 @@ def gone(error: Exception, *, sent: bool) -> GatewayGone:
             sent=True,
         )
     return GatewayGone(f"the gateway cannot be reached: {error}", sent=False)
+
+
+# ---- the agent
+
+
+@dataclass(slots=True)
+class _GatewaySession:
+    """A session's own servers in the gateway; without a `scope` they no longer run."""
+
+    agent: str
+    servers: "Servers"
+    scope: str = ""
+    prompts: "tuple[PromptInfo, ...]" = ()
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    connection: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+class GatewayAgent:
+    """The agent of a running gateway, over HTTP. Conversations are read from the store directly."""
+
+    def __init__(
+        self, info: GatewayInfo, process: Process, tasks: TaskGroup, store: "Opener[SessionStore]"
+    ) -> None:
+        self.info = info
+        self._process, self._tasks, self._store = process, tasks, store
+        self._client = GatewayClient(info.url, process.paths.root)
+        self._names: dict[str, str] = {}  # the default agent first
+        self._prompts: dict[str, Sequence[PromptInfo]] = {}
+        self._sessions: dict[str, _GatewaySession] = {}
+
+    async def _get(self, path: str) -> Json:
+        return await self._client.request("GET", path)
+
+    async def _learn(self) -> None:
+        answer = await self._get("/api/agents")
+        try:
+            rows = answer["agents"]
+            self._names = {row["id"]: row["name"] for row in rows}
+            self._client.settings = {row["id"]: row["settings"] for row in rows}
+        except (LookupError, TypeError) as error:
+            told = "the gateway that is running is of another version"
+            hint = f"'{self._process.program} gateway restart' starts it anew"
+            raise OperatorFacing(told, hint=hint) from error
+
+    async def agents(self) -> Sequence[AgentInfo]:
+        await self._learn()
+        return tuple(AgentInfo(*one) for one in self._names.items())
+
+    async def settings(self, agent_id: str | None = None) -> AgentSettings:
+        if agent_id not in self._client.settings and (agent_id is not None or not self._names):
+            await self._learn()
+        wanted = agent_id or next(iter(self._names), "")
+        facts, process = named_agent(self._client.settings, wanted), self._process
+        if facts.get("configDigest") == file_digest(process.config_file):
+            # it need not be read here as well
+            later = _LaterTranscriber(lambda: self._configured(wanted))
+            return self._settings_from(facts, later)
+        try:
+            return self._configured(wanted)
+        except OpenClawError as error:  # the gateway still runs on what it read before
+            from openclaw.media.transcription import NoTranscriber
+
+            if isinstance(error, InvalidConfig) and error.message not in process.warned:
+                process.warned.add(error.message)
+                process.warn(
+                    f"{process.program}: Warning: {error.message}; the gateway still uses the "
+                    f"configuration it read before ('{process.program} config validate' lists the "
+                    "problems)"
+                )
+            return self._settings_from(facts, NoTranscriber())
+
+    def _configured(self, agent_id: str) -> AgentSettings:
+        from openclaw.runtime.host import configured_settings
+
+        return configured_settings(self._process, agent_id)
+
+    def _settings_from(self, facts: Mapping[str, Any], transcriber: "Transcriber") -> AgentSettings:
+        return AgentSettings(
+            id=facts["agent"],
+            temp_root=Path(facts["tempRoot"]),
+            directories=tuple(map(Path, facts["directories"])),
+            audio=facts["audio"],
+            all_tool_text=facts["allToolText"],
+            redactor=self._process.redactor,
+            transcriber=transcriber,
+            model_choices=tuple(facts.get("modelChoices", ())),
+            order_workspace=facts.get("orderWorkspace", "agent"),
+            private=(home_dir(self._process.environ), self._process.paths.root),
+            timezone=facts.get("timezone", "UTC"),
+        )
+
+    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        session = self._sessions.get(context.session_key)
+        if session is not None:
+            if not session.scope:  # the gateway closed the connection, or was started anew
+                await self.add_servers(context.session_key, session.agent, session.servers)
+            context = replace(context, scope=self._sessions[context.session_key].scope)
+        return await self._client.reply(context, listener)
+
+    async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
+        rows = (await self._get(f"/api/tools?agent={agent_id}"))["tools"]
+        return tuple(
+            ToolSpec(
+                name=row["name"],
+                description=row["description"],
+                input_schema=row["inputSchema"],
+                label=row["label"],
+                origin=Origin(row["server"], row["tool"]),
+                read_only=row["readOnly"],
+                destructive=row["destructive"],
+            )
+            for row in rows
+        )
+
+    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
+        own = self._sessions.get(session or "")
+        return self._prompts.get(agent_id, ()) if own is None else own.prompts
+
+    async def complete(
+        self, agent_id: str, begun: "BegunArgument", session: str | None = None
+    ) -> Sequence[str]:
+        own = self._sessions.get(session or "")
+        scope = None if own is None else own.scope
+        asked = {"agent": agent_id, "scope": scope, **asdict(begun)}
+        return (await self._client.request("POST", "/api/completions", asked))["values"]
+
+    async def refresh(
+        self, agent_id: str, session: str | None = None, *, wait: bool = False
+    ) -> None:
+        own = self._sessions.get(session or "")
+        if own is not None:
+            if wait:
+                with anyio.move_on_after(_TOOLS_SECONDS):
+                    await own.settled.wait()
+            return
+        try:
+            rows = (await self._get(f"/api/prompts?agent={agent_id}"))["prompts"]
+        except OpenClawError:
+            return  # what is known stays
+        self._prompts[agent_id] = tuple(map(_prompt, rows))
+
+    async def models(self, agent_id: str) -> Sequence[str]:
+        return tuple((await self._get(f"/api/models?agent={agent_id}"))["models"])
+
+    async def model_problem(self, ref: str) -> str | None:
+        return (await self._get(f"/api/models?check={quote(ref)}"))["problem"]
+
+    async def store(self) -> "SessionStore":
+        return await self._store.get()
+
+    async def add_servers(self, session: str, agent_id: str, servers: "Servers") -> None:
+        """Have the gateway start these servers, then stop those that the session had before."""
+        added = _GatewaySession(agent_id, servers)
+        await self._tasks.start(self._hold, added, name=f"servers of {session}")
+        before, self._sessions[session] = self._sessions.get(session), added
+        if before is not None:
+            before.connection.cancel()
+
+    def end_session(self, session: str) -> None:
+        held = self._sessions.pop(session, None)
+        if held is not None:
+            held.connection.cancel()
+
+    async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json | None:
+        return await self._client.forward(agent_id, request, notify)
+
+    async def _hold(self, session: _GatewaySession, *, task_status: TaskStatus[None]) -> None:
+        """Have the servers run until the connection ends; raises only if they never did."""
+        servers = {name: self._described(one) for name, one in session.servers.items()}
+        opened = False
+        try:
+            with session.connection:
+                async with self._client.scope(session.agent, servers) as events:
+                    async for name, data in events:
+                        if name == "opened":
+                            session.scope, opened = data["scope"], True
+                            task_status.started()
+                        elif name == "settled":
+                            session.prompts = tuple(map(_prompt, data["prompts"]))
+                            session.settled.set()
+        except OpenClawError:
+            if not opened:
+                raise
+        finally:
+            session.scope = ""
+            session.settled.set()
+        if not opened:
+            raise GatewayGone("the gateway went away", sent=False)
+
+    def _described(self, config: "McpServerConfig") -> dict[str, object]:
+        """The server for the gateway to start, in the environment that it would have here."""
+        from openclaw.mcp_client.transport.child_process import child_environment
+
+        described = config.model_dump(
+            mode="json", by_alias=True, exclude_unset=True, exclude_none=True
+        )
+        if config.kind == "stdio":
+            basics = child_environment(self._process.environ, {}, inherit=False)
+            plain = {name: one for name, one in basics.items() if not has_reference(one)}
+            described["env"] = {**plain, **{name: str(one) for name, one in config.env.items()}}
+        return described
+
+
+class _LaterTranscriber:
+    """Reads the configuration only when there is something to transcribe."""
+
+    def __init__(self, configured: Callable[[], AgentSettings]) -> None:
+        self._configured = configured
+
+    async def transcribe(self, path: Path, mime_type: str) -> "Transcript":
+        return await self._configured().transcriber.transcribe(path, mime_type)
+
+
+def _prompt(row: dict[str, Any]) -> "PromptInfo":
+    from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
+
+    return PromptInfo(
+        server=row["server"],
+        name=row["name"],
+        description=row["description"],
+        arguments=tuple(PromptArgument(**argument) for argument in row["arguments"]),
+    )

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from openclaw.agent.port import MessageContext, named_agent
 from openclaw.config.agent_schema import ModelChoice, ToolPolicyConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.paths import expand
-from openclaw.core.errors import NotFound
 from openclaw.core.events import Downloading, Emit, discard
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, hooks_of, servers_of, time_zone, tool_path_of
-from openclaw.secrets.refs import Secret
 from openclaw.secrets.resolver import SecretResolver
 from openclaw.sessions.model import GUEST_KEYS
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import MessageContext
     from openclaw.agent.service import AgentService, TurnSetup
     from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.agent.tools.skills import Skills
@@ -60,11 +58,7 @@ class ConfigGeneration:
         self._models()
 
     def agent(self, agent_id: str | None) -> EffectiveAgent:
-        wanted = agent_id or default_agent_id(self.host.config)
-        if wanted not in self.agents:
-            known = ", ".join(sorted(self.agents))
-            raise NotFound(f"there is no agent '{wanted}'", hint=f"available: {known}")
-        return self.agents[wanted]
+        return named_agent(self.agents, agent_id or default_agent_id(self.host.config))
 
     def servers(self) -> "dict[str, AgentServers]":
         return {agent.id: servers_of(self.host, agent) for agent in self.agents.values()}
@@ -124,14 +118,13 @@ class ConfigGeneration:
         """Where the default agent's requests are counted, and its most dollars a day."""
         from openclaw.sessions.usage import UsageLedger
 
-        agent = self.agents[default_agent_id(self.host.config)]
+        agent = self.agent(None)
         zone = time_zone(agent, self.host.environ)
         ledger = UsageLedger(self._store, self.host.clock, zone)
         return ledger, agent.id, agent.limits.max_cost_per_day
 
     async def default_stack(self) -> "ModelStack":
-        agent = self.agents[default_agent_id(self.host.config)]
-        return await self._stack(agent, None, None)
+        return await self._stack(self.agent(None), None, None)
 
     async def model_names(self, agent: EffectiveAgent) -> tuple[str, ...]:
         choice = await self._models().choice(agent.model)
@@ -192,7 +185,7 @@ class ConfigGeneration:
         return self._service
 
     def setup(
-        self, agent: EffectiveAgent, context: "MessageContext", mcp_tools: ToolSource
+        self, agent: EffectiveAgent, context: MessageContext, mcp_tools: ToolSource
     ) -> "TurnSetup":
         from openclaw.agent.service import TurnSetup
         from openclaw.agent.tools.workspace import Checkpoints
@@ -271,14 +264,6 @@ class EmbeddedModels:
     async def aclose(self) -> None:
         if self._models is not None:
             await self._models.aclose()
-
-
-class CurrentSecrets:
-    def __init__(self, resolver: SecretResolver) -> None:
-        self.resolver = resolver
-
-    async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
-        return await self.resolver.resolve_map(values)
 
 
 def skill_places(host: Host) -> list[Path]:

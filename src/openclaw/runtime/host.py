@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from openclaw.agent.port import AgentSettings, named_agent
 from openclaw.config.edit import append_value, edit_config
 from openclaw.config.json5 import KeyPath, format_path
-from openclaw.config.load import LoadedConfig, parse_config
-from openclaw.config.merge import EffectiveAgent
-from openclaw.config.paths import StatePaths, expand, private_directory, state_dir
+from openclaw.config.load import LoadedConfig, load_config, parse_config
+from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
+from openclaw.config.paths import StatePaths, expand, home_dir, private_directory, state_dir
 from openclaw.config.schema import Config
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import ServerUnavailable
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.session.connect import ResolveSecrets
     from openclaw.mcp_client.session.notifications import AskHost
     from openclaw.policy.dataflow.rules import Rules as FlowRules
+    from openclaw.runtime.access import Process
 
 logger = logging.getLogger(__name__)
 
@@ -147,6 +149,45 @@ def hide_known(loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redac
     for value in (*values, *known_values(directory)):
         if value:
             redactor.register(value)
+
+
+def agent_settings(host: Host, agent: EffectiveAgent, secrets: SecretResolver) -> AgentSettings:
+    from openclaw.media.transcription import Speech
+
+    providers = host.config.models.providers
+    speech = Speech(
+        host.config.media.transcription, providers.get("openai"), host.environ, secrets.resolve_text
+    )
+    return AgentSettings(
+        id=agent.id,
+        temp_root=host.paths.temp,
+        directories=(host.workspace(agent),),
+        audio=host.config.mcp_server.audio,
+        all_tool_text=host.config.mcp_server.tool_results == "all",
+        redactor=host.redactor,
+        transcriber=speech,
+        task_after=host.config.mcp_server.task_after_ms / 1000,
+        model_choices=tuple(
+            f"{name}/{model.id}" for name, one in providers.items() for model in one.models
+        ),
+        config_digest=host.loaded.digest,
+        order_workspace=host.config.mcp_server.workspace,
+        private=(home_dir(host.environ), host.paths.root),
+        timezone=time_zone(agent, host.environ),
+    )
+
+
+def configured_settings(
+    process: "Process", agent_id: str | None, loaded: LoadedConfig | None = None
+) -> AgentSettings:
+    """The same from the configuration alone, without opening anything."""
+    loaded = loaded or load_config(process.config_file, process.environ)
+    hide_known(loaded, process.environ, process.redactor)  # a person may type before it is opened
+    wanted = agent_id or default_agent_id(loaded.config)
+    agent = named_agent(effective_agents(loaded.config), wanted)
+    host = Host(loaded, process.environ, process.redactor, process.paths, SystemClock())
+    secrets = open_secrets(loaded.config, process.environ, process.redactor)
+    return agent_settings(host, agent, secrets)
 
 
 def rule_writer(path: Path, environ: Mapping[str, str]) -> "WriteRule":

@@ -1,20 +1,30 @@
 """Opens and closes everything that the agent needs."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from openclaw.agent.port import (
+    NOBODY,
+    AgentInfo,
+    AgentSettings,
+    MessageContext,
+    Notify,
+    Reply,
+    TurnListener,
+)
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
-from openclaw.core.events import Emit, discard
+from openclaw.core.content import InboundMedia, Media, text_of
+from openclaw.core.events import Emit, Notice, discard
 from openclaw.mcp_client.imports import load
-from openclaw.runtime.access import LocalAgent
-from openclaw.runtime.generation import ConfigGeneration, CurrentSecrets, EmbeddedModels
+from openclaw.runtime.generation import ConfigGeneration, EmbeddedModels
 from openclaw.runtime.host import (
     Host,
+    agent_settings,
     audited,
     hide_known,
     open_secrets,
@@ -22,19 +32,126 @@ from openclaw.runtime.host import (
     telemetry_of,
 )
 from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.refs import Secret
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
     from openclaw.agent.sampling import Sampler
     from openclaw.cluster.node import ClusterNode
-    from openclaw.core.tools import ToolSpec
+    from openclaw.config.agent_schema import McpServerConfig
+    from openclaw.core.tools import Elicit, ToolSpec
     from openclaw.gateway.state import Backend, Gateway
     from openclaw.mcp_client.auth.oauth import Logins
+    from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.mcp_server.http_app import HttpApp
     from openclaw.mcp_server.orders import Person
     from openclaw.sessions.store import SessionStore
+
+Json = dict[str, Any]
+
+_FIRST_TOOLS_SECONDS = 20.0  # how long a turn waits for servers that have not listed their tools
+_NEW_SERVER_SECONDS = 2.0  # the same for one that has never answered, counted from its greeting
+
+
+class LocalAgent:
+    """The agent port in this process."""
+
+    def __init__(self, runtime: "Runtime") -> None:
+        self._runtime = runtime
+        self.before_turn: Callable[[], Awaitable[None]] | None = None
+
+    async def agents(self) -> Sequence[AgentInfo]:
+        generation = self._runtime.generation
+        first = generation.agent(None).id
+        found = [AgentInfo(one.id, one.name) for one in generation.agents.values()]
+        return sorted(found, key=lambda one: one.id != first)
+
+    async def settings(self, agent_id: str | None = None) -> AgentSettings:
+        generation = self._runtime.generation
+        return agent_settings(generation.host, generation.agent(agent_id), generation.secrets)
+
+    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        if self.before_turn is not None:
+            await self.before_turn()
+        cluster = self._runtime.cluster
+        return await (cluster.reply if cluster else self.answer_here)(context, listener)
+
+    async def answer_here(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        manager, scope = self._runtime.manager, context.server_scope
+        late = await self._settle(context.agent_id, scope)
+        if late and listener.on_event is not None:
+            told = f"no longer waiting for {', '.join(late)}: its tools will be available once it answers"
+            listener.on_event(Notice("warning", told))
+        if context.prompt_calls:
+            context = await self._expanded(context, listener.elicit)
+        generation = self._runtime.generation  # it may have changed while we waited for servers
+        async with generation.turn():
+            agent = generation.agent(context.agent_id)
+            with manager.hold(agent.id, scope) as tools:
+                setup = generation.setup(agent, context, tools)
+                return await generation.service(manager).reply(context, setup, listener)
+
+    async def _expanded(self, context: MessageContext, elicit: "Elicit | None") -> MessageContext:
+        """The message with the text of the prompt that it calls, if it calls one."""
+        blocks = await self._runtime.manager.expand_prompt(
+            context.agent_id, context.text, context.server_scope, elicit=elicit
+        )
+        if blocks is None:
+            return context
+        media = (InboundMedia(block) for block in blocks if isinstance(block, Media))
+        words, typed = text_of(blocks), context.text
+        return replace(context, text=words, typed=typed, media=(*context.media, *media))
+
+    async def tools(self, agent_id: str, session: str | None = None) -> "Sequence[ToolSpec]":
+        await self.refresh(agent_id, session, wait=True)
+        return self._runtime.tools(agent_id, session)
+
+    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
+        return self._runtime.manager.prompts(agent_id, session)
+
+    async def complete(
+        self, agent_id: str, begun: "BegunArgument", session: str | None = None
+    ) -> Sequence[str]:
+        return await self._runtime.manager.complete(agent_id, begun, session)
+
+    async def refresh(
+        self, agent_id: str, session: str | None = None, *, wait: bool = False
+    ) -> None:
+        if wait:
+            await self._settle(agent_id, session)
+
+    async def _settle(self, agent_id: str, session: str | None) -> Sequence[str]:
+        return await self._runtime.manager.settle(
+            agent_id, session, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
+        )
+
+    async def models(self, agent_id: str) -> Sequence[str]:
+        generation = self._runtime.generation
+        return await generation.model_names(generation.agent(agent_id))
+
+    async def model_problem(self, ref: str) -> str | None:
+        from openclaw.models.listing import model_problem
+
+        host, secrets = self._runtime.host, self._runtime.generation.secrets
+        providers = host.config.models.providers
+        return await model_problem(ref, providers, secrets, host.environ, host.paths.models)
+
+    async def store(self) -> "SessionStore":
+        return self._runtime.store
+
+    async def add_servers(
+        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
+    ) -> None:
+        for name, config in servers.items():
+            self._runtime.manager.add(name, config, session=session, agent=agent_id)
+
+    def end_session(self, session: str) -> None:
+        self._runtime.manager.end_session(session)
+
+    async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json | None:
+        return None
 
 
 class Runtime:
@@ -44,7 +161,6 @@ class Runtime:
         manager: "McpManager",
         store: "SessionStore",
         local: EmbeddedModels,
-        secrets: CurrentSecrets,
     ) -> None:
         self.manager = manager
         self.store = store
@@ -52,7 +168,6 @@ class Runtime:
         self.agent = LocalAgent(self)
         self.generation = generation
         self._local = local
-        self._secrets = secrets
 
     @property
     def host(self) -> Host:
@@ -79,7 +194,6 @@ class Runtime:
         generation.prepare()
         servers = generation.servers()
         before, self.generation = self.generation, generation
-        self._secrets.resolver = secrets
         approved = {
             one.id: [rule for layer in one.tools for rule in layer.approved]
             for one in generation.agents.values()
@@ -88,13 +202,16 @@ class Runtime:
         self.manager.apply(servers)
         await before.retire()
 
+    async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
+        return await self.generation.secrets.resolve_map(values)
+
     def logins(self) -> "Logins":
         from openclaw.mcp_client.auth.oauth import Logins
 
         return Logins(
             directory=self.host.paths.tokens,
             register=self.host.redactor.register,
-            resolve_secrets=self._secrets.resolve_map,
+            resolve_secrets=self.resolve_map,
         )
 
 
@@ -129,23 +246,23 @@ async def open_runtime(
     async with AsyncExitStack() as stack:
         local = EmbeddedModels(paths.models, environ, emit)
         stack.push_async_callback(local.aclose)
-        secrets = CurrentSecrets(open_secrets(loaded.config, environ, redactor))
+        secrets = open_secrets(loaded.config, environ, redactor)
         store = await stack.enter_async_context(
             open_store(
                 loaded.config.sessions.store,
                 paths,
                 host.clock,
                 lease_seconds=loaded.config.sessions.lane_lease_ms / 1000,
-                resolve=secrets.resolver.resolve_text,
+                resolve=secrets.resolve_text,
             )
         )
-        telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
+        telemetry = await stack.enter_async_context(telemetry_of(host, secrets))
         confine = Sandbox(environ, paths.root).confine
         shells = await stack.enter_async_context(Shells(environ, confine, [paths.skills]).running())
         subagents = Subagents()
         host = replace(host, telemetry=telemetry, shells=shells, subagents=subagents)
         host = replace(host, on_call=stack.enter_context(audited(host)))
-        generation = ConfigGeneration(host, store, local, secrets.resolver)
+        generation = ConfigGeneration(host, store, local, secrets)
         sampler: Sampler | None = None
 
         async def sample(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -163,13 +280,13 @@ async def open_runtime(
             running_servers(
                 host,
                 generation.servers(),
-                secrets.resolve_map,
+                lambda values: runtime.resolve_map(values),
                 emit,
                 short_grace=short_grace,
                 on_sampling=sample,
             )
         )
-        runtime = Runtime(generation, manager, store, local, secrets)
+        runtime = Runtime(generation, manager, store, local)
         subagents.answer = runtime.agent.answer_here
         stack.push_async_callback(lambda: runtime.generation.retire())
         yield runtime

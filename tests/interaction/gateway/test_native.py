@@ -239,7 +239,7 @@ async def ready_server(client: httpx2.AsyncClient) -> dict[str, Any]:
 async def test_a_server_that_never_answers_holds_up_no_order(
     installation: Installation, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openclaw.runtime.access._NEW_SERVER_SECONDS", 0.1)
+    monkeypatch.setattr("openclaw.runtime.runtime._NEW_SERVER_SECONDS", 0.1)
     hung = server_entry(
         {"faults": {"hang": ["initialize", "server/discover"]}}, timeout=600_000, toolTimeout=1000
     )

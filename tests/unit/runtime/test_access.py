@@ -8,12 +8,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from openclaw.agent.port import NOBODY, MessageContext, Reply, TurnListener
+from openclaw.agent.port import NOBODY, Agent, MessageContext, Reply, TurnListener
 from openclaw.core.errors import NotFound, OpenClawError
-from openclaw.runtime.access import FailoverAgent, GatewayAgent, LocalAgent, Opener
-from openclaw.runtime.gateway_client import GatewayGone
+from openclaw.runtime.access import FailoverAgent, GatewayGone, Opener
 
-AGENT = cast("LocalAgent", object())
+AGENT = cast("Agent", object())
 REFUSED = NotFound("there is no such agent")
 
 
@@ -32,7 +31,7 @@ async def test_whatever_keeps_it_from_opening_is_told_and_tried_again(
     failures = [failure]
 
     @asynccontextmanager
-    async def open_agent() -> AsyncGenerator[LocalAgent]:
+    async def open_agent() -> AsyncGenerator[Agent]:
         if failures:
             raise failures.pop()
         yield AGENT
@@ -51,7 +50,7 @@ async def test_an_agent_that_breaks_down_while_it_is_open_is_opened_anew() -> No
     opened: list[anyio.Event] = []
 
     @asynccontextmanager
-    async def open_agent() -> AsyncGenerator[LocalAgent]:
+    async def open_agent() -> AsyncGenerator[Agent]:
         broken = anyio.Event()
         opened.append(broken)
 
@@ -109,14 +108,14 @@ async def either(
     here: Answering, gateways: Callable[[], Answering | None]
 ) -> AsyncGenerator[FailoverAgent]:
     @asynccontextmanager
-    async def open_here() -> AsyncGenerator[LocalAgent]:
-        yield cast("LocalAgent", here)
+    async def open_here() -> AsyncGenerator[Agent]:
+        yield cast("Agent", here)
 
     opener = Opener("the agent", open_here)
     async with anyio.create_task_group() as tasks:
         await tasks.start(opener.run)
         try:
-            yield FailoverAgent(cast("Callable[[], GatewayAgent | None]", gateways), opener)
+            yield FailoverAgent(cast("Callable[[], Agent | None]", gateways), opener)
         finally:
             opener.close()
 
