@@ -14,11 +14,10 @@ from tests.support.lane_holder import holder, take
 from tests.support.postgres_server import OwnServer, make_store, own_server
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome, StoreError, TurnState
 from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.sqlite.store import open_file_store
-from openclaw.sessions.store import StoreError
 
 pytestmark = pytest.mark.subprocess
 

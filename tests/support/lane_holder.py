@@ -10,9 +10,9 @@ import anyio
 import anyio.to_thread
 
 from openclaw.config.paths import StatePaths
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
+from openclaw.sessions.model import EntryKind, LaneLost, NewEntry, Outcome, TurnState
 from openclaw.sessions.open import open_store
-from openclaw.sessions.store import LaneLost, SessionStore
+from openclaw.sessions.store import SessionStore
 
 _PATIENCE = 20.0  # a bound for a busy machine, not a wait
 _SHARED = ("main", "shared")

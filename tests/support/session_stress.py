@@ -29,15 +29,17 @@ from openclaw.sessions.copying import Dossier
 from openclaw.sessions.model import (
     Entry,
     EntryKind,
+    LaneLost,
     NewEntry,
     Outcome,
     SessionRef,
+    StoreUnavailable,
     TurnState,
 )
 from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
-from openclaw.sessions.store import LaneLost, SessionStore, StoreUnavailable
+from openclaw.sessions.store import SessionStore
 
 _START_SECONDS = 60.0  # that a database server may take to start, on a busy machine
 

@@ -25,8 +25,8 @@ from openclaw.core.errors import ModelFacing, ToolFailure
 from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress, ToolQuestion
 from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, ToolSpec
 from openclaw.secrets.redactor import Redactor
+from openclaw.sessions.lanes import Lane
 from openclaw.sessions.model import NewEntry
-from openclaw.sessions.store import Lane
 
 _NAME_CHARS = 64
 

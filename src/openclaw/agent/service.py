@@ -27,8 +27,19 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.model import Entry, EntryKind, NewEntry, Outcome, Turn, TurnState, storable
-from openclaw.sessions.store import Lane, LaneLost, SessionStore, StoreError
+from openclaw.sessions.lanes import Lane
+from openclaw.sessions.model import (
+    Entry,
+    EntryKind,
+    LaneLost,
+    NewEntry,
+    Outcome,
+    StoreError,
+    Turn,
+    TurnState,
+    storable,
+)
+from openclaw.sessions.store import SessionStore
 from openclaw.sessions.usage import UsageLedger
 
 if TYPE_CHECKING:

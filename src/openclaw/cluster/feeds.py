@@ -25,8 +25,8 @@ from openclaw.core.tools import ToolResult
 from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import in_mb
 from openclaw.models.choose import ClientTool, ModelOptions
+from openclaw.sessions.model import StoreError
 from openclaw.sessions.postgres.queue import MOST_PAYLOAD_BYTES, Stretch, TurnQueue, Wire
-from openclaw.sessions.store import StoreError
 
 MOST_MEDIA_BYTES = 64 * 1024 * 1024  # all media of one order, and of one answer
 

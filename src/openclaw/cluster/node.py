@@ -22,10 +22,9 @@ from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import Cancelled, InvalidRequest, NotFound
 from openclaw.core.events import Notice, TurnFinished
 from openclaw.media.files import order_files
-from openclaw.sessions.model import SessionRef, storable
+from openclaw.sessions.model import LaneLost, SessionRef, StoreError, storable
 from openclaw.sessions.postgres.pool import Database
 from openclaw.sessions.postgres.queue import BEAT_SECONDS, Gateways, Message, TurnQueue, Wire
-from openclaw.sessions.store import LaneLost, StoreError
 from openclaw.version import __version__
 
 if TYPE_CHECKING:

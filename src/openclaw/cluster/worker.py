@@ -14,11 +14,11 @@ from openclaw.agent.port import Reply
 from openclaw.cluster.feeds import Feed, answer_bytes
 from openclaw.core.errors import Cancelled, OpenClawError, UserFacing
 from openclaw.mcp_client.imports import import_in_thread
-from openclaw.sessions.model import SessionRef
-from openclaw.sessions.postgres.lanes import PostgresLane
+from openclaw.sessions.lanes import BEATS_PER_LEASE, Lane
+from openclaw.sessions.model import LaneLost, SessionRef, StoreError
 from openclaw.sessions.postgres.queue import LEASE_SECONDS, Order, TurnQueue
 from openclaw.sessions.postgres.store import PostgresStore
-from openclaw.sessions.store import BEATS_PER_LEASE, Lane, LaneLost, SessionStore, StoreError
+from openclaw.sessions.store import SessionStore
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +55,7 @@ class Held:
         def then(more: bool) -> None:
             self.ending, self.more = True, more
 
-        cast(PostgresLane, lane).on_finish = self.queue.finishing(
-            self.order, outcome, answer, self.feed.number, then
-        )
+        lane.on_finish = self.queue.finishing(self.order, outcome, answer, self.feed.number, then)
 
     def stop(self) -> None:
         self.stopped = True

@@ -11,13 +11,14 @@ from openclaw.core.clock import random_id
 from openclaw.core.errors import Busy, NotFound
 from openclaw.sessions.model import (
     MESSAGE_KINDS,
+    CopyConflict,
     Dossier,
     Entry,
     SessionInfo,
     SessionRef,
     header_json,
 )
-from openclaw.sessions.store import CopyConflict, SessionStore
+from openclaw.sessions.store import SessionStore
 
 _PAGE = 200  # sessions that are listed at once
 _PIECE = 100  # entries that go over in one transaction

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from openclaw.core.errors import InvalidRequest
+from openclaw.core.errors import InvalidRequest, OperatorFacing, UserFacing
 from openclaw.core.events import Usage
 from openclaw.core.tools import JsonObject
 
@@ -248,7 +248,7 @@ def encoded(entries: Sequence["NewEntry | Entry"]) -> list[Encoded]:
             entry.kind,
             storable(entry.text[:SEARCHABLE_CHARS]),
             encode(entry.data),
-            entry.call_id,
+            None if entry.call_id is None else storable(entry.call_id),
             None if entry.details is None else encode(entry.details),
         )
         for entry in entries
@@ -287,3 +287,45 @@ def decode(encoded: bytes | None) -> dict[str, Any]:
         return orjson.loads(encoded)
     except orjson.JSONDecodeError:  # what `encode` left to json
         return json.loads(encoded)
+
+
+class LaneLost(UserFacing):
+    """Raised when another process took the session over, so that nothing more may be written."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"this turn no longer holds its session: {reason}",
+            hint="what was committed before is kept; send the message again",
+        )
+
+
+class CopyConflict(UserFacing):
+    """Raised when the target has another session of this name, or continued this one."""
+
+
+class StoreError(OperatorFacing):
+    """Raised when the session store does not work; every leaf says how to fix it."""
+
+
+class StoreUnavailable(StoreError):
+    """Raised when the store cannot be opened or reached."""
+
+
+class StoreMissing(StoreUnavailable):
+    """Raised when there is no store where one was to be read."""
+
+
+class StoreCorrupt(StoreError):
+    """Raised when the store's file is damaged or belongs to another program."""
+
+
+class StoreReadOnly(StoreError):
+    """Raised when the store may be read and not written."""
+
+
+class StoreFull(StoreError):
+    """Raised when no space is left to write to."""
+
+
+class StoreTooNew(StoreError):
+    """Raised when the store was written by a newer version of this program."""

@@ -7,8 +7,9 @@ from pathlib import Path
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest
+from openclaw.sessions.lanes import LEASE_SECONDS
 from openclaw.sessions.postgres.pool import Resolve, is_address
-from openclaw.sessions.store import LEASE_SECONDS, SessionStore
+from openclaw.sessions.store import SessionStore
 
 FILE = "file"
 

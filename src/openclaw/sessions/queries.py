@@ -214,28 +214,40 @@ async def turns(db: Statements, row: int, condition: str, *values: Any) -> list[
     return [replace(one, open_calls=await _open_calls(db, row, one)) for one in found]
 
 
-async def give_up_turns(db: Statements, row: int, now_ms: int) -> tuple[Turn, ...]:
+async def summarise(db: Statements, row: int, before: int, through: int, summary: int) -> None:
+    """Have the entry `summary` replace all after `before` that are not after `through`."""
+    await db.execute(
+        "UPDATE entries SET details = NULL"
+        " WHERE session = $1 AND seq > $2 AND seq <= $3 AND details IS NOT NULL",
+        *(row, before, through),
+    )
+    replaced = "UPDATE sessions SET summary_seq = $2, summarised = $3 WHERE row = $1"
+    await db.execute(replaced, row, summary, through)
+
+
+async def give_up_turns(db: Statements, row: int, now: str) -> tuple[Turn, ...]:
     """Mark turns that still run as lost: whoever began them no longer holds the session."""
     lost: list[Turn] = []
     for turn in await turns(db, row, "state = 'running' ORDER BY first_seq"):
         seq = await db.fetchval(
-            "UPDATE sessions SET seq = seq + 1, updated_ms = CASE WHEN updated_ms < $2 THEN $2"
-            " ELSE updated_ms END WHERE row = $1 RETURNING seq",
+            f"UPDATE sessions SET seq = seq + 1, updated_ms = CASE WHEN updated_ms < {now}"  # noqa: S608 - ours
+            f" THEN {now} ELSE updated_ms END WHERE row = $1 RETURNING seq",
             row,
-            now_ms,
         )
         await db.execute(
-            "INSERT INTO entries (session, seq, turn, kind, at_ms, text, data)"
-            " VALUES ($1, $2, $3, 'turn_lost', $4, '', $5)",
+            "INSERT INTO entries (session, seq, turn, kind, at_ms, text, data)"  # noqa: S608 - ours
+            f" VALUES ($1, $2, $3, 'turn_lost', {now}, '', $4)",
             row,
             seq,
             turn.id,
-            now_ms,
             encode({"openCalls": [call.call_id for call in turn.open_calls]}),
         )
-        ended = "UPDATE turns SET state = 'lost', finished_ms = $3 WHERE session = $1 AND id = $2"
-        await db.execute(ended, row, turn.id, now_ms)
-        lost.append(replace(turn, state=TurnState.LOST, finished_ms=now_ms))
+        ended = await db.fetchval(
+            f"UPDATE turns SET state = 'lost', finished_ms = {now}"  # noqa: S608 - ours
+            " WHERE session = $1 AND id = $2 RETURNING finished_ms",
+            *(row, turn.id),
+        )
+        lost.append(replace(turn, state=TurnState.LOST, finished_ms=ended))
     return tuple(lost)
 
 
@@ -249,21 +261,14 @@ async def dossier(db: Statements, session: SessionRef) -> Dossier:
 async def receive_dossier(db: Statements, dossier: Dossier) -> None:
     info = dossier.info
     row = await row_of(db, info.ref)
+    await summarise(db, row, 0, dossier.summarised, dossier.summary_seq)
     await db.execute(
         "UPDATE sessions SET title = $2, created_ms = $3, updated_ms = $4, messages = $5,"
         " input_tokens = $6, output_tokens = $7, cache_read_tokens = $8, cache_write_tokens = $9,"
-        " requests = $10, tool_calls = $11, summary_seq = $12, summarised = $13 WHERE row = $1",
+        " requests = $10, tool_calls = $11 WHERE row = $1",
         row,
         *info[3:7],
         *info[8:],
-        dossier.summary_seq,
-        dossier.summarised,
-    )
-    await db.execute(
-        "UPDATE entries SET details = NULL"
-        " WHERE session = $1 AND seq <= $2 AND details IS NOT NULL",
-        row,
-        dossier.summarised,
     )
     await db.executemany(
         "INSERT INTO turns (session, id, state, started_ms, finished_ms, first_seq)"

@@ -25,8 +25,9 @@ from openclaw.core.errors import Busy, InvalidConfig, OpenClawError
 from openclaw.core.tools import CallContext
 from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
+from openclaw.sessions.lanes import Lane
 from openclaw.sessions.model import SessionRef
-from openclaw.sessions.store import Lane, SessionStore
+from openclaw.sessions.store import SessionStore
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 RULES = [

@@ -9,8 +9,8 @@ import pytest
 from openclaw.cluster import feeds as module
 from openclaw.cluster.feeds import EPOCH, Feeds
 from openclaw.core.events import Notice, TextDelta, TurnFinished
+from openclaw.sessions.model import StoreUnavailable
 from openclaw.sessions.postgres.queue import MOST_PAYLOAD_BYTES, Stretch, TurnQueue, Wire
-from openclaw.sessions.store import StoreUnavailable
 
 
 class _Queue:

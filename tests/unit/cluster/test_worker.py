@@ -12,8 +12,8 @@ from openclaw.cluster import worker as module
 from openclaw.cluster.feeds import Feed, Feeds
 from openclaw.cluster.worker import Held, Worker
 from openclaw.core.errors import Cancelled, NotFound
+from openclaw.sessions.model import LaneLost, StoreUnavailable
 from openclaw.sessions.postgres.queue import Order, TurnQueue
-from openclaw.sessions.store import LaneLost, StoreUnavailable
 
 _ORDER = Order(1, "s", "t", "main", 1, 1, "a", ("a",), 1, False, None, b"")
 _DONE = Reply("done", "id", "t")

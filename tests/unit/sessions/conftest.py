@@ -58,7 +58,7 @@ def _space_writes(database: Database) -> None:
     """No two times of the server's clock are the same, either."""
     write = database.write
 
-    async def spaced(work: Work[Result]) -> Result:
+    async def spaced(work: Work[Result], *, durable: bool = True) -> Result:
         done = await write(work)
         await write(lambda db: db.execute("SELECT pg_sleep(0.001)"))
         return done

@@ -14,13 +14,14 @@ from openclaw.sessions.model import (
     Document,
     Entry,
     EntryKind,
+    LaneLost,
     NewEntry,
     Outcome,
     SessionRef,
     TurnState,
 )
 from openclaw.sessions.sqlite.store import FileStore
-from openclaw.sessions.store import LaneLost, SessionStore
+from openclaw.sessions.store import SessionStore
 
 K = EntryKind
 

@@ -13,11 +13,19 @@ import pytest
 from blockbuster import BlockBuster
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome
+from openclaw.sessions.model import (
+    EntryKind,
+    LaneLost,
+    NewEntry,
+    Outcome,
+    StoreCorrupt,
+    StoreFull,
+    StoreTooNew,
+    StoreUnavailable,
+)
 from openclaw.sessions.sqlite import connections
 from openclaw.sessions.sqlite.connections import Writer, explain
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
-from openclaw.sessions.store import LaneLost, StoreCorrupt, StoreFull, StoreTooNew, StoreUnavailable
 
 
 def edit(database: Path, statement: str) -> None:
@@ -215,7 +223,7 @@ async def test_a_database_that_stays_locked_is_an_error_and_no_hang(
 
 async def test_work_that_queues_up_shares_a_commit_and_fails_alone(database: Path) -> None:
     await open_and_close(database)
-    running = Writer(database)
+    running = Writer(database, SystemClock().now_ms)
     await running.start()
     started, go_on = threading.Event(), threading.Event()
     results: dict[str, object] = {}

@@ -3,8 +3,8 @@
 import asyncpg
 import pytest
 
+from openclaw.sessions.model import StoreUnavailable
 from openclaw.sessions.postgres.pool import is_lost, is_of_driver, is_passing, translated
-from openclaw.sessions.store import StoreUnavailable
 
 
 def _raised(code: str, module: str) -> BaseException:

@@ -8,12 +8,11 @@ import asyncpg
 import pytest
 
 from openclaw.core.errors import Busy, InvalidRequest, MissingExtra, NotFound, OperatorFacing
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef, TurnState
+from openclaw.sessions.model import EntryKind, LaneLost, NewEntry, Outcome, SessionRef, TurnState
 from openclaw.sessions.postgres import store as postgres_store
 from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.queue import Gateways, Given, Order, Stretch, TurnQueue, Wire
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
-from openclaw.sessions.store import LaneLost
 
 
 @pytest.fixture

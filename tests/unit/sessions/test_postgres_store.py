@@ -20,8 +20,22 @@ from tests.support.postgres_server import Server
 
 from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.core.events import Usage
-from openclaw.sessions.model import Encoded, EntryKind, NewEntry, Outcome, encoded
-from openclaw.sessions.postgres import lanes, pool
+from openclaw.sessions.lanes import Write
+from openclaw.sessions.model import (
+    Encoded,
+    EntryKind,
+    LaneLost,
+    NewEntry,
+    Outcome,
+    StoreError,
+    StoreFull,
+    StoreMissing,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreUnavailable,
+    encoded,
+)
+from openclaw.sessions.postgres import pool
 from openclaw.sessions.postgres import store as postgres_store
 from openclaw.sessions.postgres.pool import explain, is_lost, open_database, parsed
 from openclaw.sessions.postgres.store import (
@@ -30,16 +44,6 @@ from openclaw.sessions.postgres.store import (
     known,
     migrate,
     open_postgres_store,
-)
-from openclaw.sessions.store import (
-    LaneLost,
-    StoreError,
-    StoreFull,
-    StoreMissing,
-    StoreReadOnly,
-    StoreTooNew,
-    StoreUnavailable,
-    Write,
 )
 
 K = EntryKind
@@ -152,8 +156,8 @@ async def test_a_write_that_is_sent_twice_is_written_once(postgres_url: str) -> 
         async with store.acquire_lane(session) as lane:
             for seq, write in enumerate(writes):
                 at = replace(lane.grant, seq=seq)
-                work = partial(lanes.commit, at=at, write=write)
-                assert [await store.database.write(work) for _ in range(2)] == [True, False]
+                work = partial(lane._desk.commit, at=at, write=write)
+                assert [await store.database.transact(work) for _ in range(2)] == [True, False]
         whole = await store.history(session, since_compaction=False)
         assert [entry.seq for entry in whole] == [1, 2, 3, 4]
         assert (await store.show(session)).input_tokens == 1

@@ -19,9 +19,17 @@ from openclaw.config.sensitive import credentials_in_address
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 from openclaw.secrets.refs import Secret
-from openclaw.sessions.model import Entry, Hit, SessionInfo, Turn, header_json
+from openclaw.sessions.model import (
+    Entry,
+    Hit,
+    SessionInfo,
+    StoreMissing,
+    StoreUnavailable,
+    Turn,
+    header_json,
+)
 from openclaw.sessions.open import is_address, open_store, store_path
-from openclaw.sessions.store import SessionStore, StoreMissing, StoreUnavailable
+from openclaw.sessions.store import SessionStore
 
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig

@@ -1,110 +1,32 @@
-"""Taking a session, writing to it, and noticing when it was taken away.
+"""Taking a session, and noticing when it was taken away.
 
 A worker that a queue in the same database gave a session's next turn is `entitled`: it goes ahead of
 those who wait, and takes the session from another entitled holder, whom the queue has given up.
-`PostgresLane.on_finish` is called inside the transaction that ends the turn, so that what it does is
-committed with the turn or not at all. If the connection breaks, it is called again in a new
-transaction, but never for a turn that was committed.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from openclaw.core.clock import random_id
 from openclaw.sessions import queries
-from openclaw.sessions.model import Encoded, SessionRef, Turn, storable
-from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database
-from openclaw.sessions.queries import Statements, bare, existing
-from openclaw.sessions.store import (
-    BEATS_PER_LEASE,
-    Grant,
-    Lane,
-    LaneDesk,
-    LaneLost,
-    Place,
-    StoreError,
+from openclaw.sessions.lanes import BEATS_PER_LEASE, Grant, LaneDesk, Place
+from openclaw.sessions.model import (
+    Encoded,
     StoreUnavailable,
-    Write,
 )
+from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database
+from openclaw.sessions.queries import Statements, bare
 
 if TYPE_CHECKING:
     import asyncpg
 
     from openclaw.sessions.postgres.pool import Connection
 
-# ---- transcripts
-#
-# Each write is one statement, and so a transaction by itself. It only writes if the session still has
-# the epoch, which a takeover raises, and ends at the number that the lane saw last. So a write can be
-# sent again if the connection broke during its commit.
-
 # The database's own time, which is the same for every gateway.
 NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
-
-# $1 row, $2 epoch, $3 last number, $4 entries, $5 messages, $6 turn; then the entries.
-_ADVANCE = f"""
-WITH lane AS (
-  UPDATE sessions SET seq = seq + $4, messages = messages + $5,
-    updated_ms = greatest(updated_ms, {NOW_MS}){{more}}
-  WHERE row = $1 AND epoch = $2 AND seq = $3 AND {{condition}}
-  RETURNING {NOW_MS} AS now_ms
-), added AS (
-  INSERT INTO entries (session, seq, turn, kind, at_ms, call_id, text, data, details, words)
-  SELECT $1, $3 + e.number, $6, e.kind, lane.now_ms, e.call_id, e.text, e.data, e.details,
-    e.words::tsvector
-  FROM lane, unnest($7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::text[])
-    WITH ORDINALITY AS e (kind, call_id, text, data, details, words, number)
-){{parts}}
-SELECT now_ms FROM lane
-"""  # noqa: S608 - constants
-_RUNNING = "EXISTS (SELECT FROM turns WHERE session = $1 AND id = $6 AND state = 'running')"
-
-_WHERE_RUNNING = f"($6::text IS NULL OR {_RUNNING})"
-
-_STATEMENTS = {
-    "begin": _ADVANCE.format(
-        more="",
-        condition="NOT EXISTS"
-        " (SELECT FROM turns WHERE session = $1 AND (id = $6 OR state = 'running'))",
-        parts=""", turn AS (
-  INSERT INTO turns (session, id, state, started_ms, first_seq)
-  SELECT $1, $6, 'running', lane.now_ms, $3 + 1 FROM lane
-)""",
-    ),
-    "resume": _ADVANCE.format(
-        more="",
-        condition="EXISTS (SELECT FROM turns WHERE session = $1 AND id = $6 AND state = 'lost')"
-        " AND NOT EXISTS (SELECT FROM turns WHERE session = $1 AND state = 'running')",
-        parts=""", turn AS (
-  UPDATE turns SET state = 'running', finished_ms = NULL FROM lane
-  WHERE session = $1 AND id = $6
-)""",
-    ),
-    "append": _ADVANCE.format(more="", condition=_WHERE_RUNNING, parts=""),
-    "compact": _ADVANCE.format(
-        more=", summary_seq = seq + $4, summarised = $13",
-        condition=f"{_WHERE_RUNNING} AND $13::bigint BETWEEN summarised AND seq",
-        parts=""", forgotten AS (
-  UPDATE entries SET details = NULL FROM lane
-  WHERE session = $1 AND entries.seq <= $13 AND entries.details IS NOT NULL
-)""",
-    ),
-    "finish": _ADVANCE.format(
-        more=""", input_tokens = input_tokens + $14, output_tokens = output_tokens + $15,
-    cache_read_tokens = cache_read_tokens + $16, cache_write_tokens = cache_write_tokens + $17,
-    requests = requests + $18, tool_calls = tool_calls + $19""",
-        condition=_RUNNING,
-        parts=""", ended AS (
-  UPDATE turns SET state = $13, finished_ms = lane.now_ms FROM lane
-  WHERE session = $1 AND id = $6
-)""",
-    ),
-}
-
 
 _WORD = re.compile(r"\w+")
 
@@ -134,55 +56,6 @@ def as_query(text: str) -> str | None:
     return " & ".join(f"{word}:*" for word in words_of(text)) or None
 
 
-def columns(entries: Sequence[Encoded]) -> list[list[Any]]:
-    """Kind, call, text, data, details and words of entries, as arrays for `unnest`."""
-    return [
-        [str(entry.kind) for entry in entries],
-        [None if entry.call_id is None else storable(entry.call_id) for entry in entries],
-        [entry.text for entry in entries],
-        [entry.data for entry in entries],
-        [entry.details for entry in entries],
-        [as_vector(entry.text) for entry in entries],
-    ]
-
-
-async def commit(connection: "Connection", at: Grant, write: Write) -> bool:
-    """Write it; false if an earlier try, whose connection broke, has done so already."""
-    turn = None if write.turn is None else storable(write.turn)
-    values: list[Any] = [len(write.entries), write.messages, turn, *columns(write.entries)]
-    if write.step == "compact":
-        values.append(write.through)
-    if write.outcome is not None:
-        values += [str(write.outcome), *write.usage.counted]
-    statement = _STATEMENTS[write.step]
-    if await connection.fetchval(statement, at.row, at.epoch, at.seq, *values) is not None:
-        return True
-    if await was_written(connection, at, len(write.entries)):
-        return False
-    rows = await connection.fetch(
-        "SELECT id, state FROM turns WHERE session = $1 AND (id = $2 OR state = 'running')",
-        at.row,
-        turn,
-    )
-    states: dict[str, str] = {row["id"]: row["state"] for row in rows}
-    running = next((name for name, state in states.items() if state == "running"), None)
-    raise write.refusal(states.get(write.turn or ""), running) or write.not_summarised()
-
-
-async def was_written(connection: "Connection", at: Grant, count: int) -> bool:
-    """Whether so many entries after this position are there already. Raises `LaneLost`."""
-    found = await connection.fetchrow("SELECT epoch, seq FROM sessions WHERE row = $1", at.row)
-    if found is None:
-        raise LaneLost("it was deleted")
-    if found["epoch"] != at.epoch:
-        raise LaneLost("another process took it over")
-    if found["seq"] < at.seq:
-        raise StoreUnavailable("the session lost entries that were on disk")
-    if found["seq"] not in (at.seq, at.seq + count):
-        raise StoreUnavailable("the session was written by somebody who did not hold it")
-    return count > 0 and found["seq"] == at.seq + count
-
-
 # ---- tickets
 #
 # To get a session, draw a ticket, under a lock on the session's row, so that the numbers are in the
@@ -197,8 +70,6 @@ async def was_written(connection: "Connection", at: Grant, count: int) -> bool:
 OWNER_LOCKS = 0x4F43_4C57  # the first half of the advisory locks that live processes hold
 CHANNEL = "openclaw_lanes"  # tells the id of a session that was left while others wait for it
 SUSPICION_SECONDS = 1.0
-
-_LOCK_SESSION = "SELECT row FROM sessions WHERE id = $1 FOR NO KEY UPDATE"
 
 # $1 row, $2 token, $3 owner, $4 entitled, $5 lease; taken at once where nobody else is there.
 _DRAW = """
@@ -281,92 +152,47 @@ async def is_held(connection: Statements, row: int, lease: float) -> bool:
     )
 
 
-async def give_up_turns(connection: "Connection", row: int) -> tuple[Turn, ...]:
-    now = await connection.fetchval(f"SELECT {NOW_MS}")
-    return await queries.give_up_turns(connection, row, now)
-
-
-# ---- lanes
-
-OnFinish = Callable[["Connection"], Awaitable[None]]
-
-
-class PostgresLane(Lane):
-    """Every write is on disk when it returns."""
-
-    def __init__(self, session: SessionRef, grant: Grant, database: Database) -> None:
-        super().__init__(session, grant)
-        self.on_finish: OnFinish | None = None
-        self.tidy = True  # false while a turn may be unfinished
-        self._at = grant
-        self._sure = True
-        self._database = database
-        self._writing = anyio.Lock()
-
-    async def _write(self, write: Write) -> range:
-        if write.step in ("begin", "resume"):
-            self.tidy = False
-
-        async def write_once(connection: "Connection") -> None:
-            if write.step != "finish" or self.on_finish is None:
-                await commit(connection, at, write)
-                return
-            async with connection.transaction():
-                if await commit(connection, at, write):
-                    await self.on_finish(connection)
-
-        async with self._writing:
-            if not self._sure:
-                await self._find_position()
-            at = self._at
-            try:
-                await self._database.write(write_once)
-            except StoreError:
-                self._sure = False  # it may have been written all the same
-                raise
-            self._at = replace(at, seq=at.seq + len(write.entries))
-        if write.step == "finish":
-            self.tidy = True
-        return range(at.seq + 1, self._at.seq + 1)
-
-    async def _find_position(self) -> None:
-        seq = await self._database.read(
-            lambda db: db.fetchval("SELECT seq FROM sessions WHERE row = $1", self._at.row)
-        )
-        if seq is None:
-            raise LaneLost("it was deleted")
-        self._at = replace(self._at, seq=max(seq, self._at.seq))
-        self._sure = True
-
-
-class Desk(LaneDesk[PostgresLane]):
+class Desk(LaneDesk):
     """Has a connection of its own, made when the first lane is wanted and again if it breaks.
 
     On it, it holds an advisory lock, renews leases, and hears which sessions were left elsewhere.
     """
 
     look_seconds = (0.005, 0.25)  # for one that dies, or was not heard: others say that they leave
+    now = NOW_MS
+    row_lock = " FOR NO KEY UPDATE"
+    database: Database
 
     def __init__(self, database: Database, lease: float) -> None:
-        super().__init__(lease)
-        self._database = database
+        super().__init__(database, lease)
         self._wanted = anyio.Event()
         self._known = anyio.Event()
         self._broken = anyio.Event()
         self._owner = 0
 
-    async def _try(self, place: Place[PostgresLane]) -> PostgresLane | None:
+    async def insert_entries(
+        self, db: Statements, row: int, entries: Iterable[tuple[int, str | None, int, Encoded]]
+    ) -> None:
+        await db.executemany(
+            "INSERT INTO entries"
+            " (session, seq, turn, at_ms, kind, call_id, text, data, details, words)"
+            " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::tsvector)",
+            [
+                (row, *at, str(e.kind), e.call_id, e.text, e.data, e.details, as_vector(e.text))
+                for *at, e in entries
+            ],
+        )
+
+    async def _try(self, place: Place) -> Grant | None:
         owner = await self._present_as()
         place.wanted = place.wanted or random_id()  # the same if the transaction is tried again
-        grant = await self._database.transact(lambda db: self._grant(db, place, owner))
+        grant = await self.database.transact(lambda db: self._grant(db, place, owner))
         place.ticket = place.wanted  # it is there for certain, so that it can be missed
-        return grant and PostgresLane(place.session, grant, self._database)
+        return grant
 
-    async def _grant(
-        self, db: "Connection", place: Place[PostgresLane], owner: int
-    ) -> Grant | None:
+    async def _grant(self, db: "Connection", place: Place, owner: int) -> Grant | None:
         """Take the session, in a transaction; None if a live process is ahead."""
-        row = existing(await db.fetchval(_LOCK_SESSION, place.session.id), place.session)
+        row = await queries.row_of(db, place.session, self.row_lock)
         drawn = await db.fetchrow(_DRAW, row, place.wanted, owner, place.entitled, self.lease)
         assert drawn is not None
         ticket, epoch, seq, unfinished = drawn
@@ -380,10 +206,10 @@ class Desk(LaneDesk[PostgresLane]):
             )
             assert taken is not None
             epoch, seq = taken
-        lost = await give_up_turns(db, row) if unfinished else ()
+        lost = await queries.give_up_turns(db, row, self.now) if unfinished else ()
         return Grant(row, epoch, lost, seq + len(lost))
 
-    async def _hand_in(self, place: Place[PostgresLane]) -> None:
+    async def _hand_in(self, place: Place) -> None:
         """Also wakes those who wait for the session elsewhere.
 
         It need not reach the disk: nobody renews a ticket that comes back after a crash.
@@ -392,15 +218,13 @@ class Desk(LaneDesk[PostgresLane]):
 
         async def leave(db: "Connection") -> None:
             if unfinished is not None:
-                lock = "SELECT epoch FROM sessions WHERE row = $1 FOR NO KEY UPDATE"
-                if await db.fetchval(lock, unfinished.row) == unfinished.epoch:
-                    await give_up_turns(db, unfinished.row)
+                await self.give_up_turns(db, unfinished)
             await db.execute(_LEAVE, place.wanted, CHANNEL, place.session.id)
 
         if unfinished is not None:
-            await self._database.transact(leave)
+            await self.database.transact(leave)
         elif place.wanted:
-            await self._database.write(leave)
+            await self.database.write(leave)
 
     async def _present_as(self) -> int:
         """The number by which this process is known, once it has one."""
@@ -409,14 +233,14 @@ class Desk(LaneDesk[PostgresLane]):
             await self._known.wait()
         if not self._known.is_set():
             raise StoreUnavailable(
-                f"the session store on PostgreSQL ({self._database.place}) cannot be reached"
+                f"the session store on PostgreSQL ({self.database.place}) cannot be reached"
             )
         return self._owner
 
     async def run(self) -> None:
         await self._wanted.wait()
         trouble = "the database does not hear that this process lives"
-        await self._database.stay_connected(self._be_present, trouble)
+        await self.database.stay_connected(self._be_present, trouble)
 
     async def _be_present(self, connection: "asyncpg.Connection[Any]") -> None:
         self._broken = anyio.Event()

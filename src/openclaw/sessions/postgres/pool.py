@@ -19,7 +19,7 @@ import anyio.lowlevel
 
 from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.secrets.refs import Secret, find, has_reference
-from openclaw.sessions.store import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from openclaw.sessions.model import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -316,18 +316,15 @@ class Database:
     async def read(self, work: Work[Result]) -> Result:
         return await self._insist(work, STATEMENT_SECONDS)
 
-    async def write(self, work: Work[Result]) -> Result:
-        """Do work that changes something; once begun, it is finished even if cancelled.
-
-        If the connection fails during the commit, `work` runs again: it must find out what it did.
-        """
+    async def write(self, work: Work[Result], *, durable: bool = True) -> Result:
+        """As `sessions.lanes.Database` has it; every commit is durable."""
         done: list[Result] = []
         await anyio.lowlevel.checkpoint()
         with anyio.CancelScope(shield=True):
             done.append(await self._insist(work, WRITE_SECONDS))
         return done[0]
 
-    async def transact(self, work: Work[Result]) -> Result:
+    async def transact(self, work: Work[Result], *, durable: bool = True) -> Result:
         async def inside(connection: "Connection") -> Result:
             async with connection.transaction():
                 return await work(connection)

@@ -14,9 +14,8 @@ import anyio
 import orjson
 
 from openclaw.core.errors import Busy, NotFound
-from openclaw.sessions.model import SessionRef
+from openclaw.sessions.model import LaneLost, SessionRef
 from openclaw.sessions.postgres.pool import Database
-from openclaw.sessions.store import LaneLost
 
 if TYPE_CHECKING:
     import asyncpg

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import astuple, dataclass
 from importlib import resources
@@ -11,16 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw.core.errors import MissingExtra, OperatorFacing
+from openclaw.core.helper_tasks import helper_tasks
 from openclaw.core.installed import install_command
 from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions import queries as shared
-from openclaw.sessions.model import Dossier, Entry, SessionRef, encoded
+from openclaw.sessions.lanes import LEASE_SECONDS, Lane
+from openclaw.sessions.model import (
+    Dossier,
+    SessionRef,
+    StoreMissing,
+    StoreTooNew,
+    StoreUnavailable,
+)
 from openclaw.sessions.postgres.lanes import (
     NOW_MS,
     Desk,
-    PostgresLane,
     as_query,
-    columns,
     is_held,
 )
 from openclaw.sessions.postgres.pool import (
@@ -32,15 +38,7 @@ from openclaw.sessions.postgres.pool import (
     translated,
 )
 from openclaw.sessions.queries import Statements
-from openclaw.sessions.store import (
-    LEASE_SECONDS,
-    SessionStore,
-    StoreMissing,
-    StoreTooNew,
-    StoreUnavailable,
-    Work,
-    beating,
-)
+from openclaw.sessions.store import SessionStore
 
 if TYPE_CHECKING:
     import asyncpg
@@ -189,7 +187,6 @@ class PostgresStore(SessionStore):
     among = "id IN (SELECT jsonb_array_elements_text($2::jsonb))"
     # It may be there already, from before a connection broke.
     repeated = "OR (d.rev = excluded.rev AND d.data = excluded.data)"
-    row_lock = " FOR UPDATE"
     newest_entry = "e.at_ms DESC"
     word_search = (
         "entries e",
@@ -201,23 +198,6 @@ class PostgresStore(SessionStore):
         super().__init__(desk)
         self.database = database
         self._unseen = LOOK_EVERY_BYTES
-
-    async def _read(self, work: Work[T]) -> T:
-        return await self.database.read(work)
-
-    async def _write(self, work: Work[T], *, durable: bool = False) -> T:
-        return await self.database.write(work)
-
-    async def _transact(self, work: Work[T], *, durable: bool = True) -> T:
-        async def inside(db: "Connection") -> T:
-            if not durable:
-                await db.execute("SET LOCAL synchronous_commit = off")
-            return await work(db)
-
-        return await self.database.transact(inside)
-
-    def _now(self) -> tuple[str, list[Any]]:
-        return NOW_MS, []
 
     def _named(self, key: str) -> tuple[str, list[Any]]:
         return "key_digest = $2 OR id = $3", [_digest(key), key]
@@ -241,27 +221,12 @@ class PostgresStore(SessionStore):
     async def _delete(self, db: Statements, row: int) -> None:
         await db.execute("DELETE FROM sessions WHERE row = $1", row)
 
-    async def _insert_entries(self, db: Statements, row: int, entries: Sequence[Entry]) -> None:
-        await db.execute(
-            "INSERT INTO entries"
-            " (session, seq, turn, at_ms, kind, call_id, text, data, details, words)"
-            " SELECT $1, e.seq, e.turn, e.at_ms, e.kind, e.call_id, e.text, e.data, e.details,"
-            " e.words::tsvector FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::text[],"
-            " $6::text[], $7::text[], $8::bytea[], $9::bytea[], $10::text[])"
-            " AS e (seq, turn, at_ms, kind, call_id, text, data, details, words)",
-            row,
-            [entry.seq for entry in entries],
-            [entry.turn for entry in entries],
-            [entry.at_ms for entry in entries],
-            *columns(encoded(entries)),
-        )
-
     async def _is_held(self, db: Statements, row: int) -> bool:
         return await is_held(db, row, self._desk.lease)
 
     def acquire_lane(
         self, session: SessionRef, *, entitled: bool = False
-    ) -> AbstractAsyncContextManager[PostgresLane]:
+    ) -> AbstractAsyncContextManager[Lane]:
         return self._desk.hold(session, entitled=entitled)
 
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
@@ -290,7 +255,7 @@ class PostgresStore(SessionStore):
         query = (
             "SELECT data FROM media JOIN sessions ON row = session WHERE id = $1 AND digest = $2"
         )
-        return await self._read(lambda db: db.fetchval(query, session.id, digest))
+        return await self.database.read(lambda db: db.fetchval(query, session.id, digest))
 
     async def dossier(self, session: SessionRef) -> Dossier:
         async def read(db: "Connection") -> Dossier:
@@ -324,5 +289,6 @@ async def open_postgres_store(
     async with open_database(address, patience=patience) as database:
         await migrate(database, create=create)
         desk = Desk(database, lease)
-        async with beating(desk.run):
+        async with helper_tasks() as tasks:
+            tasks.start_soon(desk.run, name="session leases")
             yield PostgresStore(database, desk)

@@ -13,9 +13,10 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.config.paths import CLOEXEC
-from openclaw.sessions.store import (
+from openclaw.sessions.model import (
     StoreCorrupt,
     StoreError,
     StoreFull,
@@ -293,21 +294,21 @@ _BATCH = 64  # most pieces of work in one transaction, so that the first doesn't
 class _Job:
     work: Work[Any]
     durable: bool
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
+    future: Future[Any] = field(default_factory=Future[Any])
     result: Any = None
     error: Exception | None = None
 
 
 class Writer:
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, now_ms: Callable[[], int]) -> None:
+        self._path, self._now_ms = path, now_ms
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     async def start(self) -> None:
         connection = await anyio.to_thread.run_sync(open_writer, self._path)
+        connection.create_function("now_ms", 0, self._now_ms)
         self._thread = threading.Thread(
             target=self._serve, args=(connection,), name="openclaw-session-writer", daemon=True
         )
@@ -326,9 +327,10 @@ class Writer:
         """
         if self._closed:
             raise StoreUnavailable("the session store was closed")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-        self._jobs.put(_Job(work, durable, loop, future))
+        job = _Job(work, durable)
+        job.future.set_running_or_notify_cancel()  # nobody can call it off any more
+        future = asyncio.wrap_future(job.future)
+        self._jobs.put(job)
         with anyio.CancelScope(shield=True):
             await asyncio.wait([future])
         return future.result()
@@ -388,19 +390,10 @@ def _attempt(connection: sqlite3.Connection, job: _Job) -> None:
 
 def _deliver(batch: Sequence[_Job]) -> None:
     for job in batch:
-        try:
-            job.loop.call_soon_threadsafe(_resolve, job)
-        except RuntimeError:  # its loop has ended, and with it whoever waited
-            continue
-
-
-def _resolve(job: _Job) -> None:
-    if job.future.done():
-        return
-    if job.error is not None:
-        job.future.set_exception(job.error)
-    else:
-        job.future.set_result(job.result)
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
 
 
 _MOST = 4  # connections at most; more would only wait for the same processors
@@ -445,23 +438,23 @@ class Statements:
     """A connection for the shared queries, in its own thread, where they never wait."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+        self._connection = connection
 
     async def fetch(self, query: str, /, *args: Any) -> list[tuple[Any, ...]]:
-        return self.connection.execute(_numbered(query), args).fetchall()
+        return self._connection.execute(_numbered(query), args).fetchall()
 
     async def fetchrow(self, query: str, /, *args: Any) -> tuple[Any, ...] | None:
-        return self.connection.execute(_numbered(query), args).fetchone()
+        return self._connection.execute(_numbered(query), args).fetchone()
 
     async def fetchval(self, query: str, /, *args: Any) -> Any:
         row = await self.fetchrow(query, *args)
         return None if row is None else row[0]
 
     async def execute(self, query: str, /, *args: Any) -> None:
-        self.connection.execute(_numbered(query), args)
+        self._connection.execute(_numbered(query), args)
 
     async def executemany(self, command: str, args: Iterable[Sequence[Any]], /) -> None:
-        self.connection.executemany(_numbered(command), args)
+        self._connection.executemany(_numbered(command), args)
 
 
 @lru_cache
@@ -476,3 +469,30 @@ def at_once(work: Coroutine[Any, Any, Result]) -> Result:
     except StopIteration as done:
         return done.value
     raise AssertionError("a query waited")
+
+
+Query = Callable[[Statements], Coroutine[Any, Any, Result]]
+
+
+class FileDatabase:
+    def __init__(self, path: Path, now_ms: Callable[[], int]) -> None:
+        self._writer, self._readers = Writer(path, now_ms), Readers(path)
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncGenerator["FileDatabase"]:
+        await self._writer.start()
+        try:
+            yield self
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._readers.close()
+                await self._writer.close()
+
+    async def read(self, work: Query[Result]) -> Result:
+        return await self._readers.run(lambda db: at_once(work(Statements(db))))
+
+    async def write(self, work: Query[Result], *, durable: bool = False) -> Result:
+        return await self.transact(work, durable=durable)
+
+    async def transact(self, work: Query[Result], *, durable: bool = True) -> Result:
+        return await self._writer.run(lambda db: at_once(work(Statements(db))), durable=durable)

@@ -1,0 +1,375 @@
+"""Lanes: the exclusive right to write to a session, and where a process waits for it."""
+
+import logging
+import random
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+import anyio
+
+from openclaw.core.clock import random_id
+from openclaw.core.errors import DeveloperFacing, InvalidRequest, OpenClawError
+from openclaw.sessions import queries
+from openclaw.sessions.model import (
+    MESSAGE_KINDS,
+    Encoded,
+    EntryKind,
+    LaneLost,
+    NewEntry,
+    Outcome,
+    SessionRef,
+    StoreError,
+    StoreUnavailable,
+    Turn,
+    TurnState,
+    Usage,
+    checked_key,
+    encoded,
+    encoded_from_caller,
+    storable,
+    turn_ending,
+)
+from openclaw.sessions.queries import Statements
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Work = Callable[[Statements], Coroutine[Any, Any, T]]
+
+LEASE_SECONDS = 9.0  # how long a frozen process keeps others waiting; a dead one is noticed at once
+BEATS_PER_LEASE = 3  # renewals in one lease, so that two of them may fail
+
+
+class Database(Protocol):
+    async def read(self, work: Work[T]) -> T: ...
+
+    async def write(self, work: Work[T], *, durable: bool = False) -> T:
+        """Commit what `work` writes: one statement, or several that may be done twice."""
+        ...
+
+    async def transact(self, work: Work[T], *, durable: bool = True) -> T:
+        """The same in one transaction. Only a `durable` one must survive a loss of power.
+
+        Once begun, it is finished even if its caller is cancelled. If a connection fails during the
+        commit, `work` runs again: it must find out what it did.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Entries to add to a turn, or between turns, and what happens to the turn with them."""
+
+    step: Literal["begin", "resume", "append", "compact", "finish"]
+    turn: str | None
+    entries: Sequence[Encoded]
+    through: int = 0  # what a summary replaces
+    outcome: Outcome | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    def refusal(self, state: str | None, running: str | None) -> OpenClawError | None:
+        """Why it cannot be done, given the state of its turn and the turn that runs, if any."""
+        if self.step == "begin":
+            if state is not None:
+                return InvalidRequest(f"the session already has a turn '{self.turn}'")
+            if running is not None:
+                return DeveloperFacing(f"turn '{running}' has not been finished")
+        elif self.step == "resume":
+            if state != TurnState.LOST or running is not None:
+                return InvalidRequest(f"the session has no lost turn '{self.turn}'")
+        elif self.turn is not None and state != TurnState.RUNNING:
+            return DeveloperFacing(f"turn '{self.turn}' does not run")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A session that was taken; `epoch` grows each time. Its last holder left `lost_turns`."""
+
+    row: int
+    epoch: int
+    lost_turns: tuple[Turn, ...]
+    seq: int  # the number of the last entry
+
+
+class Lane:
+    """The exclusive right to write to one session.
+
+    Every write checks the right in its own transaction, and raises `LaneLost` if another process
+    has taken the session over. A write that has begun is finished even if its caller is cancelled.
+
+    `on_finish` is called inside the transaction that ends a turn, so that what it does is committed
+    with the turn or not at all. If the connection breaks, it is called again in a new transaction,
+    but never for a turn that was committed.
+    """
+
+    def __init__(self, session: SessionRef, grant: Grant, desk: "LaneDesk") -> None:
+        self.session = session
+        self.grant = grant
+        self.epoch = grant.epoch
+        self.lost_turns = grant.lost_turns
+        self.on_finish: Callable[[Any], Awaitable[None]] | None = None
+        self.tidy = True  # false while a turn may be unfinished
+        self._at = grant
+        self._sure = True  # whether `_at` is known to be the end of the transcript
+        self._desk = desk
+        self._writing = anyio.Lock()
+
+    async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
+        """Start a turn with its first entries; the id is `turn` or a new one.
+
+        `InvalidRequest` if the session has this id, so that an order sent twice is carried out once.
+        """
+        name = random_id() if turn is None else checked_key(turn, "turn id")
+        started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
+        self.tidy = False
+        await self._write(Write("begin", name, [started, *encoded_from_caller(entries)]))
+        return name
+
+    async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
+        """Continue a turn that was lost; `InvalidRequest` if it was not."""
+        self.tidy = False
+        await self._write(Write("resume", turn, encoded_from_caller(entries)))
+
+    async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
+        """Add entries and return their numbers.
+
+        A tool call is on disk before this returns: append it before the tool runs.
+        """
+        return await self._write(Write("append", turn, encoded_from_caller(entries)))
+
+    async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
+        """Add a summary that replaces every entry up to number `through` in `history`.
+
+        The transcript keeps them, without their details.
+        """
+        if summary.kind is not EntryKind.COMPACTION:
+            raise InvalidRequest("a summary is an entry of the kind compaction")
+        return (await self._write(Write("compact", turn, encoded([summary]), through)))[0]
+
+    async def finish_turn(
+        self,
+        turn: str,
+        outcome: Outcome,
+        entries: Sequence[NewEntry] = (),
+        *,
+        usage: Usage | None = None,
+        detail: str = "",
+    ) -> None:
+        """Add the last entries, say how the turn ended, and count its usage, all or nothing.
+
+        When this returns, the turn survives a loss of power: only then may it be acknowledged.
+        """
+        ending = encoded([turn_ending(outcome, detail, usage)])
+        ready = [*encoded_from_caller(entries), *ending]
+        await self._write(Write("finish", turn, ready, outcome=outcome, usage=usage or Usage()))
+        self.tidy = True
+
+    async def _write(self, write: Write) -> range:
+        """Commit it, and return the numbers of its entries."""
+        # What was not acknowledged, and reaches nothing outside, need not be on disk yet.
+        reaches_out = any(entry.kind is EntryKind.TOOL_CALL for entry in write.entries)
+
+        async def commit(db: Statements) -> None:
+            done = await self._desk.commit(db, at, write)
+            if done and write.step == "finish" and self.on_finish is not None:
+                await self.on_finish(db)
+
+        async with self._writing:
+            if not self._sure:
+                await self._find_position()
+            at, self._sure = self._at, False
+            durable = reaches_out or write.step == "finish"
+            await self._desk.database.transact(commit, durable=durable)
+            self._at, self._sure = replace(at, seq=at.seq + len(write.entries)), True
+        return range(at.seq + 1, self._at.seq + 1)
+
+    async def _find_position(self) -> None:
+        """After a failure: it may have been written all the same."""
+        query = "SELECT seq FROM sessions WHERE row = $1"
+        seq = await self._desk.database.read(lambda db: db.fetchval(query, self._at.row))
+        if seq is None:
+            raise LaneLost("it was deleted")
+        self._at = replace(self._at, seq=max(seq, self._at.seq))
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A place in the line for a session; `entitled` ones don't wait behind others here."""
+
+    session: SessionRef
+    entitled: bool
+    ticket: Any = None
+    wanted: str = ""  # the ticket that is being drawn, where its owner names it
+    woken: anyio.Event = field(default_factory=anyio.Event)
+    lane: Lane | None = None
+    scope: anyio.CancelScope | None = None
+
+
+@dataclass(slots=True)
+class _Line:
+    places: deque[Place] = field(default_factory=deque[Place])
+    drawing: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def wake(self) -> None:
+        for place in self.places:
+            place.woken.set()
+
+
+# A write changes something only if the session still has the epoch, which a takeover raises, and ends
+# at the number that the lane saw last. So it can be sent again if the connection broke meanwhile.
+# $1 row, $2 epoch, $3 last number, $4 entries, $5 messages, $6 turn, then the usage.
+_ADVANCE = """
+UPDATE sessions SET seq = seq + $4, messages = messages + $5,
+  updated_ms = CASE WHEN updated_ms < {now} THEN {now} ELSE updated_ms END,
+  input_tokens = input_tokens + $7, output_tokens = output_tokens + $8,
+  cache_read_tokens = cache_read_tokens + $9, cache_write_tokens = cache_write_tokens + $10,
+  requests = requests + $11, tool_calls = tool_calls + $12
+WHERE row = $1 AND epoch = $2 AND seq = $3
+RETURNING {now}, summarised, (SELECT state FROM turns WHERE session = $1 AND id = $6),
+  -- The order and the first condition are for the index: a session may have many turns.
+  (SELECT id FROM turns WHERE session = $1 AND state IN ('running', 'lost')
+    AND state = 'running' ORDER BY first_seq LIMIT 1)
+"""
+
+
+class LaneDesk(ABC):
+    """Where a process waits for sessions: one line for each, in the order of arrival."""
+
+    # First and longest pause between two looks at a session that another process holds.
+    look_seconds: ClassVar[tuple[float, float]]
+    now: ClassVar[str]  # the time in milliseconds, in a statement
+    row_lock: ClassVar[str] = ""  # what makes a SELECT lock its row
+
+    def __init__(self, database: Database, lease: float) -> None:
+        self.database = database
+        self.lease = lease
+        self._lines: dict[str, _Line] = {}
+
+    @abstractmethod
+    async def insert_entries(
+        self, db: Statements, row: int, entries: Iterable[tuple[int, str | None, int, Encoded]]
+    ) -> None:
+        """Add entries, each with its number, turn and time."""
+
+    @abstractmethod
+    async def _try(self, place: Place) -> Grant | None:
+        """Take the session if nobody is ahead; draw a ticket first if there is none."""
+
+    @abstractmethod
+    async def _hand_in(self, place: Place) -> None:
+        """Leave the line, or the session; an unfinished turn is lost."""
+
+    async def commit(self, db: Statements, at: Grant, write: Write) -> bool:
+        """Write it; false if an earlier try, whose connection broke, has done so already."""
+        count, row = len(write.entries), at.row
+        messages = sum(entry.kind in MESSAGE_KINDS for entry in write.entries)
+        turn = None if write.turn is None else storable(write.turn)
+        values = (count, messages, turn, *write.usage.counted)
+        advance = _ADVANCE.format(now=self.now)
+        found = await db.fetchrow(advance, row, at.epoch, at.seq, *values)
+        if found is None:
+            await _require_written(db, at, count)
+            return False
+        now, summarised, state, running = found
+        refusal = write.refusal(state, running)
+        if refusal is not None:
+            raise refusal
+        if write.step == "compact":
+            if not summarised <= write.through <= at.seq:
+                told = f"a summary cannot replace the entries through {write.through}"
+                raise InvalidRequest(told)
+            await queries.summarise(db, row, summarised, write.through, at.seq + 1)
+        numbered = enumerate(write.entries, at.seq + 1)
+        await self.insert_entries(db, row, [(seq, turn, now, entry) for seq, entry in numbered])
+        if write.step == "begin":
+            await db.execute(
+                "INSERT INTO turns (session, id, state, started_ms, first_seq)"
+                " VALUES ($1, $2, 'running', $3, $4)",
+                *(row, turn, now, at.seq + 1),
+            )
+        elif write.step in ("resume", "finish"):
+            await db.execute(
+                "UPDATE turns SET state = $3, finished_ms = $4 WHERE session = $1 AND id = $2",
+                *(row, turn, str(write.outcome or "running"), now if write.outcome else None),
+            )
+        return True
+
+    async def give_up_turns(self, db: Statements, grant: Grant) -> None:
+        """Mark the turn that its holder has not finished as lost, unless the session was taken over."""
+        query = f"SELECT epoch FROM sessions WHERE row = $1{self.row_lock}"  # noqa: S608 - ours
+        if await db.fetchval(query, grant.row) == grant.epoch:
+            await queries.give_up_turns(db, grant.row, self.now)
+
+    @asynccontextmanager
+    async def hold(self, session: SessionRef, *, entitled: bool = False) -> AsyncGenerator[Lane]:
+        place = Place(session, entitled)
+        line = self._lines.setdefault(session.id, _Line())
+        line.places.append(place)
+        try:
+            lane = place.lane = Lane(session, await self._granted(line, place), self)
+            with anyio.CancelScope() as scope:
+                place.scope = scope
+                yield lane
+            if scope.cancelled_caught:
+                raise LaneLost("another process took it over")
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._leave(line, place)
+
+    async def _granted(self, line: _Line, place: Place) -> Grant:
+        async with line.drawing:  # tickets are drawn in the order of arrival
+            grant = await self._try(place)
+        pause, longest = self.look_seconds
+        while grant is None:
+            first = place.entitled or line.places[0] is place
+            spread = random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
+            with anyio.move_on_after(pause * spread if first else None):
+                await place.woken.wait()
+            place.woken = anyio.Event()
+            if place.entitled or line.places[0] is place:
+                pause = min(2 * pause, longest)
+                grant = await self._try(place)
+        return grant
+
+    async def _leave(self, line: _Line, place: Place) -> None:
+        try:
+            await self._hand_in(place)
+        except StoreError as error:
+            # Its lease runs out by itself, since nobody renews it from now on.
+            logger.warning("could not leave the lane of a session: %s", error)
+        finally:
+            line.places.remove(place)
+            if not line.places:
+                del self._lines[place.session.id]
+            line.wake()
+
+    def tickets(self) -> list[Any]:
+        places = (place for line in self._lines.values() for place in line.places)
+        return [place.ticket for place in places if place.ticket is not None]
+
+    def renewed(self, asked: Iterable[Any], alive: set[Any]) -> None:
+        """Cancel those whose tickets are gone."""
+        gone = set(asked) - alive
+        for line in self._lines.values():
+            for place in line.places:
+                if place.ticket in gone and place.scope is not None:
+                    place.scope.cancel("another process took the session over")
+
+
+async def _require_written(db: Statements, at: Grant, count: int) -> None:
+    """Raise unless so many entries after this position are there already."""
+    found = await db.fetchrow("SELECT epoch, seq FROM sessions WHERE row = $1", at.row)
+    if found is None:
+        raise LaneLost("it was deleted")
+    epoch, seq = found
+    if epoch != at.epoch:
+        raise LaneLost("another process took it over")
+    if seq < at.seq:
+        raise StoreUnavailable("the session lost entries that were on disk")
+    if not count or seq != at.seq + count:
+        raise StoreUnavailable("the session was written by somebody who did not hold it")
