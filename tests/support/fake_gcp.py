@@ -13,7 +13,6 @@ _ACCESS = re.compile(r"/v1/projects/([^/]+)/secrets/([^/]+)/versions/([^/:]+):ac
 @dataclass(slots=True)
 class _Version:
     data: bytes
-    checksum: int | None
     enabled: bool = True
 
 
@@ -26,9 +25,9 @@ class FakeGcp(FakeHttp):
         self.access_token = "ya29.stand-in-token"
         self._secrets: dict[tuple[str, str], list[_Version]] = {}
 
-    def put(self, project: str, name: str, data: bytes, checksum: int | None = None) -> None:
+    def put(self, project: str, name: str, data: bytes) -> None:
         """Add a version of a secret."""
-        self._secrets.setdefault((project, name), []).append(_Version(data, checksum))
+        self._secrets.setdefault((project, name), []).append(_Version(data))
 
     def disable_latest(self, project: str, name: str) -> None:
         """Disable the latest version."""
@@ -83,8 +82,6 @@ class FakeGcp(FakeHttp):
         if not found.enabled:
             return _error(400, "FAILED_PRECONDITION")
         payload: dict[str, Any] = {"data": base64.b64encode(found.data).decode()}
-        if found.checksum is not None:
-            payload["dataCrc32c"] = str(found.checksum)
         full = f"projects/{project}/secrets/{name}/versions/{number}"
         return Reply(200, {"name": full, "payload": payload})
 

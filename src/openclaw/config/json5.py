@@ -6,8 +6,9 @@ After an error it continues if it is clear what follows, to show as many errors 
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import isinf
 from typing import Any, Literal, NoReturn
 
 from openclaw.core.errors import InvalidConfig, Problem
@@ -74,7 +75,6 @@ _NAME = re.compile(r"(?![0-9])(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})+")
 _NUMBER = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 )
-_NOT_A_VALUE = re.compile(r"[+-]?(?:Infinity|NaN)")
 _AFTER_NUMBER = re.compile(r"[\w$.:+-]")
 _BARE_TEXT = re.compile(r"[^\s,\]}]*")
 _TEXT = {quote: re.compile(rf"(?:[^{quote}\\\n\r]++|\\(?:\r\n|[\s\S]))*+") for quote in "\"'"}
@@ -104,11 +104,14 @@ class Node:
     items: "list[Node]" = field(default_factory=list["Node"])
     key_start: int = -1
 
-    def plain(self) -> Any:
+    def plain(self, change: "Callable[[str, KeyPath], str] | None" = None, at: KeyPath = ()) -> Any:
+        """The value with what `change` makes of each text in it."""
         if self.kind == "object":
-            return {key: member.plain() for key, member in self.members.items()}
+            return {key: one.plain(change, (*at, key)) for key, one in self.members.items()}
         if self.kind == "array":
-            return [item.plain() for item in self.items]
+            return [one.plain(change, (*at, index)) for index, one in enumerate(self.items)]
+        if change is not None and isinstance(self.scalar, str):
+            return change(self.scalar, at)
         return self.scalar
 
     def child(self, part: str | int) -> "Node | None":
@@ -221,7 +224,7 @@ class _Parser:
             return self._array(start)
         if character and character in "\"'":
             return Node("string", start, scalar=self._string(), end=self.at)
-        if character and character in "+-.0123456789IN":
+        if character and character in "+-.0123456789":
             return self._number(start)
         return self._word(start)
 
@@ -244,11 +247,6 @@ class _Parser:
         self.at = rest.end() if rest else self.at
 
     def _number(self, start: int) -> Node:
-        match = _NOT_A_VALUE.match(self.text, start)
-        if match:
-            self.at = match.end()
-            self._report(f"{match[0]} cannot be used in a configuration", start)
-            return Node("number", start, self.at, 0)
         match = _NUMBER.match(self.text, start)
         if match is None:
             return self._word(start)
@@ -262,17 +260,14 @@ class _Parser:
         if len(literal) > MAX_NUMBER_LENGTH:
             self._report(f"a number has at most {MAX_NUMBER_LENGTH} characters", start)
             return 0
-        sign = -1 if literal.startswith("-") else 1
-        digits = literal.lstrip("+-")
-        if digits[:2] in ("0x", "0X"):
-            return sign * int(digits, 16)
-        if digits.isdigit():
-            return sign * int(digits)
-        value = float(digits)
-        if value == float("inf"):
+        try:
+            return int(literal, 0)
+        except ValueError:  # it has a point or an exponent
+            value = float(literal)
+        if isinf(value):
             self._report("this number is too large", start)
             return 0
-        return sign * value
+        return value
 
     def _string(self) -> str:
         quote, start = self._peek(), self.at

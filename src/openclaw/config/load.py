@@ -20,7 +20,7 @@ from openclaw.config.consistency import (
     suggest,
     two_ways,
 )
-from openclaw.config.json5 import MAX_CHARACTERS, Document, KeyPath, Node, format_path, parse
+from openclaw.config.json5 import MAX_CHARACTERS, Document, KeyPath, format_path, parse
 from openclaw.config.paths import config_path, digest
 from openclaw.config.schema import Config
 from openclaw.config.sensitive import credential_values, plain_credentials
@@ -173,15 +173,7 @@ class Interpolation:
     problems: list[tuple[KeyPath, str]] = field(default_factory=list[tuple[KeyPath, str]])
     credentials: set[str] = field(default_factory=set[str])
 
-    def value(self, node: Node, path: KeyPath = ()) -> Any:
-        if node.kind == "object":
-            members = node.members.items()
-            return {key: self.value(member, (*path, key)) for key, member in members}
-        if node.kind == "array":
-            return [self.value(item, (*path, index)) for index, item in enumerate(node.items)]
-        return self._text(node.scalar, path) if isinstance(node.scalar, str) else node.scalar
-
-    def _text(self, text: str, path: KeyPath) -> str:
+    def text(self, text: str, path: KeyPath) -> str:
         if "\0" in text:
             self.problems.append((path, "contains a NUL character"))
             return text
@@ -319,7 +311,7 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
     except InvalidConfig as error:
         raise InvalidConfig(error.problems, source=str(source)) from None
     interpolation = Interpolation(environ)
-    tree, foreign = split_foreign(interpolation.value(document.root))
+    tree, foreign = split_foreign(document.root.plain(interpolation.text))
     check = _Check(document)
     for path, message in interpolation.problems:
         if not any(path[: len(ignored)] == ignored for ignored in foreign):

@@ -98,7 +98,7 @@ class GatewayClient:
                 "callbacks": whole is not None,
                 "questions": asks,
             }
-            async with self._stream("/api/messages", body) as events:
+            async with self.stream("/api/messages", body) as events:
                 return await _followed(events, handlers, listener.on_event)
 
     async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json:
@@ -111,7 +111,7 @@ class GatewayClient:
             "mcp-name": params.get("taskId") or params.get("name") or "",
         }
         query = f"?{urlencode({'agent': agent_id})}" if agent_id else ""
-        async with self._stream(f"/mcp{query}", request, headers, _messages) as messages:
+        async with self.stream(f"/mcp{query}", request, headers, _messages) as messages:
             async for _, message in messages:
                 if "method" not in message:
                     return message
@@ -122,15 +122,6 @@ class GatewayClient:
         answer = dict(await _answered(question, listener))
         with suppress(NotFound):  # its time was up
             await self.request("POST", f"/api/questions/{question['id']}", answer)
-
-    @asynccontextmanager
-    async def scope(
-        self, agent: str, servers: Mapping[str, Mapping[str, Any]]
-    ) -> AsyncGenerator[AsyncIterator[tuple[str, Any]]]:
-        """Have the gateway run MCP servers while this lasts; sends `opened`, then `settled`."""
-        body = {"agent": agent, "servers": servers}
-        async with self._stream("/api/scopes", body) as events:
-            yield events
 
     async def _with_files(self, context: MessageContext, stack: AsyncExitStack) -> MessageContext:
         """The message with its media in an order's directory, where the gateway may read it."""
@@ -144,7 +135,7 @@ class GatewayClient:
         return replace(context, media=tuple(media))
 
     @asynccontextmanager
-    async def _stream(
+    async def stream(
         self,
         path: str,
         body: Json,
@@ -465,10 +456,10 @@ class GatewayAgent:
     async def _hold(self, session: _GatewaySession, *, task_status: TaskStatus[None]) -> None:
         """Have the servers run until the connection ends; raises only if they never did."""
         servers = {name: self._described(one) for name, one in session.servers.items()}
-        opened = False
+        body, opened = {"agent": session.agent, "servers": servers}, False
         try:
             with session.connection:
-                async with self._client.scope(session.agent, servers) as events:
+                async with self._client.stream("/api/scopes", body) as events:
                     async for name, data in events:
                         if name == "opened":
                             session.scope, opened = data["scope"], True

@@ -160,7 +160,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Dossier:
-    """Everything about a session except its entries, of which there are `stored`.
+    """Everything about a session except its entries.
 
     The entry `summary_seq` replaces all up to `summarised`.
     """
@@ -169,7 +169,6 @@ class Dossier:
     summary_seq: int
     summarised: int
     turns: tuple[Turn, ...]
-    stored: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,8 +254,7 @@ async def give_up_turns(db: Statements, row: int, now: str) -> tuple[Turn, ...]:
 async def dossier(db: Statements, session: SessionRef) -> Dossier:
     row, summary, through = await _summary(db, session)
     turns = sorted(await _turns(db, row, "true"), key=lambda turn: (turn.first_seq, turn.id))
-    stored = await db.fetchval("SELECT count(*) FROM entries WHERE session = $1", row)
-    return Dossier(await show(db, session), summary, through, tuple(turns), stored)
+    return Dossier(await show(db, session), summary, through, tuple(turns))
 
 
 async def receive_dossier(db: Statements, dossier: Dossier) -> None:
