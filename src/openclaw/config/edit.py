@@ -102,32 +102,27 @@ class _Style:
             return json.dumps(name, ensure_ascii=False)
         return name
 
-    def render(self, value: Any, indent: str) -> str:
-        inner = indent + self.step
+    def render(self, value: Any, indent: str | None = None) -> str:
+        """The value as text, on one line without an `indent`."""
+        inner = None if indent is None else indent + self.step
         if isinstance(value, Mapping) and value:
             members = cast("Mapping[str, Any]", value)
-            lines = [f"{self.key(k)}: {self.render(child, inner)}" for k, child in members.items()]
-            return self._block("{", lines, "}", indent)
+            pieces = [f"{self.key(k)}: {self.render(child, inner)}" for k, child in members.items()]
+            return (
+                self._block(pieces, indent) if indent is not None else f"{{ {', '.join(pieces)} }}"
+            )
         if isinstance(value, list | tuple):
             items = cast("Sequence[Any]", value)
-            if any(isinstance(item, Mapping | list | tuple) for item in items):
-                return self._block("[", [self.render(i, inner) for i in items], "]", indent)
-        return self.inline(value)
-
-    def inline(self, value: Any) -> str:
-        if isinstance(value, Mapping):
-            members = cast("Mapping[str, Any]", value)
-            inside = ", ".join(
-                f"{self.key(k)}: {self.inline(child)}" for k, child in members.items()
-            )
-            return f"{{ {inside} }}" if inside else "{}"
-        if isinstance(value, list | tuple):
-            return f"[{', '.join(self.inline(item) for item in cast('Sequence[Any]', value))}]"
+            plain = not any(isinstance(item, Mapping | list | tuple) for item in items)
+            pieces = [self.render(item, None if plain else inner) for item in items]
+            if indent is None or plain:
+                return f"[{', '.join(pieces)}]"
+            return self._block(pieces, indent, "[]")
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
-    def _block(self, opening: str, lines: list[str], closing: str, indent: str) -> str:
+    def _block(self, lines: list[str], indent: str, brackets: str = "{}") -> str:
         inner = self.newline + indent + self.step
-        return opening + inner + f",{inner}".join(lines) + self.newline + indent + closing
+        return brackets[0] + inner + f",{inner}".join(lines) + self.newline + indent + brackets[1]
 
 
 def _step(document: Document) -> str:
@@ -171,7 +166,7 @@ def _insert(text: str, container: Node, path: KeyPath, value: Any, style: _Style
         return _insert_first(text, container, prefix, value, style)
     first, last_end = entries[0][0], entries[-1][1]
     if not _LINE_END.search(text, container.start, first):
-        return _insert_inline(text, last_end, prefix + style.inline(value))
+        return _insert_inline(text, last_end, prefix + style.render(value))
     indent = _indent_at(text, first)
     return _insert_line(text, last_end, indent, prefix + style.render(value, indent), style)
 

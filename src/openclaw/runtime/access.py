@@ -346,7 +346,6 @@ class _Gateways:
 
     def running(self) -> "GatewayAgent | None":
         from openclaw.gateway.lock import running_gateway
-        from openclaw.runtime.gateway_client import GatewayAgent
 
         process = self._process
         info = running_gateway(process.paths.gateway_lock)
@@ -358,6 +357,8 @@ class _Gateways:
                 logger.warning("the running gateway uses another configuration (%s)", info.config)
             return None
         if self._agent is None or self._agent.info != info:
+            from openclaw.runtime.gateway_client import GatewayAgent
+
             self._agent = GatewayAgent(info, process, self._tasks, self._store)
         return self._agent
 

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -105,12 +106,12 @@ Lookup = Callable[[str], Awaitable[str]]  # replaces the references in a configu
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+@dataclass(frozen=True, slots=True)
 class EnvBackend:
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
+    environ: Mapping[str, str]
 
     async def read(self, ref: SecretRef) -> str:
-        value = self._environ.get(ref.name)
+        value = self.environ.get(ref.name)
         if value:
             return value
         if value is None and not _NAME.fullmatch(ref.name):
@@ -288,30 +289,28 @@ _INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDI
                      "SSH_AUTH_SOCK", "GNUPGHOME", "GPG_TTY", "DISPLAY", "WAYLAND_DISPLAY")  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
 class ExecBackend:
     """Runs the commands of `secrets.exec`; a reference only ever names one, it cannot add to it."""
 
-    def __init__(
-        self, commands: Mapping[str, Any], environ: Mapping[str, str], lookup: Lookup
-    ) -> None:
-        self._commands = commands
-        self._environ = environ
-        self._lookup = lookup
+    commands: Mapping[str, Any]
+    environ: Mapping[str, str]
+    lookup: Lookup
 
     async def read(self, ref: SecretRef) -> str:
-        command = self._commands.get(ref.name)
+        command = self.commands.get(ref.name)
         if command is None:
-            known = ", ".join(sorted(self._commands)) or "none"
+            known = ", ".join(sorted(self.commands)) or "none"
             raise BackendFailure(
                 f"no command '{ref.name}' is configured", hint=f"secrets.exec has: {known}"
             )
-        program = find_program(command["command"], self._environ)
+        program = find_program(command["command"], self.environ)
         if program is None:
             raise BackendFailure(f"the program {command['command']} was not found")
-        environ = {key: self._environ[key] for key in _INHERITED if key in self._environ}
+        environ = {key: self.environ[key] for key in _INHERITED if key in self.environ}
         given: Mapping[str, Any] = command.get("env") or {}
         for key, value in given.items():
-            environ[key] = await self._lookup(str(value))
+            environ[key] = await self.lookup(str(value))
         limit = command.get("timeout_ms")
         with anyio.move_on_after(limit / 1000 if limit else None):
             what = f"the command '{ref.name}'"
@@ -334,27 +333,27 @@ _OP_REASONS: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class OpBackend:
-    def __init__(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-        self._account = options.get("account")
-        self._vault = options.get("vault")
-        self._environ = environ
+    options: Mapping[str, Any]
+    environ: Mapping[str, str]
 
     async def read(self, ref: SecretRef) -> str:
-        program = find_program("op", self._environ)
+        program = find_program("op", self.environ)
         if program is None:
             raise BackendFailure(
                 "the 1Password command 'op' is not installed",
                 hint="see https://developer.1password.com/docs/cli",
             )
-        account = ["--account", str(self._account)] if self._account else []
+        named = self.options.get("account")
+        account = ["--account", str(named)] if named else []
         argv = [program, "read", "--no-newline", *account, f"op://{self._path(ref.name)}"]
-        return not_empty(await output_of(argv, self._environ, "op", _OP_REASONS), "the field")
+        return not_empty(await output_of(argv, self.environ, "op", _OP_REASONS), "the field")
 
     def _path(self, name: str) -> str:
-        parts = name.strip("/").split("/")
-        if len(parts) == 2 and self._vault:
-            parts.insert(0, str(self._vault))
+        parts, vault = name.strip("/").split("/"), self.options.get("vault")
+        if len(parts) == 2 and vault:
+            parts.insert(0, str(vault))
         if len(parts) not in (3, 4) or not all(parts):
             raise BackendFailure("write secret://op/VAULT/ITEM/FIELD")
         return "/".join(parts)

@@ -41,11 +41,11 @@ _LOCAL_NAMES = ("localhost", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A database server; `place` names it in messages. `tls` is for addresses that say nothing."""
+    """A database server; `place` names it in messages. `tls` is what the driver takes as `ssl`."""
 
     url: Secret
     place: str
-    tls: Literal["system", "verify-full"] | None = None
+    tls: Literal[True, "verify-full"] | None = None
 
 
 def is_address(spec: str) -> bool:
@@ -108,12 +108,12 @@ def _hosts(parts: SplitResult) -> list[str]:
     return found
 
 
-def _tls(hosts: list[str], query: dict[str, str]) -> Literal["system", "verify-full"] | None:
+def _tls(hosts: list[str], query: dict[str, str]) -> Literal[True, "verify-full"] | None:
     """Certificates are checked for hosts elsewhere, unless the address says otherwise."""
     mode, roots = query.get("sslmode"), query.get("sslrootcert", "system")
     if mode not in (None, "verify-full") or (mode is None and all(map(_is_local, hosts))):
         return None
-    return "system" if roots == "system" else "verify-full"
+    return True if roots == "system" else "verify-full"
 
 
 def _is_local(host: str) -> bool:
@@ -299,9 +299,9 @@ class Database:
         while True:
             opened = inf
             try:
-                connection = await self.connect()
-                opened = anyio.current_time()
-                await _use_until_broken(connection, use, self.place)
+                async with self._lasting() as connection:
+                    opened = anyio.current_time()
+                    await use(connection)
                 level, news = logging.INFO, "a connection to the database broke"
             except StoreError as error:
                 level, news = logging.WARNING, f"{trouble}: {error.message}"
@@ -312,6 +312,25 @@ class Database:
                 logger.log(level, "%s", news)
             told = news
             await anyio.sleep(min(max(shortest, (now - worked) / 10), longest))
+
+    @asynccontextmanager
+    async def _lasting(self) -> "AsyncGenerator[asyncpg.Connection[Any]]":
+        """A connection; raises `StoreError` for an error that another one would have too."""
+        connection = await self.connect()
+        try:
+            yield connection
+        except Exception as error:
+            if not is_of_driver(error):
+                raise
+            connection.terminate()  # to close it is to wait for a server that may be gone
+            if not is_lost(error):
+                raise explain(error, self.place) from None
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSE_SECONDS) as scope:
+                if not connection.is_closed():
+                    await connection.close()
+            if scope.cancelled_caught:
+                connection.terminate()
 
     async def read(self, work: Work[Result]) -> Result:
         return await self._insist(work, STATEMENT_SECONDS)
@@ -379,10 +398,9 @@ class Database:
             "idle_in_transaction_session_timeout": IDLE_TRANSACTION_SECONDS,
         }
         settings = {name: str(int(seconds * 1000)) for name, seconds in milliseconds.items()}
-        tls = {"system": True, "verify-full": "verify-full", None: None}[address.tls]
         return {
             "dsn": address.url.reveal(),
-            "ssl": tls,
+            "ssl": address.tls,
             "timeout": CONNECT_SECONDS,
             "command_timeout": STATEMENT_SECONDS + 5.0,
             "server_settings": {
@@ -398,33 +416,6 @@ def open_database(
     address: Address, *, patience: float = RECONNECT_SECONDS
 ) -> AbstractAsyncContextManager[Database]:
     return Database(address, patience=patience).pooled()
-
-
-async def _use_until_broken(
-    connection: "asyncpg.Connection[Any]",
-    use: "Callable[[asyncpg.Connection[Any]], Awaitable[None]]",
-    place: str,
-) -> None:
-    """Also closes it. Raises `StoreError` for an error that another connection would have too."""
-    try:
-        await use(connection)
-    except Exception as error:
-        if not is_of_driver(error):
-            raise
-        connection.terminate()  # to close it is to wait for a server that may be gone
-        if not is_lost(error):
-            raise explain(error, place) from None
-    finally:
-        await _closed(connection)
-
-
-async def _closed(connection: "asyncpg.Connection[Any]") -> None:
-    with anyio.CancelScope(shield=True):
-        with anyio.move_on_after(_CLOSE_SECONDS) as scope:
-            if not connection.is_closed():
-                await connection.close()
-        if scope.cancelled_caught:
-            connection.terminate()
 
 
 async def _leave_as_it_is(connection: "Connection") -> None:
