@@ -24,7 +24,6 @@ from openclaw.config.schema import Config, CronConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, OperatorFacing, describe
 from openclaw.core.events import Emit, Notice
-from openclaw.core.helper_tasks import helper_tasks
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.lock import GatewayInfo, Publish
 from openclaw.gateway.service_files import Notifier
@@ -32,6 +31,7 @@ from openclaw.gateway.state import Backend, Gateway, ReloadReport
 from openclaw.gateway.tokens import TokenFile, Tokens, owner_token
 from openclaw.net.proxies import open_client
 from openclaw.secrets.refs import Secret
+from openclaw.sessions.helper_tasks import helper_tasks
 from openclaw.version import __version__
 
 logger = logging.getLogger(__name__)

@@ -15,12 +15,12 @@ from openclaw.core import events
 from openclaw.core.clock import Clock, order_session_key
 from openclaw.core.content import InboundMedia, Text
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
-from openclaw.core.helper_tasks import helper_tasks
 from openclaw.core.tools import NO, Ask, Elicit, JsonObject, PermissionRequest
 from openclaw.core.tools import Answer as Consent
 from openclaw.mcp_server.outbound import Collector, Json, OutboundRules, fetch_guarded, render
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
+from openclaw.sessions.helper_tasks import helper_tasks
 
 if TYPE_CHECKING:
     from openclaw.media.transcription import Transcriber

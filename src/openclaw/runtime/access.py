@@ -32,9 +32,9 @@ from openclaw.core.errors import (
     leaves,
 )
 from openclaw.core.events import Emit, discard
-from openclaw.core.helper_tasks import helper_tasks
 from openclaw.core.tools import ToolSpec
 from openclaw.mcp_client.imports import import_in_thread
+from openclaw.sessions.helper_tasks import helper_tasks
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig

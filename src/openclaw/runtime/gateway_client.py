@@ -40,13 +40,13 @@ from openclaw.core.errors import (
     OperatorFacing,
 )
 from openclaw.core.events import Emit
-from openclaw.core.helper_tasks import helper_tasks
 from openclaw.core.tools import Origin, ToolSpec
 from openclaw.gateway.lock import GatewayInfo, request_headers
 from openclaw.net.http_answer import BrokenOff, EventReader, NotReached, event_of
 from openclaw.net.http_request import request
 from openclaw.runtime.access import GatewayGone, Opener, Process
 from openclaw.secrets.refs import has_reference
+from openclaw.sessions.helper_tasks import helper_tasks
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig

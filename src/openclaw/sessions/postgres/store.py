@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw.core.errors import MissingExtra, OperatorFacing
-from openclaw.core.helper_tasks import helper_tasks
 from openclaw.core.installed import install_command
 from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions import queries as shared
+from openclaw.sessions.helper_tasks import helper_tasks
 from openclaw.sessions.lanes import LEASE_SECONDS, Lane
 from openclaw.sessions.model import (
     Dossier,

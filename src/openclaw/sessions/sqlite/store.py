@@ -12,9 +12,9 @@ import anyio.to_thread
 import orjson
 
 from openclaw.core.clock import Clock
-from openclaw.core.helper_tasks import helper_tasks
 from openclaw.media.files import AttachmentFiles
 from openclaw.sessions import queries
+from openclaw.sessions.helper_tasks import helper_tasks
 from openclaw.sessions.lanes import BEATS_PER_LEASE, LEASE_SECONDS, Grant, LaneDesk, Place
 from openclaw.sessions.liveness import is_gone, own_mark
 from openclaw.sessions.model import Encoded, SessionRef, StoreError

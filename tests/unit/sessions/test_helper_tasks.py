@@ -2,7 +2,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from openclaw.core.helper_tasks import helper_tasks
+from openclaw.sessions.helper_tasks import helper_tasks
 
 
 async def test_an_error_comes_out_as_it_is_and_the_tasks_are_cancelled() -> None:
