@@ -13,6 +13,7 @@ _ACCESS = re.compile(r"/v1/projects/([^/]+)/secrets/([^/]+)/versions/([^/:]+):ac
 @dataclass(slots=True)
 class _Version:
     data: bytes
+    checksum: int | None
     enabled: bool = True
 
 
@@ -25,9 +26,9 @@ class FakeGcp(FakeHttp):
         self.access_token = "ya29.stand-in-token"
         self._secrets: dict[tuple[str, str], list[_Version]] = {}
 
-    def put(self, project: str, name: str, data: bytes) -> None:
+    def put(self, project: str, name: str, data: bytes, checksum: int | None = None) -> None:
         """Add a version of a secret."""
-        self._secrets.setdefault((project, name), []).append(_Version(data))
+        self._secrets.setdefault((project, name), []).append(_Version(data, checksum))
 
     def disable_latest(self, project: str, name: str) -> None:
         """Disable the latest version."""
@@ -82,6 +83,8 @@ class FakeGcp(FakeHttp):
         if not found.enabled:
             return _error(400, "FAILED_PRECONDITION")
         payload: dict[str, Any] = {"data": base64.b64encode(found.data).decode()}
+        if found.checksum is not None:
+            payload["dataCrc32c"] = str(found.checksum)
         full = f"projects/{project}/secrets/{name}/versions/{number}"
         return Reply(200, {"name": full, "payload": payload})
 

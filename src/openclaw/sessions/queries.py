@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.sessions.model import (
     PROGRAM_KEYS,
+    CopyConflict,
     Dossier,
     Entry,
     EntryKind,
@@ -259,16 +260,16 @@ async def dossier(db: Statements, session: SessionRef) -> Dossier:
 
 async def receive_dossier(db: Statements, dossier: Dossier) -> None:
     info = dossier.info
-    row = await row_of(db, info.ref)
-    await summarise(db, row, 0, dossier.summarised, dossier.summary_seq)
-    await db.execute(
+    row = await db.fetchval(
         "UPDATE sessions SET title = $2, created_ms = $3, updated_ms = $4, messages = $5,"
-        " input_tokens = $6, output_tokens = $7, cache_read_tokens = $8, cache_write_tokens = $9,"
-        " requests = $10, tool_calls = $11 WHERE row = $1",
-        row,
-        *info[3:7],
-        *info[8:],
+        " input_tokens = $7, output_tokens = $8, cache_read_tokens = $9, cache_write_tokens = $10,"
+        " requests = $11, tool_calls = $12 WHERE id = $1 AND seq = $6 RETURNING row",
+        info.id,
+        *info[3:],
     )
+    if row is None:  # its entries are all there, so somebody added to them or deleted it
+        raise CopyConflict("somebody else writes to the target's session")
+    await summarise(db, row, 0, dossier.summarised, dossier.summary_seq)
     await db.executemany(
         "INSERT INTO turns (session, id, state, started_ms, finished_ms, first_seq)"
         " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (session, id) DO UPDATE"

@@ -198,3 +198,20 @@ async def test_a_piece_that_does_not_follow_on_is_refused(open_one: Any, other: 
     info = await source.show(session)
     with pytest.raises(CopyConflict, match="somebody else"):
         await target.receive_entries(info, 7, await source.entries(session))
+
+
+@pytest.mark.parametrize("other", ["postgres", "second"])
+async def test_totals_are_not_copied_over_a_session_that_went_on_in_the_target(
+    open_one: Any, other: Kind
+) -> None:
+    source, target = await open_one("file"), await open_one(other)
+    session = await source.open_session("main", "k")
+    async with source.acquire_lane(session) as lane:
+        await lane.append(None, [NewEntry(K.NOTICE)])
+    dossier = await source.dossier(session)
+    await target.receive_entries(dossier.info, 0, await source.entries(session))
+    async with target.acquire_lane(session) as lane:
+        await lane.append(None, [NewEntry(K.USER_MESSAGE, {}, "more")])
+    with pytest.raises(CopyConflict, match="somebody else"):
+        await target.receive_dossier(dossier)
+    assert (await target.show(session)).messages == 1

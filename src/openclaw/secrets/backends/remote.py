@@ -7,6 +7,7 @@
 """
 
 import base64
+import binascii
 import json
 import re
 import ssl
@@ -235,6 +236,16 @@ def _default_token() -> str:
 # With google-auth installed its REST API is asked, with the application default credentials;
 # otherwise the `gcloud` command. NAME may be `projects/P/secrets/N` in full.
 
+
+def _crc32c(data: bytes) -> int:
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+    return value ^ 0xFFFFFFFF
+
+
 _ENDPOINT: Final = "https://secretmanager.googleapis.com"
 _TOKEN_URI: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 _GCP_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
@@ -291,11 +302,18 @@ class GcpBackend:
         answer = await ask(url, headers=headers)
         if answer.status != 200:
             raise failure(answer, url, _GCP_REASONS)
-        data = str(answer.part("payload").get("data") or "")
+        payload = answer.part("payload")
         try:
-            return not_empty(base64.b64decode(data, validate=True).decode("utf-8"))
-        except ValueError:
-            raise BackendFailure("the secret is not UTF-8 text in base64") from None
+            data = base64.b64decode(str(payload.get("data") or ""), validate=True)
+        except binascii.Error:
+            raise BackendFailure("the payload is not base64") from None
+        checksum = payload.get("dataCrc32c")
+        if checksum is not None and str(checksum) != str(_crc32c(data)):
+            raise BackendFailure("the payload was damaged in transit: its checksum differs")
+        try:
+            return not_empty(data.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise BackendFailure("the secret is not UTF-8 text") from None
 
     def _access(self) -> tuple[dict[str, str], str | None]:
         """The headers of a request, with a fresh token, and the project that the login belongs to.

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.support.fake_gcp import FakeGcp
 
 from openclaw.core.errors import SecretUnavailable
+from openclaw.secrets.backends.remote import _crc32c
 from openclaw.secrets.resolver import SecretResolver
 
 Opener = Callable[..., SecretResolver]
@@ -19,7 +20,7 @@ Maker = Callable[[str, str], Path]
 def gcp() -> Iterator[FakeGcp]:
     with FakeGcp() as server:
         server.put("proj", "db", b"first-value")
-        server.put("proj", "db", b"second-value")
+        server.put("proj", "db", b"second-value", _crc32c(b"second-value"))
         yield server
 
 
@@ -39,6 +40,11 @@ async def reason_of(resolver: SecretResolver, text: str) -> str:
     with pytest.raises(SecretUnavailable) as caught:
         await resolver.resolve_text(text)
     return caught.value.reason
+
+
+def test_the_checksum_is_that_of_the_standard() -> None:
+    assert _crc32c(b"123456789") == 0xE3069283
+    assert _crc32c(b"") == 0
 
 
 @pytest.mark.requirement("FR-5.2")
@@ -115,8 +121,10 @@ async def test_what_google_refuses_is_said(resolver: SecretResolver, gcp: FakeGc
 
 
 async def test_what_cannot_be_a_value_is_refused(resolver: SecretResolver, gcp: FakeGcp) -> None:
+    gcp.put("proj", "damaged", b"value", checksum=1)
     gcp.put("proj", "binary", b"\xff\xfe")
     gcp.put("proj", "empty", b"")
+    assert "checksum differs" in await reason_of(resolver, "secret://gcp/damaged")
     assert "not UTF-8" in await reason_of(resolver, "secret://gcp/binary")
     assert "is empty" in await reason_of(resolver, "secret://gcp/empty")
     for odd in ("--help", "a%2Fb", "db#--x", "projects/UP/secrets/x"):
