@@ -21,6 +21,7 @@ import httpx2
 import orjson
 from anyio.abc import Process
 
+from openclaw.agent.transcript import ResultItem, items_from
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.open import open_store
@@ -355,9 +356,7 @@ def _session(entries: list[Entry]) -> _Seen:
                 seen.finished.append(text_of[entry.turn])
             case EntryKind.TOOL_RESULT:
                 results[entry.call_id] += 1
-                if entry.data.get("isError"):  # the model was told that it failed, or may have
-                    seen.unknown += "Outcome unknown" in entry.text
-                    seen.uncertain.add(text_of[entry.turn])
+                seen.unknown += "Outcome unknown" in entry.text
             case EntryKind.NOTICE if entry.data.get("resumed"):
                 seen.resumed += 1
                 seen.longest = max(seen.longest, (entry.at_ms - heard[entry.turn]) / 1000)
@@ -365,6 +364,13 @@ def _session(entries: list[Entry]) -> _Seen:
                 pass
         if entry.kind is not EntryKind.TURN_LOST:
             heard[entry.turn] = entry.at_ms
+    # What the model was told, for a gateway may die after the model asked for a call and before it is
+    # recorded as made. Then the transcript has no result of it, and the model reads that it was not
+    # made. That is not a loss, though the model of these tests does not ask again.
+    turn_of = {entry.seq: entry.turn for entry in entries}
+    for item in items_from(entries):
+        if isinstance(item, ResultItem) and item.is_error:  # it failed, or may have
+            seen.uncertain.add(text_of[turn_of[item.seq]])
     seen.doubled = len(seen.finished) - len(set(seen.finished))
     seen.doubled += sum(count - 1 for count in results.values())
     return seen
