@@ -21,7 +21,7 @@ from openclaw.content.labels import single_line
 from openclaw.core import tools
 from openclaw.core.clock import Clock
 from openclaw.core.content import Media, Text
-from openclaw.core.errors import ModelFacing, ToolFailure
+from openclaw.core.errors import ModelFacing, ToolFailure, cause_of
 from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress, ToolQuestion
 from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, ToolSpec
 from openclaw.secrets.redactor import Redactor
@@ -191,6 +191,8 @@ class Dispatcher:
                 async with anyio.create_task_group() as tasks:
                     for at, ready in running:
                         tasks.start_soon(make, at, ready, name=f"tool {ready.call.name}")
+        except BaseExceptionGroup as group:  # the store's error, as if there were only one call
+            raise cause_of(group) from None
         finally:  # what a stopped turn's tools handed over belongs to its answer, too
             in_order = [done[at] for at in sorted(done)]
             for item, result in in_order:

@@ -504,7 +504,7 @@ def _title(text: str) -> str | None:
 
 
 def _continues_elsewhere(claim: Claim | None, error: BaseException) -> bool:
-    return claim is not None and (claim.yielding or isinstance(error, StoreError))
+    return claim is not None and (claim.yielding or isinstance(error, LaneLost | StoreError))
 
 
 def _ended_by(error: BaseException) -> tuple[Outcome, str]:

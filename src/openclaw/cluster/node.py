@@ -247,7 +247,7 @@ class ClusterNode:
 
     def _ended(self, held: Held, result: Reply | BaseException | None) -> None:
         self._feeds.close(held.feed)
-        if held.lost or held.yielding or isinstance(result, LaneLost | StoreError):
+        if held.yielding or isinstance(result, LaneLost | StoreError):
             self._wire.wake()
             return
         answer = Cancelled(BY_REQUEST) if result is None else result

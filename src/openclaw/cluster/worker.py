@@ -62,7 +62,7 @@ class Held:
         self.scope.cancel("cancelled")
 
     def lose(self) -> None:
-        self.lost = True
+        self.lost = self.yielding = True
         self.scope.cancel("taken over")
 
     def hand_over(self) -> None:

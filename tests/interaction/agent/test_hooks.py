@@ -1,11 +1,12 @@
 """Commands of the person's own on events, in a real process with real commands."""
 
 import json
+import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
 from openclaw.config.load import load_config
 from openclaw.config.schema import HookConfig
 from openclaw.core.clock import SystemClock
-from openclaw.core.content import text_of
+from openclaw.core.content import Text, text_of
 from openclaw.core.errors import Busy, InvalidConfig, OpenClawError
-from openclaw.core.tools import CallContext
+from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.lanes import Lane
-from openclaw.sessions.model import SessionRef
+from openclaw.sessions.model import LaneLost, SessionRef, StoreError
+from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -204,7 +206,7 @@ class Refused:
     """A place in a queue whose turn must not go on here; `yielding` if it goes on elsewhere."""
 
     yielding: bool
-    refusal: OpenClawError = field(default_factory=lambda: Busy("not here", retry_after=1.0))
+    refusal: OpenClawError | None = field(default_factory=lambda: Busy("not here", retry_after=1.0))
 
     def lane(self, store: SessionStore, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
         return store.acquire_lane(session)
@@ -227,6 +229,44 @@ async def test_a_turn_that_goes_on_elsewhere_has_not_ended(tmp_path: Path, yield
         with pytest.raises(Busy):
             await kit.service.reply(context, setup)
     assert told.exists() is not yielding
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+@pytest.mark.parametrize(
+    ("damage", "raised"),
+    [("DELETE FROM sessions", LaneLost), ("DROP TABLE entries", StoreError)],
+)
+async def test_a_turn_that_cannot_be_recorded_any_more_goes_on_elsewhere_however_many_tools_it_calls(
+    tmp_path: Path, damage: str, raised: type[OpenClawError], calls: int
+) -> None:
+    told, path, tools = tmp_path / "told", tmp_path / "sessions.db", FakeTools()
+    hook = HookConfig(on="turn_end", command=("sh", "-c", f"cat > {told}"))
+    every = Hooks([hook], {"PATH": "/usr/bin:/bin"}, str, tmp_path)
+    begun: list[str] = []
+    all_begun = anyio.Event()
+
+    async def break_the_store(arguments: JsonObject, context: CallContext) -> ToolResult:
+        begun.append(context.call_id)
+        if len(begun) == calls:
+            with closing(sqlite3.connect(path, isolation_level=None)) as database:
+                database.execute(damage)
+            all_begun.set()
+        await all_begun.wait()
+        return ToolResult((Text("done"),))
+
+    tools.add("go", break_the_store)
+    async with (
+        scripted_model([Step(calls=(("go", {}),) * calls), Step(text="Done.")]) as server,
+        open_file_store(path, SystemClock()) as store,
+        agent_kit(scripted_config(server.url), tools=tools, store=store) as kit,
+    ):
+        setup = replace(kit.setups["main"], hooks=every)
+        claim = Refused(yielding=False, refusal=None)
+        context = MessageContext(text="go", session_key="s", claim=claim)
+        with pytest.raises(raised):
+            await kit.service.reply(context, setup)
+    assert len(begun) == calls
+    assert not told.exists()
 
 
 async def test_the_tool_path_asks_hooks_before_a_call_and_tells_them_after_it(

@@ -130,10 +130,18 @@ async def test_an_error_before_the_turn_ends_the_order_unless_it_is_not_the_turn
 
 
 async def test_an_order_that_was_taken_over_is_let_go(queue: _Queue) -> None:
+    continued: list[bool] = []
+
+    async def run(held: Held) -> Reply:
+        try:
+            return await _hang(held)
+        finally:  # another gateway continues the turn: this one must not end it
+            continued.append(held.yielding)
+
     queue.waiting, queue.failures = [_ORDER], 0
-    trial = _Trial(queue, _hang)
+    trial = _Trial(queue, run)
     await trial.until_done()
-    assert (trial.ended, trial.worker.counts.lost) == ([None], 1)
+    assert (trial.ended, trial.worker.counts.lost, continued) == ([None], 1, [True])
     assert (queue.finished, queue.returned) == ([], [])
 
 
