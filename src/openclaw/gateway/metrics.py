@@ -64,7 +64,7 @@ class Metrics:
         lines: list[str] = []
         for kind, name, text, values in families:
             lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-            lines += [f"{name}{_labels(labels)} {value:g}" for labels, value in values.items()]
+            lines += [f"{name}{_labels(labels)} {value:.15g}" for labels, value in values.items()]
         lines += _histograms("openclaw_http_request_seconds", "Time to answer.", self._seconds)
         lines += _histograms("openclaw_turn_seconds", "Turns.", {(): self._turn_seconds})
         return "\n".join(lines) + "\n"

@@ -45,7 +45,10 @@ scan: "Any" = make_scanner(_context)  # takes a text and a place; returns a valu
 def loads(line: bytes) -> "Any":
     """One JSON value; raises ValueError, StopIteration or RecursionError."""
     text = line.decode("utf-8").strip(" \t\r\n")
-    value, end = scan(text, 0)
+    try:
+        value, end = scan(text, 0)
+    except SystemError:  # the scanner's own error is in `json`, which may not be imported
+        raise ValueError("not JSON") from None
     if end != len(text):
         raise ValueError("text after the value")
     return value

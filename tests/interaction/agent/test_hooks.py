@@ -256,7 +256,7 @@ async def test_a_turn_that_cannot_be_recorded_any_more_goes_on_elsewhere_however
 
     tools.add("go", break_the_store)
     async with (
-        scripted_model([Step(calls=(("go", {}),) * calls), Step(text="Done.")]) as server,
+        scripted_model([Step(calls=(("go", ""),) * calls), Step(text="Done.")]) as server,
         open_file_store(path, SystemClock()) as store,
         agent_kit(scripted_config(server.url), tools=tools, store=store) as kit,
     ):

@@ -410,8 +410,11 @@ async def test_no_answer_says_more_than_it_must(installation: Installation, open
     async with opened() as client:
         answer = await client.get("/nothing/here")
         page = await client.get("/")
+        beyond = await client.get("/", headers={"range": "bytes=99999999-"})
     assert answer.status_code == 404
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "server" not in answer.headers
     if page.status_code == 200:
         assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert beyond.status_code == 416
+        assert beyond.headers["content-security-policy"] == page.headers["content-security-policy"]

@@ -102,9 +102,10 @@ async def test_malformed_lines_before_anything_else_are_answered_too(
     assert [code_of(one) for one in told] == [code for _, code in RUBBISH]
 
 
-async def test_rubbish_and_the_end_at_once_are_still_answered(setup: Setup) -> None:
+@pytest.mark.parametrize("first", [b"not json", b"{", b'{"jsonrpc":"2.0",', b"{'a': 1}", b'["a'])
+async def test_rubbish_and_the_end_at_once_are_still_answered(setup: Setup, first: bytes) -> None:
     async with wired(setup, "watching") as wire:
-        await wire.stdin.send(b"not json\nnor this")
+        await wire.stdin.send(first + b"\nnor this")
         await wire.stdin.aclose()
         told = await wire.answers(2)
         assert await wire.process.wait() == 0

@@ -197,6 +197,14 @@ def test_labels_are_of_a_bounded_set_whatever_clients_send() -> None:
     assert text.endswith("\n")
 
 
+def test_large_counts_and_times_are_not_rounded() -> None:
+    metrics = Metrics()
+    metrics.turn("ok", 0.1, 12_345_678, 0)
+    text = metrics.render([("gauge", "started", "When.", {(): 1794978034.123})])
+    assert 'openclaw_model_tokens_total{kind="input"} 12345678\n' in text
+    assert "started 1794978034.123\n" in text
+
+
 def test_a_unit_quotes_what_it_is_given(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": "/a dir/100%", "PATH": "/bin"}
     systemd = unit_for("systemd", environ, Path('/c "x"/$y.json'))

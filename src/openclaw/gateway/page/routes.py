@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import anyio
 import anyio.to_thread
 from pydantic import WithJsonSchema
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import Message, Receive, Scope, Send
 
 from openclaw.agent.port import AgentSettings
 from openclaw.agent.tools.workspace import Workspace
@@ -204,12 +205,16 @@ _HEADERS = {
 
 
 class _Page(StaticFiles):
-    async def get_response(self, path: str, scope: Scope) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(404, "There is nothing at this address.")
-        response = await super().get_response(path, scope)
-        response.headers.update(_HEADERS)
-        return response
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(raw=message["headers"]).update(_HEADERS)
+            await send(message)
+
+        await super().__call__(scope, receive, guarded)
 
 
 def page_routes(directory: Path = STATIC) -> list[BaseRoute]:
