@@ -1,5 +1,6 @@
 """Checks whether a server's input schema can be passed on. Pure, and bounded for any input."""
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import NoneType, UnionType
@@ -206,10 +207,9 @@ def expanded_size(root: Mapping[str, Any]) -> int:
 
 
 # A server writes both the schema and the value, so that neither may cost more than a bound: every
-# step is counted, and what is not decided within them is let pass. Structure is judged: types,
-# required parts, choices. Lengths, ranges and `not` are not, nor are regular expressions (`pattern`,
-# `patternProperties`) and `format`, which are where a server could make us wait. No reference leaves
-# the schema.
+# step is counted, and what is not decided within them is let pass. Regular expressions (`pattern`,
+# `patternProperties`) and `format` are not judged, since they are where a server could make us wait.
+# No reference leaves the schema.
 
 MAX_STEPS = 50_000  # some 150 ms, for a thread of its own
 QUICK_STEPS = 1_500  # some 5 ms, on the event loop; most results need no more
@@ -277,13 +277,7 @@ class _Judge:
         if "$ref" in found:
             self.judge(resolve_reference(self._root, found["$ref"]), value, path, depth + 1)
         self._judge_value(found, value, path)
-        for one in found.get("allOf") or ():
-            self.judge(one, value, path, depth + 1)
-        # `oneOf` is taken for `anyOf`: two that fit may differ in what is not judged.
-        for keyword in ("anyOf", "oneOf"):
-            options = json_list(found.get(keyword))
-            if options and not any(self._fits(one, value, depth) for one in options):
-                raise _Misfit(path, f"fits none of the choices of '{keyword}'")
+        self._judge_combined(found, value, path, depth)
         if isinstance(value, dict):
             self._judge_object(found, cast("dict[str, Any]", value), path, depth)
         elif isinstance(value, list):
@@ -293,6 +287,17 @@ class _Judge:
         self._steps -= steps
         if self._steps < 0:
             raise Undecided
+
+    def _judge_combined(self, schema: dict[str, Any], value: object, path: str, depth: int) -> None:
+        for one in schema.get("allOf") or ():
+            self.judge(one, value, path, depth + 1)
+        # `oneOf` is taken for `anyOf`: two that fit may differ in what is not judged.
+        for keyword in ("anyOf", "oneOf"):
+            options = json_list(schema.get(keyword))
+            if options and not any(self._fits(one, value, depth) for one in options):
+                raise _Misfit(path, f"fits none of the choices of '{keyword}'")
+        if _is_judged(schema.get("not")) and self._fits(schema["not"], value, depth):
+            raise _Misfit(path, "matches what it must not")
 
     def _fits(self, schema: object, value: object, depth: int) -> bool:
         try:
@@ -313,6 +318,11 @@ class _Judge:
                 raise _Misfit(path, "is not one of the allowed values")
         if "const" in schema and not _same(value, schema["const"]):
             raise _Misfit(path, "is not the allowed value")
+        for keyword, (kind, fits) in _LIMITS.items():
+            if _is_a(schema.get(keyword), "number") and _is_a(value, kind):
+                size = value if kind == "number" else len(cast("str", value))
+                if not fits(size, schema[keyword]):
+                    raise _Misfit(path, f"is beyond its {keyword}")
 
     def _judge_object(
         self, schema: dict[str, Any], value: dict[str, Any], path: str, depth: int
@@ -336,18 +346,34 @@ class _Judge:
             self.judge(one, part, f"{path}/{index}", depth + 1)
 
 
+def _is_judged(schema: object) -> bool:
+    """Whether we check everything that this schema says, so that fitting it means something."""
+    simple = isinstance(schema, dict) and cast("dict[str, Any]", schema).keys() <= _SIMPLE
+    return simple or schema is True
+
+
+_SIMPLE = {"type", "enum", "const", "required", "title", "description"}
+_LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minimum": ("number", operator.ge), "exclusiveMinimum": ("number", operator.gt),
+    "maximum": ("number", operator.le), "exclusiveMaximum": ("number", operator.lt),
+    "minLength": ("string", operator.ge), "maxLength": ("string", operator.le),
+    "minItems": ("array", operator.ge), "maxItems": ("array", operator.le),
+    "minProperties": ("object", operator.ge), "maxProperties": ("object", operator.le),
+}  # fmt: skip
 _KINDS: dict[str, type | UnionType] = {
-    "object": dict, "array": list, "string": str, "number": int | float, "boolean": bool,
-    "null": NoneType,
+    "object": dict, "array": list, "string": str, "number": int | float, "integer": int,
+    "boolean": bool, "null": NoneType,
 }  # fmt: skip
 
 
 def _is_a(value: object, kind: str) -> bool:
+    if kind not in _KINDS:
+        return True
     if isinstance(value, bool):
         return kind == "boolean"
-    if kind == "integer":
-        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return kind not in _KINDS or isinstance(value, _KINDS[kind])
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _KINDS[kind])
 
 
 def _same(one: object, other: object) -> bool:

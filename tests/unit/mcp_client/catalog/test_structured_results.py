@@ -12,9 +12,9 @@ from openclaw.mcp_client.errors import InvalidResult
 PERSON: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "name": {"type": "string"},
-        "age": {"type": "integer"},
-        "tags": {"type": "array", "items": {"enum": ["a", "b"]}},
+        "name": {"type": "string", "minLength": 1, "maxLength": 5},
+        "age": {"type": "integer", "minimum": 0, "exclusiveMaximum": 150},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2},
         "boss": {"anyOf": [{"$ref": "#"}, {"type": "null"}]},
         "kind": {"const": "person"},
         "place": {"prefixItems": [{"type": "number"}, {"type": "number"}], "items": False},
@@ -42,7 +42,12 @@ def test_what_fits_fits(value: Any) -> None:
         ([], "the value is not of type object"),
         ({}, "the value lacks 'name'"),
         ({"name": 5}, "/name is not of type string"),
+        ({"name": ""}, "/name is beyond its minLength"),
+        ({"name": "abcdef"}, "/name is beyond its maxLength"),
         ({"name": "A", "age": True}, "/age is not of type integer"),
+        ({"name": "A", "age": -1}, "/age is beyond its minimum"),
+        ({"name": "A", "age": 150}, "/age is beyond its exclusiveMaximum"),
+        ({"name": "A", "tags": ["a", "a", "a"]}, "/tags is beyond its maxItems"),
         ({"name": "A", "tags": ["c"]}, "/tags/0 is not one of the allowed values"),
         ({"name": "A", "boss": {"name": 1}}, "/boss fits none of the choices of 'anyOf'"),
         ({"name": "A", "kind": "dog"}, "/kind is not the allowed value"),
@@ -58,14 +63,22 @@ def test_the_first_misfit_is_named_with_its_place(value: Any, reason: str) -> No
 def test_what_is_not_judged_is_let_pass() -> None:
     schema = {
         "type": "object",
-        "properties": {
-            "a": {"type": "string", "pattern": "^(a+)+$", "format": "email", "minLength": 2}
-        },
+        "properties": {"a": {"type": "string", "pattern": "^(a+)+$", "format": "email"}},
         "patternProperties": {"^x": {"type": "number"}},
         "additionalProperties": False,
         "allOf": [True, {"not": {"required": ["b"], "pattern": "x"}}],
     }
     assert why_unfit(schema, {"a": "b", "x1": 1}) is None
+
+
+def test_what_a_schema_excludes_does_not_fit() -> None:
+    assert why_unfit({"not": {"type": "string"}}, "a") == "the value matches what it must not"
+    assert why_unfit({"not": {"type": "string"}}, 1) is None
+
+
+@pytest.mark.parametrize("value", [True, 1, "a", None, []])
+def test_a_type_that_json_does_not_have_excludes_nothing(value: Any) -> None:
+    assert why_unfit({"type": "any"}, value) is None
 
 
 DOUBLING: dict[str, Any] = {
