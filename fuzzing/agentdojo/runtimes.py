@@ -64,7 +64,7 @@ class Behind:
         return Conversation(path)
 
     async def _raw(self, name: str, arguments: dict[str, object]):
-        (unit,) = self._opened.manager._places.units
+        (unit,) = self._opened.manager._units.values()
         return await unit.connection.call_tool(name, arguments)
 
 

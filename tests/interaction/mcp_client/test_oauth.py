@@ -244,6 +244,9 @@ async def test_a_server_that_asks_for_no_login_is_said_to(desk: Desk) -> None:
 async def test_a_server_that_lets_everybody_greet_it_is_logged_in_to(desk: Desk) -> None:
     desk.server.open_to = {"initialize", "notifications/initialized"}
     await desk.log_in()
+    sent = [json.loads(one.body) for one in desk.server.requests if one.body]
+    ids = {one["method"]: one["id"] for one in sent if "id" in one}
+    assert ids["initialize"] != ids["tools/list"]  # it is one session, which sees an id once
     async with desk.installation() as installation:
         assert "hello" in await installation.said("mcp_docs_echo", text="hello")
 

@@ -4,6 +4,7 @@ import logging
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -171,6 +172,7 @@ async def log_in(
         raise cause from None
 
 
+_ids = count(1)
 _US = {"name": "openclaw", "version": __version__}
 _HELLO: dict[str, Any] = {
     "protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _US,
@@ -215,7 +217,8 @@ async def _ask(
 ) -> httpx2.Response:
     """The answer without its body; without a method of MCP, the event stream is requested."""
     said = {"Accept": "application/json, text/event-stream", **headers}
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params} if method else None
+    id = next(_ids)  # a session sees each only once
+    message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params} if method else None
     verb = "POST" if message else "GET"
     async with client.stream(verb, url, headers=said, json=message) as response:
         return response

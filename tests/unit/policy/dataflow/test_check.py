@@ -1,11 +1,14 @@
 """The decision, rule by rule."""
 
+from typing import get_args
+
 import pytest
 from tests.unit.policy.dataflow.kit import STRING, call, indexed, result, said, schema
 
 from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION
+from openclaw.policy.dataflow.atoms import word_lists
 from openclaw.policy.dataflow.check import check, origin_of
-from openclaw.policy.dataflow.effects import Tool, effect_of
+from openclaw.policy.dataflow.effects import Action, Role, Tool, effect_of
 from openclaw.policy.dataflow.index import OURSELVES, Text, server
 from openclaw.policy.dataflow.rules import Decision, Mode, Rules, Why, allowances
 
@@ -204,3 +207,9 @@ def test_nothing_from_outside_causes_something_to_be_remembered(outside: bool, a
     )
     made = check(call_of(REMEMBER, text="The tests are in test_a.py."), index, Rules())
     assert made.asks is asks
+
+
+def test_every_list_of_words_is_of_a_role_or_an_action_that_the_rules_know() -> None:
+    assert word_lists("role").keys() < set(get_args(Role))
+    assert word_lists("tool").keys() < set(get_args(Action))
+    assert word_lists("asked").keys() < set(get_args(Action))
