@@ -8,9 +8,10 @@ import pytest
 from tests.support.code_kit import Tools, deny, says
 
 from openclaw.agent.toolpath.code import ScriptLimits, ScriptRunner
+from openclaw.content.frame import MCP_SERVER, WORKSPACE_FILE
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
-from openclaw.core.tools import JsonObject, ToolResult
+from openclaw.core.tools import JsonObject, ToolResult, Untrusted
 
 
 async def test_the_result_of_one_call_feeds_the_next() -> None:
@@ -214,3 +215,18 @@ async def test_no_call_is_repeated_when_the_worker_dies_between_two() -> None:
     )
     assert tools.made == [("echo", {"text": "once"})]
     assert "Calls made: echo." in outcome.text()
+
+
+async def test_a_file_named_like_a_server_does_not_make_the_servers_words_trusted() -> None:
+    strict = Untrusted(MCP_SERVER, "docs", mode="datamark", guarded=True)
+
+    async def search(arguments: JsonObject) -> ToolResult:
+        return ToolResult((Text("words"),), untrusted=strict)
+
+    async def read(arguments: JsonObject) -> ToolResult:
+        return ToolResult((Text("more"),), untrusted=Untrusted(WORKSPACE_FILE, "docs"))
+
+    outcome = await Tools(search=search, read=read).run("await search() + await read()")
+    whose = outcome.whose()
+    assert whose is not None
+    assert (whose.source, whose.mode, whose.guarded) == (MCP_SERVER, "datamark", True)

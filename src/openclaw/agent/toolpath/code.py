@@ -214,7 +214,7 @@ class Script:
         self.output = ""
         self.error: str | None = None
         self.calls: list[CallMade] = []
-        self.sources: dict[str, Untrusted] = {}
+        self.sources: set[Untrusted] = set()
         self._functions = functions
         self._call = call
         self._limits = limits
@@ -242,12 +242,12 @@ class Script:
         """Whose words the output may contain, treated as strictly as the strictest of them."""
         if not self.sources:
             return None
-        kinds = self.sources.values()
+        named = sorted({(one.sender, one.source) for one in self.sources})
         return Untrusted(
-            source=next(iter(kinds)).source if len(self.sources) == 1 else MCP_SERVER,
-            sender=", ".join(sorted(self.sources)),
-            mode="datamark" if any(one.mode == "datamark" for one in kinds) else "frame",
-            guarded=any(one.guarded for one in kinds),
+            source=named[0][1] if len(named) == 1 else MCP_SERVER,
+            sender=", ".join(sender for sender, _ in named),
+            mode="datamark" if any(one.mode == "datamark" for one in self.sources) else "frame",
+            guarded=any(one.guarded for one in self.sources),
         )
 
     async def run(self, worker: _Worker, source: str) -> None:
@@ -344,7 +344,7 @@ class Script:
             result = await self._call(spec.name, arguments)
         made.ok = not result.is_error
         if result.untrusted is not None:
-            self.sources[result.untrusted.sender] = result.untrusted
+            self.sources.add(result.untrusted)
         self._settled[number] = self._settle(result)
         self._news.set()
 
