@@ -67,23 +67,34 @@ class Write:
     step: Literal["begin", "resume", "append", "compact", "finish"]
     turn: str | None
     entries: Sequence[Encoded]
-    through: int = 0  # what a summary replaces
+    through: int | None = None  # what a summary replaces
     outcome: Outcome | None = None
     usage: Usage = field(default_factory=Usage)
 
-    def refusal(self, state: str | None, running: str | None) -> OpenClawError | None:
+    @property
+    def requires(self) -> str:
+        """The state that the turn must have; nothing if it must not be there."""
+        if self.step == "begin" or self.turn is None:
+            return ""
+        return str(TurnState.LOST if self.step == "resume" else TurnState.RUNNING)
+
+    @property
+    def leaves(self) -> str | None:
+        """The state that the turn has afterwards, if it changes."""
+        begins = self.step in ("begin", "resume")
+        return str(TurnState.RUNNING) if begins else self.outcome and str(self.outcome)
+
+    def refusal(self, state: str | None, running: str | None) -> OpenClawError:
         """Why it cannot be done, given the state of its turn and the turn that runs, if any."""
+        if self.step == "resume":
+            return InvalidRequest(f"the session has no lost turn '{self.turn}'")
         if self.step == "begin":
             if state is not None:
                 return InvalidRequest(f"the session already has a turn '{self.turn}'")
-            if running is not None:
-                return DeveloperFacing(f"turn '{running}' has not been finished")
-        elif self.step == "resume":
-            if state != TurnState.LOST or running is not None:
-                return InvalidRequest(f"the session has no lost turn '{self.turn}'")
-        elif self.turn is not None and state != TurnState.RUNNING:
+            return DeveloperFacing(f"turn '{running}' has not been finished")
+        if self.turn is not None and state != TurnState.RUNNING:
             return DeveloperFacing(f"turn '{self.turn}' does not run")
-        return None
+        return InvalidRequest(f"a summary cannot replace the entries through {self.through}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +195,9 @@ class Lane:
                 await self._find_position()
             at, self._sure = self._at, False
             durable = reaches_out or write.step == "finish"
-            await self._desk.database.transact(commit, durable=durable)
+            database = self._desk.database
+            alone = self.on_finish is None or write.step != "finish"
+            await (database.write if alone else database.transact)(commit, durable=durable)
             self._at, self._sure = replace(at, seq=at.seq + len(write.entries)), True
         return range(at.seq + 1, self._at.seq + 1)
 
@@ -220,20 +233,25 @@ class _Line:
             place.woken.set()
 
 
-# A write changes something only if the session still has the epoch, which a takeover raises, and ends
-# at the number that the lane saw last. So it can be sent again if the connection broke meanwhile.
-# $1 row, $2 epoch, $3 last number, $4 entries, $5 messages, $6 turn, then the usage.
-_ADVANCE = """
+# A write changes something only if the session still has the epoch, which a takeover raises, ends at
+# the number that the lane saw last, and its turn has the state that the step requires. So it can be
+# sent again if the connection broke meanwhile.
+# $1 row, $2 epoch, $3 last number, $4 entries, $5 messages, $6 turn, $7 the state that it must have,
+# $8 what a summary replaces, then the usage.
+ADVANCE = """
 UPDATE sessions SET seq = seq + $4, messages = messages + $5,
   updated_ms = CASE WHEN updated_ms < {now} THEN {now} ELSE updated_ms END,
-  input_tokens = input_tokens + $7, output_tokens = output_tokens + $8,
-  cache_read_tokens = cache_read_tokens + $9, cache_write_tokens = cache_write_tokens + $10,
-  requests = requests + $11, tool_calls = tool_calls + $12
-WHERE row = $1 AND epoch = $2 AND seq = $3
-RETURNING {now}, summarised, (SELECT state FROM turns WHERE session = $1 AND id = $6),
-  -- The order and the first condition are for the index: a session may have many turns.
-  (SELECT id FROM turns WHERE session = $1 AND state IN ('running', 'lost')
-    AND state = 'running' ORDER BY first_seq LIMIT 1)
+  summary_seq = CASE WHEN $8 >= 0 THEN seq + $4 ELSE summary_seq END,
+  summarised = coalesce($8, summarised),
+  input_tokens = input_tokens + $9, output_tokens = output_tokens + $10,
+  cache_read_tokens = cache_read_tokens + $11, cache_write_tokens = cache_write_tokens + $12,
+  requests = requests + $13, tool_calls = tool_calls + $14
+WHERE row = $1 AND epoch = $2 AND seq = $3 AND coalesce($8, summarised) BETWEEN summarised AND seq
+  AND coalesce((SELECT state FROM turns WHERE session = $1 AND id = $6), '') = $7
+  -- No other turn runs. The order and the first condition are for the index: there may be many.
+  AND coalesce((SELECT id FROM turns WHERE session = $1 AND state IN ('running', 'lost')
+    AND state = 'running' ORDER BY first_seq LIMIT 1) = $6, true)
+RETURNING {now} AS now_ms
 """
 
 
@@ -264,40 +282,25 @@ class LaneDesk(ABC):
     async def _hand_in(self, place: Place) -> None:
         """Leave the line, or the session; an unfinished turn is lost."""
 
+    @abstractmethod
+    async def _add(self, db: Statements, write: Write, values: Sequence[Any]) -> bool:
+        """Write it if `ADVANCE` may, whose `values` these are."""
+
     async def commit(self, db: Statements, at: Grant, write: Write) -> bool:
         """Write it; false if an earlier try, whose connection broke, has done so already."""
-        count, row = len(write.entries), at.row
+        count = len(write.entries)
         messages = sum(entry.kind in MESSAGE_KINDS for entry in write.entries)
         turn = None if write.turn is None else storable(write.turn)
-        values = (count, messages, turn, *write.usage.counted)
-        advance = _ADVANCE.format(now=self.now)
-        found = await db.fetchrow(advance, row, at.epoch, at.seq, *values)
-        if found is None:
-            await _require_written(db, at, count)
+        values = (at.row, at.epoch, at.seq, count, messages, turn, write.requires, write.through)
+        if await self._add(db, write, (*values, *write.usage.counted)):
+            return True
+        if await _was_written(db, at, count):
             return False
-        now, summarised, state, running = found
-        refusal = write.refusal(state, running)
-        if refusal is not None:
-            raise refusal
-        if write.step == "compact":
-            if not summarised <= write.through <= at.seq:
-                told = f"a summary cannot replace the entries through {write.through}"
-                raise InvalidRequest(told)
-            await queries.summarise(db, row, summarised, write.through, at.seq + 1)
-        numbered = enumerate(write.entries, at.seq + 1)
-        await self.insert_entries(db, row, [(seq, turn, now, entry) for seq, entry in numbered])
-        if write.step == "begin":
-            await db.execute(
-                "INSERT INTO turns (session, id, state, started_ms, first_seq)"
-                " VALUES ($1, $2, 'running', $3, $4)",
-                *(row, turn, now, at.seq + 1),
-            )
-        elif write.step in ("resume", "finish"):
-            await db.execute(
-                "UPDATE turns SET state = $3, finished_ms = $4 WHERE session = $1 AND id = $2",
-                *(row, turn, str(write.outcome or "running"), now if write.outcome else None),
-            )
-        return True
+        query = "SELECT id, state FROM turns WHERE session = $1 AND (id = $2 OR state = 'running')"
+        turns = [tuple(one) for one in await db.fetch(query, at.row, turn)]
+        state = next((state for id, state in turns if id == turn), None)
+        running = next((id for id, state in turns if state == "running"), None)
+        raise write.refusal(state, running)
 
     async def give_up_turns(self, db: Statements, grant: Grant) -> None:
         """Mark the turn that its holder has not finished as lost, unless the session was taken over."""
@@ -361,8 +364,8 @@ class LaneDesk(ABC):
                     place.scope.cancel("another process took the session over")
 
 
-async def _require_written(db: Statements, at: Grant, count: int) -> None:
-    """Raise unless so many entries after this position are there already."""
+async def _was_written(db: Statements, at: Grant, count: int) -> bool:
+    """Whether so many entries after this position are there already. Raises `LaneLost`."""
     found = await db.fetchrow("SELECT epoch, seq FROM sessions WHERE row = $1", at.row)
     if found is None:
         raise LaneLost("it was deleted")
@@ -371,5 +374,6 @@ async def _require_written(db: Statements, at: Grant, count: int) -> None:
         raise LaneLost("another process took it over")
     if seq < at.seq:
         raise StoreUnavailable("the session lost entries that were on disk")
-    if not count or seq != at.seq + count:
+    if seq not in (at.seq, at.seq + count):
         raise StoreUnavailable("the session was written by somebody who did not hold it")
+    return count > 0 and seq == at.seq + count

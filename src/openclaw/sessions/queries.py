@@ -215,15 +215,9 @@ async def turns(db: Statements, row: int, condition: str, *values: Any) -> list[
     return [replace(one, open_calls=await _open_calls(db, row, one)) for one in found]
 
 
-async def summarise(db: Statements, row: int, before: int, through: int, summary: int) -> None:
-    """Have the entry `summary` replace all after `before` that are not after `through`."""
-    await db.execute(
-        "UPDATE entries SET details = NULL"
-        " WHERE session = $1 AND seq > $2 AND seq <= $3 AND details IS NOT NULL",
-        *(row, before, through),
-    )
-    replaced = "UPDATE sessions SET summary_seq = $2, summarised = $3 WHERE row = $1"
-    await db.execute(replaced, row, summary, through)
+async def forget_details(db: Statements, row: int, through: int) -> None:
+    query = "UPDATE entries SET details = NULL WHERE session = $1 AND seq <= $2"
+    await db.execute(f"{query} AND details IS NOT NULL", row, through)
 
 
 async def give_up_turns(db: Statements, row: int, now: str) -> tuple[Turn, ...]:
@@ -263,13 +257,15 @@ async def receive_dossier(db: Statements, dossier: Dossier) -> None:
     row = await db.fetchval(
         "UPDATE sessions SET title = $2, created_ms = $3, updated_ms = $4, messages = $5,"
         " input_tokens = $7, output_tokens = $8, cache_read_tokens = $9, cache_write_tokens = $10,"
-        " requests = $11, tool_calls = $12 WHERE id = $1 AND seq = $6 RETURNING row",
+        " requests = $11, tool_calls = $12, summary_seq = $13, summarised = $14"
+        " WHERE id = $1 AND seq = $6 RETURNING row",
         info.id,
         *info[3:],
+        *(dossier.summary_seq, dossier.summarised),
     )
     if row is None:  # its entries are all there, so somebody added to them or deleted it
         raise CopyConflict("somebody else writes to the target's session")
-    await summarise(db, row, 0, dossier.summarised, dossier.summary_seq)
+    await forget_details(db, row, dossier.summarised)
     await db.executemany(
         "INSERT INTO turns (session, id, state, started_ms, finished_ms, first_seq)"
         " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (session, id) DO UPDATE"

@@ -12,7 +12,7 @@ import anyio
 
 from openclaw.core.clock import random_id
 from openclaw.sessions import queries
-from openclaw.sessions.lanes import BEATS_PER_LEASE, Grant, LaneDesk, Place
+from openclaw.sessions.lanes import ADVANCE, BEATS_PER_LEASE, Grant, LaneDesk, Place, Write
 from openclaw.sessions.model import (
     Encoded,
     StoreUnavailable,
@@ -27,6 +27,28 @@ if TYPE_CHECKING:
 
 # The database's own time, which is the same for every gateway.
 NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+
+# In one statement, and so a transaction and a round trip by itself. After the values of `ADVANCE`:
+# $15 the state that the turn has afterwards, if it changes, then the entries.
+_ADD = f"""
+WITH lane AS ({ADVANCE.format(now=NOW_MS)}), added AS (
+  INSERT INTO entries (session, seq, turn, kind, at_ms, call_id, text, data, details, words)
+  SELECT $1, $3 + e.number, $6, e.kind, now_ms, e.call_id, e.text, e.data, e.details,
+    e.words::tsvector
+  FROM lane, unnest($16::text[], $17::text[], $18::text[], $19::bytea[], $20::bytea[], $21::text[])
+    WITH ORDINALITY AS e (kind, call_id, text, data, details, words, number)
+), begun AS (
+  INSERT INTO turns (session, id, state, started_ms, first_seq)
+  SELECT $1, $6, $15::text, now_ms, $3 + 1 FROM lane WHERE $7 = '' AND $15 IS NOT NULL
+), changed AS (
+  UPDATE turns SET state = $15, finished_ms = CASE WHEN $15 <> 'running' THEN now_ms END
+  FROM lane WHERE session = $1 AND id = $6 AND state <> $15
+), forgotten AS (
+  UPDATE entries SET details = NULL FROM lane
+  WHERE session = $1 AND entries.seq <= $8 AND details IS NOT NULL
+)
+SELECT now_ms FROM lane
+"""  # noqa: S608 - constants
 
 _WORD = re.compile(r"\w+")
 
@@ -120,6 +142,10 @@ FROM gone
 """
 
 
+def _columns(one: Encoded) -> tuple[Any, ...]:
+    return str(one.kind), one.call_id, one.text, one.data, one.details, as_vector(one.text)
+
+
 async def _are_dead(db: "Connection", ahead: Sequence[Any]) -> bool:
     """Remove those of these tickets that are dead; true if all were."""
     dead = [
@@ -170,6 +196,11 @@ class Desk(LaneDesk):
         self._broken = anyio.Event()
         self._owner = 0
 
+    async def _add(self, db: Statements, write: Write, values: Sequence[Any]) -> bool:
+        columns = zip(*map(_columns, write.entries), strict=True)
+        entries = list(map(list, columns)) or [[]] * 6
+        return await db.fetchval(_ADD, *values, write.leaves, *entries) is not None
+
     async def insert_entries(
         self, db: Statements, row: int, entries: Iterable[tuple[int, str | None, int, Encoded]]
     ) -> None:
@@ -177,10 +208,7 @@ class Desk(LaneDesk):
             "INSERT INTO entries"
             " (session, seq, turn, at_ms, kind, call_id, text, data, details, words)"
             " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::tsvector)",
-            [
-                (row, *at, str(e.kind), e.call_id, e.text, e.data, e.details, as_vector(e.text))
-                for *at, e in entries
-            ],
+            [(row, *at, *_columns(entry)) for *at, entry in entries],
         )
 
     async def _try(self, place: Place) -> Grant | None:

@@ -1,7 +1,7 @@
 """The file store: sessions in one SQLite database."""
 
 import logging
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import astuple
 from pathlib import Path
@@ -15,7 +15,15 @@ from openclaw.core.clock import Clock
 from openclaw.media.files import AttachmentFiles
 from openclaw.sessions import queries
 from openclaw.sessions.helper_tasks import helper_tasks
-from openclaw.sessions.lanes import BEATS_PER_LEASE, LEASE_SECONDS, Grant, LaneDesk, Place
+from openclaw.sessions.lanes import (
+    ADVANCE,
+    BEATS_PER_LEASE,
+    LEASE_SECONDS,
+    Grant,
+    LaneDesk,
+    Place,
+    Write,
+)
 from openclaw.sessions.liveness import is_gone, own_mark
 from openclaw.sessions.model import Encoded, SessionRef, StoreError
 from openclaw.sessions.queries import Statements
@@ -52,6 +60,28 @@ class _Desk(LaneDesk):
             )
             if one.text:
                 await db.execute("INSERT INTO words (rowid, text) VALUES ($1, $2)", added, one.text)
+
+    async def _add(self, db: Statements, write: Write, values: Sequence[Any]) -> bool:
+        now = await db.fetchval(ADVANCE.format(now=self.now), *values)
+        if now is None:
+            return False
+        row, _, last, _, _, turn, *_ = values
+        numbered = enumerate(write.entries, last + 1)
+        await self.insert_entries(db, row, [(seq, turn, now, entry) for seq, entry in numbered])
+        if write.step == "begin":
+            await db.execute(
+                "INSERT INTO turns (session, id, state, started_ms, first_seq)"
+                " VALUES ($1, $2, $3, $4, $5)",
+                *(row, turn, write.leaves, now, last + 1),
+            )
+        elif write.leaves is not None:
+            await db.execute(
+                "UPDATE turns SET state = $3, finished_ms = $4 WHERE session = $1 AND id = $2",
+                *(row, turn, write.leaves, now if write.outcome else None),
+            )
+        if write.through is not None:
+            await queries.forget_details(db, row, write.through)
+        return True
 
     async def beat(self) -> None:
         while True:
