@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isinf
+from math import isfinite
 from typing import Any, Literal, NoReturn
 
 from openclaw.core.errors import InvalidConfig, Problem
@@ -73,7 +73,8 @@ _BLANK = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufe
 _SKIP = re.compile(rf"(?:[{_BLANK}]+|//[^\n\r\u2028\u2029]*|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _NAME = re.compile(r"(?![0-9])(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})+")
 _NUMBER = re.compile(
-    r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    r"|Infinity|NaN)"
 )
 _AFTER_NUMBER = re.compile(r"[\w$.:+-]")
 _BARE_TEXT = re.compile(r"[^\s,\]}]*")
@@ -224,7 +225,7 @@ class _Parser:
             return self._array(start)
         if character and character in "\"'":
             return Node("string", start, scalar=self._string(), end=self.at)
-        if character and character in "+-.0123456789":
+        if character and character in "+-.0123456789IN":
             return self._number(start)
         return self._word(start)
 
@@ -262,12 +263,13 @@ class _Parser:
             return 0
         try:
             return int(literal, 0)
-        except ValueError:  # it has a point or an exponent
+        except ValueError:  # it has a point or an exponent, or is a word
             value = float(literal)
-        if isinf(value):
-            self._report("this number is too large", start)
-            return 0
-        return value
+        if isfinite(value):
+            return value
+        named = f"{literal} cannot be used in a configuration"
+        self._report(named if literal[-1].isalpha() else "this number is too large", start)
+        return 0
 
     def _string(self) -> str:
         quote, start = self._peek(), self.at
