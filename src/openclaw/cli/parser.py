@@ -133,8 +133,10 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if "ACTION" not in message:
             if choice := _CHOICE.search(message):
-                near = nearest(choice[1], choice[2].replace("'", "").split(", "))
-                message += f"; did you mean {near}?" if near else ""
+                known = choice[2].replace("'", "")
+                near = nearest(choice[1], known.split(", "))
+                advice = f"did you mean {near}?" if near else f"choose from {known}"
+                message = f"invalid choice {choice[1]!r}; {advice}"
             self.print_usage(sys.stderr)
             self._print_message(f"{self.prog}: {sentence(message)}\n", sys.stderr)
             if "are required" in message and self.epilog:

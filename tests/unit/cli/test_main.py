@@ -105,7 +105,7 @@ _RULE = "must be a tool, a glob, or a command such as 'exec(git status *)', not 
     [
         (["bogus"], "Unknown command 'bogus'. See"),
         (["--bogus"], "Unknown option '--bogus'. See"),
-        (["completion", "tcsh"], "invalid choice: 'tcsh' (choose from "),
+        (["completion", "tcsh"], "Invalid choice 'tcsh'; choose from bash, zsh, fish\n"),
         (["logs", "-n", "-5"], "must be a whole number from 1 to 100000, not '-5'"),
         (["logs", "-n", "0"], "must be a whole number from 1 to 100000, not '0'"),
         *((["agent", "--yes-to", rule], _RULE) for rule in ("exec(", "exec( )", "a)", " ")),

@@ -20,8 +20,8 @@ def test_a_wrong_value_is_told_as_a_person_would(capsys: pytest.CaptureFixture[s
     parser.add_argument("what", choices=("list", "accept"), nargs="?")
     parser.add_argument("-n", "--lines")
     for words, told in (
-        (["zzz"], "invalid choice: 'zzz' (choose from 'list', 'accept')\n"),
-        (["acept"], "invalid choice: 'acept' (choose from 'list', 'accept'); did you mean accept?"),
+        (["zzz"], "p: Invalid choice 'zzz'; choose from list, accept\n"),
+        (["acept"], "p: Invalid choice 'acept'; did you mean accept?\n"),
         (["--lists"], "p: Unknown option '--lists'; did you mean --lines?"),
         (["--bogus"], "p: Unknown option '--bogus'\n"),
     ):
