@@ -497,6 +497,19 @@ def test_an_entry_of_ours_that_points_elsewhere_is_renewed(installation: Install
     assert json.loads(path.read_text())["mcpServers"]["openclaw"]["command"] != "/old/openclaw"
 
 
+def test_codex_entry_of_ours_is_replaced_and_the_rest_stays(installation: Installation) -> None:
+    ours = '[mcp_servers.openclaw]\ncommand = "/old/openclaw"\nargs = ["mcp-server"]\n'
+    more = '\n[mcp_servers."openclaw".env] # ours\nA = "b"\n'
+    before, after = 'model = "m"\n\n', '\n[mcp_servers.x]\ncommand = "y" # z\n'
+    path = installation.write(".codex/config.toml", before + ours + more + after)
+    installation.run("--yes", "--register", "codex")
+    servers = tomllib.loads(path.read_text())["mcp_servers"]
+    assert servers["openclaw"]["command"] != "/old/openclaw"
+    assert servers["openclaw"]["tool_timeout_sec"] == 600
+    assert "env" not in servers["openclaw"]
+    assert path.read_text().startswith((before + after).replace("\n\n\n", "\n\n"))
+
+
 def test_a_program_that_is_not_here_is_said_not_to_be(installation: Installation) -> None:
     installation.run("--yes", "--register", "zed")
     assert "Zed isn't installed" in installation.out

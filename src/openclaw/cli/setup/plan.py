@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 import shutil
 import sys
 import tomllib
@@ -32,6 +33,7 @@ OUR_NAME = "openclaw"
 _OURSELVES = frozenset({"openclaw", "clawdbot", "openclaw.exe", "clawdbot.exe"})
 
 _PASSED_ON = ("OPENCLAW_CONFIG_PATH", "OPENCLAW_STATE_DIR")
+_TOML_HEADER = re.compile(r"\s*\[\[?([^\]]*)\]\]?\s*(?:#.*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +172,18 @@ def registered(text: str, name: str, entry: Mapping[str, Any]) -> str:
 
 
 def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
-    """The text with our tables at its end; one that has others of ours is left to Codex itself."""
+    """The text with our tables at its end, instead of those that it has of ours."""
     before = importing.parse_toml(text)
     if not isinstance(others := before.get("mcp_servers", {}), dict):
         hint = "correct or remove `mcp_servers` in it, then run this again"
         raise InvalidRequest("its `mcp_servers` is not a table", hint=hint)
-    parts = [text.rstrip()] if text.strip() else []
+    kept, ours = "", False
+    for line in text.splitlines(keepends=True):
+        if header := _TOML_HEADER.match(line):
+            name = header[1].replace('"', "").replace(" ", "")
+            ours = f"{name}.".startswith(f"mcp_servers.{OUR_NAME}.")
+        kept += "" if ours else line
+    parts = [kept.rstrip()] if kept.strip() else []
     plain = {key: value for key, value in entry.items() if key != "env"}
     for name, table in ((OUR_NAME, plain), (f"{OUR_NAME}.env", entry.get("env"))):
         if table:
@@ -183,7 +191,7 @@ def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
             parts.append("\n".join([f"[mcp_servers.{name}]", *lines]))
     after = "\n\n".join(parts) + "\n"
     servers = {**cast("Mapping[str, Any]", others), OUR_NAME: dict(entry)}
-    # What stands before may give the tables another meaning: it must say what it should.
+    # It was edited by lines, which may mislead: it must say what it should.
     with suppress(tomllib.TOMLDecodeError):
         if tomllib.loads(after) == {**before, "mcp_servers": servers}:
             return after
