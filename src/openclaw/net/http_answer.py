@@ -50,7 +50,7 @@ class HttpAnswer:
         """The part of the body in this data; empty data is the end of the connection."""
         if not data:
             if self.status < 200 or self._chunked or self._left is not None:
-                raise BrokenOff("cut off" if self.status else "no answer")
+                raise BrokenOff("its answer was cut off" if self.status else "it sent no answer")
             self.done = True
         self._data += data
         try:
@@ -61,13 +61,13 @@ class HttpAnswer:
                 self._read_head(head.decode("latin-1"))
             return b"".join(self._pieces())
         except ValueError as error:
-            raise BrokenOff("no HTTP") from error
+            raise BrokenOff("its answer is not HTTP") from error
 
     def _until(self, end: bytes) -> bytes | None:
         found, ended, rest = self._data.partition(end)
         if not ended:
             if len(found) > _MOST_HEAD:
-                raise BrokenOff("no HTTP")
+                raise BrokenOff("its answer is not HTTP")
             return None
         self._data = rest
         return found
