@@ -153,9 +153,9 @@ class SessionFlow:
         )
         for spec in specs:
             name, text = spec.origin.server, spec.description
-            if name is None or name in trusted or spec.name in self._described:
+            if name is None or name in trusted or text in self._described:
                 continue
-            self._described.add(spec.name)
+            self._described.add(text)
             if _ADDRESS.search(text):
                 self.index.add(Text(server(name, spec.origin.tool or spec.name), text))
 
