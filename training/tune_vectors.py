@@ -6,6 +6,7 @@
 START is the table that word_vectors.py wrote, a SET is one that measure_search.py reads. The score
 that learns is the one that the search uses: words and concepts count in it as they do there, so
 that the vectors learn what those miss. Every tool of a set is a candidate for each of its queries.
+Words for actions ("find", "create") keep their vectors, because every catalogue has them.
 
 Queries whose SHA-256 starts with an odd byte are never learnt from. With --without, neither are the
 tools whose name's SHA-256 falls into that fold of five, nor their queries: what the result finds
@@ -45,7 +46,7 @@ from openclaw.discovery.vectors import (
     document_words,
     write_table,
 )
-from openclaw.discovery.words import members, stem, topics_of
+from openclaw.discovery.words import ACTIONS, members, stem, topics_of
 
 EPOCHS = 4
 BATCH = 256
@@ -53,6 +54,7 @@ RATE = 2e-3
 SHARPNESS = 1.5  # of the softmax over a catalogue's scores
 FORGOTTEN = 0.1  # share of a query's words that are left out of its vector
 PULL = 1e-3  # towards the table that it starts from
+SHARE = 0.7  # of what was learnt
 FOLDS = 5
 
 
@@ -192,10 +194,13 @@ def by_words(scorer: Scorer, words: Mapping[str, float]) -> Vector:
     return np.sum(parts, axis=0, dtype=np.float32)
 
 
-def learn(start: Tensor, catalogues: Sequence[Catalogue]) -> Tensor:
+def learn(start: Tensor, pieces: Sequence[str], catalogues: Sequence[Catalogue]) -> Tensor:
     generator = np.random.default_rng(0)
     torch.manual_seed(0)
     table = start.clone().requires_grad_()
+    actions = {word for words in members()[:ACTIONS] for word in words}
+    moving = torch.tensor([[float(piece not in actions)] for piece in pieces])
+    table.register_hook(lambda gradient: gradient * moving)
     steps = sum(math.ceil(len(each.right) / BATCH) for each in catalogues) * EPOCHS
     adam = torch.optim.Adam([table], lr=RATE)
     rate = torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.02, steps)
@@ -217,7 +222,7 @@ def learn(start: Tensor, catalogues: Sequence[Catalogue]) -> Tensor:
             rate.step()
             total += loss.item()
         print(f"epoch {epoch + 1}: {total / len(batches):.4f}", flush=True)
-    return table.detach()
+    return start + SHARE * (table.detach() - start)
 
 
 def main() -> None:
@@ -230,7 +235,7 @@ def main() -> None:
     torch.set_num_threads(1)
     pieces, start = read_start(options.start)
     catalogues = [Catalogue(each, pieces, options.without) for each in options.sets]
-    write_table(options.to, pieces, learn(start, catalogues).numpy())
+    write_table(options.to, pieces, learn(start, pieces, catalogues).numpy())
 
 
 def read_start(path: Path) -> tuple[list[str], Tensor]:

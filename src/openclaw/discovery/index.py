@@ -159,7 +159,7 @@ def _tool_vectors(
 
 
 # Raise it when the analysis of documents changes: files of another format are not used.
-FORMAT = 5
+FORMAT = 6
 _LENGTH_BYTES = 8
 
 
