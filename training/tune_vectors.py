@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, softplus
 
-from openclaw.discovery import ToolDocument, build_index, load_vectors
+from openclaw.discovery import ToolDocument, build_index
 from openclaw.discovery.scoring import (
     WITH_VECTORS,
     Scorer,
@@ -37,10 +37,8 @@ from openclaw.discovery.scoring import (
 )
 from openclaw.discovery.vectors import (
     OWN,
-    OWN_WEIGHT,
     SIBLING_WEIGHT,
     TOPIC_WEIGHT,
-    Table,
     Vector,
     cut_greedily,
     document_words,
@@ -120,32 +118,27 @@ class Catalogue:
         known = [place for name, place in places.items() if fold(name) != without]
         self._candidates = torch.tensor(known)
         self.name, self.right = path.stem, list[list[int]]()
-        vectors = load_vectors()
-        assert vectors is not None
         self._words = Words()
-        self._read_documents(documents, vectors.llama)
+        self._read_documents(documents)
         scorer = build_index(documents).scorer
-        rows, llama, scores = list[Mapping[int, float]](), list[Vector](), list[Vector]()
+        rows, scores = list[Mapping[int, float]](), list[Vector]()
         for text, names in read["queries"]:
             right = [known.index(places[name]) for name in names if fold(name) != without]
             if held_out(text) or len(right) < len(names):
                 continue
             words = read_query(text).words
             rows.append(self._words.counted(words))
-            llama.append(vectors.llama.mean(words))
             scores.append(by_words(scorer, words)[known])
             self.right.append(right)
-        self._rows, self._llama = rows, torch.tensor(np.array(llama))
+        self._rows = rows
         self._scores = torch.tensor(np.array(scores))
         self._words.prepare(pieces)
         self._bags = sparse(self._bag_rows, len(self._words))
 
-    def _read_documents(self, documents: Sequence[ToolDocument], llama: Table) -> None:
+    def _read_documents(self, documents: Sequence[ToolDocument]) -> None:
         parts = [part for each in documents for part in document_words(each)]
-        shape = (len(documents), -1)
-        self._weights = torch.tensor([weight for weight, _ in parts]).reshape(*shape, 1)
-        means = np.array([llama.mean(words) for _, words in parts])
-        self._document_llama = torch.tensor(means).reshape(*shape, means.shape[1])
+        weights = torch.tensor([weight for weight, _ in parts])
+        self._weights = weights.reshape(len(documents), -1, 1)
         self._bag_rows = [self._words.counted(Counter(words)) for _, words in parts]
         servers = {each.server: place for place, each in enumerate(documents)}
         self._servers = torch.tensor([servers[each.server] for each in documents])
@@ -157,9 +150,10 @@ class Catalogue:
         rows = torch.sparse_csr_tensor(
             rows.crow_indices(), rows.col_indices(), rows.values() * kept, size=rows.shape
         )
-        similar = joined(self._llama[places], rows @ words) @ self._tools(words).T
+        similar = normalize(rows @ words) @ self._tools(words).T
         similar = similar[:, self._candidates]
-        spread = similar.std(1, correction=0, keepdim=True)
+        # Not 0 for a query of which every word was left out.
+        spread = (similar.var(1, correction=0, keepdim=True) + 1e-8).sqrt()
         near = WITH_VECTORS.vectors * (similar - similar.mean(1, keepdim=True)) / spread
         scores = SHARPNESS * (self._scores[places] + near)
         right = torch.zeros_like(scores)
@@ -169,14 +163,10 @@ class Catalogue:
         return ((softplus(wrong - scores) * right).sum(1) / right.sum(1)).mean()
 
     def _tools(self, words: Tensor) -> Tensor:
-        own = (self._bags @ words).reshape(*self._document_llama.shape[:2], -1)
-        tools = normalize((self._weights * joined(self._document_llama, own)).sum(1))
+        parts = normalize(self._bags @ words).reshape(*self._weights.shape[:2], -1)
+        tools = normalize((self._weights * parts).sum(1))
         servers = torch.zeros_like(tools).index_add(0, self._servers, tools)
         return tools + SIBLING_WEIGHT * normalize(servers)[self._servers]
-
-
-def joined(llama: Tensor, own: Tensor) -> Tensor:
-    return normalize(torch.cat((llama, math.sqrt(OWN_WEIGHT) * normalize(own, dim=-1)), -1), dim=-1)
 
 
 def by_words(scorer: Scorer, words: Mapping[str, float]) -> Vector:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from heapq import nlargest
-from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, cast
@@ -159,7 +158,7 @@ def _tool_vectors(
 
 
 # Raise it when the analysis of documents changes: files of another format are not used.
-FORMAT = 6
+FORMAT = 7
 _LENGTH_BYTES = 8
 
 
@@ -265,27 +264,10 @@ def _combined(header: _Header, block: bytes) -> "ToolVectors":
     return combine(own, header["servers"])
 
 
-def load_vectors(directory: Path | None = None) -> "WordVectors | None":
-    """`directory` is wordllama's package directory; by default, the one that is installed.
+def load_vectors() -> "WordVectors":
+    from openclaw.discovery.vectors import read_table  # imports numpy
 
-    None if numpy or the files are missing.
-    """
-    directory = directory or _installed()
-    if directory is None or find_spec("numpy") is None:
-        return None
-
-    from openclaw.discovery.vectors import read_word_vectors  # imports numpy
-
-    try:
-        return read_word_vectors(directory)
-    except FileNotFoundError:
-        return None
-
-
-def _installed() -> Path | None:
-    # Finds the package without importing it: its loader is slow and asks the network.
-    found = find_spec("wordllama")
-    return Path(found.origin).parent if found is not None and found.origin else None
+    return read_table()
 
 
 logger = logging.getLogger(__name__)

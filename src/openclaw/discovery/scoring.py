@@ -180,7 +180,7 @@ class Scores:
         # to a catalogue that has nothing for them.
         if self.similarities is None:
             return _logistic(7.6 * coverage - 2.7)
-        return _logistic(5.2 * coverage + 5.1 * self.similarities[place] - 5.0)
+        return _logistic(5.2 * coverage + 7.5 * self.similarities[place] - 7.0)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,12 @@
-"""Static word vectors: a table of our own, and the one in wordllama's wheel.
+"""Static word vectors: a table of our own, learnt from a sentence model and from requests.
 
-The two are right about different words. Wordllama is not imported, because its loader asks the
-network for a tokenizer. The weights are mapped, not read: only the rows of words that occur are
-ever in memory.
+The table is mapped, not read: only the rows of words that occur are ever in memory.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -31,23 +27,18 @@ from openclaw.discovery.words import (
 )
 
 Vector = NDArray[np.float32]
-Rows = NDArray[np.float16] | NDArray[np.int8]
+Rows = NDArray[np.int8]
 Words = Sequence[str] | Mapping[str, float]  # with how much each counts
 
 OWN = Path(__file__).with_name("word_pieces.bin")  # training/word_vectors.py writes it
-WEIGHTS = "weights/l2_supercat_256.safetensors"
-TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
-_WORD_START = "\u2581"
 _INSIDE = "##"
 # Nothing in a tool's description that is longer is a word.
 _LONGEST_WORD = 40
 _WORDS_KEPT = 4096
 TOPIC_WEIGHT = 0.3
-# Of our own table, where wordllama's counts 1.
-OWN_WEIGHT = 0.6
 
 
-class Table:
+class WordVectors:
     """A vector for each piece of a word. Safe to share between threads."""
 
     def __init__(self, pieces: Callable[[str], list[int]], rows: Callable[[], Rows]) -> None:
@@ -86,34 +77,6 @@ class Table:
         return unit(total)
 
 
-@dataclass(frozen=True, slots=True)
-class WordVectors:
-    llama: Table
-    own: Table
-
-    @property
-    def dimensions(self) -> int:
-        return self.llama.dimensions + self.own.dimensions
-
-    def mean(self, words: Words) -> Vector:
-        """Of length 1, or 0 if no word is known."""
-        own = math.sqrt(OWN_WEIGHT) * self.own.mean(words)
-        return unit(np.concatenate((self.llama.mean(words), own)))
-
-
-def cut_by_merges(word: str, vocabulary: Mapping[str, int]) -> list[int]:
-    """Byte-pair encoding; in this vocabulary, a lower id means an earlier merge."""
-    parts = [_WORD_START, *word[:_LONGEST_WORD]]
-    while len(parts) > 1:
-        ranks = [vocabulary.get(a + b, math.inf) for a, b in pairwise(parts)]
-        best = min(ranks)
-        if best == math.inf:
-            break
-        place = ranks.index(best)
-        parts[place : place + 2] = [parts[place] + parts[place + 1]]
-    return [vocabulary[part] for part in parts if part in vocabulary]
-
-
 def cut_greedily(word: str, vocabulary: Mapping[str, int]) -> list[int]:
     """Word pieces as BERT has them: the longest that fits, then the longest of the rest."""
     found: list[int] = []
@@ -133,13 +96,6 @@ def unit(vector: Vector) -> Vector:
     return vector / length if length > 0 else vector
 
 
-def read_word_vectors(directory: Path) -> WordVectors:
-    """`directory` is wordllama's package directory."""
-    vocabulary = _read_vocabulary(directory / TOKENIZER)
-    cut = partial(cut_by_merges, vocabulary=vocabulary)
-    return WordVectors(Table(cut, partial(_map_rows, directory / WEIGHTS)), read_table(OWN))
-
-
 def write_table(path: Path, pieces: Sequence[str], rows: Vector) -> None:
     """One byte a number: of the sum of a text's rows, only the direction counts."""
     header = orjson.dumps(list(pieces))
@@ -148,7 +104,7 @@ def write_table(path: Path, pieces: Sequence[str], rows: Vector) -> None:
     path.write_bytes(len(header).to_bytes(8, "little") + header + small.tobytes())
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path = OWN) -> WordVectors:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         pieces = cast("list[str]", orjson.loads(file.read(length)))
@@ -157,27 +113,7 @@ def read_table(path: Path) -> Table:
     def rows() -> NDArray[np.int8]:
         return np.memmap(path, dtype=np.int8, mode="r", offset=8 + length).reshape(len(pieces), -1)
 
-    return Table(partial(cut_greedily, vocabulary=vocabulary), rows)
-
-
-def _read_vocabulary(path: Path) -> dict[str, int]:
-    """Parses the vocabulary alone: the merges beside it would take 10 MB and are not needed."""
-    data = path.read_bytes()
-    begin = data.index(b"{", data.index(b'"vocab"'))
-    end = data.rindex(b"}", begin, data.index(b'"merges"', begin)) + 1
-    return cast("dict[str, int]", orjson.loads(data[begin:end]))
-
-
-def _map_rows(path: Path) -> NDArray[np.float16]:
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = orjson.loads(file.read(length))
-    (tensor,) = (value for name, value in header.items() if name != "__metadata__")
-    if tensor["dtype"] != "F16":
-        raise ValueError(f"{path.name} has weights of type {tensor['dtype']}, not F16")
-    offset = 8 + length + int(tensor["data_offsets"][0])
-    shape = cast("list[int]", tensor["shape"])
-    return np.memmap(path, dtype="<f2", mode="r", offset=offset, shape=(shape[0], shape[1]))
+    return WordVectors(partial(cut_greedily, vocabulary=vocabulary), rows)
 
 
 DESCRIPTION_WORDS = 80

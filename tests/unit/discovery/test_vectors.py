@@ -2,18 +2,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.discovery.catalogue import TOOLS, write_vectors
+from tests.unit.discovery.catalogue import TOOLS
 
 from openclaw.discovery import build_index, load_index, load_vectors, save_index
-from openclaw.discovery.vectors import (
-    OWN,
-    WEIGHTS,
-    WordVectors,
-    cut_greedily,
-    read_table,
-    read_word_vectors,
-    write_table,
-)
+from openclaw.discovery.vectors import WordVectors, cut_greedily, read_table, write_table
 
 WORDS = {
     "issue": [1.0, 0.0, 0.0],
@@ -26,17 +18,15 @@ WORDS = {
 
 @pytest.fixture
 def vectors(tmp_path: Path) -> WordVectors:
-    return read_word_vectors(write_vectors(tmp_path, WORDS))
+    path = tmp_path / "words"
+    rows = np.array(list(WORDS.values()), dtype=np.float32)
+    write_table(path, list(WORDS), rows)
+    return read_table(path)
 
 
 def test_a_word_near_in_meaning_finds_a_tool_that_does_not_have_it(vectors: WordVectors) -> None:
     found = build_index(TOOLS, vectors).search("parchment", 2)
     assert {match.server for match in found} == {"files"}
-
-
-def test_words_are_cut_into_the_longest_known_pieces(vectors: WordVectors) -> None:
-    assert len(vectors.llama.pieces("issue")) == 1
-    assert len(vectors.llama.pieces("issues")) == 2
 
 
 def test_a_word_is_its_longest_known_start_and_then_the_longest_pieces_of_the_rest() -> None:
@@ -46,7 +36,7 @@ def test_a_word_is_its_longest_known_start_and_then_the_longest_pieces_of_the_re
 
 
 def test_our_own_table_knows_words_of_near_meaning() -> None:
-    own = read_table(OWN)
+    own = load_vectors()
     photo, picture, invoice = (own.mean([word]) for word in ("photo", "picture", "invoice"))
     assert photo @ picture > 2 * photo @ invoice
 
@@ -66,18 +56,6 @@ def test_unknown_words_have_no_direction(vectors: WordVectors) -> None:
 
 def test_a_mean_has_length_one(vectors: WordVectors) -> None:
     assert np.linalg.norm(vectors.mean(["issue", "time"])) == pytest.approx(1, abs=1e-5)
-
-
-def test_without_the_files_there_are_no_vectors(tmp_path: Path) -> None:
-    assert load_vectors(tmp_path) is None
-
-
-def test_weights_of_another_type_are_refused(tmp_path: Path) -> None:
-    directory = write_vectors(tmp_path, WORDS)
-    weights = directory / WEIGHTS
-    weights.write_bytes(weights.read_bytes().replace(b'"F16"', b'"F32"'))
-    with pytest.raises(ValueError, match="F32"):
-        read_word_vectors(directory)
 
 
 def test_a_stored_index_with_vectors_finds_the_same(tmp_path: Path, vectors: WordVectors) -> None:
