@@ -163,19 +163,16 @@ class _Connection:
         if step.hang:
             await self._client.receive()  # nothing more comes but the client's going away
             return False
-        if step.overflow:
-            message, code = wire.overflow(request.api)
-            return await self._send(400, wire.error(request.api, 400, message, code))
-        if step.status != 200:
+        if (refused := wire.refusal(request.api, step)) is not None:
             extra = {} if step.retry_after is None else {"retry-after": f"{step.retry_after:g}"}
-            body = wire.error(request.api, step.status, step.message, step.code)
-            return await self._send(step.status, body, extra)
-        answer = _as_answer(request, step, len(self._script.requests))
+            return await self._send(*refused, extra)
+        number = len(self._script.requests)
+        answer = wire.Answer(number, request.model, step, request.last_text)
+        whole, streamed = wire.WIRES[request.api]
         if request.stream:
-            return await self._stream(wire.STREAM[request.api](answer), step)
+            return await self._stream(streamed(answer), step)
         await anyio.sleep(step.delay)
-        body = wire.WHOLE[request.api](answer)
-        return await self._send(200, body, cut=step.cut_after is not None)
+        return await self._send(200, whole(answer), cut=step.cut_after is not None)
 
     async def _send(
         self, status: int, body: Any, extra: Mapping[str, str] | None = None, *, cut: bool = False
@@ -208,49 +205,35 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-def _told(arguments: Mapping[str, Any] | str, request: Request) -> Mapping[str, Any] | str:
-    if isinstance(arguments, str):
-        return arguments.replace("{last}", request.last_text)
-    return arguments
-
-
-def _as_answer(request: Request, step: Step, number: int) -> wire.Answer:
-    calls = tuple(
-        wire.Call(name, _told(arguments, request), f"call_{number}_{index}")
-        for index, (name, arguments) in enumerate(step.calls)
-    )
-    text = step.text.replace("{last}", request.last_text)
-    return wire.Answer(f"answer_{number}", request.model, text, calls, step)
-
-
 # ---- reading requests
 
 
 def parse_request(path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Request | None:
     """What the request asks, or None for an address that no provider has."""
     route = path.partition("?")[0]
-    model, stream, tools = (
-        str(body.get("model", "")),
-        bool(body.get("stream")),
-        body.get("tools", ()),
-    )
-    api: wire.Api = "chat"
-    if route.endswith("/chat/completions"):
-        last = _last_chat(body["messages"])
-        names = (tool["function"]["name"] for tool in tools)
-    elif route.endswith("/responses"):
-        api, last = "responses", _last_response_input(body["input"])
-        names = (tool.get("name", "") for tool in tools)
-    elif route.endswith("/messages"):
-        api, last = "anthropic", _last_anthropic(body["messages"])
-        names = (tool["name"] for tool in tools)
-    elif ":" in route and "/models/" in route:
+    model, stream = str(body.get("model", "")), bool(body.get("stream"))
+    api: wire.Api | None = next((_ENDINGS[one] for one in _ENDINGS if route.endswith(one)), None)
+    if api is None:
+        if ":" not in route or "/models/" not in route:
+            return None
+        api = "google"
         model, _, method = route.rpartition("/models/")[2].partition(":")
-        api, stream, last = "google", method.startswith("stream"), _last_google(body["contents"])
-        names = (one["name"] for tool in tools for one in tool.get("functionDeclarations", ()))
-    else:
-        return None
-    return Request(api, path, headers, body, model, stream, *last, tuple(names))
+        stream = method.startswith("stream")
+    said = body.get("messages") or body.get("input") or body.get("contents")
+    return Request(api, path, headers, body, model, stream, *_last(said), _tool_names(body))
+
+
+_ENDINGS: Mapping[str, wire.Api] = {
+    "/chat/completions": "chat",
+    "/responses": "responses",
+    "/messages": "anthropic",
+}
+
+
+def _tool_names(body: Mapping[str, Any]) -> tuple[str, ...]:
+    given: list[Any] = list(body.get("tools", ()))
+    declared = [one for tool in given for one in tool.get("functionDeclarations", [tool])]
+    return tuple(tool.get("function", tool).get("name", "") for tool in declared)
 
 
 def _texts(content: Any) -> str:
@@ -264,35 +247,22 @@ def _texts(content: Any) -> str:
     return ""
 
 
-def _last_chat(messages: list[Any]) -> tuple[str, str]:
-    last = messages[-1]
-    return ("tool" if last["role"] == "tool" else "user"), _texts(last.get("content"))
-
-
-def _last_response_input(items: Any) -> tuple[str, str]:
-    if isinstance(items, str):
-        return "user", items
-    last = items[-1]
+def _last(said: Any) -> tuple[str, str]:
+    """The role and the text of the last message, on every wire."""
+    if isinstance(said, str):
+        return "user", said
+    last = said[-1]
+    content = last.get("content") or last.get("parts") or ""
+    if last.get("role") == "tool":
+        return "tool", _texts(content)
     if last.get("type") == "function_call_output":
         return "tool", _texts(last["output"])
-    return "user", _texts(last.get("content"))
-
-
-def _last_anthropic(messages: list[Any]) -> tuple[str, str]:
-    content = messages[-1]["content"]
-    blocks = cast("list[Any]", content) if isinstance(content, list) else []
-    results = [block for block in blocks if block.get("type") == "tool_result"]
-    if results:
-        return "tool", _texts(results[-1].get("content"))
+    for part in reversed(cast("list[Any]", content) if isinstance(content, list) else []):
+        if part.get("type") == "tool_result":
+            return "tool", _texts(part.get("content"))
+        if "functionResponse" in part:
+            return "tool", json.dumps(part["functionResponse"].get("response"))
     return "user", _texts(content)
-
-
-def _last_google(contents: list[Any]) -> tuple[str, str]:
-    parts = contents[-1]["parts"]
-    results = [part["functionResponse"] for part in parts if "functionResponse" in part]
-    if results:
-        return "tool", json.dumps(results[-1].get("response"))
-    return "user", _texts(parts)
 
 
 async def _main(port: int, path: Path) -> None:

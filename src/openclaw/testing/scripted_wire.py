@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Api = Literal["chat", "responses", "anthropic", "google"]
 Json = dict[str, Any]
@@ -11,22 +11,6 @@ Json = dict[str, Any]
 _CREATED = 1_700_000_000
 _PIECE = 8
 _MOST_PIECES = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A tool call that the model makes; `arguments` as a string go out as they are, however broken."""
-
-    name: str
-    arguments: Mapping[str, Any] | str
-    id: str
-
-    @property
-    def raw(self) -> str:
-        """The arguments as a provider sends them: JSON text, or the broken text itself."""
-        if isinstance(self.arguments, str):
-            return self.arguments
-        return json.dumps(dict(self.arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +54,36 @@ class Step:
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A step on its way to whoever asked."""
+class Call(NamedTuple):
+    """A tool call: `raw` is its arguments as text, which may be broken; `given` as a value."""
 
     id: str
-    model: str
-    text: str
-    calls: tuple[Call, ...]
-    step: Step
+    name: str
+    raw: str
+    given: Any
+
+
+class Answer:
+    """A step on its way to whoever asked; `last` is the text that `{last}` stands for."""
+
+    def __init__(self, number: int, model: str, step: Step, last: str) -> None:
+        self.id = f"answer_{number}"
+        self.model = model
+        self.step = step
+        self.text = step.text.replace("{last}", last)
+        self.calls: list[Call] = []
+        for index, (name, given) in enumerate(step.calls):
+            said = given.replace("{last}", last) if isinstance(given, str) else dict(given)
+            raw = said if isinstance(said, str) else json.dumps(said)
+            self.calls.append(Call(f"call_{number}_{index}", name, raw, said))
 
     def ended(self, with_calls: str, without: str) -> str:
         return self.step.finish or (with_calls if self.calls else without)
+
+    def usage(self, given: str, written: str, total: str | None = None) -> Json:
+        """The tokens under a provider's names for them."""
+        counts = {given: self.step.input_tokens, written: self.step.output_tokens}
+        return {**counts, total: sum(counts.values())} if total else counts
 
 
 def pieces(text: str) -> list[str]:
@@ -89,31 +91,41 @@ def pieces(text: str) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def error(api: Api, status: int, message: str, code: str | None) -> Json:
-    if api == "anthropic":
-        kinds = {
-            401: "authentication_error",
-            429: "rate_limit_error",
-            500: "api_error",
-            529: "overloaded_error",
-        }
-        kind = code or kinds.get(status, "invalid_request_error")
-        return {"type": "error", "error": {"type": kind, "message": message}}
-    if api == "google":
-        return {"error": {"code": status, "message": message, "status": code or "UNKNOWN"}}
-    return {"error": {"message": message, "type": code or "error", "param": None, "code": code}}
+_OPENAI_TOO_LONG = "This model's maximum context length is 8192 tokens.", "context_length_exceeded"
+_TOO_LONG: Mapping[Api, tuple[str, str]] = {
+    "chat": _OPENAI_TOO_LONG,
+    "responses": _OPENAI_TOO_LONG,
+    "anthropic": (
+        "prompt is too long: 250000 tokens > 200000 maximum",
+        "invalid_request_error",
+    ),
+    "google": (
+        "The input token count (2000000) exceeds the maximum number of tokens allowed (1000000).",
+        "INVALID_ARGUMENT",
+    ),
+}
+_ANTHROPIC_KINDS = {
+    401: "authentication_error",
+    429: "rate_limit_error",
+    500: "api_error",
+    529: "overloaded_error",
+}
 
 
-def overflow(api: Api) -> tuple[str, str | None]:
-    """The message and code with which each provider refuses a request that is too long."""
+def refusal(api: Api, step: Step) -> tuple[int, Json] | None:
+    """The status and the body of a step that is an error; None if it is none."""
+    status, message, code = step.status, step.message, step.code
+    if step.overflow:
+        status, (message, code) = 400, _TOO_LONG[api]
+    if status == 200:
+        return None
     if api == "anthropic":
-        return "prompt is too long: 250000 tokens > 200000 maximum", "invalid_request_error"
+        kind = code or _ANTHROPIC_KINDS.get(status, "invalid_request_error")
+        return status, {"type": "error", "error": {"type": kind, "message": message}}
+    error = {"message": message, "type": code or "error", "param": None, "code": code}
     if api == "google":
-        return (
-            "The input token count (2000000) exceeds the maximum number of tokens allowed (1000000).",
-            "INVALID_ARGUMENT",
-        )
-    return "This model's maximum context length is 8192 tokens.", "context_length_exceeded"
+        error = {"code": status, "message": message, "status": code or "UNKNOWN"}
+    return status, {"error": error}
 
 
 def _sse(data: Json, event: str | None = None) -> str:
@@ -124,26 +136,20 @@ def _sse(data: Json, event: str | None = None) -> str:
 # ---- OpenAI chat completions
 
 
-def _chat_usage(answer: Answer) -> Json:
-    return {
-        "prompt_tokens": answer.step.input_tokens,
-        "completion_tokens": answer.step.output_tokens,
-        "total_tokens": answer.step.input_tokens + answer.step.output_tokens,
+def _chat_body(answer: Answer, kind: str, choices: list[Json], *, counted: bool = True) -> Json:
+    head = {"id": answer.id, "object": kind, "created": _CREATED, "model": answer.model}
+    if not counted:
+        return {**head, "choices": choices}
+    usage = {
+        **answer.usage("prompt_tokens", "completion_tokens", "total_tokens"),
         "prompt_tokens_details": {"cached_tokens": answer.step.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": answer.step.reasoning_tokens},
     }
+    return {**head, "choices": choices, "usage": usage}
 
 
-def _chat_call(call: Call) -> Json:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": call.raw},
-    }
-
-
-def _chat_head(answer: Answer, kind: str) -> Json:
-    return {"id": answer.id, "object": kind, "created": _CREATED, "model": answer.model}
+def _chat_call(call: Call, raw: str) -> Json:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": raw}}
 
 
 def _chat_whole(answer: Answer) -> Json:
@@ -151,35 +157,31 @@ def _chat_whole(answer: Answer) -> Json:
     if answer.step.thinking:
         message["reasoning_content"] = answer.step.thinking
     if answer.calls:
-        message["tool_calls"] = [_chat_call(call) for call in answer.calls]
+        message["tool_calls"] = [_chat_call(call, call.raw) for call in answer.calls]
     finish = answer.ended("tool_calls", "stop")
     choices = [{"index": 0, "message": message, "finish_reason": finish}]
-    head = _chat_head(answer, "chat.completion")
-    return {**head, "choices": choices, "usage": _chat_usage(answer)}
+    return _chat_body(answer, "chat.completion", choices)
 
 
-def _chat_chunk(answer: Answer, delta: Json, finish: str | None = None) -> str:
-    choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
-    return _sse({**_chat_head(answer, "chat.completion.chunk"), "choices": choices})
+def _chat_deltas(answer: Answer) -> Iterator[Json]:
+    yield {"role": "assistant", "content": ""}
+    for piece in pieces(answer.step.thinking):
+        yield {"reasoning_content": piece}
+    for piece in pieces(answer.text):
+        yield {"content": piece}
+    for index, call in enumerate(answer.calls):
+        yield {"tool_calls": [{**_chat_call(call, ""), "index": index}]}
+        for piece in pieces(call.raw):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
 def _chat_stream(answer: Answer) -> Iterator[str]:
-    yield _chat_chunk(answer, {"role": "assistant", "content": ""})
-    for piece in pieces(answer.step.thinking):
-        yield _chat_chunk(answer, {"reasoning_content": piece})
-    for piece in pieces(answer.text):
-        yield _chat_chunk(answer, {"content": piece})
-    for index, call in enumerate(answer.calls):
-        start = _chat_call(call)
-        start["index"] = index
-        start["function"] = {"name": call.name, "arguments": ""}
-        yield _chat_chunk(answer, {"tool_calls": [start]})
-        for piece in pieces(call.raw):
-            delta = {"index": index, "function": {"arguments": piece}}
-            yield _chat_chunk(answer, {"tool_calls": [delta]})
-    yield _chat_chunk(answer, {}, answer.ended("tool_calls", "stop"))
-    head = _chat_head(answer, "chat.completion.chunk")
-    yield _sse({**head, "choices": [], "usage": _chat_usage(answer)})
+    kind = "chat.completion.chunk"
+    chunks = [(delta, None) for delta in _chat_deltas(answer)]
+    for delta, finish in [*chunks, ({}, answer.ended("tool_calls", "stop"))]:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        yield _sse(_chat_body(answer, kind, [choice], counted=False))
+    yield _sse(_chat_body(answer, kind, []))
     yield "data: [DONE]\n\n"
 
 
@@ -197,17 +199,14 @@ def _responses_items(answer: Answer) -> list[Json]:
         items.append({**about, "status": "completed", "content": [content]})
     for call in answer.calls:
         about = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id}
-        made = {"name": call.name, "arguments": call.raw, "status": "completed"}
-        items.append({**about, **made})
+        items.append({**about, "name": call.name, "arguments": call.raw, "status": "completed"})
     return items
 
 
 def _responses_whole(answer: Answer, status: str = "completed") -> Json:
     done = status == "completed"
     usage = {
-        "input_tokens": answer.step.input_tokens,
-        "output_tokens": answer.step.output_tokens,
-        "total_tokens": answer.step.input_tokens + answer.step.output_tokens,
+        **answer.usage("input_tokens", "output_tokens", "total_tokens"),
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
     }
@@ -232,66 +231,70 @@ _RESPONSES_BEGUN: Mapping[str, Json] = {
 }
 
 
-def _responses_stream(answer: Answer) -> Iterator[str]:
-    sequence = 0
-
-    def event(kind: str, **fields: Any) -> str:
-        nonlocal sequence
-        sequence += 1
-        return _sse({"type": kind, "sequence_number": sequence, **fields}, kind)
-
-    yield event("response.created", response=_responses_whole(answer, "in_progress"))
+def _responses_events(answer: Answer) -> Iterator[tuple[str, Json]]:
+    yield "response.created", {"response": _responses_whole(answer, "in_progress")}
     for index, item in enumerate(_responses_items(answer)):
         at: Json = {"item_id": item["id"], "output_index": index}
         begun = {**item, **_RESPONSES_BEGUN[item["type"]]}
-        yield event("response.output_item.added", output_index=index, item=begun)
+        yield "response.output_item.added", {"output_index": index, "item": begun}
         if item["type"] == "function_call":
             for piece in pieces(item["arguments"]):
-                yield event("response.function_call_arguments.delta", **at, delta=piece)
-            yield event("response.function_call_arguments.done", **at, arguments=item["arguments"])
+                yield "response.function_call_arguments.delta", {**at, "delta": piece}
+            done = {**at, "arguments": item["arguments"]}
+            yield "response.function_call_arguments.done", done
         elif item["type"] == "message":
-            empty: Json = {"type": "output_text", "text": "", "annotations": []}
             at["content_index"] = 0
-            yield event("response.content_part.added", **at, part=empty)
+            empty: Json = {"type": "output_text", "text": "", "annotations": []}
+            yield "response.content_part.added", {**at, "part": empty}
             for piece in pieces(answer.text):
-                yield event("response.output_text.delta", **at, delta=piece, logprobs=[])
-            yield event("response.output_text.done", **at, text=answer.text, logprobs=[])
+                yield "response.output_text.delta", {**at, "delta": piece, "logprobs": []}
+            yield "response.output_text.done", {**at, "text": answer.text, "logprobs": []}
         else:
-            at["summary_index"], empty = 0, {"type": "summary_text", "text": ""}
-            yield event("response.reasoning_summary_part.added", **at, part=empty)
+            at["summary_index"] = 0
+            part = {"type": "summary_text", "text": ""}
+            yield "response.reasoning_summary_part.added", {**at, "part": part}
             for piece in pieces(answer.step.thinking):
-                yield event("response.reasoning_summary_text.delta", **at, delta=piece)
-        yield event("response.output_item.done", output_index=index, item=item)
-    yield event("response.completed", response=_responses_whole(answer))
+                yield "response.reasoning_summary_text.delta", {**at, "delta": piece}
+        yield "response.output_item.done", {"output_index": index, "item": item}
+    yield "response.completed", {"response": _responses_whole(answer)}
+
+
+def _responses_stream(answer: Answer) -> Iterator[str]:
+    for number, (kind, fields) in enumerate(_responses_events(answer), 1):
+        yield _sse({"type": kind, "sequence_number": number, **fields}, kind)
 
 
 # ---- Anthropic messages
 
 
-def _anthropic_input(call: Call) -> Any:
-    return call.arguments if isinstance(call.arguments, str) else dict(call.arguments)
-
-
-def _anthropic_blocks(answer: Answer) -> list[Json]:
-    blocks: list[Json] = []
-    if answer.step.thinking:
-        blocks.append({"type": "thinking", "thinking": answer.step.thinking, "signature": "sig"})
+def _anthropic_blocks(answer: Answer) -> list[tuple[Json, list[Json]]]:
+    """Each block of the answer, with the deltas in which it is streamed."""
+    blocks: list[tuple[Json, list[Json]]] = []
+    if thought := answer.step.thinking:
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(thought)]
+        signed = {"type": "signature_delta", "signature": "sig"}
+        block = {"type": "thinking", "thinking": thought, "signature": "sig"}
+        blocks.append((block, [*deltas, signed]))
     if answer.text:
-        blocks.append({"type": "text", "text": answer.text})
+        deltas = [{"type": "text_delta", "text": piece} for piece in pieces(answer.text)]
+        blocks.append(({"type": "text", "text": answer.text}, deltas))
     if answer.step.found:
-        searched, name = f"srvtoolu_{answer.id}", "tool_search_tool_bm25"
+        searched, query = f"srvtoolu_{answer.id}", {"query": "a tool"}
+        named = {"id": searched, "name": "tool_search_tool_bm25"}
+        block = {"type": "server_tool_use", **named, "input": query}
+        blocks.append((block, _anthropic_input([json.dumps(query)])))
         references = [{"type": "tool_reference", "tool_name": tool} for tool in answer.step.found]
         result = {"type": "tool_search_tool_search_result", "tool_references": references}
-        query = {"query": "a tool"}
-        blocks += [
-            {"type": "server_tool_use", "id": searched, "name": name, "input": query},
-            {"type": "tool_search_tool_result", "tool_use_id": searched, "content": result},
-        ]
-    blocks.extend(
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _anthropic_input(call)}
-        for call in answer.calls
-    )
+        block = {"type": "tool_search_tool_result", "tool_use_id": searched, "content": result}
+        blocks.append((block, []))
+    for call in answer.calls:
+        block = {"type": "tool_use", "id": call.id, "name": call.name, "input": call.given}
+        blocks.append((block, _anthropic_input(pieces(call.raw))))
     return blocks
+
+
+def _anthropic_input(parts: list[str]) -> list[Json]:
+    return [{"type": "input_json_delta", "partial_json": part} for part in parts]
 
 
 def _anthropic_whole(answer: Answer) -> Json:
@@ -300,68 +303,47 @@ def _anthropic_whole(answer: Answer) -> Json:
         "type": "message",
         "role": "assistant",
         "model": answer.model,
-        "content": _anthropic_blocks(answer),
+        "content": [block for block, _ in _anthropic_blocks(answer)],
         "stop_reason": answer.ended("tool_use", "end_turn"),
         "stop_sequence": None,
-        "usage": {
-            "input_tokens": answer.step.input_tokens,
-            "output_tokens": answer.step.output_tokens,
-        },
+        "usage": answer.usage("input_tokens", "output_tokens"),
     }
 
 
-def _anthropic_deltas(answer: Answer, block: Json, calls: Iterator[Call]) -> Iterator[Json]:
-    if block["type"] == "thinking":
-        for piece in pieces(answer.step.thinking):
-            yield {"type": "thinking_delta", "thinking": piece}
-        yield {"type": "signature_delta", "signature": "sig"}
-    elif block["type"] == "text":
-        for piece in pieces(answer.text):
-            yield {"type": "text_delta", "text": piece}
-    elif block["type"] == "server_tool_use":
-        yield {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-    elif block["type"] == "tool_use":
-        for piece in pieces(next(calls).raw):
-            yield {"type": "input_json_delta", "partial_json": piece}
+def _anthropic_events(answer: Answer) -> Iterator[Json]:
+    usage = {**answer.usage("input_tokens", "output_tokens"), "output_tokens": 0}
+    opening: Json = {**_anthropic_whole(answer), "content": [], "stop_reason": None, "usage": usage}
+    yield {"type": "message_start", "message": opening}
+    empty: Json = {"thinking": "", "text": "", "signature": "", "input": {}}
+    for index, (block, deltas) in enumerate(_anthropic_blocks(answer)):
+        start = {key: empty.get(key, value) for key, value in block.items()}
+        yield {"type": "content_block_start", "index": index, "content_block": start}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    stop = {"stop_reason": answer.ended("tool_use", "end_turn"), "stop_sequence": None}
+    usage = {"output_tokens": answer.step.output_tokens}
+    yield {"type": "message_delta", "delta": stop, "usage": usage}
+    yield {"type": "message_stop"}
 
 
 def _anthropic_stream(answer: Answer) -> Iterator[str]:
-    def event(kind: str, **fields: Any) -> str:
-        return _sse({"type": kind, **fields}, kind)
-
-    opening: Json = {**_anthropic_whole(answer), "content": [], "stop_reason": None}
-    opening["usage"] = {"input_tokens": answer.step.input_tokens, "output_tokens": 0}
-    yield event("message_start", message=opening)
-    empty: Json = {"thinking": "", "text": "", "signature": "", "input": {}}
-    calls = iter(answer.calls)
-    for index, block in enumerate(_anthropic_blocks(answer)):
-        start = {key: empty.get(key, value) for key, value in block.items()}
-        yield event("content_block_start", index=index, content_block=start)
-        for delta in _anthropic_deltas(answer, block, calls):
-            yield event("content_block_delta", index=index, delta=delta)
-        yield event("content_block_stop", index=index)
-    stop = answer.ended("tool_use", "end_turn")
-    yield event(
-        "message_delta",
-        delta={"stop_reason": stop, "stop_sequence": None},
-        usage={"output_tokens": answer.step.output_tokens},
-    )
-    yield event("message_stop")
+    return (_sse(event, event["type"]) for event in _anthropic_events(answer))
 
 
 # ---- Google generateContent
 
 
 def _google_parts(answer: Answer) -> list[Json]:
-    parts: list[Json] = []
-    if answer.step.thinking:
-        parts.append({"text": answer.step.thinking, "thought": True})
-    parts.extend({"text": piece} for piece in pieces(answer.text))
-    parts.extend(
-        {"functionCall": {"name": call.name, "args": _anthropic_input(call), "id": call.id}}
-        for call in answer.calls
-    )
-    return parts
+    thought = answer.step.thinking
+    return [
+        *([{"text": thought, "thought": True}] if thought else ()),
+        *({"text": piece} for piece in pieces(answer.text)),
+        *(
+            {"functionCall": {"name": call.name, "args": call.given, "id": call.id}}
+            for call in answer.calls
+        ),
+    ]
 
 
 def _google_body(answer: Answer, parts: list[Json], *, last: bool) -> Json:
@@ -369,11 +351,8 @@ def _google_body(answer: Answer, parts: list[Json], *, last: bool) -> Json:
     body: Json = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
     if last:
         candidate["finishReason"] = answer.ended("STOP", "STOP")
-        body["usageMetadata"] = {
-            "promptTokenCount": answer.step.input_tokens,
-            "candidatesTokenCount": answer.step.output_tokens,
-            "totalTokenCount": answer.step.input_tokens + answer.step.output_tokens,
-        }
+        names = ("promptTokenCount", "candidatesTokenCount", "totalTokenCount")
+        body["usageMetadata"] = answer.usage(*names)
     return body
 
 
@@ -382,20 +361,16 @@ def _google_whole(answer: Answer) -> Json:
 
 
 def _google_stream(answer: Answer) -> Iterator[str]:
-    parts = _google_parts(answer) or [{"text": ""}]
-    for index, part in enumerate(parts):
-        yield _sse(_google_body(answer, [part], last=index == len(parts) - 1))
+    *before, last = _google_parts(answer) or [{"text": ""}]
+    for part in before:
+        yield _sse(_google_body(answer, [part], last=False))
+    yield _sse(_google_body(answer, [last], last=True))
 
 
-WHOLE: Mapping[Api, Callable[[Answer], Json]] = {
-    "chat": _chat_whole,
-    "responses": _responses_whole,
-    "anthropic": _anthropic_whole,
-    "google": _google_whole,
-}
-STREAM: Mapping[Api, Callable[[Answer], Iterator[str]]] = {
-    "chat": _chat_stream,
-    "responses": _responses_stream,
-    "anthropic": _anthropic_stream,
-    "google": _google_stream,
+# How each API sends an answer: whole, and streamed.
+WIRES: Mapping[Api, tuple[Callable[[Answer], Json], Callable[[Answer], Iterator[str]]]] = {
+    "chat": (_chat_whole, _chat_stream),
+    "responses": (_responses_whole, _responses_stream),
+    "anthropic": (_anthropic_whole, _anthropic_stream),
+    "google": (_google_whole, _google_stream),
 }
