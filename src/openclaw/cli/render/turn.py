@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.spinner import Spinner
 
-    from openclaw.embedded.pull import Progress
-
 THINKING = "thinking…"
 _CONNECTING = "connecting"
 _NAMED = 3
@@ -62,7 +60,7 @@ class Doing:
         return THINKING
 
 
-def download_bar(at: "events.Downloading | Progress") -> str:
+def download_bar(at: events.Downloading) -> str:
     done = f"{at.done / 1e6:.0f}"
     if not at.total:
         return f"{at.what}: {done} MB…"
