@@ -7,9 +7,8 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.abc
@@ -60,9 +59,10 @@ OFFICE = ("office",)
 HTML = ("html",)
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentText:
-    text: str
+class Extracted(NamedTuple):
+    """The text of a file, as far as there is any, and a note on it."""
+
+    text: str | None = None
     note: str | None = None
 
 
@@ -70,7 +70,7 @@ class _EngineFailed(OpenClawError):
     """Raised when one engine could not read the file; the next one may."""
 
 
-async def text_of_bytes(content: bytes, engines: Sequence[str], budget: int) -> DocumentText:
+async def text_of_bytes(content: bytes, engines: Sequence[str], budget: int) -> Extracted:
     with tempfile.NamedTemporaryFile() as copy:
         await anyio.to_thread.run_sync(copy.write, content)
         copy.flush()
@@ -79,7 +79,7 @@ async def text_of_bytes(content: bytes, engines: Sequence[str], budget: int) -> 
 
 async def document_text(
     path: Path, engines: Sequence[str], budget: int, *, seconds: float = SECONDS
-) -> DocumentText:
+) -> Extracted:
     """Its text, or a note that says why there is none. Never raises because of the content."""
     reason = ""
     for engine in engines:
@@ -94,10 +94,10 @@ async def document_text(
         text, pages, read = answer["text"], answer["pages"], answer["read"]
         if not text.strip():
             scanned = f"it has {pages} pages and no text in them (scanned images?)"
-            return DocumentText("", "it has no text" if engine in HTML else scanned)
+            return Extracted(None, "it has no text" if engine in HTML else scanned)
         note = f"cut: {read} of {pages} pages, sheets or parts were read" if answer["cut"] else None
-        return DocumentText(text, note)
-    return DocumentText("", f"its text could not be extracted: {reason}")
+        return Extracted(text, note)
+    return Extracted(None, f"its text could not be extracted: {reason}")
 
 
 async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str, Any]:

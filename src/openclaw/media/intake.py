@@ -16,7 +16,7 @@ import pybase64
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
-from openclaw.media.documents import OFFICE, PDF, document_text
+from openclaw.media.documents import OFFICE, PDF, Extracted, document_text
 from openclaw.media.files import OrderFiles
 from openclaw.media.images import BadImage, measure
 from openclaw.media.kinds import HEAD_BYTES, in_mb, looks_like_text, mismatch, sniff
@@ -131,30 +131,27 @@ class Intake:
 
     async def read(self, media: Media) -> InboundMedia:
         assert media.path is not None
-        text, note = await self._read(media.path, media.mime_type, max(self._budget, 0))
-        self._budget -= len(text or "")
-        return InboundMedia(media, text, note)
+        found = await self._read(media.path, media.mime_type, max(self._budget, 0))
+        self._budget -= len(found.text or "")
+        return InboundMedia(media, *found)
 
-    async def _read(self, path: Path, mime_type: str, room: int) -> tuple[str | None, str | None]:
-        """Its text, and a note for the model."""
+    async def _read(self, path: Path, mime_type: str, room: int) -> Extracted:
         if mime_type in kinds.IMAGE_TYPES:
-            return None, None
+            return Extracted()
         if mime_type == "application/pdf":
-            document = await document_text(path, PDF, room)
-            return document.text or None, document.note
+            return await document_text(path, PDF, room)
         if mime_type == "application/zip":  # which Word, Excel and PowerPoint files are
             document = await document_text(path, OFFICE, room)
             if document.text:
-                return document.text, document.note
+                return document
         if mime_type in kinds.AUDIO_TYPES:
-            transcript = await self._transcriber.transcribe(path, mime_type)
-            return transcript.text, transcript.note
+            return await self._transcriber.transcribe(path, mime_type)
         if mime_type not in kinds.TEXT_TYPES:
-            return None, "its content is not read"
+            return Extracted(note="its content is not read")
         if not room:
-            return None, "left out: the other attachments fill the text budget"
+            return Extracted(note="left out: the other attachments fill the text budget")
         text, cut = await anyio.to_thread.run_sync(read_text, path, room)
-        return text, f"cut to {room} characters" if cut else None
+        return Extracted(text, f"cut to {room} characters" if cut else None)
 
     def _keep(self, pieces: Iterable[bytes], mime_type: str, field: str, name: str | None) -> Media:
         assert self._files is not None

@@ -2,19 +2,18 @@
 
 import json
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import anyio.to_thread
 
 from openclaw.core.errors import OpenClawError, describe
-from openclaw.media.documents import output_of
+from openclaw.media.documents import Extracted, output_of
 from openclaw.secrets.refs import Secret
 
 if TYPE_CHECKING:
@@ -26,12 +25,6 @@ logger = logging.getLogger(__name__)
 NOT_SET_UP = "audio is kept but not transcribed: no transcription provider is set up"
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    text: str | None = None
-    note: str | None = None
-
-
 class TranscriptionFailed(OpenClawError):
     """Raised by a provider that is there but could not do this recording."""
 
@@ -39,14 +32,15 @@ class TranscriptionFailed(OpenClawError):
 class Transcriber(Protocol):
     """Turns a sound file into words. A failure is a note, never an exception."""
 
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript: ...
+    async def transcribe(self, path: Path, mime_type: str) -> Extracted: ...
 
 
 class NoTranscriber:
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        return Transcript(note=NOT_SET_UP)
+    async def transcribe(self, path: Path, mime_type: str) -> Extracted:
+        return Extracted(note=NOT_SET_UP)
 
 
+OPENAI, DEEPGRAM = "OpenAI", "Deepgram"
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_MODEL = "gpt-4o-mini-transcribe"
 DEEPGRAM_URL = "https://api.deepgram.com"
@@ -55,56 +49,39 @@ _ANSWER_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Cloud(ABC):
-    """A service that is sent the recording; None means the service's default."""
+class CloudProvider:
+    """OpenAI or Deepgram, which is sent the recording; None means the service's default."""
 
-    name: ClassVar[str]
-    place: ClassVar[tuple[str | int, ...]]  # of the words in its answer
-
+    name: str
     key: Secret
     base_url: str | None
     model: str | None
     language: str | None
     seconds: float
 
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
+    async def transcribe(self, path: Path, mime_type: str) -> Extracted:
         recording = await anyio.to_thread.run_sync(path.read_bytes)
-        answer = await _post(self.seconds, **self.request(path.name, recording, mime_type))
-        return Transcript(_text_at(answer, *self.place).strip())
-
-    @abstractmethod
-    def request(self, name: str, recording: bytes, mime_type: str) -> dict[str, Any]: ...
-
-
-class OpenAiProvider(_Cloud):
-    """`POST /v1/audio/transcriptions`."""
-
-    name, place = "OpenAI", ("text",)
-
-    def request(self, name: str, recording: bytes, mime_type: str) -> dict[str, Any]:
         spoken = {"language": self.language} if self.language else {}
-        return {
+        request: dict[str, Any] = {
             "url": f"{(self.base_url or OPENAI_URL).rstrip('/')}/audio/transcriptions",
             "headers": {"Authorization": f"Bearer {self.key.reveal()}"},
             "data": {"model": self.model or OPENAI_MODEL, "response_format": "json", **spoken},
-            "files": {"file": (name, recording, mime_type)},
+            "files": {"file": (path.name, recording, mime_type)},
         }
-
-
-class DeepgramProvider(_Cloud):
-    """`POST /v1/listen`."""
-
-    name = "Deepgram"
-    place = ("results", "channels", 0, "alternatives", 0, "transcript")
-
-    def request(self, name: str, recording: bytes, mime_type: str) -> dict[str, Any]:
-        spoken = {"language": self.language} if self.language else {"detect_language": "true"}
-        return {
-            "url": f"{(self.base_url or DEEPGRAM_URL).rstrip('/')}/v1/listen",
-            "headers": {"Authorization": f"Token {self.key.reveal()}", "Content-Type": mime_type},
-            "params": {"model": self.model or DEEPGRAM_MODEL, "smart_format": "true", **spoken},
-            "content": recording,
-        }
+        place: tuple[str | int, ...] = ("text",)  # of the words in the answer
+        if self.name == DEEPGRAM:
+            spoken = spoken or {"detect_language": "true"}
+            request = {
+                "url": f"{(self.base_url or DEEPGRAM_URL).rstrip('/')}/v1/listen",
+                "headers": {
+                    "Authorization": f"Token {self.key.reveal()}",
+                    "Content-Type": mime_type,
+                },
+                "params": {"model": self.model or DEEPGRAM_MODEL, "smart_format": "true", **spoken},
+                "content": recording,
+            }
+            place = ("results", "channels", 0, "alternatives", 0, "transcript")
+        return Extracted(_text_at(await _post(self.seconds, **request), *place).strip())
 
 
 async def _post(seconds: float, **request: Any) -> Any:
@@ -177,7 +154,7 @@ class LocalProvider:
     def name(self) -> str:
         return "Whisper" if self.engine == "whisper" else "Moonshine (English)"
 
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
+    async def transcribe(self, path: Path, mime_type: str) -> Extracted:
         arguments = [self.engine, str(self.weights), str(path), self.language or ""]
         limits = {"memory_bytes": _MEMORY[self.engine], "cpu_seconds": int(self.seconds) * _CORES}
         printed = bytearray()
@@ -188,16 +165,16 @@ class LocalProvider:
         return _transcript([json.loads(line) for line in printed.split(b"\n")[:-1]], self.seconds)
 
 
-def _transcript(lines: Sequence[dict[str, Any]], seconds: float) -> Transcript:
+def _transcript(lines: Sequence[dict[str, Any]], seconds: float) -> Extracted:
     heard = [line for line in lines if "error" not in line]
     text = " ".join(line["text"] for line in heard if line["text"])
     until, whole = (heard[-1]["until"], heard[-1]["of"]) if heard else (0.0, 0.0)
     if heard and until >= whole:
-        return Transcript(text)
+        return Extracted(text)
     reason = next((line["error"] for line in lines if "error" in line), None)
     if text:
         why = reason or f"that is all it could do in {seconds:g} s"
-        return Transcript(text, f"only the first {until:.0f} of {whole:.0f} s ({why})")
+        return Extracted(text, f"only the first {until:.0f} of {whole:.0f} s ({why})")
     raise TranscriptionFailed(reason or f"it crashed or took longer than {seconds:g} s")
 
 
@@ -266,26 +243,26 @@ class Speech:
         self._resolve = resolve
         self._seconds = settings.timeout_ms / 1000
 
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
+    async def transcribe(self, path: Path, mime_type: str) -> Extracted:
         try:
             provider = await self._provider()
         except OpenClawError as error:
             logger.warning("no provider of transcription: %s", describe(error))
-            return Transcript(note=f"not transcribed: {describe(error)}")
+            return Extracted(note=f"not transcribed: {describe(error)}")
         if provider is None:
             needed = _NEEDED.get(self._settings.provider)
-            return Transcript(note=f"not transcribed: {needed}" if needed else NOT_SET_UP)
+            return Extracted(note=f"not transcribed: {needed}" if needed else NOT_SET_UP)
         try:
             found = await provider.transcribe(path, mime_type)
         except TranscriptionFailed as error:
             logger.warning("%s could not transcribe a recording: %s", provider.name, error.message)
-            return Transcript(note=f"not transcribed: {provider.name}: {error.message}")
+            return Extracted(note=f"not transcribed: {provider.name}: {error.message}")
         if not found.text and found.note is None:
-            return Transcript(note=f"{provider.name} heard no words in it")
+            return Extracted(note=f"{provider.name} heard no words in it")
         note = f"transcribed by {provider.name}"
-        return Transcript(found.text or None, f"{note}; {found.note}" if found.note else note)
+        return Extracted(found.text or None, f"{note}; {found.note}" if found.note else note)
 
-    async def _provider(self) -> "_Cloud | LocalProvider | None":
+    async def _provider(self) -> "CloudProvider | LocalProvider | None":
         own, shared, wanted = self._settings, self._openai, self._settings.provider
         if wanted in ("local", "auto"):
             whisper = find_whisper(own.model, own.language, self._seconds, self._environ)
@@ -296,20 +273,21 @@ class Speech:
             key = own.api_key or (shared and shared.api_key) or self._variable("OPENAI_API_KEY")
             base_url = own.base_url or (shared and shared.base_url)
             if key:
-                return await self._cloud(OpenAiProvider, key, base_url)
+                return await self._cloud(OPENAI, key, base_url)
         if wanted in ("deepgram", "auto"):
             # With `auto`, key and address are OpenAI's, which comes first.
             mine = wanted == "deepgram"
             key = (own.api_key if mine else None) or self._variable("DEEPGRAM_API_KEY")
             if key:
-                return await self._cloud(DeepgramProvider, key, own.base_url if mine else None)
+                return await self._cloud(DEEPGRAM, key, own.base_url if mine else None)
         return None
 
-    async def _cloud(self, kind: type[_Cloud], key: str, base_url: str | None) -> _Cloud:
+    async def _cloud(self, name: str, key: str, base_url: str | None) -> CloudProvider:
         own = self._settings
         # With `auto`, the model's name is Whisper's.
         model = None if own.provider == "auto" else own.model
-        return kind(await self._resolve(key), base_url, model, own.language, self._seconds)
+        secret = await self._resolve(key)
+        return CloudProvider(name, secret, base_url, model, own.language, self._seconds)
 
     def _variable(self, name: str) -> str | None:
         # A reference, so that the value is known to the redactor before anyone else has it.

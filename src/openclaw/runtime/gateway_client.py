@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.media.files import OrderFiles
-    from openclaw.media.transcription import Transcriber, Transcript
+    from openclaw.media.documents import Extracted
+    from openclaw.media.transcription import Transcriber
     from openclaw.sessions.store import SessionStore
 
     Servers = Mapping[str, McpServerConfig]
@@ -496,7 +497,7 @@ class _LaterTranscriber:
     def __init__(self, configured: Callable[[], AgentSettings]) -> None:
         self._configured = configured
 
-    async def transcribe(self, path: Path, mime_type: str) -> "Transcript":
+    async def transcribe(self, path: Path, mime_type: str) -> "Extracted":
         return await self._configured().transcriber.transcribe(path, mime_type)
 
 

@@ -29,7 +29,7 @@ async def test_a_pdf_gives_its_words_page_by_page(tmp_path: Path) -> None:
 
 async def test_a_long_pdf_is_cut_with_a_note(tmp_path: Path) -> None:
     document = await document_text(make_pdf(tmp_path / "a.pdf", ["word " * 10] * 20), PDF, 100)
-    assert len(document.text) == 100
+    assert len(document.text or "") == 100
     assert document.note is not None
     assert document.note.startswith("cut: ")
 
@@ -42,7 +42,7 @@ async def test_an_encrypted_pdf_gives_a_note(tmp_path: Path) -> None:
     with locked.open("wb") as file:
         writer.write(file)
     document = await document_text(locked, PDF, 10_000)
-    assert document.text == ""
+    assert document.text is None
     assert document.note == "its text could not be extracted: it is encrypted"
 
 
@@ -51,7 +51,7 @@ async def test_a_broken_pdf_gives_a_note_and_never_a_failure(tmp_path: Path, dam
     path = tmp_path / "a.pdf"
     path.write_bytes(damage)
     document = await document_text(path, PDF, 10_000)
-    assert document.text == ""
+    assert document.text is None
     assert document.note is not None
     assert document.note.startswith("its text could not be extracted: ")
 
@@ -89,6 +89,6 @@ async def test_a_web_page_that_takes_its_parser_minutes_is_given_up(tmp_path: Pa
     page = tmp_path / "page.html"
     page.write_text("<!--" * 250_000)
     found = await document_text(page, HTML, 1_000, seconds=1)
-    assert found.text == ""
+    assert found.text is None
     assert found.note is not None
     assert found.note.startswith("its text could not be extracted: ")

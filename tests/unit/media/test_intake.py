@@ -5,15 +5,16 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.content import Media
+from openclaw.media.documents import Extracted
 from openclaw.media.intake import Intake, actual_type
-from openclaw.media.transcription import NoTranscriber, Transcript
+from openclaw.media.transcription import NoTranscriber
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
 
 
 class Says:
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        return Transcript(f"{path.name} as {mime_type}")
+    async def transcribe(self, path: Path, mime_type: str) -> Extracted:
+        return Extracted(f"{path.name} as {mime_type}")
 
 
 @pytest.fixture

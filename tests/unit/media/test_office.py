@@ -53,7 +53,7 @@ async def test_a_letter_gives_its_lines_and_its_tables_rows(tmp_path: Path) -> N
 async def test_a_long_document_is_cut_and_says_so(tmp_path: Path) -> None:
     body = "<w:p><w:r><w:t>words and words</w:t></w:r></w:p>" * 5_000
     document = await document_text(word(tmp_path / "a.docx", body), OFFICE, 1_000)
-    assert len(document.text) == 1_000
+    assert len(document.text or "") == 1_000
     assert document.note is not None
     assert "cut" in document.note
 

@@ -17,11 +17,11 @@ from openclaw.config.agent_schema import ProviderConfig
 from openclaw.config.schema import TranscriptionConfig
 from openclaw.core.errors import SecretUnavailable
 from openclaw.media import limited_process, transcription
+from openclaw.media.documents import Extracted
 from openclaw.media.transcription import (
     NOT_SET_UP,
     LocalProvider,
     Speech,
-    Transcript,
     TranscriptionFailed,
     whisper_weights,
 )
@@ -75,11 +75,11 @@ def recording(tmp_path: Path) -> Path:
 class TestChoice:
     async def test_without_anything_the_recording_gets_a_note(self, recording: Path) -> None:
         transcript = await speech().transcribe(recording, "audio/wav")
-        assert transcript == Transcript(note=NOT_SET_UP)
+        assert transcript == Extracted(note=NOT_SET_UP)
 
     async def test_switched_off_it_is_off_also_where_a_key_is_there(self, recording: Path) -> None:
         off = speech({"OPENAI_API_KEY": KEY}, provider="off")
-        assert await off.transcribe(recording, "audio/wav") == Transcript(note=NOT_SET_UP)
+        assert await off.transcribe(recording, "audio/wav") == Extracted(note=NOT_SET_UP)
 
     @pytest.mark.parametrize("provider", ["local", "openai", "deepgram"])
     async def test_a_provider_that_is_asked_for_and_not_there_is_named(
@@ -98,7 +98,7 @@ class TestChoice:
             keys = {"OPENAI_API_KEY": KEY, "DEEPGRAM_API_KEY": KEY}
             auto = speech(keys, {"baseUrl": f"{service.url}/v1"})
             transcript = await auto.transcribe(recording, "audio/wav")
-        assert transcript == Transcript("Good morning.", "transcribed by OpenAI")
+        assert transcript == Extracted("Good morning.", "transcribed by OpenAI")
         assert [one.api for one in service.requests] == ["openai"]
 
     async def test_a_key_that_cannot_be_had_is_a_note(self, recording: Path) -> None:
@@ -137,7 +137,7 @@ class TestCloud:
         environ = {"DEEPGRAM_API_KEY": KEY}
         chosen = speech(environ, provider="deepgram", baseUrl=service.url)
         transcript = await chosen.transcribe(recording, "audio/wav")
-        assert transcript == Transcript("Good morning.", "transcribed by Deepgram")
+        assert transcript == Extracted("Good morning.", "transcribed by Deepgram")
         [sent] = service.requests
         assert sent.data == recording.read_bytes()
         assert sent.fields["model"] == "nova-3"
@@ -171,7 +171,7 @@ class TestCloud:
         service.words = ""
         chosen = speech(provider="deepgram", apiKey=KEY, baseUrl=service.url)
         transcript = await chosen.transcribe(recording, "audio/wav")
-        assert transcript == Transcript(note="Deepgram heard no words in it")
+        assert transcript == Extracted(note="Deepgram heard no words in it")
 
     async def test_a_service_that_is_not_there_is_a_note(self, recording: Path) -> None:
         with speech_service() as gone:
@@ -311,7 +311,7 @@ class TestMoonshine:
             target.setparams(source.getparams())
             target.writeframes(source.readframes(int(source.getframerate() * 1.6)))
         transcript = await speech(provider="local").transcribe(path, "audio/wav")
-        assert transcript == Transcript("Ever tried.", "transcribed by Moonshine (English)")
+        assert transcript == Extracted("Ever tried.", "transcribed by Moonshine (English)")
 
     async def test_another_language_is_not_guessed_at(self, recording: Path) -> None:
         chosen = speech(provider="local", language="de")
