@@ -51,8 +51,8 @@ from openclaw.sessions.helper_tasks import helper_tasks
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
-    from openclaw.media.files import OrderFiles
     from openclaw.media.documents import Extracted
+    from openclaw.media.files import OrderFiles
     from openclaw.media.transcription import Transcriber
     from openclaw.sessions.store import SessionStore
 
