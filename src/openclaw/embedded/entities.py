@@ -205,12 +205,8 @@ class _Reader:
         for match in list(pattern.finditer(self.rest)):
             taken = value(match)
             if taken is not None and "\0" not in match.group():
-                width = (
-                    len(match.group().rstrip(_TRAILING))
-                    if kind in ("url", "path")
-                    else len(match.group())
-                )
-                self.take(kind, match.start(), match.start() + max(width, 1), taken)
+                text = _trimmed(match) if kind in ("url", "path") else match.group()
+                self.take(kind, match.start(), match.start() + len(text), taken)
 
 
 def _quoted(reader: _Reader) -> None:

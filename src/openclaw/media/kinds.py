@@ -7,33 +7,36 @@ MAX_FILES = 5
 MAX_OUTBOUND_BYTES = 20 * MIB
 MAX_RESPONSE_BYTES = 50 * MIB
 
-EXTENSIONS = {
-    "image/jpeg": ".jpg",
-    "image/png": ".png",
-    "image/gif": ".gif",
-    "image/webp": ".webp",
-    "application/pdf": ".pdf",
-    "text/plain": ".txt",
-    "text/markdown": ".md",
-    "text/html": ".html",
-    "text/csv": ".csv",
-    "application/json": ".json",
-    "audio/mpeg": ".mp3",
-    "audio/wav": ".wav",
-    "audio/ogg": ".ogg",
-    "audio/mp4": ".m4a",
-    "audio/aac": ".aac",
-    "audio/flac": ".flac",
-    "audio/opus": ".opus",
-    "video/mp4": ".mp4",
-    "video/webm": ".webm",
-    "video/quicktime": ".mov",
-    "video/x-msvideo": ".avi",
-    "application/zip": ".zip",
-    "application/gzip": ".gz",
-    "application/x-tar": ".tar",
-    "application/x-compressed-tar": ".tgz",
+# Each type with its ending and the other names that it goes by.
+_TYPES: dict[str, tuple[str, ...]] = {
+    "image/jpeg": (".jpg", "image/jpg"),
+    "image/png": (".png",),
+    "image/gif": (".gif",),
+    "image/webp": (".webp",),
+    "application/pdf": (".pdf",),
+    "text/plain": (".txt",),
+    "text/markdown": (".md", "text/x-markdown"),
+    "text/html": (".html",),
+    "text/csv": (".csv",),
+    "application/json": (".json",),
+    "audio/mpeg": (".mp3", "audio/mp3"),
+    "audio/wav": (".wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"),
+    "audio/ogg": (".ogg",),
+    "audio/mp4": (".m4a", "audio/x-m4a", "audio/m4a"),
+    "audio/aac": (".aac", "audio/x-aac"),
+    "audio/flac": (".flac", "audio/x-flac"),
+    "audio/opus": (".opus",),
+    "video/mp4": (".mp4",),
+    "video/webm": (".webm",),
+    "video/quicktime": (".mov",),
+    "video/x-msvideo": (".avi", "video/avi"),
+    "application/zip": (".zip", "application/x-zip-compressed"),
+    "application/gzip": (".gz", "application/x-gzip"),
+    "application/x-tar": (".tar", "application/x-gtar"),
+    "application/x-compressed-tar": (".tgz",),
 }
+EXTENSIONS = {name: ending for name, (ending, *_) in _TYPES.items()}
+_ALIASES = {other: name for name, (_, *others) in _TYPES.items() for other in others}
 
 TEXT_TYPES = ("text/plain", "text/markdown", "text/html", "text/csv", "application/json")
 DOCUMENT_TYPES = ("application/pdf", *TEXT_TYPES)
@@ -45,23 +48,6 @@ ARCHIVE_TYPES = (
     "application/zip", "application/gzip", "application/x-tar", "application/x-compressed-tar",
 )  # fmt: skip
 FILE_TYPES = (*DOCUMENT_TYPES, *AUDIO_TYPES, *VIDEO_TYPES, *ARCHIVE_TYPES)
-
-_ALIASES = {
-    "image/jpg": "image/jpeg",
-    "audio/mp3": "audio/mpeg",
-    "audio/x-wav": "audio/wav",
-    "audio/wave": "audio/wav",
-    "audio/vnd.wave": "audio/wav",
-    "audio/x-m4a": "audio/mp4",
-    "audio/m4a": "audio/mp4",
-    "audio/x-flac": "audio/flac",
-    "audio/x-aac": "audio/aac",
-    "text/x-markdown": "text/markdown",
-    "video/avi": "video/x-msvideo",
-    "application/x-zip-compressed": "application/zip",
-    "application/x-gzip": "application/gzip",
-    "application/x-gtar": "application/x-tar",
-}
 
 
 def normalise(mime_type: str) -> str:
@@ -190,7 +176,3 @@ def mismatch(declared: str, head: bytes) -> str | None:
     if found == declared or declared in _ALSO.get(found, ()):
         return None
     return found
-
-
-def is_image(mime_type: str) -> bool:
-    return mime_type in IMAGE_TYPES

@@ -68,7 +68,7 @@ def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResul
         head = file.read(kinds.HEAD_BYTES)
         file.seek(0)
         kind = kinds.sniff(head)
-        if kind is not None and kinds.is_image(kind):
+        if kind in kinds.IMAGE_TYPES:
             return _image(file, path, kind, status.st_size)
         if kind in _DOCUMENTS and status.st_size <= MAX_FILE_BYTES:
             return file.read(MAX_FILE_BYTES)
