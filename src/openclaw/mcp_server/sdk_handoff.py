@@ -191,7 +191,7 @@ def _judge_unreadable(line: bytes) -> ParsedLine:
     if value is _UNREADABLE:
         problem = "this line is not JSON, or nested too deeply"
         seen, request_id = _glimpsed(line[:_END], line[-_END:])
-        if not _is_answer(seen):  # an error of the parser has no id
+        if not _is_answer(seen) or request_id is None:  # an error of the parser has no id
             seen, request_id = {}, None
         return _refused(seen, request_id, types.PARSE_ERROR, problem)
     given = cast("dict[str, Any]", value) if type(value) is dict else {}

@@ -514,12 +514,16 @@ async def test_an_answer_that_was_stopped_says_so(step: Step, text: str) -> None
 
 async def test_a_flood_of_calls_is_bounded_in_number_and_at_once() -> None:
     running = most = 0
+    together = anyio.Event()
 
     async def busy(arguments: JsonObject, context: CallContext) -> ToolResult:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await anyio.lowlevel.checkpoint()
+        if running > 1:
+            together.set()
+        with anyio.fail_after(60):
+            await together.wait()
         running -= 1
         return ToolResult(blocks=(Text("ok"),))
 

@@ -512,3 +512,25 @@ async def test_a_server_without_tls_is_not_used_where_tls_is_wanted(postgres: Se
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
             async with open_database(parsed(url)):
                 pass
+
+
+async def test_each_write_to_a_transcript_is_one_statement(postgres_url: str) -> None:
+    sent: list[str] = []
+
+    def note(record: Any) -> None:
+        sent.append(str(record.query))
+
+    async def listen(db: Any) -> None:
+        db.add_query_logger(note)
+
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            await store.database.read(listen)  # the pool gives the connection that was used last
+            turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "hello")])
+            await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL), NewEntry(EntryKind.NOTICE)])
+            await lane.compact(turn, NewEntry(EntryKind.COMPACTION), through=1)
+            await lane.finish_turn(turn, Outcome.OK)
+            assert [
+                query for query in sent if "pg_catalog" not in query and "jit" not in query
+            ] == [sent[-1]] * 4  # besides what the driver asks once about the types

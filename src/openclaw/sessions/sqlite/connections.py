@@ -250,9 +250,10 @@ def _enter_wal(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    if _checked_version(connection, path) == len(MIGRATIONS):
+    found = _pragma(connection, "user_version"), _pragma(connection, "application_id")
+    if found == (len(MIGRATIONS), APPLICATION_ID):
         return
-    begin(connection)
+    begin(connection)  # before it looks again, because another process may be creating the tables
     try:
         for number in range(_checked_version(connection, path), len(MIGRATIONS)):
             for statement in filter(str.strip, MIGRATIONS[number].split(";")):
