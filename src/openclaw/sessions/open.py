@@ -3,13 +3,15 @@
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest
-from openclaw.sessions.lanes import LEASE_SECONDS
 from openclaw.sessions.postgres.pool import Resolve, is_address
-from openclaw.sessions.store import SessionStore
+
+if TYPE_CHECKING:
+    from openclaw.sessions.store import SessionStore
 
 FILE = "file"
 
@@ -31,27 +33,30 @@ def open_store(
     paths: StatePaths,
     clock: Clock | None = None,
     *,
-    lease_seconds: float = LEASE_SECONDS,
+    lease_seconds: float | None = None,
     resolve: Resolve | None = None,
     create: bool = True,
-) -> AbstractAsyncContextManager[SessionStore]:
+) -> "AbstractAsyncContextManager[SessionStore]":
     """The store that `spec` names.
 
     `lease_seconds` is how long a frozen process keeps its sessions. Without `create`, a database
     server that has no store yet is refused and left as it is.
     """
+    from openclaw.sessions.lanes import LEASE_SECONDS
+
+    lease = lease_seconds or LEASE_SECONDS
     if is_address(spec):
-        return _open_server(spec, lease_seconds, resolve, create)
+        return _open_server(spec, lease, resolve, create)
     from openclaw.sessions.sqlite.store import open_file_store
 
     path = store_path(spec, paths)
-    return open_file_store(path, clock or SystemClock(), lease=lease_seconds)
+    return open_file_store(path, clock or SystemClock(), lease=lease)
 
 
 @asynccontextmanager
 async def _open_server(
     spec: str, lease: float, resolve: Resolve | None, create: bool
-) -> AsyncGenerator[SessionStore]:
+) -> "AsyncGenerator[SessionStore]":
     from openclaw.sessions.postgres.pool import resolved
     from openclaw.sessions.postgres.store import open_postgres_store
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 import sqlite3
-import ssl
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +15,6 @@ import anyio
 
 from openclaw.cli.commands.models import choices, trouble
 from openclaw.cli.commands.secrets import check_all
-from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.terminal import counted
 from openclaw.config import paths
@@ -92,6 +90,8 @@ def _certificates(env: Environment) -> Iterator[Finding]:
         path = env.environ.get(name)
         if not path or path in sound:
             continue
+        import ssl
+
         try:
             ssl.create_default_context(cafile=path)  # each of them: a bad one spoils the rest
             sound.add(path)
@@ -351,6 +351,8 @@ def _database(env: Environment, loaded: LoadedConfig) -> Finding:
 
 
 def _server_store(env: Environment, loaded: LoadedConfig) -> Finding:
+    from openclaw.cli.commands.sessions import opened
+
     async def attempt() -> bool:
         async with opened(loaded.config.sessions.store, env, loaded) as store:
             if store is not None:
