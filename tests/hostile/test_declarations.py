@@ -8,8 +8,8 @@ import pytest
 from tests.interaction.cli.test_mcp_pins import Desk
 from tests.support.mcp_server_kit import fake_tool
 
+from openclaw.cli.commands.doctor import WARNING, examine_trust
 from openclaw.cli.environment import Environment
-from openclaw.cli.setup.checks import WARNING, examine_trust
 from openclaw.content.detection.detect import detect_declaration
 
 CORPUS = Path(__file__).parent / "corpus"

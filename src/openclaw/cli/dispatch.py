@@ -71,7 +71,7 @@ def run_command(name: str, args: Namespace, env: "Environment") -> int:
 
 def _not_text(arguments: list[str]) -> str | None:
     """What is wrong with an argument that is not UTF-8: Python keeps its bytes as lone surrogates."""
-    from openclaw.cli.render.terminal import visible
+    from openclaw.cli.terminal import visible
 
     for word in arguments:
         if any("\ud800" <= char <= "\udfff" for char in word):

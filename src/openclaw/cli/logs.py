@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Final, TextIO
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.render.terminal import Redact, visible, wants_colour
+from openclaw.cli.terminal import Redact, visible, wants_colour
 from openclaw.config.paths import CLOEXEC, private_directory
 from openclaw.core.errors import OpenClawError, sentence
 from openclaw.secrets.redactor import Redactor

@@ -190,7 +190,7 @@ class _Turn:
             client = GatewayClient(self._url, self._root)
             anyio.run(client.answer_question, data, TurnListener(ask=self._consent.permit))
         elif event := event_from(name, data):
-            from openclaw.cli.render.turn import TurnView
+            from openclaw.cli.chat.turn_view import TurnView
 
             TurnView(sys.stderr, self._env.redactor.redact, self._environ).show(event)
 
@@ -203,7 +203,7 @@ class _Turn:
             sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
             return 0
         from openclaw.agent.event_codec import reply_from
-        from openclaw.cli.render.terminal import report
+        from openclaw.cli.terminal import report
 
         if not fits:
             from openclaw.cli.dispatch import write_whatever_it_is

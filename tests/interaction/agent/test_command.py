@@ -19,8 +19,8 @@ import pytest
 
 from openclaw.agent.port import Reply
 from openclaw.cli.chat.input import read_attachments
-from openclaw.cli.render.terminal import as_json, print_markdown
-from openclaw.cli.render.turn import TurnView, event_lines
+from openclaw.cli.chat.turn_view import TurnView, event_lines
+from openclaw.cli.terminal import as_json, print_markdown
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import (
@@ -300,7 +300,7 @@ def test_a_terminal_gets_markdown_rendered_and_made_harmless() -> None:
 async def test_a_spinner_shows_after_a_second_and_lines_go_above_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("openclaw.cli.render.turn.SPINNER_AFTER_SECONDS", 0)
+    monkeypatch.setattr("openclaw.cli.chat.turn_view.SPINNER_AFTER_SECONDS", 0)
     terminal = Terminal()
     view = TurnView(terminal, lambda text: text)
     async with view.working():

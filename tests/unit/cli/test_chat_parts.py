@@ -24,8 +24,8 @@ from openclaw.cli.chat.conversation import (
 )
 from openclaw.cli.chat.input import LineInput, LinesAbove
 from openclaw.cli.chat.questions import Questions, fields_of, pages_of, value_of
-from openclaw.cli.render.terminal import harmless
-from openclaw.cli.render.turn import PlainView, TerminalView, finished_blocks, without_last_word
+from openclaw.cli.chat.turn_view import PlainView, TerminalView, finished_blocks, without_last_word
+from openclaw.cli.terminal import harmless
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import BlockReply, TextDelta, ToolStarted

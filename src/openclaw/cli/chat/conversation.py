@@ -18,7 +18,7 @@ from openclaw.cli.chat.input import Interrupts, read_attachments
 from openclaw.cli.commands.agent import EFFORTS, new_conversation
 from openclaw.cli.dispatch import stopped_by_interrupt
 from openclaw.cli.parser import nearest
-from openclaw.cli.render.terminal import counted, folded, place_of, shortened, visible
+from openclaw.cli.terminal import counted, folded, place_of, shortened, visible
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
 from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
@@ -26,7 +26,7 @@ from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
     from openclaw.cli.chat.input import LineInput, TerminalInput
-    from openclaw.cli.render.turn import AnswerView
+    from openclaw.cli.chat.turn_view import AnswerView
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.cli.environment import Environment, text_of
-from openclaw.cli.render.terminal import wants_colour
+from openclaw.cli.terminal import wants_colour
 from openclaw.core.clock import Clock
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-    from openclaw.cli.render.terminal import Redact
+    from openclaw.cli.terminal import Redact
     from openclaw.core.content import InboundMedia
     from openclaw.media.transcription import Transcriber
 

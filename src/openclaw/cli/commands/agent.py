@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, TextIO
 
 from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_json, add_local, option
-from openclaw.cli.render.terminal import report
+from openclaw.cli.terminal import report
 from openclaw.core.clock import random_id
 from openclaw.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply
     from openclaw.cli.chat.questions import Consent, Questions
-    from openclaw.cli.render.turn import TurnView
+    from openclaw.cli.chat.turn_view import TurnView
     from openclaw.core.content import InboundMedia
 
 EFFORTS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive")
@@ -178,8 +178,8 @@ async def _turn(
 ) -> "tuple[Reply, Consent, str]":
     from openclaw.agent.port import TurnListener
     from openclaw.cli.chat.questions import Consent
+    from openclaw.cli.chat.turn_view import TurnView
     from openclaw.cli.logs import servers_logged
-    from openclaw.cli.render.turn import TurnView
     from openclaw.runtime.access import open_agent
 
     workspace = workspace_of(args, env)

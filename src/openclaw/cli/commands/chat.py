@@ -25,7 +25,7 @@ from openclaw.core.errors import EXIT_OK
 from openclaw.core.events import discard
 
 if TYPE_CHECKING:
-    from openclaw.cli.render.turn import TerminalView
+    from openclaw.cli.chat.turn_view import TerminalView
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 async def _chat(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.chat.conversation import ChatCompleter, Talk
-    from openclaw.cli.render.turn import PlainView, TerminalView
+    from openclaw.cli.chat.turn_view import PlainView, TerminalView
     from openclaw.runtime.access import open_agent
 
     workspace, redact = workspace_of(args, env), env.redactor.redact

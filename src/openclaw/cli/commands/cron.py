@@ -13,7 +13,7 @@ from openclaw.cli.commands.agent import add_session
 from openclaw.cli.dispatch import run_interruptible
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, chosen_agent, option
-from openclaw.cli.render.terminal import as_json
+from openclaw.cli.terminal import as_json
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK
 from openclaw.gateway.lock import running_gateway

@@ -5,14 +5,60 @@ makes it unsafe, and 0 if there are only warnings.
 """
 
 import argparse
-import dataclasses
-from typing import Any
+import os
+import shutil
+import sqlite3
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+import anyio
+
+from openclaw.cli.commands.models import choices, trouble
+from openclaw.cli.commands.secrets import check_all
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
-from openclaw.cli.render.terminal import counted
-from openclaw.cli.setup.checks import ERROR, OK, WARNING, Finding, examine
-from openclaw.core.errors import EXIT_FAILED, EXIT_OK
+from openclaw.cli.terminal import counted
+from openclaw.config import paths
+from openclaw.config.agent_schema import McpServerConfig
+from openclaw.config.consistency import two_ways
+from openclaw.config.load import LoadedConfig
+from openclaw.config.merge import EffectiveAgent, effective_agents
+from openclaw.config.secret_store import SecretStore
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, OpenClawError, describe
+from openclaw.gateway.listening import bind_addresses, listen
+from openclaw.gateway.lock import owner_token_path, running_gateway
+from openclaw.mcp_client.bounds import printable
+
+if TYPE_CHECKING:
+    from openclaw.mcp_client.catalog.pins import Pinned
+    from openclaw.models.choose import Candidate
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+_LEAST_SPACE = 1_000_000  # bytes
+# Node, requests, curl and pip each have their own; only SSL_CERT_FILE reaches servers by itself.
+_CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+# Long enough for a program that is installed; one that is fetched first may take longer.
+START_SECONDS = 20.0
+_TLS_WORDS = ("certificate", "self_signed", "self-signed", "unable_to_get_issuer", "unknown ca")
+_NO_LIST = (404, 405)  # a provider that answers, but has no list of models
+_LOOPBACK = ("loopback", "127.0.0.1", "::1", "localhost")
+_OWN_DIRECTORY = "set OPENCLAW_STATE_DIR to a directory of your own"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that was looked at: what is wrong, how to fix it, and what `--fix` would do."""
+
+    check: str
+    level: str
+    message: str
+    hint: str | None = None
+    fix: Callable[[], None] | None = None
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +102,446 @@ def _fixed(finding: Finding) -> Finding:
         finding.fix()
     except OSError as error:
         told = f"{finding.message}, and --fix failed: {error.strerror}"
-        return dataclasses.replace(finding, message=told, fix=None)
+        return replace(finding, message=told, fix=None)
     told = f"fixed: {finding.message}"
-    return dataclasses.replace(finding, level=OK, message=told, hint=None, fix=None)
+    return replace(finding, level=OK, message=told, hint=None, fix=None)
+
+
+# ---- the checks. Each yields what it found, and never raises for that.
+
+
+def _failed(check: str, error: OpenClawError, before: str = "") -> Finding:
+    return Finding(check, ERROR, f"{before}{error.message}", error.hint)
+
+
+def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
+    """Look at everything; with `start`, start each MCP server and ask each provider once."""
+    yield Finding("python", OK, f"Python {sys.version.split()[0]} on {sys.platform}")
+    yield from _certificates(env)
+    yield from _state(env)
+    path = env.config_file
+    try:
+        loaded = env.load_config()
+    except InvalidConfig as error:
+        for problem in error.problems:
+            yield Finding("config", ERROR, str(problem), f"edit {path}")
+        return
+    except OpenClawError as error:
+        yield Finding("config", ERROR, describe(error), f"edit {path}")
+        return
+    yield from _config(loaded)
+    yield from _secrets(env, loaded)
+    yield from _servers(env, loaded, start=start)
+    yield from examine_trust(env, loaded)
+    yield from _policies(loaded)
+    yield _gateway(env, loaded)
+    yield from _model(env, loaded, ask=start)
+    yield _database(env, loaded)
+
+
+def _certificates(env: Environment) -> Iterator[Finding]:
+    sound: set[str] = set()
+    for name in _CERTIFICATES:
+        path = env.environ.get(name)
+        if not path or path in sound:
+            continue
+        import ssl
+
+        try:
+            ssl.create_default_context(cafile=path)  # each of them: a bad one spoils the rest
+            sound.add(path)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            told = f"{name} is {path}, which cannot be used: {reason}"
+            yield Finding("certificates", ERROR, told, f"correct {name}, or unset it")
+
+
+def _mode_finding(check: str, path: Path, wanted: int) -> Iterator[Finding]:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if sys.platform != "win32" and mode & 0o077:
+        can = "changed" if mode & 0o022 else "read"
+        told = f"{path} can be {can} by others (mode {mode:04o})"
+        yield Finding(check, ERROR, told, f"chmod {wanted:o} {path}", lambda: path.chmod(wanted))
+
+
+def _state(env: Environment) -> Iterator[Finding]:
+    root = env.paths.root
+    if not root.exists():
+        nearest = next(place for place in root.parents if place.exists())
+        if not os.access(nearest, os.W_OK):
+            told = f"{root} cannot be created: {nearest} is not writable"
+            yield Finding("state", ERROR, told, _OWN_DIRECTORY)
+            return
+        yield Finding("state", OK, f"{root} does not exist yet; it is created when needed")
+        return
+    if not root.is_dir():
+        yield Finding("state", ERROR, f"{root} is a file, not a directory", f"move {root} away")
+        return
+    found = [*_belonging(root), *_mode_finding("state", root, paths.PRIVATE_DIRECTORY)]
+    private = [env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins]
+    if env.paths.tokens.is_dir():
+        found += _mode_finding("state", env.paths.tokens, paths.PRIVATE_DIRECTORY)
+        private += sorted(env.paths.tokens.glob("*.json"))
+    for path in filter(Path.is_file, private):
+        found += _mode_finding("state", path, paths.PRIVATE_FILE)
+    found += _damaged(env)
+    if (left := shutil.disk_usage(root).free) < _LEAST_SPACE:
+        told = f"the disk of {root} is full ({left // 1000} kB left)"
+        found.append(Finding("state", ERROR, told, "free some space"))
+    yield from found or [Finding("state", OK, f"{root} is private")]
+
+
+def _damaged(env: Environment) -> Iterator[Finding]:
+    """What the programs would stumble over only when they need it."""
+    own = env.paths
+    for place in (own.logs, own.memory, own.models, own.tokens, own.undo, own.locks):
+        try:
+            paths.check_directory(place)
+        except OpenClawError as error:
+            yield _failed("state", error)
+    if (token := owner_token_path(own.root)).is_dir():
+        yield Finding("state", ERROR, f"{token} is a directory, not a file", f"move {token} away")
+    try:
+        SecretStore(env.environ).names()
+    except OpenClawError as error:
+        yield _failed("secrets", error)
+
+
+def _belonging(root: Path) -> Iterator[Finding]:
+    if paths.is_strangers(root.stat()):
+        yield Finding("state", ERROR, f"{root} belongs to another user", _OWN_DIRECTORY)
+    for place in root.resolve().parents:
+        mode = place.stat().st_mode
+        if sys.platform != "win32" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            told = f"{root} can be replaced by others, since anybody may write to {place}"
+            yield Finding("state", ERROR, told, f"chmod o-w {place}")
+
+
+def _config(loaded: LoadedConfig) -> Iterator[Finding]:
+    if not loaded.exists:
+        yield Finding("config", OK, f"{loaded.path} does not exist: the defaults apply")
+        return
+    yield Finding("config", OK, f"{loaded.path} is valid")
+    for place in loaded.plaintext:
+        told = f"{place} is a credential in plain text"
+        hint = "replace it with a reference, for example secret://env/NAME"
+        yield Finding("config", WARNING, told, hint)
+    if loaded.plaintext:
+        yield from _mode_finding("config", loaded.path, paths.PRIVATE_FILE)
+
+
+def _secrets(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    for finding in check_all(env, loaded.config):
+        place = f" (used by {', '.join(finding.places)})" if finding.places else ""
+        if finding.problem is None:
+            yield Finding("secrets", OK, f"{finding.reference} resolves{place}")
+        else:
+            hint = finding.problem.hint or "make it available, or change the reference"
+            yield Finding("secrets", ERROR, f"{finding.problem.message}{place}", hint)
+
+
+def _servers(env: Environment, loaded: LoadedConfig, *, start: bool) -> Iterator[Finding]:
+    seen: set[tuple[str, str | None, str | None]] = set()
+    for agent in effective_agents(loaded.config).values():
+        startable: list[str] = []
+        for name, server in agent.servers.items():
+            identity = (name, server.command, server.url)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            finding = _server(env, name, server)
+            if start and finding.level == OK:
+                startable.append(name)
+            else:
+                yield finding
+        if startable:
+            servers = {name: agent.servers[name] for name in startable}
+            yield from _started(env, replace(agent, servers=servers))
+    for message in two_ways(loaded.config):
+        yield Finding("mcp", WARNING, message, "remove the other one")
+
+
+def _started(env: Environment, agent: EffectiveAgent) -> Iterator[Finding]:
+    from openclaw.cli.commands.mcp_live import probed
+
+    try:
+        found = anyio.run(probed, env, [agent], START_SECONDS)
+    except OpenClawError as error:
+        yield _failed("mcp", error)
+        return
+    for one, _ in found:
+        name, state, error = one.snapshot.name, one.snapshot.state.value, one.snapshot.last_error
+        server, level, hint = f"MCP server '{name}'", WARNING, None
+        if state == "ready":
+            level, told = OK, f"{server} starts; it has {counted(one.tools or 0, 'tool')}"
+        elif state == "needs_login":
+            told, hint = f"{server} needs a login", f"run: {env.program} mcp login {name}"
+        elif state in ("connecting", "disconnected"):
+            told = f"{server} did not answer within {START_SECONDS:.0f} s"
+            hint = f"see what it does: {env.program} mcp probe {name} -v"
+        else:
+            level, told = ERROR, f"{server} does not start: {error or 'no answer'}"
+            hint = _start_hint(env, name, f"{error} {one.snapshot.stderr}")
+        yield Finding("mcp", level, told, hint)
+
+
+def _start_hint(env: Environment, name: str, said: str) -> str:
+    if not any(word in said.casefold() for word in _TLS_WORDS):
+        return f"see what it says: {env.program} mcp probe {name}"
+    told = "it does not trust your proxy's certificate"
+    own = next((one for one in _CERTIFICATES[1:] if env.environ.get(one)), None)
+    if own is None:  # which servers get by default
+        return f"{told}; set SSL_CERT_FILE to the file that contains it, and run this again"
+    top = name in env.load_config().config.mcp.servers
+    place = f"{'' if top else 'agents.defaults.'}mcp.servers.{name}.inheritEnv"
+    return f"{told}; to pass on {own}: {env.program} config set {place} '[\"{own}\"]'"
+
+
+def _server(env: Environment, name: str, server: McpServerConfig) -> Finding:
+    command = server.command if server.kind == "stdio" else None
+    if command is None:
+        return Finding("mcp", OK, f"MCP server '{name}' is at {server.url}")
+    directory = paths.expand(server.cwd, env.environ) if server.cwd else None
+    if directory is not None and not directory.is_dir():
+        told = f"MCP server '{name}': its directory {directory} does not exist"
+        return Finding("mcp", ERROR, told, "create it, or change cwd")
+    if shutil.which(command, path=env.environ.get("PATH")) is None:
+        told = f"MCP server '{name}': the command {command!r} was not found"
+        return Finding("mcp", ERROR, told, "install it, or give its full path")
+    return Finding("mcp", OK, f"MCP server '{name}': found the command {command!r}")
+
+
+def _policies(loaded: LoadedConfig) -> Iterator[Finding]:
+    for agent in effective_agents(loaded.config).values():
+        if agent.servers and not any(rules.allow or rules.deny for rules in agent.tools):
+            told = f"agent '{agent.id}' may use every tool of every MCP server"
+            hint = "list the tools it needs in tools.allow, or those it must not use in tools.deny"
+            yield Finding("policy", WARNING, told, hint)
+
+
+def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
+    gateway = loaded.config.gateway
+    if gateway.bind not in _LOOPBACK and not gateway.auth.token:
+        told = f"gateway.bind is {gateway.bind!r}, and without gateway.auth.token anyone may use it"
+        return Finding("gateway", ERROR, told, "set gateway.auth.token, or bind to loopback")
+    if (running := running_gateway(env.paths.gateway_lock)) is not None:
+        place = running.url or "an address that is not known yet"
+        return Finding("gateway", OK, f"a gateway is running at {place}")
+    try:
+        places = bind_addresses(gateway.bind, gateway.port, has_token=bool(gateway.auth.token))
+        for one in listen(places):
+            one.close()
+    except OpenClawError as error:
+        told = f"a gateway could not start: {error.message}"
+        return Finding("gateway", WARNING, told, error.hint)
+    return Finding("gateway", OK, "no gateway is running (agent and chat work without one)")
+
+
+def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Finding]:
+    try:
+        chosen = choices(env, loaded.config)
+    except OpenClawError as error:
+        yield _failed("model", error)
+        return
+    for agent, choice in chosen.items():
+        model = choice.candidates[0]
+        problem = trouble(model, env)
+        if problem is None:
+            told = f"agent '{agent}' uses {model.ref} ({choice.reason})"
+            wrong = _asked(env, loaded, model, told) if ask and model.api != "local" else None
+            yield wrong or Finding("model", OK, told)
+            continue
+        # The embedded model's weights are fetched when they are first needed: no harm yet.
+        level = OK if model.api == "local" and not problem.startswith("not installed") else ERROR
+        hint = "see `openclaw models status`"
+        yield Finding("model", level, f"agent '{agent}' uses {model.ref}: {problem}", hint)
+
+
+def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str) -> Finding | None:
+    from openclaw.models.listing import KeyNotChecked, KeyRefused, Provider
+    from openclaw.runtime.host import open_secrets
+
+    async def attempt() -> None:
+        secrets = open_secrets(loaded.config, env.environ, env.redactor)
+        key, headers = await model.credentials(secrets)
+        await Provider(model, key, env.environ, headers).check_key()
+
+    try:
+        anyio.run(attempt)
+    except KeyRefused as error:
+        message = f"{told}, and its provider refuses the key ({printable(str(error))})"
+        return Finding("model", ERROR, message, f"check {model.key_setting}")
+    except KeyNotChecked as error:
+        if error.status in _NO_LIST:
+            return None
+        message = f"{told}, but its provider could not be reached ({printable(str(error))})"
+        return Finding("model", WARNING, message, f"check that {model.base_url} can be reached")
+    except OpenClawError as error:
+        return _failed("model", error, f"{told}: ")
+    return None
+
+
+def _database(env: Environment, loaded: LoadedConfig) -> Finding:
+    from openclaw.sessions.open import is_address, store_path
+
+    try:
+        if is_address(loaded.config.sessions.store):
+            return _server_store(env, loaded)
+        path = store_path(loaded.config.sessions.store, env.paths)
+    except OpenClawError as error:
+        return _failed("sessions", error)
+    if not path.exists():
+        return Finding("sessions", OK, "no conversations are stored yet")
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+        try:
+            [answer] = connection.execute("PRAGMA quick_check").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        answer = str(error)
+    if answer == "ok":
+        return Finding("sessions", OK, f"{path} is intact")
+    return Finding("sessions", ERROR, f"{path}: {answer}", "restore it from a backup")
+
+
+def _server_store(env: Environment, loaded: LoadedConfig) -> Finding:
+    from openclaw.cli.commands.sessions import opened
+
+    async def attempt() -> bool:
+        async with opened(loaded.config.sessions.store, env, loaded) as store:
+            if store is not None:
+                await store.list_sessions(limit=1)
+            return store is not None
+
+    there = anyio.run(attempt)
+    what = "holds the conversations" if there else "answers; no conversations are stored yet"
+    return Finding("sessions", OK, f"the PostgreSQL server {what}")
+
+
+Servers = Mapping[str, McpServerConfig]
+
+
+def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    agents = effective_agents(loaded.config).values()
+    servers = {name: one for agent in agents for name, one in agent.servers.items()}
+    for check, told, hint, is_so in _CARELESS:
+        names = sorted(name for name, config in servers.items() if is_so(config))
+        if names:
+            yield Finding(check, WARNING, f"{told}: {', '.join(names)}", hint)
+    pins = env.paths.pins
+    # What looks at them takes long to import. `exists` is false for links that lead in a circle.
+    if servers or pins.is_symlink() or pins.exists():
+        yield from _pins(env, servers)
+        yield from _sandboxes(env, servers)
+        yield from _logins(env, servers)
+
+
+def _is_open(config: McpServerConfig) -> bool:
+    parts = urlsplit(config.url or "")
+    return parts.scheme == "http" and parts.hostname not in _LOOPBACK
+
+
+_CARELESS: tuple[tuple[str, str, str, Callable[[McpServerConfig], bool]], ...] = (
+    (
+        "pins",
+        "changes to these servers' declarations would go unnoticed",
+        'set `pin` to "warn" or "strict"',
+        lambda config: config.pin == "off",
+    ),
+    (
+        "sandbox",
+        "these run with your rights, without a sandbox",
+        'set `sandbox` to "auto" or "strict", and list what they may `read` and `write`',
+        lambda config: config.kind == "stdio" and config.sandbox.mode == "off",
+    ),
+    (
+        "mcp",
+        "these get your whole environment, including keys",
+        "list the variables they need in `inheritEnv`",
+        lambda config: config.inherit_env is True,
+    ),
+    ("mcp", "these are reached without encryption", "use an https address", _is_open),
+)
+
+
+def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
+    from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+    from openclaw.mcp_client.catalog.pins import shown_name
+
+    try:
+        known = PinStore(env.paths.pins).load()
+    except OpenClawError as error:
+        yield _failed("pins", error)
+        return
+    found = {n: known[pin_key(c)] for n, c in servers.items() if pin_key(c) in known}
+    changed = {name: pinned for name, pinned in found.items() if pinned.pending}
+    for name, pinned in changed.items():
+        new = ", ".join(map(shown_name, pinned.pending))
+        told = f"MCP server '{name}' has changed since you accepted it: {new}"
+        yield Finding("pins", WARNING, told, f"see the changes: {env.program} mcp pins show {name}")
+    unseen = sorted(n for n, c in servers.items() if n not in found and c.pin != "off")
+    if unseen:
+        yield Finding("pins", OK, f"will be pinned when they first start: {', '.join(unseen)}")
+    if found and not changed:
+        matching = "1 server matches" if len(found) == 1 else f"{len(found)} servers match"
+        yield Finding("pins", OK, f"{matching} what you accepted")
+    if found:
+        yield from _declarations(env, found)
+
+
+def _declarations(env: Environment, found: Mapping[str, "Pinned"]) -> Iterator[Finding]:
+    """What servers declare that was written for the model to obey, or about other servers' tools."""
+    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, crossings, mentions
+    from openclaw.mcp_client.catalog.tools import suspicion
+
+    words: dict[str, dict[str, Any]] = {}
+    for server, pinned in found.items():
+        declared = {name: one.text for name, one in {**pinned.accepted, **pinned.pending}.items()}
+        for name, text in declared.items():
+            seen = suspicion(None if name == INSTRUCTIONS else name, text)
+            if seen is not None:
+                told = f"MCP server '{server}': {seen.words()}"
+                hint = f"read it in full: {env.program} mcp tools {server} --json; to withhold it, "
+                hint += 'use `tools.deny` or `onSuspicious: "block"`'
+                yield Finding("declarations", WARNING, told, hint)
+        declared.pop(INSTRUCTIONS, None)
+        words[server] = {name: mentions(text) for name, text in declared.items()}
+    for one in crossings(words)[:20]:
+        hint = "make sure that both are what you expect; use tools.deny to remove one"
+        yield Finding("pins", WARNING, one.words(), hint)
+
+
+def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
+    from openclaw.mcp_client.sandbox.confinement import find_means
+
+    local = {name: one.sandbox.mode for name, one in servers.items() if one.kind == "stdio"}
+    confined = {name: mode for name, mode in local.items() if mode != "off"}
+    if not confined:
+        return
+    means = find_means(env.environ.get("PATH", ""))
+    if means.best is not None:
+        are = "server is" if len(confined) == 1 else "servers are"
+        yield Finding("sandbox", OK, f"{len(confined)} {are} confined by {means.best}")
+        return
+    for name, mode in sorted(confined.items()):
+        told = f"MCP server '{name}' cannot be confined: {means.missing}"
+        yield Finding("sandbox", ERROR if mode == "strict" else WARNING, told, "install bubblewrap")
+
+
+def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
+    from openclaw.mcp_client.auth.token_store import is_logged_in
+
+    for name, config in sorted(servers.items()):
+        if config.auth is None or config.url is None:
+            continue
+        try:
+            there = is_logged_in(config.auth.store, env.paths.tokens, config.url)
+        except OpenClawError as error:
+            yield _failed("login", error, f"MCP server '{name}': ")
+            continue
+        if there:
+            yield Finding("login", OK, f"you are logged in to MCP server '{name}'")
+        else:
+            told = f"MCP server '{name}' needs a login"
+            yield Finding("login", WARNING, told, f"run: {env.program} mcp login {name}")

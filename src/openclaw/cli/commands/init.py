@@ -17,9 +17,9 @@ from openclaw.cli.commands.mcp import target_place
 from openclaw.cli.dispatch import EXIT_INTERRUPTED
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
-from openclaw.cli.render.terminal import fitted
 from openclaw.cli.setup import model_choice
 from openclaw.cli.setup import plan as plans
+from openclaw.cli.terminal import fitted
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
 from openclaw.core import errors
@@ -261,7 +261,7 @@ def weights_missing(env: Environment) -> bool:
 
 
 def _report(env: Environment, plan: plans.Plan) -> None:
-    from openclaw.cli.setup.checks import OK, examine
+    from openclaw.cli.commands.doctor import OK, examine
 
     if plan.model is not None:
         env.say(f"The agent uses {plan.model}.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import option, whole_number
-from openclaw.cli.render.terminal import visible_lines
+from openclaw.cli.terminal import visible_lines
 from openclaw.config.paths import check_directory, expand
 from openclaw.core.errors import InvalidConfig, NotFound
 

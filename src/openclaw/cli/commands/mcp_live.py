@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from openclaw.cli.chat.turn_view import named, waiting
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import last_words, servers_logged
 from openclaw.cli.parser import chosen_agent, no_server, not_there
-from openclaw.cli.render.terminal import counted, shortened, visible_lines
-from openclaw.cli.render.turn import named, waiting
+from openclaw.cli.terminal import counted, shortened, visible_lines
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.content.folding import strip_invisible

@@ -8,7 +8,7 @@ import anyio
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option
-from openclaw.cli.render.terminal import console, is_dumb
+from openclaw.cli.terminal import console, is_dumb
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, Weights, WeightStore, own_weights
 
@@ -181,7 +181,7 @@ def _wanted(args: Namespace, env: Environment) -> Weights:
 
 def pull(env: Environment, weights: Weights | None = None, *, force: bool = False) -> Path:
     """Download weights, by default the smallest, with a progress bar on a terminal."""
-    from openclaw.cli.render.turn import download_bar
+    from openclaw.cli.chat.turn_view import download_bar
     from openclaw.embedded.pull import Puller
 
     wanted = weights or next(one for one in CATALOGUE if one.name == DEFAULT_WEIGHTS)

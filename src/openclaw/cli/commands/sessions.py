@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from openclaw.cli import terminal
 from openclaw.cli.dispatch import run_interruptible
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option, whole_number
-from openclaw.cli.render import terminal
 from openclaw.config.sensitive import credentials_in_address
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound

@@ -17,7 +17,7 @@ from openclaw.cli.commands.models import model_facts
 from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
-from openclaw.cli.render.terminal import console, counted, local_time, print_unpadded, visible_lines
+from openclaw.cli.terminal import console, counted, local_time, print_unpadded, visible_lines
 from openclaw.core import errors
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.lock import GatewayInfo, running_gateway

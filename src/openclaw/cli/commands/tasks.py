@@ -9,7 +9,7 @@ import argparse
 from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option
-from openclaw.cli.render.terminal import local_time, visible, visible_lines
+from openclaw.cli.terminal import local_time, visible, visible_lines
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import NotFound
 from openclaw.sessions.store import SessionStore

@@ -8,7 +8,7 @@ import argparse
 from openclaw.cli.commands.sessions import opened
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, chosen_agent, option, whole_number
-from openclaw.cli.render.terminal import counted
+from openclaw.cli.terminal import counted
 from openclaw.core.clock import SystemClock
 from openclaw.sessions import usage
 

@@ -1,1 +1,1 @@
-"""`openclaw init` and `doctor`: what is found, planned, written and checked."""
+"""`openclaw init`: what is found, planned and written."""

@@ -8,7 +8,7 @@ import anyio
 
 from openclaw.cli.commands.secrets import hidden_line
 from openclaw.cli.environment import Environment, text_of
-from openclaw.cli.render.terminal import fitted
+from openclaw.cli.terminal import fitted
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.installed import install_command

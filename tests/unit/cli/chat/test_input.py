@@ -12,7 +12,7 @@ import pytest
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.cli.chat.conversation import Talk
 from openclaw.cli.chat.input import MOMENT, Interrupts, LineInput
-from openclaw.cli.render.turn import PlainView
+from openclaw.cli.chat.turn_view import PlainView
 from openclaw.core.clock import SystemClock
 from openclaw.media.transcription import NoTranscriber
 from openclaw.secrets.redactor import Redactor

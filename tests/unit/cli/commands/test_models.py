@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.cli.render.turn import download_bar
+from openclaw.cli.chat.turn_view import download_bar
 from openclaw.core.events import Downloading
 
 

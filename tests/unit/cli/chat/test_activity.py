@@ -1,4 +1,4 @@
-from openclaw.cli.render.turn import THINKING, Doing
+from openclaw.cli.chat.turn_view import THINKING, Doing
 from openclaw.core.events import Downloading, ServerChanged, ToolFinished, ToolStarted, TurnStarted
 from openclaw.core.tools import ToolResult
 

@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from openclaw.cli.render.terminal import keep_line_breaks, rendered
+from openclaw.cli.terminal import keep_line_breaks, rendered
 
 
 def shown(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 import anyio
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.render.terminal import FENCES, Redact, console, is_dumb, rendered, visible
+from openclaw.cli.terminal import FENCES, Redact, console, is_dumb, rendered, visible
 from openclaw.core import events
 
 if TYPE_CHECKING:

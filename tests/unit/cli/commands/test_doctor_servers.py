@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from openclaw.cli.commands.doctor import ERROR, OK, WARNING, examine_trust
 from openclaw.cli.environment import Environment
-from openclaw.cli.setup.checks import ERROR, OK, WARNING, examine_trust
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.auth.token_store import FileVault, login_key
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key

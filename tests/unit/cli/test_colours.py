@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.text import Text
 
-from openclaw.cli.render.terminal import console, wants_colour
+from openclaw.cli.terminal import console, wants_colour
 
 
 class Terminal(io.StringIO):
