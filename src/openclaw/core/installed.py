@@ -1,6 +1,7 @@
 """What is installed: the text files beside our code, and how to add an extra."""
 
 import pkgutil
+import re
 import sys
 from functools import cache
 from importlib.util import find_spec
@@ -73,3 +74,20 @@ def sections(package: str, name: str) -> dict[str, dict[str, list[str]]]:
         elif line and not line.startswith("#"):
             lines.append(line)
     return found
+
+
+_PART = re.compile(r"\{([A-Z]+)\}")
+
+
+@cache
+def compiled(package: str, kind: str) -> dict[str, re.Pattern[str]]:
+    return {name: re.compile(text) for name, text in patterns(package, kind).items()}
+
+
+def patterns(package: str, kind: str) -> dict[str, str]:
+    """The patterns of a kind in the package's `patterns.txt`; {PART} in one stands for that part."""
+    found = sections(package, "patterns.txt")
+    return {
+        name: _PART.sub(lambda part: "".join(found["part"][part[1]]), "".join(lines))
+        for name, lines in found[kind].items()
+    }

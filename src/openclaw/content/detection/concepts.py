@@ -9,29 +9,21 @@ lookup a word.
 import codecs
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import combinations
 from typing import NamedTuple
 from zlib import crc32
 
-from openclaw.core.installed import sections
+from openclaw.core import installed
+
+_PACKAGE = "openclaw.content.detection"
+patterns = partial(installed.patterns, _PACKAGE)
+compiled = partial(installed.compiled, _PACKAGE)
 
 
 def word_lists(kind: str) -> dict[str, list[str]]:
-    found = sections("openclaw.content.detection", "words.txt")[kind]
+    found = installed.sections(_PACKAGE, "words.txt")[kind]
     return {name: " ".join(lines).split() for name, lines in found.items()}
-
-
-def patterns(kind: str) -> dict[str, str]:
-    """The patterns of a kind in `patterns.txt`, by their names and what stands behind these."""
-    found = sections("openclaw.content.detection", "patterns.txt")
-    return {
-        name: _PART.sub(lambda part: "".join(found["part"][part[1]]), "".join(lines))
-        for name, lines in found[kind].items()
-    }
-
-
-_PART = re.compile(r"\{([A-Z]+)\}")
 
 
 @cache
@@ -201,15 +193,9 @@ def _weight(region: Region) -> int:
 # which less is taken.
 
 
-@cache
-def _manners(named: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    found = patterns("named" if named else "unnamed")
-    return tuple((name, re.compile(pattern)) for name, pattern in found.items())
-
-
 def ways(sentence: str, names_an_agent: bool) -> Iterator[str]:
-    for named in (True, False) if names_an_agent else (False,):
-        for name, pattern in _manners(named):
+    for kind in ("named", "unnamed") if names_an_agent else ("unnamed",):
+        for name, pattern in compiled(kind).items():
             if pattern.search(sentence):
                 yield name
 

@@ -269,7 +269,7 @@ def _detected(text: str) -> Detection:
             names.add(WORDING)
     if odds < THRESHOLD and (told := _telltales(read, plain)):
         odds, names = THRESHOLD, names | told
-    if odds >= THRESHOLD and len(set(_compiled("discussion")[""].findall(plain))) >= 2:
+    if odds >= THRESHOLD and len(set(concepts.compiled("discussion")[""].findall(plain))) >= 2:
         odds -= _DISCUSSED
     if not read.isascii() and _TAGS.search(read):
         odds, names = max(odds, THRESHOLD), names | {"hidden-characters"}
@@ -343,11 +343,6 @@ def _patterns_in(region: concepts.Region) -> dict[str, float]:
 
 
 @cache
-def _compiled(kind: str) -> dict[str, re.Pattern[str]]:
-    return {name: re.compile(pattern) for name, pattern in concepts.patterns(kind).items()}
-
-
-@cache
 def _phrases() -> tuple[BytesAhoCorasick, list[tuple[str, re.Pattern[str], bool]]]:
     """All phrases, each behind its literal strings: every match contains one of these.
 
@@ -356,7 +351,7 @@ def _phrases() -> tuple[BytesAhoCorasick, list[tuple[str, re.Pattern[str], bool]
     literals: list[bytes] = []
     phrases: list[tuple[str, re.Pattern[str], bool]] = []
     for kind in ("phrase", "phrase-foreign"):
-        for head, pattern in _compiled(kind).items():
+        for head, pattern in concepts.compiled(kind).items():
             name, keys = head.split(" ", 1)
             literals += [key.encode() for key in keys.split("|")]
             phrases += [(name, pattern, kind == "phrase-foreign")] * (keys.count("|") + 1)
@@ -417,7 +412,9 @@ def detect_declaration(text: str) -> Detection:
 
 def _broken(text: str) -> set[str]:
     plain = " ".join(folded(text[:_MOST]).split())
-    return {name for name, pattern in _compiled("declaration").items() if pattern.search(plain)}
+    return {
+        name for name, pattern in concepts.compiled("declaration").items() if pattern.search(plain)
+    }
 
 
 def _worst(text: str) -> str:

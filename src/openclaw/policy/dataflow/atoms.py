@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal
 from urllib.parse import unquote
 
-from openclaw.core.installed import sections
+from openclaw.core.installed import compiled, sections
 
 # Brings texts and values to comparable forms, and undoes common disguises.
 #
@@ -176,6 +176,10 @@ def word_lists(kind: str) -> dict[str, list[str]]:
     return sections("openclaw.policy.dataflow", "words.txt")[kind]
 
 
+def patterns(kind: str) -> dict[str, re.Pattern[str]]:
+    return compiled("openclaw.policy.dataflow", kind)
+
+
 def word_set(name: str) -> frozenset[str]:
     return frozenset(" ".join(word_lists("set")[name]).split())
 
@@ -208,7 +212,6 @@ def nouns_of(tool: str) -> list[str]:
 
 
 AtomKind = Literal["email", "url", "account", "secret", "command", "path"]
-Kinded = tuple[AtomKind, re.Pattern[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,58 +220,7 @@ class Atom:
     text: str
 
 
-_TLD = (
-    "com|org|net|io|dev|app|info|biz|edu|gov|mil|int|eu|uk|de|fr|es|it|nl|ch|at|be|pl|se|no|dk|fi|ru|"
-    "cn|jp|kr|in|br|ca|au|us|me|co|ai|xyz|site|online|top|club|shop|link|live|tld|example|test|"
-    "invalid|local|onion|ly|gl|to|cc|tv|ws|page|cloud|tech|store|space|website|zip|mov"
-)
-_REAL = re.compile(rf"^https?://|^www\.|^\d+\.|\.(?:{_TLD})(?:$|[:/?#])", re.IGNORECASE)
-_TAIL = r"[^\s<>\"'`|\\^{}\[\]]*"
-_EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,128}@[\w-]+(?:\.[\w-]+)+")
-_URL = re.compile(
-    rf"(?:\b[a-z][a-z0-9+.-]{{1,9}}:)?//[^\s/<>\"'`]+{_TAIL}"
-    rf"|\b(?:mailto|data|javascript|tel):[^\s<>\"'`]+"
-    rf"|\bwww\.[\w-]+{_TAIL}"
-    rf"|(?<![\w@./-])(?:[\w-]+\.)+(?:{_TLD})(?![\w-])(?:[:/?#]{_TAIL})?"
-    r"|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])(?::\d+)?(?:/[^\s<>\"']*)?",
-    re.IGNORECASE,
-)
-_ACCOUNT = re.compile(
-    r"(?<![\w.])(?:[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{2,4}){3,8}"
-    r"|0x[0-9a-fA-F]{8,}|bc1\w{8,}"
-    r"|\+?\d(?:[ ()/-]?\d){5,}"
-    r"|(?<!-)(?=[\w-]{0,63}[A-Za-z])(?=(?:[\w-]{0,40}\d){3})[\w-]{6,64})(?!\w)"
-)
-_SECRET = re.compile(
-    r"-----BEGIN[^-]*-----|\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|xox[abprs]|AKIA|ASIA|AIza|eyJ|glpat|hf)"
-    r"[-_A-Za-z0-9]{8,}|(?<![\w/+-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[\w+/-]{20,}={0,2}"
-    r"|(?<![\w/+-])[0-9a-fA-F]{24,}(?!\w)|(?<![\w+/])[A-Za-z0-9+/]{16,}={1,2}"
-)
-_LABELLED = re.compile(
-    r"\b(?:password|passcode|passphrase|secret|token|api[ _-]?key|pin|otp|code|kennwort|passwort)"
-    r"(?:\s{1,3}\w{1,20}){0,2}?\s{0,3}(?:is|:|=|ist)\s{0,3}[\"'`]?([^\s\"'`,;]{3,})",
-    re.IGNORECASE,
-)
-_COMMAND = re.compile(
-    r"\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|\brm\s+-\w*[rf]\w*\s+\S+|\bcurl\s+\S[^\n]*|\bwget\s+\S[^\n]*"
-    r"|\bbase64\s+(?:-d|--decode)|\beval\s*\(|\bexec\s*\(|\bos\.system\(|\bsubprocess\.|\bnc\s+-\w+"
-    r"|\bchmod\s+\+?\w+\s+\S+|\bsudo\s+\S+|\b(?:iex|Invoke-Expression|Invoke-WebRequest)\b"
-    r"|\bDROP\s+(?:TABLE|DATABASE)\b|\bscp\s+\S+|/dev/tcp/\S+",
-    re.IGNORECASE,
-)
-_PATH = re.compile(
-    r"(?:^|[\s\"'`(=~/\\])(\.?/?[\w./~\\-]{0,120}(?:"
-    r"\.(?:bash|zsh)(?:rc|_profile|env)|\.profile|\.ssh\b|authorized_keys|id_(?:rsa|ed25519)|\.netrc"
-    r"|\.npmrc|\.pypirc|\.aws\b|\.kube\b|\.gnupg\b|\.git/(?:hooks|config)|\.github/workflows|\.gitlab-ci"
-    r"|crontab|cron\.d|systemd|\.service\b|sudoers|/etc/\w+|\.env\b|\.vscode/|\.cursor/|\.claude"
-    r"|AGENTS\.md|CLAUDE\.md|MEMORY\.md|SOUL\.md|SKILL\.md|openclaw\.json|LaunchAgents|autostart"
-    r"|\.mcp\.json|conftest\.py|sitecustomize\.py|\.pre-commit)[\w./\\-]*)",
-    re.IGNORECASE,
-)
-_DATE_OR_TIME = re.compile(
-    r"\d{4}-\d{1,2}(?:-\d{1,2})?(?:[T ]\d{1,2}(?::?\d{2}){0,2}\S*)?|\d{1,2}[-/. ]\d{1,2}[-/. ]\d{2,4}"
-    r"|(?:19|20)\d\d[-/. ](?:19|20)\d\d|\d{1,2}(?:-\d{1,3}){1,2}|(?:19|20)\d{6}(?:T\d{4,6}Z?)?"
-)
+_QUOTED = patterns("quoted")
 
 
 def find(text: str) -> list[Atom]:
@@ -285,19 +237,19 @@ def _scan(text: str) -> tuple[Atom, ...]:
 
 
 def _candidates(text: str) -> Iterator[tuple[AtomKind, str]]:
-    listed: tuple[Kinded, ...] = ("secret", _SECRET), ("email", _EMAIL), ("url", _URL)
-    for kind, pattern in listed:
-        for match in pattern.finditer(text):
+    kinds: tuple[AtomKind, ...] = ("secret", "email", "url")
+    for kind in kinds:
+        for match in _QUOTED[kind].finditer(text):
             yield kind, _trim(match.group())
-    rest = _URL.sub(" ", _EMAIL.sub(" ", text))
-    for match in _ACCOUNT.finditer(rest):
-        if not _DATE_OR_TIME.fullmatch(match.group()):
+    rest = _QUOTED["url"].sub(" ", _QUOTED["email"].sub(" ", text))
+    for match in _QUOTED["account"].finditer(rest):
+        if not _QUOTED["date"].fullmatch(match.group()):
             yield "account", match.group()
-    for match in _LABELLED.finditer(rest):
+    for match in _QUOTED["labelled"].finditer(rest):
         yield "secret", _trim(match.group(1))
-    for match in _COMMAND.finditer(text):
+    for match in _QUOTED["command"].finditer(text):
         yield "command", match.group().strip()
-    for match in _PATH.finditer(text):
+    for match in _QUOTED["path"].finditer(text):
         yield "path", match.group(1)
 
 
@@ -309,16 +261,16 @@ def _trim(text: str) -> str:
 def address(text: str) -> str | None:
     """The comparable form if the whole text is one address, account or host; else None."""
     bare = text.strip().strip("<>")
-    listed: tuple[Kinded, ...] = ("email", _EMAIL), ("url", _URL), ("account", _ACCOUNT)
-    for kind, pattern in listed:
-        if pattern.fullmatch(bare) and not _DATE_OR_TIME.fullmatch(bare):
+    kinds: tuple[AtomKind, ...] = ("email", "url", "account")
+    for kind in kinds:
+        if _QUOTED[kind].fullmatch(bare) and not _QUOTED["date"].fullmatch(bare):
             return comparable(Atom(kind, bare))
     named = re.fullmatch(r"[^<>@]*<([^<>\s]+@[^<>\s]+)>", text.strip())
     return comparable(Atom("email", named.group(1))) if named else None
 
 
 def is_real_address(atom: Atom) -> bool:
-    return atom.kind in ("email", "url") and _REAL.search(atom.text) is not None
+    return atom.kind in ("email", "url") and _QUOTED["real"].search(atom.text) is not None
 
 
 def comparable(atom: Atom) -> str:
@@ -344,4 +296,4 @@ def host_of(url: str) -> str:
 
 
 def is_sensitive_path(text: str) -> bool:
-    return _PATH.search(text) is not None
+    return _QUOTED["path"].search(text) is not None

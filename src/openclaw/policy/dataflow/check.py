@@ -50,9 +50,7 @@ _PROSE_FIELDS = atoms.word_set("prose_fields")
 _WHO_WROTE = atoms.word_set("who_wrote")
 # For these it makes no difference whether an outsider named the value or the model made it up.
 _NEED_FOUNDATION = ("handle", "target", "secret", "command")
-_REPLYING = re.compile(
-    r"\b(?:reply|respond|answer|write back|back|refund|return|reimburse|antworte\w*|réponds?|responde)\b"
-)
+_REQUEST = atoms.patterns("request")
 
 
 def judged_value(value: Value, index: Index, server: str) -> Judged:
@@ -90,7 +88,7 @@ def _is_linked(text: str, source: Source, leaf: Leaf, index: Index) -> bool:
         return False
     if "@" in text and _is_only_address_of_a_named_person(text, index):
         return True
-    if _WHO_WROTE & set(split(leaf.key)) and not _REPLYING.search(index.person.request):
+    if _WHO_WROTE & set(split(leaf.key)) and not _REQUEST["replying"].search(index.person.request):
         return False
     anchors = [other.value for other in _others(source, leaf) if _is_anchor(other, index.person)]
     return bool(anchors) and not (
@@ -154,46 +152,32 @@ def _has_chosen_sibling(source: Source, leaf: Leaf, person: Person) -> bool:
     return any(other.key == leaf.key for one in elsewhere for other in source.records[one.record])
 
 
-_DESTROYS = re.compile(
-    r"\b(?:rm|rmdir|shred|mkfs\S*|dd|truncate|shutdown|reboot|kill(?:all)?|pkill|userdel)\s|\bgit\s+(?:reset\s+--hard"
-    r"|clean|push\s+.*(?:-f\b|--force))|\b(?:drop|truncate|delete)\s+(?:table|database|from)\b|\bunlink\b|\brmtree\b"
-    r"|\bfind\b.*-delete",
-    re.IGNORECASE,
-)
-_ORDINARY = re.compile(
-    r"(?:uv run |python3? -m |npx )?(?:pytest|ls|cat|head|tail|grep|rg|wc|tree|pwd|date|echo|ruff|mypy|pyright|tsc"
-    r"|unittest|git (?:status|diff|log|show|branch|add|commit)|npm (?:test|run \w+|ci)|yarn \w+|make(?: \w+)?"
-    r"|cargo (?:test|build|check|fmt|clippy)|go (?:test|build|vet))(?: [\w./=:@-]+| \"[^\"`$]*\"| '[^']*')*"
-)
-_WRITES = re.compile(
-    r"\b(?:insert\s+into|update\s+\w+\s+set|delete\s+from|drop\s+\w+|alter\s+\w+|truncate\s|grant\s|attach\s+database"
-    r"|copy\s+.*\bto\b|into\s+outfile)",
-    re.IGNORECASE,
-)
-_SCRIPT = re.compile(
-    r"(?:\b(?:ba|z|da)?sh|\bsource|\bnode|\bpython3?|(?<!\S)\.)\s+([\w./~-]+\.\w+)|(?<!\S)(?=\./)(\S+)"
-)
+_COMMAND = atoms.patterns("command")
 _RISKY = ("url", "email", "secret", "path")
 
 
 def command_doubts(tool: str, one: Judged, index: Index) -> Iterator[Doubt]:
     """A command that the person typed passes; an ordinary one passes; else it is read closely."""
     value = one.value
-    if one.level == "given" or _ORDINARY.fullmatch(value.text.strip()):
+    if one.level == "given" or _COMMAND["ordinary"].fullmatch(value.text.strip()):
         return
-    if _DESTROYS.search(value.text) and not effects.asked_for("delete", tool, index.person.request):
+    if _COMMAND["destroys"].search(value.text) and not effects.asked_for(
+        "delete", tool, index.person.request
+    ):
         yield Doubt(tool, Why.ACTION, value.parameter, value.text)
     for atom in find(value.text):
         if atom.kind in _RISKY and not index.person.gave_atom(atom):
             yield doubt_about(tool, Why.PLACE, value, atom.text, index.quoting(atom.text))
-    scripts = [match.group(1) or match.group(2) for match in _SCRIPT.finditer(value.text)]
+    scripts = [
+        match.group(1) or match.group(2) for match in _COMMAND["script"].finditer(value.text)
+    ]
     for part in (*scripts, *_lines(value.text)):
         if index.quoting(part) and not index.person.gave_exactly(part):
             yield doubt_about(tool, Why.COMMAND, value, part, index.quoting(part))
 
 
 def writes(value: Value) -> bool:
-    return value.role == "command" and _WRITES.search(value.text) is not None
+    return value.role == "command" and _COMMAND["writes"].search(value.text) is not None
 
 
 def _lines(text: str) -> list[str]:
@@ -201,7 +185,7 @@ def _lines(text: str) -> list[str]:
     return [
         part.strip()
         for part in parts
-        if len(words(part)) >= 2 and not _ORDINARY.fullmatch(part.strip())
+        if len(words(part)) >= 2 and not _COMMAND["ordinary"].fullmatch(part.strip())
     ]
 
 
@@ -312,9 +296,6 @@ _BY_ROLE: dict[Role, Callable[[Judged, Effect, Index], Why | None]] = {
 }
 
 _LINK_FIELD = atoms.word_set("link_field")
-_LINK_WORDS = re.compile(
-    r"\b(?:article|web\s?sites?|sites?|web\s?pages?|pages?|links?|urls?|blogs?|seiten?|artikel|lien|enlace)"
-)
 _PLAIN_PATH = re.compile(r"[\w.-]*(?:/[\w.~%-]{0,48}){0,8}(?:#[\w.-]{0,48})?")
 _OPENS = Effect("open an address", sends=True)
 
@@ -352,7 +333,11 @@ def _is_plain(url: str) -> bool:
 def _is_link_to_follow(url: str, one: Judged, index: Index) -> bool:
     """The person asked about pages that are linked in a place they named, and this is such a link."""
     source = one.source
-    if source is None or source.origin.free_form or not _LINK_WORDS.search(index.person.request):
+    if (
+        source is None
+        or source.origin.free_form
+        or not _REQUEST["links"].search(index.person.request)
+    ):
         return False
     return url in source.text and any(index.person.gave_words(value) for value in source.asked_with)
 

@@ -7,7 +7,15 @@ from functools import lru_cache
 from typing import Any, Literal, cast
 
 from openclaw.core.tools import JsonObject, json_list, json_object
-from openclaw.policy.dataflow.atoms import address, fold, singular, split, word_lists, word_set
+from openclaw.policy.dataflow.atoms import (
+    address,
+    fold,
+    patterns,
+    singular,
+    split,
+    word_lists,
+    word_set,
+)
 
 # What a parameter is for: where something goes, what is acted on, how much, or plain content.
 
@@ -136,29 +144,9 @@ Action = Literal[
 _BY_TOOL_WORD: Mapping[str, Action] = _by_word("tool")
 _ASKED = {action: "|".join(rows) for action, rows in word_lists("asked").items()}
 _MONEY = word_set("money")
-_NEGATED = re.compile(
-    r"(?:\b(?:do not|don't|dont|never|not|without|no need to|avoid|stop|nicht|kein\w*|ne|pas|sin|no)"
-    r"\s+(?:\w+\s+){0,2})$"
-)
-_NOUN_BEFORE = re.compile(
-    r"\b(?:an?|the|my|your|his|her|their|our|this|that|these|those|each|every|any|all|some|no|unread|new|last"
-    r"|latest|recent|first|next|of|from|in|via|by|per|which|what|whose|incoming|direct|blog|der|die|das|ein\w*"
-    r"|mein\w*|le|la|les|un|une|mon|ma|mes|el|los|las|mi|mis|'s)\s+$"
-)
-_NOUN_AFTER = re.compile(
-    r"\s+(?:from|address\w*|account|inbox|i|we|was|is|were|are|has|have|history)\b"
-)
+_REQUEST = patterns("request")
 _MAY_BE_NOUN = word_set("may_be_noun")
-_TO_US = re.compile(
-    r"\s+(?:me|us|mir|uns)\b(?!\s+(?:a|an|the)?\s*(?:e-?mail|mail|message|sms|reminder|calendar|event))"
-)
 _TELLING = word_set("telling")
-_DELEGATED = re.compile(
-    r"\b(?:do|perform|follow|execute|carry out|complete|handle|act on|work through|take care of|obey|apply|führ\w*"
-    r"|erledig\w*|befolg\w*|suis|exécute\w*|sigue|haz)\b.{0,60}?"
-    r"\b(?:actions?|instructions?|tasks?|steps?|to-?dos?|todo list|what (?:it|he|she|they|the \w+) (?:says?|asks?|wants?)"
-    r"|requests?|anweisungen|aufgaben|tâches|tareas|instrucciones)\b"
-)
 
 
 def action_of(tool: str) -> Action:
@@ -188,7 +176,7 @@ def asked_for(action: Action, tool: str, request: str) -> bool:
 
 def hands_over(request: str) -> bool:
     """Whether the person told us to do what some text says."""
-    return _DELEGATED.search(fold(request)) is not None
+    return _REQUEST["delegated"].search(fold(request)) is not None
 
 
 @lru_cache(maxsize=1024)
@@ -203,11 +191,12 @@ def _pattern(action: Action, tool: str) -> re.Pattern[str]:
 def _is_request(match: re.Match[str], request: str) -> bool:
     before, after = request[max(0, match.start() - 30) : match.start()], request[match.end() :][:40]
     word = match.group()
-    if _NEGATED.search(before):
+    if _REQUEST["negated"].search(before):
         return False
-    if word in _TELLING and _TO_US.match(after):
+    if word in _TELLING and _REQUEST["to_us"].match(after):
         return False
-    return word not in _MAY_BE_NOUN or not (_NOUN_BEFORE.search(before) or _NOUN_AFTER.match(after))
+    noun = _REQUEST["noun_before"].search(before) or _REQUEST["noun_after"].match(after)
+    return word not in _MAY_BE_NOUN or not noun
 
 
 EffectClass = Literal["read", "open", "change", "send", "destroy"]

@@ -210,24 +210,7 @@ _NUMBERED = (
 # "see www.example.com.Then go on": a full stop without the space after it.
 _GLUED = re.compile(r"(\b[\w-]+\.[a-z]{2,4})\.(?=[A-Z][a-z])")
 _SHORT_ANSWER = 8
-_TOWARDS = re.compile(
-    r"(?:^|[\n,;:=(/•*-]|\b(?:to|cc|bcc|e?mail|send|tell|notify|inform|invite|with|and|or|for|pay|refund|message"
-    r"|forward|write|ask|contact|add|also|text|at|is|are|recipient|account|in|on|into|ping|dm|remind|thank|reply"
-    r"|share|transfer|give|lets?|through|using|use|read|open|visit|an|nach|mit|und|bei|schreib\w*|à|avec|et|a|con|y|para))"
-    r"\s*(?:(?:the|my|our|your|user|colleague|friend|channel|group|dear|address|their|his|her|new|team|der|die|das"
-    r"|den|dem|la|le|el|see|please)\s+)*[\s'\"“<(#@`]*$"
-    r"|\bto\s+(?:(?!from|by|about|of|that|not)\w+\s+){1,3}[\s'\"“<(#@`]*$"
-)
-_AGAINST = re.compile(
-    r"\b(?:never|not|don't|dont|except|without|avoid|nicht|kein\w*|ne|pas|no|sin)\b[^.,;\n]{0,25}$"
-)
-_THEM = re.compile(
-    r"\b(?:them|him|her|there|everyone|everybody|all|both|each|ihm|ihr|ihnen|lui|leur|le|les)\b"
-)
-_BACK = re.compile(
-    r"\b(?:reply|replies|respond|answer|write back|send (?:\w+ ){0,3}back|back|refund|return|reimburse"
-    r"|contact|decline|confirm|rsvp|antworte\w*|zurück|réponds?|rembourse\w*|responde|devuelve)\b"
-)
+_REQUEST = atoms.patterns("request")
 
 
 class Person:
@@ -295,13 +278,14 @@ class Person:
 
     def named_as_destination(self, value: str) -> bool:
         """Whether some mention reads like "to X", rather than "from X", "about X" or "never to X"."""
-        if _BACK.search(self.request):
+        if _REQUEST["back"].search(self.request):
             return True
-        if not atoms.address(value) and _THEM.search(self.request):
+        if not atoms.address(value) and _REQUEST["them"].search(self.request):
             return True
         before = [context for message in self._messages for context in _before(value, message)]
         return not before or any(
-            _TOWARDS.search(one) and not _AGAINST.search(one) for one in before
+            _REQUEST["towards"].search(one) and not _REQUEST["against"].search(one)
+            for one in before
         )
 
 
