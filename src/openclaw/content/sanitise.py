@@ -25,6 +25,7 @@ from openclaw.content.folding import (
     shape,
     strip_invisible,
 )
+from openclaw.core.installed import sections
 
 NAME = "externaluntrustedcontent"
 _TAIL = NAME[1:]
@@ -180,30 +181,10 @@ def _extend_back(text: str, start: int) -> int:
 # and no chat template makes anything of it. Nor does the replacement complete a marker whose name
 # breaks off before it: `…CONTEN` and a `t`.
 
-# <|name|>: single words that are somebody's token. Words joined by underscores are taken as
-# tokens whatever they are; other single words are left alone, because F#, Elm and OCaml write
-# `f <| x |> g`.
-_PIPED = """
-assistant audio bos call channel code constrain context developer document end endofprompt
-endoftext eod eom eos eot eoh function functions im image instruction ipython message model name
-observation pad plugin prompt python refusal return sep sop start startoftext system think thinking
-tool tools turn unk user video vision
-"""
-# <name>, </name> or <name attribute…>: words that no markup language uses.
-_TAGGED = """
-start_of_turn end_of_turn start_of_image end_of_image start_of_audio end_of_audio end_of_utterance
-start_function_call end_function_call start_function_declaration end_function_declaration
-start_function_response end_function_response bos eos unk pad sop eop bos_token eos_token
-function_calls function_call function_results function_result tool_call tool_calls tool_response
-tool_responses tool_use tool_result tool_results tool_code tool_outputs think invoke
-fim_prefix fim_middle fim_suffix fim_pad arg_key arg_value system_reminder
-begin_of_box end_of_box begin_of_image sys
-"""
-# [NAME] or [/NAME], of the Mistral and GLM families.
-_BRACKETED = """
-inst tool_calls available_tools tool_results tool_content system_prompt img_break img_end
-gmask smask sop call_id think model_settings
-"""
+_NAMES = {
+    kind: " ".join(rows).split()
+    for kind, rows in sections("openclaw.content", "control_tokens.txt")["token"].items()
+}
 
 _TAG_SHAPES = (
     r"antml\s*+:\s*+[a-z_]++|minimax\s*+:\s*+tool_call|seed\s*+:\s*+[a-z_]++"
@@ -212,7 +193,7 @@ _TAG_SHAPES = (
 
 # What the tags begin with. Most others are told by it, at a tenth of the cost.
 _SHAPES_BEGIN = ("an", "mi", "se", "fu", "un", "ex", "re", "co")
-_TAGS_BEGIN = {*(word[:2] for word in _TAGGED.split()), *_SHAPES_BEGIN}
+_TAGS_BEGIN = {*(word[:2] for word in _NAMES["tagged"]), *_SHAPES_BEGIN}
 _BEGINS_TAG = (
     f"[{either_case(pair[0] for pair in _TAGS_BEGIN)}]"
     f"[{either_case(pair[1] for pair in _TAGS_BEGIN)}]"
@@ -233,8 +214,8 @@ def _spell_loosely(char: str) -> str:
     return {"i": "[iIlL1|]", "l": "[iIlL1|]", "o": "[oO0]"}.get(char) or _spell(char)
 
 
-def _either(words: str, *, loose: bool) -> str:
-    pattern = alternation(words.split(), _spell_loosely if loose else _spell)
+def _either(kind: str, *, loose: bool) -> str:
+    pattern = alternation(_NAMES[kind], _spell_loosely if loose else _spell)
     for pair, stand_in in LIGATURES.items() if loose else ():
         spelled = "".join(map(_spell_loosely, pair))
         pattern = pattern.replace(spelled, f"(?:{spelled}|{stand_in})")
@@ -243,7 +224,7 @@ def _either(words: str, *, loose: bool) -> str:
 
 @cache
 def _angled(*, loose: bool, pipes: bool = True) -> re.Pattern[str]:
-    piped, tagged = _either(_PIPED, loose=loose), _either(_TAGGED, loose=loose)
+    piped, tagged = _either("piped", loose=loose), _either("tagged", loose=loose)
     # Several brackets are one in a region, which ends at the first of them.
     name = "[sS][yY][sS]"
     sys = rf"<\s*+(?P<sys>/?\s*+{name})\s*+>\s*+>"
@@ -272,7 +253,7 @@ _PIPE_CLOSES, _PIPE_OPENS = re.compile(r"\|\s*+>"), re.compile(r"<\s*+\|")
 
 @cache
 def _squared(*, loose: bool) -> re.Pattern[str]:
-    names = _either(_BRACKETED, loose=loose)
+    names = _either("bracketed", loose=loose)
     return re.compile(rf"\[\s*+(?P<name>/?\s*+{names})\s*+\]", re.ASCII)
 
 
@@ -287,7 +268,7 @@ _BEFORE_INST = re.compile(r"\s*\[\s*(?:control:)?/?\s*inst|\s*<<\s*sys", re.IGNO
 
 
 # As they are usually written. They are replaced without a detour, since a text may be full of them.
-_USUAL_PIPED = re.compile(rf"<\|({alternation(_PIPED.split())}|[a-z]+(?:_[a-z]+)+)\|>")
+_USUAL_PIPED = re.compile(rf"<\|({alternation(_NAMES['piped'])}|[a-z]+(?:_[a-z]+)+)\|>")
 _USUAL_TURN = re.compile(r"(?<=\n\n)(Human|Assistant):(?![^\S\n]*+\n[ \t])")
 
 
