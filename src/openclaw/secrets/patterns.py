@@ -251,12 +251,12 @@ class BytePatterns:
         )
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
+def merged(spans: Iterable[Span], *, touching: bool = True) -> list[Span]:
+    """Those that overlap made into one; those that only touch too, unless noise may be between."""
     result: list[Span] = []
     for start, end in sorted(spans):
-        if result and start <= result[-1][1]:
-            if end > result[-1][1]:
-                result[-1] = (result[-1][0], end)
+        if result and start < result[-1][1] + touching:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
         else:
             result.append((start, end))
     return result

@@ -115,6 +115,11 @@ def find(text: str) -> list[Occurrence]:
     ]
 
 
+def replaced(text: str, values: Mapping[SecretRef, str]) -> str:
+    """The text with each reference's value in its place."""
+    return _REFERENCE.sub(lambda match: values[parse(match["bracketed"] or match["bare"])], text)
+
+
 def has_reference(text: str) -> bool:
     return _REFERENCE.search(text) is not None
 

@@ -8,7 +8,7 @@ import anyio
 from openclaw.core.errors import MissingExtra, OpenClawError, SecretUnavailable, describe
 from openclaw.secrets.credentials import plaintext_credentials
 from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.refs import SCHEMES, BackendFailure, Secret, SecretRef, find
+from openclaw.secrets.refs import SCHEMES, BackendFailure, Secret, SecretRef, find, replaced
 
 DEFAULT_TIMEOUT: Final = 10.0
 
@@ -60,17 +60,8 @@ class SecretResolver:
         failures = [out for out in outcomes.values() if isinstance(out, SecretUnavailable)]
         if failures:
             raise failures[0] if len(failures) == 1 else SecretsUnavailable(failures)
-        resolved: dict[str, Secret] = {}
-        for key, text in values.items():
-            pieces: list[str] = []
-            position = 0
-            for hit in found[key]:
-                value = outcomes[hit.ref]
-                assert isinstance(value, Secret)
-                pieces += text[position : hit.start], value.reveal()
-                position = hit.end
-            resolved[key] = Secret("".join([*pieces, text[position:]]))
-        return resolved
+        known = {ref: out.reveal() for ref, out in outcomes.items() if isinstance(out, Secret)}
+        return {key: Secret(replaced(text, known)) for key, text in values.items()}
 
     async def try_all(
         self, refs: Iterable[SecretRef]

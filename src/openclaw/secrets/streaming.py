@@ -14,7 +14,7 @@ the pieces gains no more than those three characters.
 import re
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
@@ -137,8 +137,8 @@ class _View:
         self._begun = None
         starts = patterns.starts(self._text[seen:])
         if starts:
-            found = patterns.joined_spans(self._text[seen:])
-            self._mark((seen + first, seen + last) for first, last in _united(found))
+            found = merged(patterns.joined_spans(self._text[seen:]), touching=False)
+            self._mark((seen + first, seen + last) for first, last in found)
             self._begun = self._first_begun(patterns, [seen + place for place in starts])
         self._forget(patterns)
 
@@ -171,19 +171,6 @@ class _View:
                 piece = self._pieces[place]
                 offset = ends[place] - len(piece.text)
                 piece.mark(max(start - offset, 0), min(end, ends[place]) - offset)
-
-
-def _united(spans: Iterable[Span]) -> Iterator[Span]:
-    """Those that overlap made into one; noise may stand between two that only touch."""
-    start = end = 0
-    for first, last in sorted(spans):
-        if first >= end:
-            if start < end:
-                yield start, end
-            start = first
-        end = max(end, last)
-    if start < end:
-        yield start, end
 
 
 class StreamRedactor:
