@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Any, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -76,15 +76,6 @@ def kind_of(value: object) -> str:
     return "an object" if isinstance(value, Mapping) else "a list"
 
 
-def _one_of(error: ErrorDetails) -> str:
-    allowed = literals(annotation_at(tuple(error["loc"])))
-    words = [choice for choice in allowed if isinstance(choice, str)]
-    listed = ", ".join(f'"{choice}"' if choice in words else str(choice) for choice in allowed)
-    close = suggest(error["input"], words) if isinstance(error["input"], str) else None
-    hint = f'; did you mean "{close}"?' if close else ""
-    return f"must be one of {listed}{hint}"
-
-
 _SHAPES = {
     "string_type": "text",
     "bool_type": "true or false",
@@ -95,10 +86,11 @@ _SHAPES = {
     "dict_type": "an object",
     "tuple_type": "a list",
 }
-_BOUNDS = {
-    "greater_than": ("greater than", "gt"),
-    "greater_than_equal": ("at least", "ge"),
-    "less_than_equal": ("at most", "le"),
+_REWORDED = {
+    "Input should be": "must be",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "String should have at least 1 character": "must not be empty",
 }
 
 
@@ -107,23 +99,10 @@ def _phrase(error: ErrorDetails) -> str:
     if kind in _SHAPES:
         found = "" if (kind, type(given)) == ("int_type", float) else f", not {kind_of(given)}"
         return f"must be {_SHAPES[kind]}{found}"
-    if kind in _BOUNDS:
-        phrase, key = _BOUNDS[kind]
-        bound = error.get("ctx", {}).get(key)
-        return f"must be {phrase} {f'{bound:g}' if isinstance(bound, float) else bound}"
-    if kind == "literal_error":
-        return _one_of(error)
-    if kind == "wrong_shape":
-        return error["msg"]
-    if kind == "string_too_short":
-        return "must not be empty"
-    return "is not a valid value for this setting"  # no schema of ours raises another kind
-
-
-def literals(annotation: Any) -> list[Any]:
-    if get_origin(annotation) is Literal:
-        return list(get_args(annotation))
-    return [value for inner in get_args(annotation) for value in literals(inner)]
+    message = error["msg"]
+    for theirs, ours in _REWORDED.items():
+        message = message.replace(theirs, ours)
+    return message
 
 
 def known_keys(path: Sequence[str | int]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from openclaw.core.errors import OperatorFacing
 
@@ -188,13 +188,6 @@ _POLL_SECONDS = 0.02
 _HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
-class ByteLocks(Protocol):
-    @property
-    def LK_NBLCK(self) -> int: ...
-
-    def locking(self, fd: int, mode: int, nbytes: int, /) -> None: ...
-
-
 def try_lock(descriptor: int) -> bool:
     """Take the lock, unless it is held already. Raises OSError if the file cannot be locked."""
     if sys.platform == "win32":
@@ -220,8 +213,8 @@ def lock(descriptor: int) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def try_byte_lock(descriptor: int, library: ByteLocks) -> bool:
-    """The same on Windows; the file's position stays the same."""
+def try_byte_lock(descriptor: int, library: Any) -> bool:
+    """The same on Windows, with `msvcrt`; the file's position stays the same."""
     place = os.lseek(descriptor, 0, os.SEEK_CUR)
     os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
     try:

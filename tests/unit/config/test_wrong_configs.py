@@ -52,7 +52,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
         [
             (
                 "mcp.servers.x.transport",
-                'must be one of "stdio", "sse", "http"; did you mean "http"?',
+                "must be 'stdio', 'sse' or 'http'",
                 2,
                 33,
             )
@@ -60,7 +60,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
     ),
     "an unknown transport that is like none": (
         '{ mcp: { servers: {\n  x: { command: "x", transport: "carrier pigeon" },\n} } }',
-        [("mcp.servers.x.transport", 'must be one of "stdio", "sse", "http"', 2, 33)],
+        [("mcp.servers.x.transport", "must be 'stdio', 'sse' or 'http'", 2, 33)],
     ),
     "a command of the wrong type": (
         '{ mcp: { servers: {\n  x: { command: ["uvx"] },\n} } }',
@@ -294,7 +294,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
         [
             (
                 "models.providers.acme.api",
-                'must be one of "openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai"',
+                "must be 'openai-completions', 'openai-responses', 'anthropic-messages' or 'google-generative-ai'",
                 1,
                 60,
             )
@@ -321,7 +321,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
         [
             (
                 "models.providers.openai.models[0].input[1]",
-                'must be one of "text", "image", "audio"',
+                "must be 'text', 'image' or 'audio'",
                 1,
                 72,
             )
@@ -420,7 +420,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
         '{ secrets: { vault: { address: "vault:8200", kvVersion: 3 } } }',
         [
             ("secrets.vault.address", 'must start with "http://" or "https://"', 1, 32),
-            ("secrets.vault.kvVersion", "must be one of 1, 2", 1, 57),
+            ("secrets.vault.kvVersion", "must be 1 or 2", 1, 57),
         ],
     ),
     "an exec secret without a command": (
@@ -515,7 +515,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
             ("gateway.bind", 'must be "loopback", "lan" or an IP address', 7, 31),
             (
                 "logging.level",
-                'must be one of "silent", "fatal", "error", "warn", "info", "debug", "trace"',
+                "must be 'silent', 'fatal', 'error', 'warn', 'info', 'debug' or 'trace'",
                 8,
                 21,
             ),
