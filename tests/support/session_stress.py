@@ -33,7 +33,7 @@ from openclaw.sessions.model import (
     NewEntry,
     Outcome,
     SessionRef,
-    StoreUnavailable,
+    StoreError,
     TurnState,
 )
 from openclaw.sessions.postgres.pool import parsed
@@ -114,7 +114,7 @@ async def _opened(plan: StressPlan) -> AsyncGenerator[SessionStore]:
             try:
                 store = await stack.enter_async_context(plan.open())
                 break
-            except StoreUnavailable:
+            except StoreError:
                 if anyio.current_time() > until:
                     raise
                 await anyio.sleep(0.1)

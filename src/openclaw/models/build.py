@@ -33,7 +33,7 @@ MOST_OUTPUT_SHARE = 0.5
 
 _IMAGE_LIMITS: Mapping[str, ImageLimits] = {
     # Google counts the whole request, in base64: 20 MB.
-    "google-generative-ai": ImageLimits(total_bytes=14 * 1024 * 1024),
+    "google-generative-ai": ImageLimits(total_bytes=14 * 1024 * 1024)
 }
 
 # From a name, a path, and the most tokens of an answer and of the context.

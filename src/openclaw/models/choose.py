@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from openclaw.secrets.resolver import SecretResolver
 
 Api = Literal[
-    "openai-completions",
-    "openai-responses",
-    "anthropic-messages",
-    "google-generative-ai",
-    "local",
+    "openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai", "local"
 ]
 
 LOCAL_PROVIDER = "local"

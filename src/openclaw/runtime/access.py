@@ -24,13 +24,7 @@ from openclaw.agent.port import (
     Reply,
     TurnListener,
 )
-from openclaw.core.errors import (
-    DeveloperFacing,
-    OpenClawError,
-    OperatorFacing,
-    describe,
-    leaves,
-)
+from openclaw.core.errors import DeveloperFacing, OpenClawError, OperatorFacing, describe, leaves
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSpec
 from openclaw.mcp_client.imports import import_in_thread

@@ -23,7 +23,6 @@ from openclaw.sessions.model import (
     Outcome,
     SessionRef,
     StoreError,
-    StoreUnavailable,
     Turn,
     TurnState,
     Usage,
@@ -373,7 +372,7 @@ async def _was_written(db: Statements, at: Grant, count: int) -> bool:
     if epoch != at.epoch:
         raise LaneLost("another process took it over")
     if seq < at.seq:
-        raise StoreUnavailable("the session lost entries that were on disk")
+        raise StoreError("the session lost entries that were on disk")
     if seq not in (at.seq, at.seq + count):
-        raise StoreUnavailable("the session was written by somebody who did not hold it")
+        raise StoreError("the session was written by somebody who did not hold it")
     return count > 0 and seq == at.seq + count

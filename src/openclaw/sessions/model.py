@@ -303,28 +303,8 @@ class CopyConflict(UserFacing):
 
 
 class StoreError(OperatorFacing):
-    """Raised when the session store does not work; every leaf says how to fix it."""
+    """Raised when the session store does not work; says how to fix it."""
 
 
-class StoreUnavailable(StoreError):
-    """Raised when the store cannot be opened or reached."""
-
-
-class StoreMissing(StoreUnavailable):
+class StoreMissing(StoreError):
     """Raised when there is no store where one was to be read."""
-
-
-class StoreCorrupt(StoreError):
-    """Raised when the store's file is damaged or belongs to another program."""
-
-
-class StoreReadOnly(StoreError):
-    """Raised when the store may be read and not written."""
-
-
-class StoreFull(StoreError):
-    """Raised when no space is left to write to."""
-
-
-class StoreTooNew(StoreError):
-    """Raised when the store was written by a newer version of this program."""

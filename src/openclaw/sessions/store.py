@@ -10,9 +10,7 @@ from typing import Any, Literal
 import orjson
 
 from openclaw.core.clock import random_id
-from openclaw.core.errors import (
-    Busy,
-)
+from openclaw.core.errors import Busy
 from openclaw.core.tools import JsonObject
 from openclaw.sessions import queries
 from openclaw.sessions.lanes import Lane, LaneDesk

@@ -9,7 +9,7 @@ import pytest
 from openclaw.cluster import feeds as module
 from openclaw.cluster.feeds import EPOCH, Feeds
 from openclaw.core.events import Notice, TextDelta, TurnFinished
-from openclaw.sessions.model import StoreUnavailable
+from openclaw.sessions.model import StoreError
 from openclaw.sessions.postgres.queue import MOST_PAYLOAD_BYTES, Stretch, TurnQueue, Wire
 
 
@@ -23,7 +23,7 @@ class _Queue:
         await anyio.lowlevel.checkpoint()
         if self.failures:
             self.failures -= 1
-            raise StoreUnavailable("gone")
+            raise StoreError("gone")
         self.kept += stretches
         self.news.set()
 

@@ -12,7 +12,7 @@ from openclaw.cluster import worker as module
 from openclaw.cluster.feeds import Feed, Feeds
 from openclaw.cluster.worker import Held, Worker
 from openclaw.core.errors import Cancelled, NotFound
-from openclaw.sessions.model import LaneLost, StoreUnavailable
+from openclaw.sessions.model import LaneLost, StoreError
 from openclaw.sessions.postgres.queue import Order, TurnQueue
 
 _ORDER = Order(1, "s", "t", "main", 1, 1, "a", ("a",), 1, False, None, b"")
@@ -34,14 +34,14 @@ class _Queue:
         await anyio.lowlevel.checkpoint()
         if self.failures:
             self.failures -= 1
-            raise StoreUnavailable("gone")
+            raise StoreError("gone")
         taken, self.waiting = self.waiting[:most], self.waiting[most:]
         return taken
 
     async def renew(self, orders: list[Order]) -> dict[int, bool]:
         if self.failures:
             self.failures -= 1
-            raise StoreUnavailable("gone")
+            raise StoreError("gone")
         return self.alive
 
     async def give_back(self, order: Order, *, blameless: bool) -> bool:
@@ -116,7 +116,7 @@ async def test_a_reply_that_was_no_new_turn_ends_its_order(queue: _Queue) -> Non
         (NotFound("no such agent"), ["error"], []),
         (ValueError("a defect"), ["error"], []),
         (LaneLost("it was taken"), [], [False]),
-        (StoreUnavailable("the database is gone"), [], [False]),
+        (StoreError("the database is gone"), [], [False]),
     ],
 )
 async def test_an_error_before_the_turn_ends_the_order_unless_it_is_not_the_turns_fault(

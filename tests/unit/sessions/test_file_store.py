@@ -1,6 +1,7 @@
 """What is particular to the store in a file: its files, its schema, its failures."""
 
 import os
+import shutil
 import sqlite3
 import stat
 import sys
@@ -18,14 +19,19 @@ from openclaw.sessions.model import (
     LaneLost,
     NewEntry,
     Outcome,
-    StoreCorrupt,
-    StoreFull,
-    StoreTooNew,
-    StoreUnavailable,
+    StoreError,
 )
 from openclaw.sessions.sqlite import connections
 from openclaw.sessions.sqlite.connections import Writer, explain
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
+
+VERSION = len([*connections.SQL.glob("*.sql")])
+
+
+def with_script(tmp_path: Path, script: str) -> Path:
+    shutil.copytree(connections.SQL, tmp_path / "sql")
+    (tmp_path / "sql" / "999_newer.sql").write_text(script)
+    return tmp_path / "sql"
 
 
 def edit(database: Path, statement: str) -> None:
@@ -74,27 +80,24 @@ async def test_the_database_is_in_wal_mode_and_says_whose_it_is(
     connection = sqlite3.connect(database)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert connection.execute("PRAGMA application_id").fetchone() == (connections.APPLICATION_ID,)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(connections.MIGRATIONS),)
+    assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
     connection.close()
 
 
 async def test_a_newer_schema_is_refused_with_words(database: Path) -> None:
     await open_and_close(database)
-    edit(database, f"PRAGMA user_version = {len(connections.MIGRATIONS) + 1}")
-    with pytest.raises(StoreTooNew, match="newer version"):
+    edit(database, f"PRAGMA user_version = {VERSION + 1}")
+    with pytest.raises(StoreError, match="newer version"):
         await open_and_close(database)
 
 
 async def test_an_older_schema_is_brought_up_to_date_and_keeps_its_sessions(
-    database: Path, monkeypatch: pytest.MonkeyPatch
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_file_store(database, SystemClock()) as store:
         session = await store.open_session("main", "k")
-    newer = (
-        *connections.MIGRATIONS,
-        "ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE t (x)",
-    )
-    monkeypatch.setattr(connections, "MIGRATIONS", newer)
+    newer = "ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE t (x)"
+    monkeypatch.setattr(connections, "SQL", with_script(tmp_path, newer))
     async with open_file_store(database, SystemClock()) as store:
         assert await store.open_session("main", "k") == session
     connection = sqlite3.connect(database)
@@ -103,13 +106,13 @@ async def test_an_older_schema_is_brought_up_to_date_and_keeps_its_sessions(
 
 
 async def test_a_migration_that_fails_changes_nothing(
-    database: Path, monkeypatch: pytest.MonkeyPatch
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await open_and_close(database)
-    broken = (*connections.MIGRATIONS, "CREATE TABLE half (x); CREATE TABLE nonsense (")
+    broken = with_script(tmp_path, "CREATE TABLE half (x); CREATE TABLE nonsense (")
     with monkeypatch.context() as patch:
-        patch.setattr(connections, "MIGRATIONS", broken)
-        with pytest.raises(StoreUnavailable):
+        patch.setattr(connections, "SQL", broken)
+        with pytest.raises(StoreError):
             await open_and_close(database)
     connection = sqlite3.connect(database)
     assert connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'half'").fetchone() is None
@@ -124,14 +127,14 @@ async def test_a_migration_that_fails_changes_nothing(
 async def test_another_programs_database_is_left_alone(database: Path, statement: str) -> None:
     database.parent.mkdir()
     edit(database, statement)
-    with pytest.raises(StoreCorrupt, match="another program"):
+    with pytest.raises(StoreError, match="another program"):
         await open_and_close(database)
 
 
 async def test_what_is_no_database_is_refused_with_words(database: Path) -> None:
     database.parent.mkdir()
     database.write_bytes(b"not a database, " * 100)
-    with pytest.raises(StoreCorrupt, match="damaged"):
+    with pytest.raises(StoreError, match="damaged"):
         await open_and_close(database)
 
 
@@ -141,14 +144,14 @@ async def test_a_damaged_page_is_refused_with_words(database: Path) -> None:
     content = bytearray(database.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
     database.write_bytes(content)
-    with pytest.raises(StoreCorrupt, match="damaged"):
+    with pytest.raises(StoreError, match="damaged"):
         async with open_file_store(database, SystemClock()) as store:
             await store.history(session)
 
 
 async def test_a_directory_that_cannot_be_made_is_an_error_of_the_operator(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnavailable, match="cannot be opened"):
+    with pytest.raises(StoreError, match="cannot be opened"):
         await open_and_close(tmp_path / "file" / "sessions.db")
 
 
@@ -181,7 +184,7 @@ async def test_a_store_without_space_refuses_a_write_and_goes_on_when_there_is_s
             (pages,) = opened[0].execute("PRAGMA page_count").fetchone()
             opened[0].execute(f"PRAGMA max_page_count = {pages + 1}")
             entry = NewEntry(EntryKind.NOTICE, {"x": "y" * 100_000})
-            with pytest.raises(StoreFull):
+            with pytest.raises(StoreError, match="no space left"):
                 await lane.append(None, [entry])
             opened[0].execute("PRAGMA max_page_count = 1000000")
             assert list(await lane.append(None, [entry])) == [1]
@@ -215,7 +218,7 @@ async def test_a_database_that_stays_locked_is_an_error_and_no_hang(
     async with open_file_store(database, SystemClock()) as store:
         blocker = sqlite3.connect(database, isolation_level=None)
         blocker.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreUnavailable, match="locked"):
+        with pytest.raises(StoreError, match="locked"):
             await store.open_session("main", "k")
         blocker.close()
         await store.open_session("main", "k")
@@ -267,9 +270,9 @@ async def test_work_that_queues_up_shares_a_commit_and_fails_alone(database: Pat
 async def test_a_closed_store_says_so(database: Path) -> None:
     async with open_file_store(database, SystemClock()) as store:
         session = await store.open_session("main", "k")
-    with pytest.raises(StoreUnavailable, match="closed"):
+    with pytest.raises(StoreError, match="closed"):
         await store.show(session)
-    with pytest.raises(StoreUnavailable, match="closed"):
+    with pytest.raises(StoreError, match="closed"):
         await store.set_title(session, "x")
 
 
@@ -374,7 +377,7 @@ class Failing:
         async def run_or_fail(itself: Writer, work: Any, *, durable: bool) -> Any:
             if self.broken:
                 self.failed.set()
-                raise StoreFull("no space is left")
+                raise StoreError("no space is left")
             return await run(itself, work, durable=durable)
 
         monkeypatch.setattr(Writer, "run", run_or_fail)
@@ -412,7 +415,7 @@ async def test_a_lane_that_cannot_be_handed_in_lets_others_of_its_process_go_on(
 
 def test_a_file_system_that_cannot_share_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(":memory:")  # which has no log to share either
-    with pytest.raises(StoreUnavailable, match="cannot share a database"):
+    with pytest.raises(StoreError, match="cannot share a database"):
         connections._enter_wal(connection, tmp_path)
     connection.close()
 
@@ -438,7 +441,7 @@ async def test_a_failure_that_is_not_the_databases_reaches_whoever_waits(
 
         with monkeypatch.context() as patch:
             patch.setattr(connections, "begin", broken)
-            with pytest.raises(StoreUnavailable, match="MemoryError"), anyio.fail_after(60):
+            with pytest.raises(StoreError, match="MemoryError"), anyio.fail_after(60):
                 await store.open_session("main", "k")
         await store.open_session("main", "k")
 

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from openclaw.sessions.model import StoreUnavailable
+from openclaw.sessions.model import StoreError
 from openclaw.sessions.postgres.pool import is_lost, is_of_driver, is_passing, translated
 
 
@@ -23,7 +23,7 @@ def test_what_the_driver_raises_on_a_cut_connection_is_tried_again(code: str) ->
     assert is_of_driver(error)
     assert is_lost(error)
     assert is_passing(error)
-    with pytest.raises(StoreUnavailable), translated("here"):
+    with pytest.raises(StoreError), translated("here"):
         raise error
 
 

@@ -23,8 +23,8 @@ from openclaw.sessions.model import (
     Entry,
     Hit,
     SessionInfo,
+    StoreError,
     StoreMissing,
-    StoreUnavailable,
     Turn,
     header_json,
 )
@@ -267,7 +267,7 @@ async def opened(
         env.hide(credentials_in_address(where))
     elif not create and not (path := store_path(where, env.paths)).exists():
         if named:
-            raise StoreUnavailable(f"there is no session store at {path}")
+            raise StoreError(f"there is no session store at {path}")
         yield None
         return
     try:

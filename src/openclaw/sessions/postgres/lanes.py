@@ -13,10 +13,7 @@ import anyio
 from openclaw.core.clock import random_id
 from openclaw.sessions import queries
 from openclaw.sessions.lanes import ADVANCE, BEATS_PER_LEASE, Grant, LaneDesk, Place, Write
-from openclaw.sessions.model import (
-    Encoded,
-    StoreUnavailable,
-)
+from openclaw.sessions.model import Encoded, StoreError
 from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database
 from openclaw.sessions.queries import Statements, bare
 
@@ -260,7 +257,7 @@ class Desk(LaneDesk):
         with anyio.move_on_after(RECONNECT_SECONDS):
             await self._known.wait()
         if not self._known.is_set():
-            raise StoreUnavailable(
+            raise StoreError(
                 f"the session store on PostgreSQL ({self.database.place}) cannot be reached"
             )
         return self._owner

@@ -19,7 +19,7 @@ import anyio.lowlevel
 
 from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.secrets.refs import Secret, find, has_reference
-from openclaw.sessions.model import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from openclaw.sessions.model import StoreError
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -161,49 +161,46 @@ def is_passing(error: BaseException) -> bool:
     return is_lost(error)
 
 
+_LATE = ("did not answer in time", None)
+_FULL = ("has no space left", "free some space and try again")
+_READ_ONLY = (
+    "cannot be written: {said}",
+    "connect to the primary, as a user who owns the schema 'openclaw'",
+)
+_REASONS: dict[str, tuple[str, str | None]] = {  # and hints, by how the server's codes begin
+    "28": ("refuses this user or password", "check the address in sessions.store"),
+    "3D000": ("has no such database", "create it with createdb"),
+    "25006": _READ_ONLY,
+    "42501": _READ_ONLY,
+    "53100": _FULL,
+    "53200": _FULL,
+    "53300": ("has no connection free", "raise max_connections, or run fewer gateways"),
+    "57014": _LATE,
+    "55P03": _LATE,
+    "": ("does not work: {said} ({code})", None),
+}
+
+
 def explain(error: BaseException, place: str) -> StoreError:
     import asyncpg
 
-    where = f"the session store on PostgreSQL ({place})"
+    hint = None
     if isinstance(error, asyncpg.PostgresError):
-        return _explain_code(_code(error), where, error)
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return StoreUnavailable(
-            f"the certificate of {where} is not trusted: {error.verify_message}",
-            hint="add ?sslrootcert=FILE with your own authority, or choose another sslmode",
-        )
-    if isinstance(error, TimeoutError):
-        return StoreUnavailable(f"{where} did not answer in time")
-    if isinstance(error, OSError):
-        return StoreUnavailable(f"{where} cannot be reached: {error.strerror or 'no connection'}")
-    if isinstance(error, asyncpg.ClientConfigurationError):
-        return StoreUnavailable(f"the address of {where} is not understood")
-    # A message of the driver itself may repeat parts of the address.
-    return StoreUnavailable(f"{where} does not work: {type(error).__name__}")
-
-
-def _explain_code(code: str, where: str, error: "asyncpg.PostgresError") -> StoreError:
-    said = str(error.args[0]) if error.args else type(error).__name__
-    if code.startswith("28"):
-        return StoreUnavailable(
-            f"{where} refuses this user or password", hint="check the address in sessions.store"
-        )
-    if code == "3D000":
-        return StoreUnavailable(f"{where} has no such database", hint="create it with createdb")
-    if code in ("25006", "42501"):
-        return StoreReadOnly(
-            f"{where} cannot be written: {said}",
-            hint="connect to the primary, as a user who owns the schema 'openclaw'",
-        )
-    if code in ("53100", "53200"):
-        return StoreFull(f"no space is left for {where}", hint="free some space and try again")
-    if code == "53300":
-        return StoreUnavailable(
-            f"{where} has no connection free", hint="raise max_connections, or run fewer gateways"
-        )
-    if code in ("57014", "55P03"):
-        return StoreUnavailable(f"{where} did not answer in time")
-    return StoreUnavailable(f"{where} does not work: {said} ({code})")
+        code, said = _code(error), error.args[0] if error.args else type(error).__name__
+        told, hint = next(why for start, why in _REASONS.items() if code.startswith(start))
+        told = told.format(said=said, code=code)
+    elif isinstance(error, ssl.SSLCertVerificationError):
+        told = f"has a certificate that is not trusted: {error.verify_message}"
+        hint = "add ?sslrootcert=FILE with your own authority, or choose another sslmode"
+    elif isinstance(error, TimeoutError):
+        told, hint = _LATE
+    elif isinstance(error, OSError):
+        told = f"cannot be reached: {error.strerror or 'no connection'}"
+    elif isinstance(error, asyncpg.ClientConfigurationError):
+        told = "has an address that is not understood"
+    else:  # a message of the driver itself may repeat parts of the address
+        told = f"does not work: {type(error).__name__}"
+    return StoreError(f"the session store on PostgreSQL ({place}) {told}", hint=hint)
 
 
 def _code(error: "asyncpg.PostgresError") -> str:
@@ -374,7 +371,7 @@ class Database:
     async def _attempt(self, work: Work[Result], limit: float) -> Result:
         pool = self._pool
         if pool is None:
-            raise StoreUnavailable("the session store was closed")
+            raise StoreError("the session store was closed")
         connection = await pool.acquire(timeout=STATEMENT_SECONDS)
         failed = False
         done: list[Result] = []

@@ -16,19 +16,8 @@ from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, dig
 from openclaw.sessions import queries as shared
 from openclaw.sessions.helper_tasks import helper_tasks
 from openclaw.sessions.lanes import LEASE_SECONDS, Lane
-from openclaw.sessions.model import (
-    Dossier,
-    SessionRef,
-    StoreMissing,
-    StoreTooNew,
-    StoreUnavailable,
-)
-from openclaw.sessions.postgres.lanes import (
-    NOW_MS,
-    Desk,
-    as_query,
-    is_held,
-)
+from openclaw.sessions.model import Dossier, SessionRef, StoreError, StoreMissing
+from openclaw.sessions.postgres.lanes import NOW_MS, Desk, as_query, is_held
 from openclaw.sessions.postgres.pool import (
     RECONNECT_SECONDS,
     SCHEMA,
@@ -102,10 +91,10 @@ def known() -> list[Migration]:
 
 
 async def migrate(database: Database, *, create: bool = True) -> None:
-    """Bring the schema up to date; `StoreTooNew` if a newer version changed it too much.
+    """Bring the schema up to date; `StoreError` if a newer version changed it too much.
 
     Without `create` nothing is changed: `StoreMissing` if there is no store yet, and
-    `StoreUnavailable` if it is too old to be read.
+    `StoreError` if it is too old to be read.
     """
     steps, place = known(), database.place
     missing = await database.read(lambda db: _missing(db, steps, place))
@@ -115,7 +104,7 @@ async def migrate(database: Database, *, create: bool = True) -> None:
         if len(missing) == len(steps):
             raise StoreMissing(f"there is no session store on PostgreSQL ({place})")
         if any(step.number < _QUEUE for step in missing):  # the queue is not needed for reading
-            raise StoreUnavailable(
+            raise StoreError(
                 f"the session store on PostgreSQL ({place}) has an older schema",
                 hint="a gateway of this version, or a turn, brings it up to date",
             )
@@ -158,7 +147,7 @@ async def _missing(connection: Any, steps: list[Migration], place: str) -> list[
     numbers = {step.number for step in steps}
     for row in rows:
         if row["breaking"] and row["number"] not in numbers:
-            raise StoreTooNew(
+            raise StoreError(
                 f"a newer version of this program changed the session store on PostgreSQL ({place})"
                 f" in a way that this one does not know ({row['number']} {row['name']})",
                 hint="update openclaw-runtime",

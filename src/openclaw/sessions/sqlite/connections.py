@@ -25,14 +25,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.config.paths import CLOEXEC
-from openclaw.sessions.model import (
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-    StoreReadOnly,
-    StoreTooNew,
-    StoreUnavailable,
-)
+from openclaw.sessions.model import StoreError
 
 Result = TypeVar("Result")
 
@@ -44,29 +37,22 @@ _LEAST_FREE = 1 << 16  # SQLite maps pieces of 32 kB
 
 def explain(error: Exception, path: Path) -> StoreError:
     if isinstance(error, OSError):
-        return StoreUnavailable(f"the session store {path} cannot be opened: {error.strerror}")
-    code = _code(error)
+        return StoreError(f"the session store {path} cannot be opened: {error.strerror}")
+    code, hint = _code(error), None
     if code in _CORRUPT:
-        return StoreCorrupt(
-            f"the session store {path} is damaged: {error}",
-            hint="move the file and its -wal and -shm files away, or restore them from a backup",
-        )
-    if code in _READ_ONLY:
-        return StoreReadOnly(
-            f"the session store {path} cannot be written: {error}",
-            hint="check the owner and the mode of the file and of its directory",
-        )
-    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
-        return StoreFull(
-            f"no space is left for the session store {path}", hint="free some space and try again"
-        )
-    if code in _BUSY:
-        return StoreUnavailable(
-            f"another process keeps the session store {path} locked",
-            hint="look for a process that is stopped while it holds the file",
-        )
-    told = error if isinstance(error, sqlite3.Error) else repr(error)
-    return StoreUnavailable(f"the session store {path} does not work: {told}")
+        told = f"is damaged: {error}"
+        hint = "move the file and its -wal and -shm files away, or restore them from a backup"
+    elif code in _READ_ONLY:
+        told = f"cannot be written: {error}"
+        hint = "check the owner and the mode of the file and of its directory"
+    elif code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
+        told, hint = "has no space left", "free some space and try again"
+    elif code in _BUSY:
+        told = "is kept locked by another process"
+        hint = "look for a process that is stopped while it holds the file"
+    else:
+        told = f"does not work: {error if isinstance(error, sqlite3.Error) else repr(error)}"
+    return StoreError(f"the session store {path} {told}", hint=hint)
 
 
 def _is_full(path: Path) -> bool:
@@ -94,81 +80,8 @@ _RETRY_SECONDS = (0.0005, 0.008)  # about the length of a commit; random so that
 _READ_CACHE_KIB = 16 * 1024  # for listings, which read rows all over the table
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 
-# One script for each version, applied in order; a script that was released never changes.
-MIGRATIONS = (
-    """
-    CREATE TABLE sessions (
-      row INTEGER PRIMARY KEY AUTOINCREMENT,
-      id TEXT NOT NULL UNIQUE,
-      agent TEXT NOT NULL,
-      key TEXT NOT NULL,
-      title TEXT,
-      created_ms INTEGER NOT NULL,
-      updated_ms INTEGER NOT NULL,
-      messages INTEGER NOT NULL DEFAULT 0,
-      seq INTEGER NOT NULL DEFAULT 0,
-      input_tokens INTEGER NOT NULL DEFAULT 0,
-      output_tokens INTEGER NOT NULL DEFAULT 0,
-      cache_read_tokens INTEGER NOT NULL DEFAULT 0,
-      cache_write_tokens INTEGER NOT NULL DEFAULT 0,
-      requests INTEGER NOT NULL DEFAULT 0,
-      tool_calls INTEGER NOT NULL DEFAULT 0,
-      epoch INTEGER NOT NULL DEFAULT 0,
-      summary_seq INTEGER NOT NULL DEFAULT 0,
-      summarised INTEGER NOT NULL DEFAULT 0,
-      UNIQUE (agent, key)
-    );
-    CREATE INDEX sessions_by_use ON sessions (updated_ms, row);
-    CREATE INDEX sessions_by_agent_and_use ON sessions (agent, updated_ms, row);
-    CREATE INDEX sessions_by_key ON sessions (key);
-    CREATE TABLE entries (
-      row INTEGER PRIMARY KEY,
-      session INTEGER NOT NULL REFERENCES sessions (row),
-      seq INTEGER NOT NULL,
-      turn TEXT,
-      kind TEXT NOT NULL,
-      at_ms INTEGER NOT NULL,
-      call_id TEXT,
-      text TEXT NOT NULL,
-      data BLOB NOT NULL,
-      details BLOB
-    );
-    CREATE UNIQUE INDEX entries_in_order ON entries (session, seq);
-    CREATE VIRTUAL TABLE words USING fts5 (
-      text, content = 'entries', content_rowid = 'row', tokenize = "unicode61 remove_diacritics 2"
-    );
-    CREATE TABLE turns (
-      session INTEGER NOT NULL REFERENCES sessions (row),
-      id TEXT NOT NULL,
-      state TEXT NOT NULL,
-      started_ms INTEGER NOT NULL,
-      finished_ms INTEGER,
-      first_seq INTEGER NOT NULL,
-      PRIMARY KEY (session, id)
-    ) WITHOUT ROWID;
-    CREATE INDEX turns_unfinished ON turns (session, first_seq) WHERE state IN ('running', 'lost');
-    CREATE TABLE tickets (
-      id INTEGER PRIMARY KEY AUTOINCREMENT,
-      session INTEGER NOT NULL REFERENCES sessions (row),
-      owner TEXT NOT NULL,
-      expires REAL NOT NULL
-    );
-    CREATE INDEX tickets_in_order ON tickets (session, id);
-    """,
-    """
-    CREATE TABLE documents (
-      kind TEXT NOT NULL,
-      id TEXT NOT NULL,
-      rev INTEGER NOT NULL,
-      written_ms INTEGER NOT NULL,
-      expires_ms INTEGER NOT NULL,
-      data BLOB NOT NULL,
-      PRIMARY KEY (kind, id)
-    );
-    CREATE INDEX documents_by_age ON documents (kind, written_ms);
-    CREATE INDEX documents_by_end ON documents (expires_ms);
-    """,
-)
+# One script for each version, applied in their order; a script that was released never changes.
+SQL = Path(__file__).with_name("sql")
 
 
 def prepare(path: Path) -> None:
@@ -243,22 +156,24 @@ def _enter_wal(connection: sqlite3.Connection, path: Path) -> None:
         return
     mode = _once_free(lambda: _pragma(connection, "journal_mode = WAL"), WRITE_WAIT_SECONDS)
     if mode != "wal":
-        raise StoreUnavailable(
+        raise StoreError(
             f"the file system of {path} cannot share a database between processes",
             hint="keep the state directory on a local disk, not on a network share",
         )
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    scripts = sorted(SQL.glob("*.sql"))
     found = _pragma(connection, "user_version"), _pragma(connection, "application_id")
-    if found == (len(MIGRATIONS), APPLICATION_ID):
+    if found == (len(scripts), APPLICATION_ID):
         return
     begin(connection)  # before it looks again, because another process may be creating the tables
     try:
-        for number in range(_checked_version(connection, path), len(MIGRATIONS)):
-            for statement in filter(str.strip, MIGRATIONS[number].split(";")):
+        version = _checked_version(connection, path, len(scripts))
+        for number, script in enumerate(scripts[version:], version + 1):
+            for statement in filter(str.strip, script.read_text(encoding="utf-8").split(";")):
                 connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {number + 1}")
+            connection.execute(f"PRAGMA user_version = {number}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
     except BaseException:
@@ -266,17 +181,17 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
+def _checked_version(connection: sqlite3.Connection, path: Path, newest: int) -> int:
     version: int = _pragma(connection, "user_version")
     owner = _pragma(connection, "application_id")
     tables = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
     fresh = (version, owner) == (0, 0) and tables is None
     if owner != APPLICATION_ID and not fresh:
-        raise StoreCorrupt(f"{path} is a database of another program")
-    if version > len(MIGRATIONS):
-        raise StoreTooNew(
+        raise StoreError(f"{path} is a database of another program")
+    if version > newest:
+        raise StoreError(
             f"{path} was written by a newer version of this program "
-            f"(schema {version}; this one knows {len(MIGRATIONS)})",
+            f"(schema {version}; this one knows {newest})",
             hint="update openclaw-runtime, or set OPENCLAW_STATE_DIR to another directory",
         )
     return version
@@ -327,7 +242,7 @@ class Writer:
         Only a `durable` commit survives a loss of power. Cancellation waits for the commit.
         """
         if self._closed:
-            raise StoreUnavailable("the session store was closed")
+            raise StoreError("the session store was closed")
         job = _Job(work, durable)
         job.future.set_running_or_notify_cancel()  # nobody can call it off any more
         future = asyncio.wrap_future(job.future)
@@ -412,7 +327,7 @@ class Readers:
     async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run `work` in a thread, on one consistent view of the database."""
         if self._closed:
-            raise StoreUnavailable("the session store was closed")
+            raise StoreError("the session store was closed")
         return await anyio.to_thread.run_sync(self._with_connection, work, limiter=self._limiter)
 
     async def close(self) -> None:
