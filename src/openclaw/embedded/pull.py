@@ -18,7 +18,7 @@ from openclaw.config.paths import lock as take_lock
 from openclaw.core.errors import OperatorFacing
 from openclaw.core.events import Downloading
 from openclaw.embedded.weights import FromWheel, Weights, WeightStore, file_sha256
-from openclaw.net.proxies import proxy_for
+from openclaw.net.http_request import proxy_for
 
 if TYPE_CHECKING:
     import httpx2

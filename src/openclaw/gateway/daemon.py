@@ -29,7 +29,7 @@ from openclaw.gateway.lock import GatewayInfo, Publish
 from openclaw.gateway.service_files import Notifier
 from openclaw.gateway.state import Backend, Gateway, ReloadReport
 from openclaw.gateway.tokens import TokenFile, Tokens, owner_token
-from openclaw.net.proxies import open_client
+from openclaw.net.http_request import open_client
 from openclaw.secrets.refs import Secret
 from openclaw.sessions.helper_tasks import helper_tasks
 from openclaw.version import __version__

@@ -18,7 +18,7 @@ from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.errors import InvalidRequest, MissingExtra, ModelUnavailable
 from openclaw.media.images import STRICT_LIMITS, ImageLimits
 from openclaw.models.choose import KNOWN_PROVIDERS, Candidate, ModelOptions
-from openclaw.net.proxies import open_client
+from openclaw.net.http_request import open_client
 from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:

@@ -44,22 +44,8 @@ class FetchRefused(FetchError):
         super().__init__(f"refused to fetch {what}: {reason}")
 
 
-class FetchTooLarge(FetchError):
-    """Raised when an answer has more bytes than the limit, packed or unpacked."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"the answer is larger than {limit} bytes")
-
-
-class FetchTimedOut(FetchError):
-    """Raised when connecting, redirects and reading together took too long."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"no complete answer within {seconds:g} s")
-
-
 class FetchFailed(FetchError):
-    """Raised when the network or the other side failed."""
+    """Raised when the network or the other side failed, took too long, or sent too much."""
 
 
 _ODD = re.compile(
@@ -276,31 +262,25 @@ _TRAVELLING_HEADERS = frozenset({"accept", "accept-language", "user-agent", "ran
 _BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding"})
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    url: str  # where it came from in the end
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
+class Answer:
+    def __init__(self, response: httpx2.Response, url: str, limit: int) -> None:
+        self._response = response
+        self._limit = limit
+        self.url = url  # where it came from in the end
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self.body = b""  # all of it after `fetch`, whatever its packing
 
     @property
     def mime_type(self) -> str:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-
-class Answer:
-    def __init__(self, response: httpx2.Response, url: str, limit: int) -> None:
-        self._response = response
-        self._limit = limit
-        self.url = url
-        self.status = response.status_code
-        self.headers: Mapping[str, str] = response.headers
-
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The unpacked body in pieces; raises `FetchTooLarge` as soon as it is too large."""
+        """The unpacked body in pieces; raises `FetchFailed` as soon as it is too large."""
+        too_large = FetchFailed(f"the answer is larger than {self._limit} bytes")
         declared = self.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._limit:
-            raise FetchTooLarge(self._limit)
+            raise too_large
         unpack = unpacker(self.headers.get("content-encoding", ""))
         packed_size = size = 0
         async for packed in self._response.aiter_raw():
@@ -308,10 +288,10 @@ class Answer:
             for piece in unpack(packed):
                 size += len(piece)
                 if size > self._limit:
-                    raise FetchTooLarge(self._limit)
+                    raise too_large
                 yield piece
             if packed_size > self._limit:
-                raise FetchTooLarge(self._limit)
+                raise too_large
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,10 +361,10 @@ class GuardedClient:
     async def __aexit__(self, *error: Any) -> None:
         await self._client.__aexit__(*error)
 
-    async def fetch(self, url: str, **options: Unpack[FetchOptions]) -> Fetched:
+    async def fetch(self, url: str, **options: Unpack[FetchOptions]) -> Answer:
         async with self.stream(url, **options) as answer:
-            body = b"".join([piece async for piece in answer.chunks()])
-            return Fetched(answer.url, answer.status, answer.headers, body)
+            answer.body = b"".join([piece async for piece in answer.chunks()])
+            return answer
 
     @asynccontextmanager
     async def stream(self, url: str, **options: Unpack[FetchOptions]) -> AsyncGenerator[Answer]:
@@ -401,7 +381,7 @@ class GuardedClient:
                     with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_TIMEOUT):
                         await response.aclose()
         except (TimeoutError, httpx2.TimeoutException):
-            raise FetchTimedOut(self._total_timeout) from None
+            raise FetchFailed(f"no complete answer within {self._total_timeout:g} s") from None
         except httpx2.HTTPError as error:
             raise FetchFailed(f"{order.target.host}: {error or type(error).__name__}") from error
 

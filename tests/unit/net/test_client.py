@@ -16,8 +16,6 @@ from openclaw.net.client import (
     Exemptions,
     FetchFailed,
     FetchRefused,
-    FetchTimedOut,
-    FetchTooLarge,
     GuardedClient,
 )
 
@@ -292,7 +290,7 @@ async def test_a_body_over_the_limit_is_cut_off(declared: bool) -> None:
 
     with serving(handle) as port:
         async with client_for(port, max_bytes=1000) as client:
-            with pytest.raises(FetchTooLarge):
+            with pytest.raises(FetchFailed, match="larger than"):
                 await client.fetch(f"http://public.test:{port}/")
 
 
@@ -304,7 +302,7 @@ async def test_a_packed_answer_is_unpacked_and_counted_unpacked(encoding: str) -
     with serving(lambda h: reply(h, packed, Content_Encoding=encoding)) as port:
         async with client_for(port) as client:
             assert (await client.fetch(f"http://public.test:{port}/")).body == plain
-            with pytest.raises(FetchTooLarge):
+            with pytest.raises(FetchFailed, match="larger than"):
                 await client.fetch(f"http://public.test:{port}/", max_bytes=4_999_999)
 
 
@@ -334,7 +332,7 @@ async def test_a_server_that_drips_runs_out_of_time() -> None:
 
     with serving(handle) as port:
         async with client_for(port, total_timeout=0.3) as client:
-            with pytest.raises(FetchTimedOut):
+            with pytest.raises(FetchFailed, match="no complete answer within"):
                 await client.fetch(f"http://public.test:{port}/")
         stop.set()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from openclaw.net.proxies import open_client, proxy_for
+from openclaw.net.http_request import open_client, proxy_for
 
 PROXY = "http://proxy:3128"
 

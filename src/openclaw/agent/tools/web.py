@@ -18,7 +18,7 @@ from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.events import WEB_SEARCH
 from openclaw.core.tools import CallContext, ToolResult, json_list, json_object
 from openclaw.media.documents import HTML, PDF, text_of_bytes
-from openclaw.net.proxies import open_client
+from openclaw.net.http_request import open_client
 
 if TYPE_CHECKING:
     from openclaw.net.client import GuardedClient
