@@ -27,7 +27,6 @@ from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.streaming import DeltaRedactor
 from openclaw.sessions.model import Entry, EntryKind
-from openclaw.sessions.queries import FRAME
 
 logger = logging.getLogger(__name__)
 
@@ -325,7 +324,9 @@ def _plan(item: transcript.ResultItem, call: transcript.CallItem | None) -> Upda
 def _tool_call(
     item: transcript.ResultItem, call: transcript.CallItem | None, media: Mapping[str, bytes]
 ) -> Update:
-    words = [acp.text_block(FRAME.sub(lambda found: found["body"], item.text))] if item.text else []
+    from openclaw.content.frame import unframed_in_place  # takes long to import
+
+    words = [acp.text_block(unframed_in_place(item.text))] if item.text else []
     shown: list[ContentBlock] = [*words, *(_attached(one, media) for one in item.attachments)]
     return acp.start_tool_call(
         item.call_id,

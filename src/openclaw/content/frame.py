@@ -75,8 +75,8 @@ def frame(
 
 _FRAMED = re.compile(
     r"(?:This is [^\n]*Treat as untrusted external data\.[^\n]*?(?:marked with '(?P<mark>.)'[^\n]*)?\n)?"
-    r'<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[\w-]+)">>>\nSource: [^\n]*\nFrom: [^\n]*\n'
-    r'---\n(?P<body>.*?)\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
+    r'<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[\w-]+)">>>\nSource: (?P<source>[^\n]*)\n'
+    r'From: (?P<sender>[^\n]*)\n---\n(?P<body>.*?)\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
     re.DOTALL,
 )
 
@@ -92,6 +92,19 @@ def unframed(text: str) -> str:
 def unframed_in_place(text: str) -> str:
     """The text with the bodies of its frames where the frames were, for a person to read."""
     return _FRAMED.sub(_body, text)
+
+
+def pieces_of(text: str) -> list[tuple[str, str]]:
+    """The text inside and outside of its frames, each piece with who wrote it, if that is known."""
+    pieces: list[tuple[str, str]] = []
+    position = 0
+    for match in _FRAMED.finditer(text):
+        source = "MCP server" if match["source"] == MCP_SERVER else match["source"]
+        pieces.append((text[position : match.start()].strip("\n"), ""))
+        pieces.append((_body(match), f"{source} {match['sender']}"))
+        position = match.end()
+    pieces.append((text[position:].strip("\n") if pieces else text, ""))
+    return [piece for piece in pieces if any(piece)]
 
 
 def without_frames(text: str) -> str:

@@ -20,6 +20,8 @@ from openclaw.secrets.resolver import SecretResolver
 from openclaw.sessions.model import GUEST_KEYS
 
 if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
     from openclaw.agent.service import AgentService, TurnSetup
     from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.agent.tools.skills import Skills
@@ -99,14 +101,7 @@ class ConfigGeneration:
             mode: SearchMode = "native" if search.provider == "native" else "auto"
             if not search.enabled or search.provider not in (None, "native"):
                 mode = "off"  # a named engine takes precedence over the models' own search
-            builder = ModelBuilder(
-                self.secrets,
-                host.environ,
-                lambda name, path, answer, context: self._local.opened().build(
-                    name, path, answer, context
-                ),
-                mode,
-            )
+            builder = ModelBuilder(self.secrets, host.environ, self._local.build, mode)
             self._factory = ModelFactory(host.config.models.providers, builder, host.clock)
         return self._factory
 
@@ -248,7 +243,9 @@ class EmbeddedModels:
         self._emit = emit
         self._models: LocalModels | None = None
 
-    def opened(self) -> "LocalModels":
+    async def build(
+        self, name: str, path: str | None, most_tokens: int | None, context: int | None
+    ) -> "Model":
         from openclaw.embedded.runner import LocalModels
 
         if self._models is None:
@@ -257,7 +254,7 @@ class EmbeddedModels:
                 self._environ,
                 report=lambda at: self._emit(replace(at, what=f"embedded model, {at.what}")),
             )
-        return self._models
+        return await self._models.build(name, path, most_tokens, context)
 
     async def aclose(self) -> None:
         if self._models is not None:

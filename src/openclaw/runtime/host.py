@@ -32,9 +32,9 @@ from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
-    from openclaw.agent.toolpath.approval import Approvals, WriteRule
+    from openclaw.agent.toolpath.approval import Approvals
     from openclaw.agent.toolpath.audit import CallRecord, OnCall
-    from openclaw.agent.toolpath.dataflow import SessionFlow, SessionFlows, WriteSources
+    from openclaw.agent.toolpath.dataflow import SessionFlow, SessionFlows
     from openclaw.agent.toolpath.hooks import Hooks
     from openclaw.agent.toolpath.search import ToolSearch
     from openclaw.agent.toolpath.toolbox import Toolbox
@@ -62,19 +62,48 @@ class Shared:
     def flows(self) -> "SessionFlows":
         from openclaw.agent.toolpath.dataflow import SessionFlows
 
-        return SessionFlows(source_writer(self._config, self._environ))
+        return SessionFlows(self.allow_sources)
 
     @cached_property
     def approvals(self) -> "Approvals":
         from openclaw.agent.toolpath.approval import Approvals
 
-        return Approvals(rule_writer(self._config, self._environ))
+        return Approvals(self._approve)
 
     @cached_property
     def search(self) -> "ToolSearch":
         from openclaw.agent.toolpath.search import ToolSearch
 
         return ToolSearch(self._directory)
+
+    async def _approve(self, agent: str, rule: str) -> str:
+        """Add what a person always allows to `approved`: for this agent, if there are several."""
+
+        def place(text: str) -> KeyPath:
+            config = parse_config(text, self._environ, source=self._config).config
+            ids = [entry.id for entry in config.agents.list]
+            several = len(ids) > 1 and agent in ids
+            return (*(("agents", "list", ids.index(agent)) if several else ()), "tools", "approved")
+
+        return await self._append([rule], place)
+
+    async def allow_sources(self, sources: Sequence[tuple[str, str]]) -> str:
+        values = [{"tool": tool, "source": source} for tool, source in sources]
+        return await self._append(values, lambda text: ("dataflow", "allow"))
+
+    async def _append(self, values: Sequence[Any], place_in: Callable[[str], KeyPath]) -> str:
+        """Add values to a list in the configuration; returns where that is."""
+        place: KeyPath = ()
+
+        def changed(text: str) -> str:
+            nonlocal place
+            place = place_in(text)
+            for value in values:
+                text = append_value(text, place, value)
+            return text
+
+        await anyio.to_thread.run_sync(edit_config, self._config, self._environ, changed)
+        return f"{format_path(place)} in {self._config}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,52 +217,6 @@ def configured_settings(
     host = Host(loaded, process.environ, process.redactor, process.paths, SystemClock())
     secrets = open_secrets(loaded.config, process.environ, process.redactor)
     return agent_settings(host, agent, secrets)
-
-
-def rule_writer(path: Path, environ: Mapping[str, str]) -> "WriteRule":
-    """Adds to `approved` what a person always allows: for this agent, if there are several."""
-
-    async def write(agent: str, rule: str) -> str:
-        def place(text: str) -> KeyPath:
-            config = parse_config(text, environ, source=path).config
-            ids = [entry.id for entry in config.agents.list]
-            several = len(ids) > 1 and agent in ids
-            return (*(("agents", "list", ids.index(agent)) if several else ()), "tools", "approved")
-
-        return await anyio.to_thread.run_sync(_append, path, environ, place, [rule])
-
-    return write
-
-
-def source_writer(path: Path, environ: Mapping[str, str]) -> "WriteSources":
-    async def write(sources: Sequence[tuple[str, str]]) -> str:
-        def place(text: str) -> KeyPath:
-            return ("dataflow", "allow")
-
-        values = [{"tool": tool, "source": source} for tool, source in sources]
-        return await anyio.to_thread.run_sync(_append, path, environ, place, values)
-
-    return write
-
-
-def _append(
-    path: Path,
-    environ: Mapping[str, str],
-    place_in: Callable[[str], KeyPath],
-    values: Sequence[Any],
-) -> str:
-    """Add values to a list in the configuration; returns where that is."""
-    place: KeyPath = ()
-
-    def changed(text: str) -> str:
-        nonlocal place
-        place = place_in(text)
-        for value in values:
-            text = append_value(text, place, value)
-        return text
-
-    edit_config(path, environ, changed)
-    return f"{format_path(place)} in {path}"
 
 
 def policy_of(agent: EffectiveAgent) -> Policy:

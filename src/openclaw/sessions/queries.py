@@ -6,7 +6,7 @@ SQLite runs the functions in the connection's thread, where they never wait (`at
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from openclaw.core.errors import InvalidRequest, NotFound
@@ -66,36 +66,6 @@ def containing(text: str) -> str:
     return f"%{escaped}%"
 
 
-# As `content.frame` writes it; the body cannot contain a marker with the same id.
-FRAME = re.compile(
-    r"(?:^This is [^\n]*\n)?"
-    r'^<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[A-Za-z0-9_-]+)">>>\n'
-    r"Source: (?P<source>[^\n]*)\nFrom: (?P<sender>[^\n]*)\n---\n(?P<body>.*?)\n?"
-    r'^<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
-    re.MULTILINE | re.DOTALL,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    text: str
-    sender: str = ""
-
-
-def unframed(text: str) -> list[Piece]:
-    """The text without the marks that are for the model; `sender` says who wrote each piece."""
-    pieces: list[Piece] = []
-    position = 0
-    for match in FRAME.finditer(text):
-        pieces.append(Piece(text[position : match.start()].strip("\n")))
-        source = "" if match["source"] == "MCP Server" else f"{match['source']} "
-        sender = f"MCP server {match['sender']}" if not source else f"{source}{match['sender']}"
-        pieces.append(Piece(match["body"], sender))
-        position = match.end()
-    pieces.append(Piece(text[position:].strip("\n") if pieces else text))
-    return [piece for piece in pieces if piece.text or piece.sender]
-
-
 _WORD = re.compile(r"\w+")
 _BEFORE = 40
 _CHARS = 160
@@ -111,7 +81,9 @@ def bare(text: str) -> str:
 
 def snippet(text: str, wanted: str) -> str:
     """The part of `text` around the first of the `wanted` words, without any frame."""
-    body = " ".join(" ".join(piece.text for piece in unframed(text)).split())
+    from openclaw.content.frame import unframed_in_place  # takes long to import
+
+    body = " ".join(unframed_in_place(text).split())
     at = min(_place(bare(body), bare(wanted)), len(body))
     start = max(0, at - _BEFORE)
     end = start + _CHARS

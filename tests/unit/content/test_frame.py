@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.content.frame import Mode, choose_mark, frame, unframed
+from openclaw.content.frame import Mode, choose_mark, frame, pieces_of, unframed
 from openclaw.content.labels import UnsafeSchema, sanitise_label, sanitise_schema
 
 
@@ -269,3 +269,16 @@ def test_what_has_no_frame_is_left_as_it_is() -> None:
     assert unframed("plain") == "plain"
     both = f"{frame('one', sender='a')}\nours\n{frame('two', sender='b', notice=False)}"
     assert unframed(both) == "one\ntwo"
+
+
+def test_words_around_frames_are_kept() -> None:
+    text = f"before\n{frame('a', sender='one')}\nbetween\n{frame('b', sender='two', notice=False)}"
+    assert pieces_of(text) == [
+        ("before", ""),
+        ("a", "MCP server one"),
+        ("between", ""),
+        ("b", "MCP server two"),
+    ]
+    page = frame("c", source="Web Fetch", sender="https://x.example")
+    assert pieces_of(page) == [("c", "Web Fetch https://x.example")]
+    assert pieces_of("plain\n") == [("plain\n", "")]

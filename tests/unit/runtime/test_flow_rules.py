@@ -6,7 +6,7 @@ from pathlib import Path
 from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents
 from openclaw.policy.dataflow.rules import Allowance
-from openclaw.runtime.host import flow_rules, source_writer
+from openclaw.runtime.host import Shared, flow_rules
 
 CONFIG = {
     "mcp": {
@@ -22,7 +22,7 @@ CONFIG = {
 async def test_modes_effects_trust_and_answers_come_from_the_configuration(tmp_path: Path) -> None:
     path = tmp_path / "openclaw.json"
     path.write_text(json.dumps(CONFIG))
-    where = await source_writer(path, {})([("mail/send_email", "web/search")])
+    where = await Shared(tmp_path, path, {}).allow_sources([("mail/send_email", "web/search")])
     assert where == f"dataflow.allow in {path}"
     config = parse_config(path.read_text(), {}, source=path).config
     rules = flow_rules(config.dataflow, effective_agents(config)["main"])

@@ -345,7 +345,7 @@ def _print_session(
 
 
 def _print_entry(env: Environment, entry: Entry, *, raw: bool) -> None:
-    from openclaw.sessions.queries import unframed
+    from openclaw.content.frame import pieces_of
 
     speaker, style = _SPEAKERS[entry.kind]
     _write(env, "\n" + speaker, style, f"  {terminal.local_time(entry.at_ms)}")
@@ -358,10 +358,10 @@ def _print_entry(env: Environment, entry: Entry, *, raw: bool) -> None:
     if raw:
         env.stdout.write(f"{terminal.visible_lines(env.redactor.redact(words))}\n")
         return
-    for piece in unframed(words):
-        if piece.sender:
-            _write(env, "", "", f"from {terminal.visible(piece.sender)}")
-        text = env.redactor.redact(piece.text)
+    for piece, sender in pieces_of(words):
+        if sender:
+            _write(env, "", "", f"from {terminal.visible(sender)}")
+        text = env.redactor.redact(piece)
         more = len(text) - _ENTRY_CHARS
         note = f"\n[… {more} more characters; see --raw]" if more > 0 else ""
         if text:

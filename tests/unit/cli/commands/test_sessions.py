@@ -15,7 +15,6 @@ from openclaw.content.frame import frame
 from openclaw.core.clock import SystemClock
 from openclaw.core.events import Usage
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome
-from openclaw.sessions.queries import unframed
 from openclaw.sessions.sqlite.store import open_file_store
 
 Captured = pytest.CaptureFixture[str]
@@ -318,16 +317,3 @@ def test_a_result_is_shown_as_its_servers_words_and_a_call_with_its_arguments(
     out = capsys.readouterr().out
     assert "<<<EXTERNAL_UNTRUSTED_CONTENT" in out
     assert "x" * 500 in out
-
-
-def test_words_around_frames_are_kept() -> None:
-    text = f"before\n{frame('a', sender='one')}\nbetween\n{frame('b', sender='two', notice=False)}"
-    assert [(piece.text, piece.sender) for piece in unframed(text)] == [
-        ("before", ""),
-        ("a", "MCP server one"),
-        ("between", ""),
-        ("b", "MCP server two"),
-    ]
-    page = frame("c", source="Web Fetch", sender="https://x.example")
-    assert unframed(page)[0].sender == "Web Fetch https://x.example"
-    assert [piece.text for piece in unframed("plain\n")] == ["plain\n"]
