@@ -143,6 +143,11 @@ async def test_a_person_is_asked_about_a_call_of_a_script(answer: bool) -> None:
     assert any(isinstance(event, ToolFinished) and event.name == "run_code" for event in events)
 
 
+async def test_a_script_that_is_too_long_is_refused_and_the_turn_continues() -> None:
+    text, *_ = await turn(f"'{'x' * 20_000}'", shop())
+    assert "The script is longer than 20000 characters." in text
+
+
 async def test_wrong_arguments_name_the_signature_and_a_rule_can_switch_scripts_off() -> None:
     text, *_ = await turn("await send_mail('a', 'b')", shop())
     assert "It is send_mail(to: str = ...)" in text

@@ -24,14 +24,14 @@ HOSTILE: list[Any] = [
 ]
 
 
-def stub(tool: ToolSpec) -> str:
+def signature(tool: ToolSpec) -> str:
     [one] = tool_functions([tool]).values()
-    return one.stub()
+    return one.signature()
 
 
 def test_required_parameters_come_first() -> None:
     tool = spec("f", "b", a={"type": "integer"}, b={"type": "string"}, c={})
-    assert stub(tool) == "f(b: str, a: int = ..., c: Any = ...)"
+    assert signature(tool) == "f(b: str, a: int = ..., c: Any = ...)"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_required_parameters_come_first() -> None:
     ],
 )
 def test_a_parameter_shows_its_outermost_type(schema: Any, shown: str) -> None:
-    assert stub(spec("f", "x", x=schema)) == f"f(x: {shown})"
+    assert signature(spec("f", "x", x=schema)) == f"f(x: {shown})"
 
 
 def test_names_become_identifiers_that_stay_apart_whatever_their_order() -> None:
@@ -73,6 +73,6 @@ def test_arguments_get_their_own_names_back() -> None:
 
 @pytest.mark.parametrize("schema", HOSTILE)
 def test_a_hostile_schema_gives_a_plain_signature(schema: Any) -> None:
-    text = stub(ToolSpec("f", "line\nimport os\n# more", schema, "f"))
+    text = signature(ToolSpec("f", "line\nimport os\n# more", schema, "f"))
     assert "\n" not in text
     ast.parse(f"def {text}: ...")

@@ -28,11 +28,12 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from openclaw.agent.toolpath.code_names import CODE_SPEC, ToolFunction, tool_functions
+from openclaw.agent.tools.base import Arguments, FunctionTool
 from openclaw.content.frame import MCP_SERVER
 from openclaw.core.content import Text
 from openclaw.core.errors import ToolFailure
 from openclaw.core.events import RUN_CODE
-from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, Untrusted, failed
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, Untrusted
 
 # Makes one call through the tool path: policy, approval, audit and limits. Never raises.
 Call = Callable[[str, JsonObject], Awaitable[ToolResult]]
@@ -123,20 +124,13 @@ class ScriptRunner:
         return script
 
 
-@dataclass(frozen=True, slots=True)
-class Coding:
-    """`run_code` as a source of one tool."""
+_RUNNER = ScriptRunner()
 
-    tools: Callable[[], Sequence[ToolSpec]]
 
-    def specs(self) -> Sequence[ToolSpec]:
-        return (CODE_SPEC,)
-
-    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        source = arguments.get("code")
-        if not isinstance(source, str) or context.call is None:
-            return failed("Give the script as `code`.")
-        outcome = await _RUNNER.run(source, self.tools(), context.call)
+def code_tool(tools: Callable[[], Sequence[ToolSpec]]) -> FunctionTool:
+    async def run(arguments: Arguments, context: CallContext) -> ToolResult:
+        assert context.call is not None
+        outcome = await _RUNNER.run(arguments.text("code"), tools(), context.call)
         calls = [{"tool": one.tool, "ok": one.ok} for one in outcome.calls]
         return ToolResult(
             (Text(outcome.text()),),
@@ -145,8 +139,7 @@ class Coding:
             untrusted=outcome.whose(),
         )
 
-
-_RUNNER = ScriptRunner()
+    return FunctionTool(CODE_SPEC, run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +310,7 @@ class Script:
             json.dumps(bound, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             message = str(error)[:_MESSAGE_CHARS]
-            return _raised("TypeError", f"{message}. It is {function.stub()[:_MESSAGE_CHARS]}")
+            return _raised("TypeError", f"{message}. It is {function.signature()[:_MESSAGE_CHARS]}")
         self._accepted += 1
         self._requests[snapshot.call_id] = function.spec, bound
         return {"future": ...}

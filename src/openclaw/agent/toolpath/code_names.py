@@ -33,33 +33,24 @@ CODE_SPEC = ToolSpec(
 )
 
 _RESERVED = frozenset([*keyword.kwlist, *keyword.softkwlist, *dir(builtins)])
+
 _TYPES = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "array": "list",
-    "object": "dict",
-    "null": "None",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """`key` is the schema's own name, `identifier` the one that a script writes."""
-
-    key: str
-    identifier: str
-    required: bool
+    "string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list",
+    "object": "dict", "null": "None",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFunction:
-    """A tool as a script sees it; required parameters come first."""
+    """A tool as a script sees it.
+
+    `parameters` are by the names that a script writes, the required ones first; the values are the
+    schema's own names.
+    """
 
     identifier: str
     spec: ToolSpec
-    parameters: tuple[Parameter, ...]
+    parameters: Mapping[str, str]
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The tool's arguments; raises `TypeError` as Python would.
@@ -68,21 +59,21 @@ class ToolFunction:
         """
         if len(args) > len(self.parameters):
             raise TypeError(f"{self.identifier}() takes {len(self.parameters)} arguments")
-        bound = {one.key: value for one, value in zip(self.parameters, args, strict=False)}
-        keys = {one.identifier: one.key for one in self.parameters}
+        bound = dict(zip(self.parameters.values(), args, strict=False))
         for name, value in kwargs.items():
-            key = keys.get(name, name)
+            key = self.parameters.get(name, name)
             if key in bound:
                 raise TypeError(f"{self.identifier}() got two values for '{name}'")
             bound[key] = value
         return bound
 
-    def stub(self) -> str:
+    def signature(self) -> str:
         known = json_object(self.spec.input_schema.get("properties"))
-        named = [
-            f"{one.identifier}: {_type(known[one.key])}{'' if one.required else ' = ...'}"
-            for one in self.parameters
-        ]
+        required = json_list(self.spec.input_schema.get("required"))
+        named = (
+            f"{name}: {_type(known[key])}{'' if key in required else ' = ...'}"
+            for name, key in self.parameters.items()
+        )
         return f"{self.identifier}({', '.join(named)})"
 
 
@@ -111,12 +102,10 @@ def _identifier(name: str) -> str:
     return f"{ident}_" if ident in _RESERVED else ident
 
 
-def _parameters(schema: JsonObject) -> tuple[Parameter, ...]:
-    known = list(json_object(schema.get("properties")))
-    required = json_list(schema.get("required"))
-    named = zip(known, _unique(known), strict=True)
-    found = [Parameter(key, ident, key in required) for key, ident in named]
-    return tuple(sorted(found, key=lambda one: not one.required))
+def _parameters(schema: JsonObject) -> dict[str, str]:
+    known, required = json_object(schema.get("properties")), json_list(schema.get("required"))
+    keys = sorted(known, key=lambda key: key not in required)
+    return dict(zip(_unique(keys), keys, strict=True))
 
 
 def _type(schema: Any) -> str:

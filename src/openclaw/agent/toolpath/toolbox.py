@@ -12,13 +12,15 @@ from openclaw.agent.toolpath import search
 from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
 from openclaw.agent.toolpath.audit import Audit, OnCall
 from openclaw.agent.toolpath.code_names import CODE_SPEC
-from openclaw.agent.toolpath.search import Bounds, Found, ToolSearch
+from openclaw.agent.toolpath.search import Bounds, ToolSearch
 from openclaw.agent.toolpath.wrappers import Framing, Joined, Policed, Redaction
+from openclaw.agent.tools.base import Arguments, FunctionTool, NativeTools
 from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.core.clock import Clock
 from openclaw.core.content import Text
+from openclaw.core.errors import ToolFailure
 from openclaw.core.events import RUN_CODE, WEB_SEARCH
-from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec, failed
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec
 from openclaw.policy.decide import Outcome, Policy, decide
 from openclaw.secrets.redactor import Redactor
 
@@ -62,11 +64,11 @@ class Toolbox:
         spec = self._own(name)
         if spec is None or context.within:
             return self.path.call(name, arguments, context)
-        path = self.searching(_Searching(self))
+        path = self.searching(NativeTools([FunctionTool(spec, self._search)]))
         if name == RUN_CODE:
-            from openclaw.agent.toolpath.code import Coding
+            from openclaw.agent.toolpath.code import code_tool
 
-            path = self.scripting(Coding(self.path.specs))
+            path = self.scripting(NativeTools([code_tool(self.path.specs)]))
         return path.call(name, arguments, context._replace(spec=spec))
 
     def recall(self, items: Iterable[Item]) -> None:
@@ -161,27 +163,15 @@ class Toolbox:
             self._recent.remove(name)
         self._recent.append(name)
 
-    async def search(self, needs: Sequence[str], limit: int) -> list[Found]:
+    async def _search(self, arguments: Arguments, context: CallContext) -> ToolResult:
         """Tools that fit each need; they are shown once the answer is recalled."""
-        if not self._tools:
-            self._tools = {spec.name: spec for spec in self.path.specs()}
-        return await self.finder.find(list(self._tools.values()), needs, limit)
-
-
-@dataclass(frozen=True, slots=True)
-class _Searching:
-    box: Toolbox
-
-    def specs(self) -> Sequence[ToolSpec]:
-        return (search.search_spec(),)
-
-    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        needs, limit = search.needs_of(arguments)
+        needs, limit = search.needs_of(arguments.all)
         if not needs:
-            return failed("Say in `query` what the tool should do.")
-        found = await self.box.search(needs, limit)
+            raise ToolFailure("Say in `query` what the tool should do.")
+        specs = list(self._tools.values()) or self.path.specs()
+        found = await self.finder.find(specs, needs, limit)
         if not any(one.specs for one in found):
-            return failed("No tool fits. Try other words.")
+            raise ToolFailure("No tool fits. Try other words.")
         return ToolResult(blocks=(Text(search.answer(found)),))
 
 
