@@ -5,12 +5,10 @@ gets it, but not what merely looks like a credential: they may mean to give one.
 loses both wherever it is shown or stored; a call is made with the arguments as they were given.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from pathlib import Path
 from typing import cast
-
-import anyio.to_thread
 
 from openclaw.agent.port import MessageContext
 from openclaw.agent.transcript import AssistantItem
@@ -54,17 +52,20 @@ def clean_json(value: JsonObject, redact: Redact) -> JsonObject:
 
 
 def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
-    """A result without secrets, except for files that have a path (see `without_secrets`)."""
+    """A result without secrets. It reads its files, and says which were changed or withheld.
+
+    A text file with a secret is sent as a copy without it. Any other file with a secret is withheld.
+    """
     # What the model reads and what the tool gave are mostly the same words: they are read once.
-    words: dict[
-        int, str
-    ] = {}  # by the text's identity: to hash a long one takes as long as to read it
+    # By the text's identity: to hash a long one takes as long as to read it.
+    words: dict[int, str] = {}
     others: dict[Block, Block | None] = {}
+    notes: list[str] = []
 
     def clean(block: Block) -> Block | None:
         if not isinstance(block, Text):
             if block not in others:
-                others[block] = _clean_other(block, redactor)
+                others[block] = _clean_other(block, redactor, notes)
             return others[block]
         if (text := words.get(id(block.text))) is None:
             text = words[id(block.text)] = redactor.redact(storable(block.text))
@@ -72,6 +73,13 @@ def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
 
     blocks = tuple([clean(block) or _withheld(block) for block in result.blocks])
     outputs = tuple([kept for block in result.outputs if (kept := clean(block)) is not None])
+    if notes:
+        told = tuple(Text(redactor.redact(note)) for note in notes)
+        # If nothing is left, the tool says that it handed something over, which is not true.
+        nothing = bool(result.outputs) and not outputs
+        result = replace(result, is_error=result.is_error or nothing)
+        blocks = told if nothing else blocks + told
+        outputs += tuple(replace(note, addressed=True) for note in told)
     details = result.details
     if not redactor.found_clean(details):
         details = clean_json(details, redactor.redact)
@@ -99,13 +107,18 @@ def _withheld(block: Block) -> Text:
     return Text(f"[{what} that is {WITHHELD_NOTE}]")
 
 
-def _clean_other(block: Media | ResourceLink, redactor: Redactor) -> Block | None:
+def _clean_other(block: Media | ResourceLink, redactor: Redactor, notes: list[str]) -> Block | None:
     redact = redactor.redact
     if isinstance(block, ResourceLink):
         about = redact(block.description) if block.description else block.description
         mime = _clean_type(block.mime_type, redact) if block.mime_type else None
         uri, name = redact(block.uri), redact(block.name)
         return replace(block, uri=uri, name=name, mime_type=mime, description=about)
+    if (
+        block.path is not None
+        and (block := _clean_file(block, block.path, redactor, notes)) is None
+    ):
+        return None
     data = block.data
     if data is not None and (data := _clean_data(block, data, redactor)) is None:
         return None
@@ -132,51 +145,16 @@ def _clean_data(media: Media, data: bytes, redactor: Redactor) -> bytes | None:
     return None if changed or redactor.holds(clean) else clean
 
 
-def has_files(result: ToolResult) -> bool:
-    blocks = result.blocks + result.outputs
-    return bool([one for one in blocks if isinstance(one, Media) and one.path is not None])
-
-
-async def without_secrets(result: ToolResult, secrets: Redactor) -> ToolResult:
-    """The result with its files as they may leave; it says which were changed or withheld.
-
-    A text with a secret is sent as a copy without it. Any other file with a secret is withheld.
-    """
-    return await anyio.to_thread.run_sync(_looked_through, result, secrets)
-
-
-def _looked_through(result: ToolResult, secrets: Redactor) -> ToolResult:
-    notes: list[str] = []
-
-    @cache  # the same file may be for the model and for the person
-    def looked_at(media: Media) -> Media | None:
-        assert media.path is not None
-        data = read_regular(media.path, MAX_OUTBOUND_BYTES)
-        if data is None:  # whoever tries to send it says why that fails
-            return media
-        name = media.name or media.path.name
-        clean = cleaned(data, secrets)
-        if clean is None:
-            notes.append(f"['{name}' is withheld: {WITHHELD}]")
-            return None
-        if clean == data:
-            return media
-        notes.append(f"['{name}' is sent as a copy: {CLEANED}]")
-        return Media(media.mime_type, data=clean, name=name)
-
-    def passed(blocks: Iterable[Block]) -> tuple[Block, ...]:
-        seen = (
-            looked_at(one) if isinstance(one, Media) and one.path is not None else one
-            for one in blocks
-        )
-        return tuple(one for one in seen if one is not None)
-
-    blocks, outputs = passed(result.blocks), passed(result.outputs)
-    if not notes:
-        return result
-    told = tuple(Text(note) for note in notes)
-    aloud = tuple(Text(note, addressed=True) for note in notes)
-    if result.outputs and not outputs:
-        # The tool says that it handed something over, which is not true.
-        return replace(result, blocks=told, outputs=aloud, is_error=True)
-    return replace(result, blocks=(*blocks, *told), outputs=(*outputs, *aloud))
+def _clean_file(media: Media, path: Path, redactor: Redactor, notes: list[str]) -> Media | None:
+    data = read_regular(path, MAX_OUTBOUND_BYTES)
+    if data is None:  # whoever tries to send it says why that fails
+        return media
+    name = media.name or path.name
+    clean = cleaned(data, redactor)
+    if clean is None:
+        notes.append(f"['{name}' is withheld: {WITHHELD}]")
+        return None
+    if clean == data:
+        return media
+    notes.append(f"['{name}' is sent as a copy: {CLEANED}]")
+    return Media(media.mime_type, data=clean, name=name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from openclaw.agent.redaction import clean_result, has_files, without_secrets
+from openclaw.agent.redaction import clean_result
 from openclaw.content.detection.detect import Detection, detect
 from openclaw.content.frame import MCP_SERVER, frame_result
 from openclaw.core.content import Media, Text, text_of
@@ -100,8 +100,6 @@ class Redaction(Wrapper):
 
             context = context._replace(progress=progress)
         result = await self.source.call(name, arguments, context)
-        if has_files(result):
-            result = await without_secrets(result, self.redactor)
         if is_large(result):
             return await anyio.to_thread.run_sync(clean_result, result, self.redactor)
         return clean_result(result, self.redactor)
@@ -114,7 +112,7 @@ def is_large(result: ToolResult) -> bool:
         if isinstance(block, Text):
             size += len(block.text)
         elif isinstance(block, Media):
-            size += len(block.data or b"")
+            size += LARGE + 1 if block.path is not None else len(block.data or b"")
     return size > LARGE
 
 
