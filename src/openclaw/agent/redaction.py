@@ -114,20 +114,18 @@ def _clean_other(block: Media | ResourceLink, redactor: Redactor, notes: list[st
         mime = _clean_type(block.mime_type, redact) if block.mime_type else None
         uri, name = redact(block.uri), redact(block.name)
         return replace(block, uri=uri, name=name, mime_type=mime, description=about)
-    if (
-        block.path is not None
-        and (block := _clean_file(block, block.path, redactor, notes)) is None
-    ):
+    media = block if block.path is None else _clean_file(block, block.path, redactor, notes)
+    if media is None:
         return None
-    data = block.data
-    if data is not None and (data := _clean_data(block, data, redactor)) is None:
+    data = media.data
+    if data is not None and (data := _clean_data(media, data, redactor)) is None:
         return None
     return replace(
-        block,
+        media,
         data=data,
-        mime_type=_clean_type(block.mime_type, redact),
-        name=redact(block.name) if block.name else block.name,
-        url=redact(block.url) if block.url else block.url,
+        mime_type=_clean_type(media.mime_type, redact),
+        name=redact(media.name) if media.name else media.name,
+        url=redact(media.url) if media.url else media.url,
     )
 
 

@@ -6,11 +6,8 @@ If a command before a tool fails, the call is refused.
 
 import json
 import logging
-import os
 import subprocess
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,17 +16,17 @@ from typing import Any
 
 import anyio
 import anyio.abc
-import anyio.to_thread
 
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.wrappers import Refused, Wrapper
+from openclaw.agent.tools.exec import exit_code
 from openclaw.config.paths import expand
 from openclaw.config.schema import HookConfig
 from openclaw.content.labels import single_line
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
-from openclaw.mcp_client.transport import orphan_reaper, orphans
+from openclaw.mcp_client.transport import orphans
 from openclaw.mcp_client.transport.child_process import child_environment
 
 logger = logging.getLogger(__name__)
@@ -37,7 +34,6 @@ logger = logging.getLogger(__name__)
 _OUTPUT_BYTES = 16_384
 _REASON_CHARS = 500
 _TEXT_CHARS = 20_000
-_DRAIN_SECONDS = 1.0
 # What a command needs to show something on the person's screen.
 _DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR")
 
@@ -91,61 +87,36 @@ async def run_command(
     environment = child_environment(environ, {}, (*_DESKTOP, *inherit))
     output = bytearray()
     process: anyio.abc.Process | None = None
+
+    def listen(piece: bytes) -> None:
+        output.extend(piece[: _OUTPUT_BYTES - len(output)])
+
     try:
-        # A file, as a command need not read it, and a pipe that only we wait for, as a child of the
-        # command's may hold it open.
-        with TemporaryFile() as told:
+        # A file, as a command need not read it. A start that is cancelled half-way would leave a
+        # process behind.
+        with TemporaryFile() as told, anyio.CancelScope(shield=True):
             told.write(given)
             told.seek(0)
-            source, sink = os.pipe()
-            listener = threading.Thread(target=_listen, args=(source, output), daemon=True)
-            listener.start()
-            try:
-                # A start that is cancelled half-way would leave a process behind.
-                with anyio.CancelScope(shield=True):
-                    process = await anyio.open_process(
-                        command,
-                        stdin=told,
-                        stdout=sink,
-                        stderr=subprocess.STDOUT,
-                        env={**environment, orphans.MARKER: marker},
-                        cwd=directory,
-                        start_new_session=True,
-                    )
-            finally:
-                os.close(sink)
+            process = await anyio.open_process(
+                command,
+                stdin=told,
+                stderr=subprocess.STDOUT,
+                env={**environment, orphans.MARKER: marker},
+                cwd=directory,
+                start_new_session=True,
+            )
     except (OSError, ValueError) as error:
         return f"it could not be started: {error}"
     assert process is not None
     try:
         with anyio.fail_after(seconds):
-            code = await process.wait()
+            code = await exit_code(process, marker, listen)
     except TimeoutError:
         return f"it did not end within {seconds:g} s"
-    finally:
-        await _end(process, marker)
     if code == 0:
         return None
-    await anyio.to_thread.run_sync(listener.join, _DRAIN_SECONDS)
     said = single_line(output.decode(errors="replace"), _OUTPUT_BYTES)
     return said or f"it exited with code {code} and gave no reason"
-
-
-def _listen(source: int, output: bytearray) -> None:
-    """Keep the beginning of the output, and read the rest so that the pipe never fills up."""
-    with os.fdopen(source, "rb", buffering=0) as pipe:
-        while piece := pipe.read(65_536):
-            output.extend(piece[: _OUTPUT_BYTES - len(output)])
-
-
-async def _end(process: anyio.abc.Process, marker: str) -> None:
-    """End the process and everything it started, in whatever session that is."""
-    with anyio.CancelScope(shield=True):
-        if not orphan_reaper.send(process.pid, orphans.KILL):
-            with suppress(ProcessLookupError):
-                process.kill()
-        await anyio.to_thread.run_sync(orphans.kill_marked, marker)
-        await process.aclose()
 
 
 @dataclass(frozen=True, slots=True)

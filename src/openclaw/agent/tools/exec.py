@@ -165,14 +165,11 @@ class _Job:
         else:
             try:
                 with self.stopped:
-                    await self._watch(process)
-                    self.code = process.returncode
+                    self.code = await exit_code(process, self.marker, self._take)
                     self._move(report)
             finally:
-                with anyio.CancelScope(shield=True):
-                    await _end(process, self.marker)
-                    if self.keeper is not None:
-                        self.keeper.release(process.pid)
+                if self.keeper is not None:
+                    self.keeper.release(process.pid)
         finally:
             os.close(report)
             self.ended.set()
@@ -201,24 +198,10 @@ class _Job:
             for descriptor in (*inherited, reports):
                 os.close(descriptor)
 
-    async def _watch(self, process: anyio.abc.Process) -> None:
-        """Read until the command has ended; processes it left running may keep the pipe open."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._collect, process)
-            await process.wait()
-            with anyio.move_on_after(_DRAIN_SECONDS):
-                await self.output.ended.wait()
-            group.cancel_scope.cancel()
-
-    async def _collect(self, process: anyio.abc.Process) -> None:
-        assert process.stdout is not None
-        with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError):
-            while True:
-                piece = await process.stdout.receive()
-                self.output.add(piece)
-                last = piece.decode(errors="replace").rstrip("\n").rpartition("\n")[2]
-                self.on_output(last[-_PROGRESS_CHARS:])
-        self.output.ended.set()
+    def _take(self, piece: bytes) -> None:
+        self.output.add(piece)
+        last = piece.decode(errors="replace").rstrip("\n").rpartition("\n")[2]
+        self.on_output(last[-_PROGRESS_CHARS:])
 
     def _move(self, report: int) -> None:
         """Start the next command where this one ended, if that is in the workspace."""
@@ -232,11 +215,40 @@ class _Job:
                 self.shell.directory = place
 
 
+async def exit_code(
+    process: anyio.abc.Process, marker: str, on_output: Callable[[bytes], None]
+) -> int:
+    """The exit code of a process; whatever it started ends with it. Cancelling ends it, too."""
+    drained = anyio.Event()
+
+    async def collect() -> None:
+        assert process.stdout is not None
+        with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError):
+            while True:
+                on_output(await process.stdout.receive())
+        drained.set()
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(collect)
+            await process.wait()
+            await anyio.to_thread.run_sync(kill_marked, marker)  # it may keep the pipe open
+            with anyio.move_on_after(_DRAIN_SECONDS):
+                await drained.wait()
+            group.cancel_scope.cancel()
+        return await process.wait()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process, marker)
+
+
 async def _end(process: anyio.abc.Process, marker: str) -> None:
     if process.returncode is None and send_signal(process.pid, signal.SIGTERM):
         with anyio.move_on_after(_POLITE_SECONDS):
             await process.wait()
-    send_signal(process.pid, KILL)
+    if not send_signal(process.pid, KILL):
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
     await anyio.to_thread.run_sync(kill_marked, marker)
     await process.wait()
     await process.aclose()
@@ -247,7 +259,6 @@ class _Output:
     """The beginning and the end of what a command writes, in bounded memory."""
 
     most: int
-    ended: anyio.Event = field(default_factory=anyio.Event)
     _head: bytearray = field(default_factory=bytearray)
     _tail: bytearray = field(default_factory=bytearray)
     _dropped: int = 0
