@@ -73,69 +73,6 @@ class TurnSetup:
     hooks: "Hooks | None" = None
 
 
-@dataclass(slots=True)
-class _Watch:
-    """Collects what a turn has said and used so far.
-
-    The log gets a line when a turn starts and one when it ends, and nothing that was said.
-    """
-
-    agent: str
-    context: MessageContext
-    listener: TurnListener
-    clock: Clock
-    heard: Sequence[events.Emit]
-    text: str = ""
-    thinking: str = ""
-    _began: float = 0.0
-    _turn: str = ""
-    _tools: Counter[str] = field(default_factory=Counter[str])
-    _tokens: list[int] = field(default_factory=lambda: [0, 0])
-
-    def __post_init__(self) -> None:
-        self._began = self.clock.monotonic()
-
-    def emit(self, event: events.Event) -> None:
-        match event:
-            case events.TextDelta():
-                self.text += event.text
-            case events.ThinkingDelta():
-                self.thinking += event.text
-            case events.TurnStarted():
-                self._turn = event.turn
-            case events.ToolStarted():
-                self._tools[event.name] += 1
-            case events.ModelCalled():
-                self._tokens[0] += event.input_tokens
-                self._tokens[1] += event.output_tokens
-                if event.error is None:
-                    self.text = self.thinking = ""
-            case events.Notice() if event == events.STARTS_OVER:
-                self.text = self.thinking = ""
-            case _:
-                pass
-        for emit in self.heard:
-            emit(event)
-
-    def started(self, model: str) -> None:
-        about = self._turn, self.agent, self.context.session_key, self.context.origin, model
-        logger.info("turn %s started: agent %s, session %s, from %s, model %s", *about)
-
-    def ended(self, outcome: str, problem: str = "", cost: float = 0.0) -> None:
-        named = {"ok": "finished", "limit": "reached a limit", "error": "failed"}
-        logger.info(
-            "turn %s of session %s %s after %.1f s; tools: %s; tokens: %s in, %s out%s%s",
-            self._turn or "(not started)",
-            self.context.session_key,
-            named.get(outcome, outcome),
-            self.clock.monotonic() - self._began,
-            transcript.counted(self._tools) or "none",
-            *(f"{count:,}" for count in self._tokens),
-            f"; cost: ${cost:.2g}" if cost else "",
-            f"; reason: {problem}" if problem else "",
-        )
-
-
 @dataclass(slots=True, kw_only=True)
 class AgentService:
     """Answers messages. Turns of one session run one at a time, in order; sessions run side by side.
@@ -156,43 +93,100 @@ class AgentService:
         self, context: MessageContext, setup: TurnSetup, listener: TurnListener = NOBODY
     ) -> Reply:
         """Answer one message. When this returns, the turn is on disk."""
-        agent = setup.agent
         if storable(context.text) != context.text:
             raise InvalidRequest(
                 "contains characters that cannot be sent to a model", field="message"
             )
-        watchers = listener.on_event, self.observe() if self.observe is not None else None
-        heard = [emit for emit in watchers if emit is not None]
-        watch = _Watch(agent.id, context, listener, self.clock, heard)
-        session = await self.store.open_session(agent.id, context.session_key)
-        claim = context.claim
-        held = claim.lane(self.store, session) if claim else self.store.acquire_lane(session)
-        try:
-            async with held as lane:
-                reply = await _Turn(self, lane, setup, context, watch).run()
-        except (Exception, anyio.get_cancelled_exc_class()) as error:
-            if not _continues_elsewhere(claim, error):
-                outcome, told = _ended_by(error)
-                watch.ended(outcome, "" if outcome is Outcome.CANCELLED else told)
-                with anyio.CancelScope(shield=True):
-                    await _turn_end(setup, context, outcome, told)
-            raise
-        if reply.outcome != "duplicate":
-            watch.ended(reply.outcome, cost=reply.usage.cost)
-            await _turn_end(setup, context, reply.outcome, reply.text, reply)
-        return reply
+        return await _Turn(self, setup, context, listener).reply()
 
 
 @dataclass(slots=True)
 class _Turn:
+    """One message on its way to its answer, and what was said so far.
+
+    The log gets a line when a turn starts and one when it ends, and nothing that was said.
+    """
+
     service: AgentService
-    lane: Lane
     setup: TurnSetup
     context: MessageContext
-    watch: _Watch
+    listener: TurnListener
+    lane: Lane = field(init=False)
+    budget: Budget = field(init=False)
+    text: str = ""
+    thinking: str = ""
+    _id: str = ""
+    _began: float = 0.0
+    _heard: list[events.Emit] = field(default_factory=list[events.Emit])
+    _tools: Counter[str] = field(default_factory=Counter[str])
+
+    def __post_init__(self) -> None:
+        observe = self.service.observe
+        watchers = self.listener.on_event, observe() if observe is not None else None
+        self._heard = [emit for emit in watchers if emit is not None]
+        self._began = self.service.clock.monotonic()
+        self.budget = Budget(self.setup.agent.limits)
+
+    def emit(self, event: events.Event) -> None:
+        match event:
+            case events.TextDelta():
+                self.text += event.text
+            case events.ThinkingDelta():
+                self.thinking += event.text
+            case events.ToolStarted():
+                self._tools[event.name] += 1
+            case events.ModelCalled(error=None) | events.STARTS_OVER:
+                self.text = self.thinking = ""
+            case _:
+                pass
+        for emit in self._heard:
+            emit(event)
+
+    async def reply(self) -> Reply:
+        store, claim = self.service.store, self.context.claim
+        session = await store.open_session(self.setup.agent.id, self.context.session_key)
+        held = claim.lane(store, session) if claim else store.acquire_lane(session)
+        try:
+            async with held as self.lane:
+                reply = await self.run()
+        except (Exception, anyio.get_cancelled_exc_class()) as error:
+            if not _continues_elsewhere(claim, error):
+                with anyio.CancelScope(shield=True):
+                    await self._ended(*_ended_by(error))
+            raise
+        if reply.outcome != "duplicate":
+            await self._ended(reply.outcome, reply.text)
+        return reply
+
+    async def _ended(self, outcome: str, text: str) -> None:
+        """Log that the turn is over, and run the hooks for it."""
+        named = {"ok": "finished", "limit": "reached a limit", "error": "failed"}
+        usage = self.budget.usage
+        logger.info(
+            "turn %s of session %s %s after %.1f s; tools: %s; tokens: %s in, %s out%s%s",
+            self._id or "(not started)",
+            self.context.session_key,
+            named.get(outcome, outcome),
+            self.service.clock.monotonic() - self._began,
+            transcript.counted(self._tools) or "none",
+            f"{usage.input_tokens:,}",
+            f"{usage.output_tokens:,}",
+            f"; cost: ${usage.cost:.2g}" if usage.cost else "",
+            f"; reason: {text}" if outcome == Outcome.ERROR else "",
+        )
+        if self.setup.hooks is not None:
+            await self.setup.hooks.fire(
+                "turn_end",
+                agent=self.setup.agent.id,
+                session=self.context.session_key,
+                turn=self._id or None,
+                outcome=outcome,
+                text=text,
+                cost=usage.cost,
+            )
 
     async def run(self) -> Reply:
-        lane, setup, watch, redactor = self.lane, self.setup, self.watch, self.service.redactor
+        lane, setup, redactor = self.lane, self.setup, self.service.redactor
         # Only now that it is this turn's: while it waited, more secrets may have become known.
         context = self.context = clean_message(self.context, redactor)
         media = SessionMedia(self.service.store, lane.session, redactor)
@@ -214,19 +208,19 @@ class _Turn:
             if not resumed:
                 return await self._earlier(wanted)
             turn = wanted
-        watch.emit(events.TurnStarted(lane.session.key, setup.agent.id, turn))
-        budget, listener = Budget(setup.agent.limits), watch.listener
-        ask, elicit = listener.ask, listener.elicit
+        self._id = turn
+        self.emit(events.TurnStarted(lane.session.key, setup.agent.id, turn))
+        budget, ask, elicit = self.budget, self.listener.ask, self.listener.elicit
         dispatcher = Dispatcher(
             turn=turn,
             lane=lane,
             toolbox=setup.tools(ask is not None, lane.session.id),
             budget=budget,
             clock=self.service.clock,
-            emit=watch.emit,
+            emit=self.emit,
             redactor=redactor,
             listener=replace(
-                listener,
+                self.listener,
                 ask=ask and budget.pausing(ask),
                 elicit=elicit and budget.pausing(elicit),
             ),
@@ -269,7 +263,7 @@ class _Turn:
         await self.lane.resume_turn(
             turn, [transcript.resumed_entry(_TAKEN_OVER), *map(transcript.result_entry, unknown)]
         )
-        self.watch.emit(events.Notice("warning", _TAKEN_OVER))
+        self.emit(events.Notice("warning", _TAKEN_OVER))
         return True
 
     async def _answer(self, loop: "Loop") -> Reply:
@@ -295,8 +289,8 @@ class _Turn:
                 text = await loop.closing(budget.out_of_time(), ask=not loop.asking)
         except LimitReached as reached:
             outcome, text = "limit", await loop.closing(reached.message, ask=reached.ask)
-        if outcome == "limit" and self.watch.text:
-            text = f"{self.watch.text}\n\n{text}"
+        if outcome == "limit" and self.text:
+            text = f"{self.text}\n\n{text}"
         text = loop.harmless(self.service.redactor.redact(text))
         final = transcript.assistant_entry(AssistantItem(text, thinking=loop.thinking), model)
         reply = Reply(
@@ -318,20 +312,21 @@ class _Turn:
             usage=budget.usage,
             detail="" if outcome == "ok" else text,
         )
-        self.watch.emit(events.TurnFinished(lane.session.key, turn, "ok"))
+        self.emit(events.TurnFinished(lane.session.key, turn, "ok"))
         return reply
 
     async def _loop(self, dispatcher: Dispatcher, items: list[Item]) -> "Loop":
         from openclaw.agent.loop import Loop
 
-        service, setup, context, watch = self.service, self.setup, self.context, self.watch
+        service, setup, context = self.service, self.setup, self.context
         agent, workspace, toolbox = setup.agent, setup.workspace, dispatcher.toolbox
         stack = await service.models(agent, context.model, context.thinking)
         built = await stack.primary()
         ref = built.candidate.ref
-        watch.started(ref)
+        about = self._id, agent.id, context.session_key, context.origin, ref
+        logger.info("turn %s started: agent %s, session %s, from %s, model %s", *about)
         if context.thinking is not None and not built.thinks:
-            watch.emit(events.Notice("warning", f"{ref} has no adjustable thinking"))
+            self.emit(events.Notice("warning", f"{ref} has no adjustable thinking"))
         usable = {spec.name for spec in toolbox.specs()}
         files: list[tuple[str, str]] = []
         if workspace is not None and agent.context_files:
@@ -341,7 +336,7 @@ class _Turn:
         if toolbox.flow is not None:
             toolbox.flow.trust(files)
         # Without `elicit`, the command line answers by the rules it was given: nobody is there.
-        ask, elicit = watch.listener.ask, watch.listener.elicit
+        ask, elicit = self.listener.ask, self.listener.elicit
         around = surroundings(
             service.clock.now_ms(),
             setup.timezone,
@@ -442,7 +437,7 @@ class _Turn:
     @asynccontextmanager
     async def _ending(self, turn: str, dispatcher: Dispatcher) -> AsyncGenerator[None]:
         """Record how a turn ended that was stopped or failed."""
-        lane, watch, claim = self.lane, self.watch, self.context.claim
+        lane, claim = self.lane, self.context.claim
         try:
             yield
         except BaseException as error:
@@ -450,7 +445,7 @@ class _Turn:
                 raise  # the process that continues it must find it unfinished
             outcome, told = _ended_by(error)
             partial: list[NewEntry] = []
-            said, thinking = watch.text, dispatcher.redact(watch.thinking)
+            said, thinking = self.text, dispatcher.redact(self.thinking)
             if said.strip() or thinking.strip():
                 shown = dispatcher.redact(f"{said}\n\n{_STOPPED_HERE}") if said.strip() else ""
                 partial.append(
@@ -471,7 +466,7 @@ class _Turn:
                     logger.info("a turn ended that is no longer ours: %s", lost.message)
                 except OpenClawError:
                     logger.warning("the end of a turn could not be written", exc_info=True)
-            watch.emit(events.TurnFinished(lane.session.key, turn, str(outcome)))
+            self.emit(events.TurnFinished(lane.session.key, turn, str(outcome)))
             raise
 
 
@@ -481,21 +476,6 @@ _BAD_ENDINGS = {
     EntryKind.TURN_ERROR: "failed",
     EntryKind.TURN_LOST: "did not finish: the program stopped while it ran",
 }
-
-
-async def _turn_end(
-    setup: TurnSetup, context: MessageContext, outcome: str, text: str, reply: Reply | None = None
-) -> None:
-    if setup.hooks is not None:
-        await setup.hooks.fire(
-            "turn_end",
-            agent=setup.agent.id,
-            session=context.session_key,
-            turn=reply.turn_id if reply is not None else None,
-            outcome=outcome,
-            text=text,
-            cost=reply.usage.cost if reply is not None else None,
-        )
 
 
 def _title(text: str) -> str | None:
