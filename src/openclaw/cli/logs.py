@@ -10,20 +10,24 @@ import os
 import sys
 import threading
 import traceback
-from argparse import Namespace
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.terminal import Redact, visible, wants_colour
 from openclaw.config.paths import CLOEXEC, private_directory
 from openclaw.core.errors import OpenClawError, sentence
 from openclaw.secrets.redactor import Redactor
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from openclaw.mcp_server.bootstrap import Options
 
 FILE_BYTES: Final = 10 * 1024 * 1024
 FILES_KEPT: Final = 3
@@ -185,15 +189,21 @@ def configure(
     return _undo
 
 
-def configure_for(env: Environment, args: Namespace, stream: TextIO | None = None) -> None:
-    """For a command: on stderr, and without times and loggers' names unless it is verbose."""
+def configure_for(
+    env: Environment,
+    args: "Namespace | Options",
+    stream: TextIO | None = None,
+    *,
+    plain: bool = True,
+) -> None:
+    """For a command: on stderr; if `plain`, without times and loggers' names unless it is verbose."""
     configure(
         level="debug" if args.verbose else "warning",
         json=args.log_json,
         redactor=env.redactor,
         stream=stream or env.stderr,
         environ=env.environ,
-        plain=not args.verbose,
+        plain=plain and not args.verbose,
     )
 
 

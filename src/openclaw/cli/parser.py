@@ -80,7 +80,6 @@ def nearest(word: str, known: Iterable[str], least: float = 0.7) -> str | None:
     return next(iter(get_close_matches(word, list(known), 1, least)), None)
 
 
-_GIVEN = re.compile(r"invalid choice: '([^']*)'")
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
@@ -131,8 +130,9 @@ class CommandParser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
+        choice = _CHOICE.search(message)
         if "ACTION" not in message:
-            if choice := _CHOICE.search(message):
+            if choice:
                 known = choice[2].replace("'", "")
                 near = nearest(choice[1], known.split(", "))
                 advice = f"did you mean {near}?" if near else f"choose from {known}"
@@ -142,10 +142,9 @@ class CommandParser(argparse.ArgumentParser):
             if "are required" in message and self.epilog:
                 self._print_message(f"{self.epilog}\n", sys.stderr)
             raise WrongUsage(message)
-        given = _GIVEN.search(message)
         listed = summaries(self)
-        wrong = f"unknown action {given[1]!r}" if given else "an action is missing"
-        near = nearest(given[1], listed) if given else None
+        wrong = f"unknown action {choice[1]!r}" if choice else "an action is missing"
+        near = nearest(choice[1], listed) if choice else None
         guess = f" Did you mean '{near}'?" if near else ""
         lines = [f"{self.prog}: {sentence(wrong)}.{guess} Actions:"]
         width = max(map(len, listed), default=0)

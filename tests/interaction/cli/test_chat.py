@@ -277,25 +277,18 @@ async def test_images_and_files_go_with_the_message(
 ) -> None:
     (tmp_path / "a b.png").write_bytes(PNG)
     (tmp_path / "notes.txt").write_text("buy milk")
-    (tmp_path / "more.txt").write_text("and bread")
+    text = f'look @"{tmp_path / "a b.png"}" and read @{tmp_path / "notes.txt"}'
 
     def typing(terminal: Terminal) -> None:
-        terminal.send(f"/image {tmp_path / 'a b.png'}")
-        terminal.until("will be sent with the next message.")
-        terminal.send(f"/file '{tmp_path / 'notes.txt'}'")
-        terminal.until("will be sent with the next message.")
-        terminal.send(f"read @{tmp_path / 'more.txt'}, @nothing and me@example.com")
+        terminal.send(f"{text}, @nothing and me@example.com")
         terminal.until("You said")
-        terminal.send("/image /not/there.png")
-        terminal.until("Error: /not/there.png: No such file")
 
     await at_terminal(environ, typing)
     (request,) = model.requests
     sent = json.dumps(request.body["messages"][-1])
     assert "data:image/png;base64," in sent
     assert sent.count("buy milk") == 1
-    assert sent.count("and bread") == 1
-    assert f"read @{tmp_path / 'more.txt'}, @nothing and me@example.com" in sent
+    assert f"read @{tmp_path / 'notes.txt'}, @nothing and me@example.com" in sent
 
 
 async def test_a_server_asks_the_person_and_gets_the_answer(environ: dict[str, str]) -> None:
@@ -483,11 +476,9 @@ async def test_commands(environ: dict[str, str], model: ScriptedModel) -> None:
         terminal.send("/tools")  # by then the server has answered
         terminal.until("mcp_fake_ask: ")
         terminal.send("/help")
-        assert "/image PATH" in terminal.until("/fake:greet who=… language=…")
+        assert "/session [KEY]" in terminal.until("/fake:greet who=… language=…")
         terminal.send("/model")
         terminal.until("acme/m")
-        terminal.send("/image")
-        terminal.until("Say which file: /image PATH")
         terminal.send("/session")
         terminal.until("This is conversation 'mine'.")
         terminal.send("hello")

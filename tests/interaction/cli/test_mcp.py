@@ -438,7 +438,7 @@ def test_a_server_cannot_write_control_sequences_to_the_terminal(shell: Shell) -
         (["prompt", "greet"], InvalidRequest),
         (["prompt", "fake:none"], NotFound),
         (["prompt", "fake:greet"], InvalidRequest),
-        (["restart", "fake"], ServerUnavailable),
+        (["restart", "fake"], NotFound),
     ],
 )
 def test_what_cannot_be_done_is_said(shell: Shell, words: list[str], error: type) -> None:

@@ -18,7 +18,6 @@ from openclaw.cli.chat.conversation import (
     help_text,
     mentions,
     mistyped,
-    named_path,
     parse_command,
     tool_text,
 )
@@ -40,7 +39,7 @@ from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptArgument, Pr
     [
         ("/new", ("/new", "")),
         ("  /session  mine ", ("/session", "mine")),
-        ("/image a b.png", ("/image", "a b.png")),
+        ("/compact a b", ("/compact", "a b")),
         ("/newer", None),
         ("/etc/hosts is what?", None),
         ("say /new", None),
@@ -55,7 +54,7 @@ def test_only_words_of_ours_are_commands(text: str, command: tuple[str, str] | N
     ("text", "meant"),
     [
         ("/qiut", "/quit"),
-        ("/imagee a.png", "/image"),
+        ("/modle a/b", "/model"),
         ("/nothing-like-it", "/help lists"),
         (" /qiut", None),
         ("/etc/hosts what is it", None),
@@ -97,22 +96,6 @@ def test_what_a_tool_does_is_cut_between_words() -> None:
     assert tool_text("t", "", 80) == "  t:"
 
 
-@pytest.mark.parametrize(
-    ("typed", "path"),
-    [
-        ("a.png", "a.png"),
-        ("'a b.png'", "a b.png"),
-        ('"a b.png"', "a b.png"),
-        (r"a\ b.png", "a b.png"),
-        ("~/a.png", "/home/me/a.png"),
-        ("~", "/home/me"),
-        ("'", "'"),
-    ],
-)
-def test_a_path_as_people_type_it(typed: str, path: str) -> None:
-    assert named_path(typed, Path("/home/me")) == Path(path)
-
-
 def test_files_named_with_an_at_sign_are_found_in_a_message(tmp_path: Path) -> None:
     for name in ("a.txt", "b c.txt", "d.txt"):
         (tmp_path / name).touch()
@@ -120,6 +103,7 @@ def test_files_named_with_an_at_sign_are_found_in_a_message(tmp_path: Path) -> N
     text = f'@{a} and @"{b}", then @{d}, @{a} again, me@{a}, @{tmp_path} and @nothing'
     assert mentions(text) == ([a, b, d], [str(tmp_path)])
     assert mentions("@me and @/nope.txt") == ([], ["/nope.txt"])
+    assert mentions("@~/a.txt", tmp_path) == ([a], [])
 
 
 # Completion
@@ -181,7 +165,6 @@ async def test_what_servers_suggest_for_an_argument_is_completed() -> None:
 
 def test_paths_are_completed(tmp_path: Path) -> None:
     (tmp_path / "picture.png").touch()
-    assert completions(f"/image {tmp_path}/pic") == [f"/image {tmp_path}/picture.png"]
     assert completions(f"look at @{tmp_path}/pic") == [f"look at @{tmp_path}/picture.png"]
 
 

@@ -19,7 +19,6 @@ from openclaw.cli.commands.agent import EFFORTS, new_conversation
 from openclaw.cli.dispatch import stopped_by_interrupt
 from openclaw.cli.parser import nearest
 from openclaw.cli.terminal import counted, folded, place_of, shortened, visible
-from openclaw.core.content import InboundMedia
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
 from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
 
@@ -46,13 +45,10 @@ HELP = {
     "xhigh, max; default is the agent's",
     "/usage": "show the cost of this conversation and of today",
     "/tools": "list the agent's tools",
-    "/image PATH": "send an image with the next message",
-    "/file PATH": "send a file with the next message",
     "/SERVER:PROMPT KEY=VALUE …": "use an MCP server's prompt",
     "/quit": "quit (also Ctrl-D, or Ctrl-C twice)",
 }
 COMMANDS = tuple(name.split()[0] for name in HELP if ":" not in name)
-TAKES_PATH = ("/image", "/file")
 KEYS = (
     "Alt-Enter or a backslash before Enter starts a new line; Tab completes; @PATH in a message "
     "sends that file with it; Ctrl-C stops the answer."
@@ -96,17 +92,6 @@ def tool_text(name: str, description: str, columns: int) -> str:
     return folded(f"  {name}: {shortened(first, _TOOL_CHARS)}".rstrip(), columns, 4)
 
 
-def named_path(text: str, home: Path | None = None) -> Path:
-    bare = text.strip()
-    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'":
-        bare = bare[1:-1]
-    else:
-        bare = bare.replace("\\ ", " ")
-    if home is not None and (bare == "~" or bare.startswith("~/")):
-        return home / bare[2:]
-    return Path(bare)
-
-
 def mentions(text: str, home: Path | None = None) -> tuple[list[Path], list[str]]:
     """The files that a message names with @, and those that are missing.
 
@@ -117,7 +102,8 @@ def mentions(text: str, home: Path | None = None) -> tuple[list[Path], list[str]
     for match in _MENTION.finditer(text):
         named = match["quoted"] or match["plain"]
         candidates = [named] if match["quoted"] else [named, named.rstrip(".,;:!?)")]
-        path = next((p for p in (named_path(c, home) for c in candidates) if p.is_file()), None)
+        paths = [home / c[2:] if home and c.startswith("~/") else Path(c) for c in candidates]
+        path = next(filter(Path.is_file, paths), None)
         if path is None:
             missing += [named] if match["quoted"] or "/" in named else []
         elif path not in found:
@@ -145,15 +131,11 @@ class ChatCompleter(Completer):
         text = document.text_before_cursor
         mention = _MENTION_AT_CURSOR.search(text)
         if mention is not None:
-            yield from self._path(mention[1], complete_event)
+            begun = mention[1]
+            yield from self._paths.get_completions(Document(begun, len(begun)), complete_event)
         elif text.startswith("/") and "\n" not in text:
             head, space, rest = text.partition(" ")
-            if not space:
-                yield from self._names(head)
-            elif head in TAKES_PATH:
-                yield from self._path(rest.lstrip(), complete_event)
-            else:
-                yield from self._arguments(head, rest)
+            yield from self._arguments(head, rest) if space else self._names(head)
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
@@ -180,13 +162,11 @@ class ChatCompleter(Completer):
         return next((one for one in self._prompts() if one.command == command), None)
 
     def _names(self, head: str) -> Iterable[Completion]:
-        told = {name.split()[0]: what for name, what in HELP.items()}
-        for name in COMMANDS:
+        told = {name.split()[0]: what for name, what in HELP.items() if ":" not in name}
+        told |= {prompt.command: prompt.description for prompt in self._prompts()}
+        for name, what in told.items():
             if name.startswith(head):
-                yield Completion(name, -len(head), display_meta=told[name])
-        for prompt in self._prompts():
-            if prompt.command.startswith(head):
-                yield Completion(prompt.command, -len(head), display_meta=prompt.description)
+                yield Completion(name, -len(head), display_meta=what)
 
     def _arguments(self, head: str, rest: str) -> Iterable[Completion]:
         prompt = self._prompt(head)
@@ -199,9 +179,6 @@ class ChatCompleter(Completer):
                 note = f"{argument.description} (needed)" if argument.required else ""
                 meta = note.strip() or argument.description
                 yield Completion(f"{argument.name}=", -len(word), display_meta=meta)
-
-    def _path(self, begun: str, event: CompleteEvent) -> Iterable[Completion]:
-        yield from self._paths.get_completions(Document(begun, len(begun)), event)
 
 
 # ---- the conversation
@@ -225,7 +202,6 @@ class Talk:
         self._context, self._listener = context, listener
         self._view, self._interrupts = view, interrupts
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
-        self._pending: list[InboundMedia] = []
         self._over = False
 
     @property
@@ -286,8 +262,6 @@ class Talk:
             "/think": self._think,
             "/usage": self._usage,
             "/tools": self._tools,
-            "/image": lambda rest: self._attach("/image", rest),
-            "/file": lambda rest: self._attach("/file", rest),
             "/quit": self._quit,
         }
         await does[name](rest)
@@ -353,17 +327,6 @@ class Talk:
             self._view.say(tool_text(tool.name, tool.description, columns))
         self._view.say(f"{counted(len(tools), 'tool')}.")
 
-    async def _attach(self, command: str, rest: str) -> None:
-        if not rest:
-            self._view.say(f"Say which file: {command} PATH")
-            return
-        paths = [named_path(rest, self._home)]
-        images, files = (paths, []) if command == "/image" else ([], paths)
-        for one in await read_attachments(images, files, self._settings.transcriber):
-            self._pending.append(one)
-            name = visible(one.media.name or "")
-            self._view.say(f"{name} ({one.media.mime_type}) will be sent with the next message.")
-
     async def _quit(self, _: str) -> None:
         self._over = True
 
@@ -373,8 +336,8 @@ class Talk:
         files, missing = mentions(text, self._home)
         for name in missing:
             self._view.say(f"There is no file {visible(name)}, so it is sent as text.")
-        mentioned = await read_attachments([], files, self._settings.transcriber)
-        context = replace(self._context, text=text, media=(*self._pending, *mentioned))
+        media = await read_attachments([], files, self._settings.transcriber)
+        context = replace(self._context, text=text, media=media)
         reply: Reply | None = None
         self._interrupts.forget()
         presses = self._interrupts
@@ -382,7 +345,6 @@ class Talk:
             with scope:
                 reply = await self._agent.reply(context, self._listener)
                 self._view.finish(reply.text)
-        self._pending.clear()  # where the message was refused, they go with the next one
         if reply is None:
             self._view.say("(stopped)")
             return

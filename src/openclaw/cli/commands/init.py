@@ -8,17 +8,24 @@ only adds to an existing file, and keeps a copy of the old one beside it.
 
 import argparse
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from openclaw.cli.commands.mcp import target_place
-from openclaw.cli.dispatch import EXIT_INTERRUPTED
+from openclaw.cli.commands.mcp import NO_SANDBOX, target_place
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
-from openclaw.cli.setup import model_choice
 from openclaw.cli.setup import plan as plans
+from openclaw.cli.setup.model_choice import (
+    ALL,
+    AUTO,
+    NONE,
+    Asker,
+    chosen_model,
+    chosen_names,
+    offered_models,
+)
 from openclaw.cli.terminal import fitted
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
@@ -28,78 +35,69 @@ from openclaw.mcp_client.bounds import printable
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    only = (
-        "accept all suggestions without asking; change other programs' files only with --register"
-    )
-    option(parser, "--yes", only)
-    option(parser, "--dry-run", "show the changes and write nothing")
-    option(
-        parser, "--model MODEL", f"provider/model, or {model_choice.AUTO} to decide at every start"
-    )
-    which = f"the servers to import from other programs: {model_choice.ALL}, {model_choice.NONE} or names with commas"
+    programs = f"{', '.join(plans.CLIENTS)}, {ALL} that are installed, {NONE}"
+    for usage, what in (
+        ("--yes", "accept all suggestions; change other programs' files only with --register"),
+        ("--dry-run", "show the changes and write nothing"),
+        ("--model MODEL", f"provider/model, or {AUTO} to decide at every start"),
+        ("--register NAMES", f"register OpenClaw with: {programs}"),
+        ("--replace", "replace an existing file; a copy of it is kept"),
+        ("--no-sandbox", NO_SANDBOX),
+    ):
+        option(parser, usage, what)
+    which = f"the servers to import from other programs: {ALL}, {NONE} or names with commas"
     option(parser, "--import NAMES", which, dest="take")
-    programs = (
-        f"{', '.join(plans.CLIENTS)}, {model_choice.ALL} that are installed, {model_choice.NONE}"
-    )
-    option(parser, "--register NAMES", f"register OpenClaw with: {programs}")
-    option(parser, "--replace", "replace an existing file; a copy of it is kept")
-    sandbox = (
-        "run imported servers without a sandbox (default: in one, if this machine supports it)"
-    )
-    option(parser, "--no-sandbox", sandbox)
     add_json(parser)
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    out, env = env, _quiet(args, env)
-    asker = _asker(args, env)
     text = None if args.replace else _present(env)
-    try:
-        plan = _planned(args, env, asker, text)
-        agreed = _agreed(args, env, plan, asker)
-        written = _write(env, plan) if agreed else []
-    except (EOFError, KeyboardInterrupt):
-        env.say("\nNothing was written.")
-        return EXIT_INTERRUPTED
-    if args.json:
-        out.say_json(_facts(out, plan, written))
-    elif agreed:
+    plan, agreed = _carry_out(args, env, lambda env, asker: _planned(args, env, asker, text))
+    if agreed and not args.json:
         _report(env, plan)
     return errors.EXIT_OK
 
 
 def import_servers(args: argparse.Namespace, env: Environment) -> int:
     """`openclaw mcp import`: the same for servers alone."""
-    out, env = env, _quiet(args, env)
     found = plans.find_servers(env, args.source)
     unread = "".join(f"; {problem}" for problem in found.unread)
     if missing := sorted(set(args.names) - set(found.servers)):
         raise errors.NotFound(f"there is no MCP server {', '.join(missing)} in that file{unread}")
     if not found.servers:
-        raise errors.NotFound(
-            f"no MCP servers of {args.source or 'other programs'} were found{unread}"
-        )
+        whose = args.source or "other programs"
+        raise errors.NotFound(f"no MCP servers of {whose} were found{unread}")
     wanted = args.names or list(found.servers)
-    text, sandbox = read_text(env.config_file) or "", not args.no_sandbox
-    plan = plans.make_plan(env, found, text, servers=wanted, sandbox=sandbox, replace=args.force)
-    written: list[plans.Written] = []
+    text = read_text(env.config_file) or ""
+    options: Any = {"servers": wanted, "sandbox": not args.no_sandbox, "replace": args.force}
+    plan, agreed = _carry_out(
+        args, env, lambda env, _: plans.make_plan(env, found, text, **options)
+    )
+    if agreed and not args.json:
+        env.say(f"Imported {', '.join(plan.servers)} into {env.config_file}.")
+    partly = plan.left_out or len(plan.servers) < len(wanted)
+    return errors.EXIT_FAILED if partly else errors.EXIT_OK
+
+
+def _carry_out(
+    args: argparse.Namespace,
+    env: Environment,
+    make: Callable[[Environment, Asker | None], plans.Plan],
+) -> tuple[plans.Plan, bool]:
+    """Make a plan, show it and write it if the person agrees; raises KeyboardInterrupt if they leave."""
+    # With `--json` nobody is asked, and what would be said is in the facts.
+    out, env = env, replace(env, stdout=io.StringIO()) if args.json else env
     try:
-        if _agreed(args, env, plan, _asker(args, env)):
-            written = _write(env, plan)
-            env.say(f"Imported {', '.join(plan.servers)} into {env.config_file}.")
+        asker = _asker(args, env)
+        plan = make(env, asker)
+        agreed = _agreed(args, env, plan, asker)
+        written = _write(env, plan) if agreed else []
     except (EOFError, KeyboardInterrupt):
         env.say("\nNothing was written.")
-        return EXIT_INTERRUPTED
+        raise KeyboardInterrupt from None
     if args.json:
         out.say_json(_facts(out, plan, written))
-    return (
-        errors.EXIT_FAILED if plan.left_out or len(plan.servers) < len(wanted) else errors.EXIT_OK
-    )
-
-
-def _quiet(args: argparse.Namespace, env: Environment) -> Environment:
-    """With `--json` nobody is asked, and what would be said is in the facts."""
-    return replace(env, stdout=io.StringIO()) if args.json else env
+    return plan, agreed
 
 
 def _facts(env: Environment, plan: plans.Plan, written: Sequence[plans.Written]) -> dict[str, Any]:
@@ -120,9 +118,9 @@ def _facts(env: Environment, plan: plans.Plan, written: Sequence[plans.Written])
     }
 
 
-def _asker(args: argparse.Namespace, env: Environment) -> model_choice.Asker | None:
+def _asker(args: argparse.Namespace, env: Environment) -> Asker | None:
     if env.stdin.isatty() and env.stdout.isatty() and not args.yes:
-        return model_choice.Asker(env)
+        return Asker(env)
     if not args.yes and not args.dry_run:
         ways = "add --yes to accept all suggestions, or --dry-run to see them"
         raise errors.InvalidRequest(f"nobody can be asked here; {ways}")
@@ -130,9 +128,9 @@ def _asker(args: argparse.Namespace, env: Environment) -> model_choice.Asker | N
 
 
 def _planned(
-    args: argparse.Namespace, env: Environment, asker: model_choice.Asker | None, text: str | None
+    args: argparse.Namespace, env: Environment, asker: Asker | None, text: str | None
 ) -> plans.Plan:
-    found, offers = plans.find_servers(env), model_choice.offered_models(env)
+    found, offers = plans.find_servers(env), offered_models(env)
     targets = {name: plans.client_target(name, env.environ) for name in plans.CLIENTS}
     clients = {name: path for name, path in targets.items() if path is not None}
     if asker is not None:
@@ -144,9 +142,7 @@ def _planned(
         env,
         found,
         text,
-        model=model_choice.chosen_model(
-            args.model, env, offers, asker, now, present.models.providers
-        ),
+        model=chosen_model(args.model, env, offers, asker, now, present.models.providers),
         servers=_servers(args, env, found, asker, text),
         clients=_clients(args, clients, asker),
         sandbox=not args.no_sandbox,
@@ -179,13 +175,13 @@ def _servers(
     args: argparse.Namespace,
     env: Environment,
     found: plans.Found,
-    asker: model_choice.Asker | None,
+    asker: Asker | None,
     text: str | None,
 ) -> Sequence[str]:
     names = list(found.servers)
     if args.take is not None:
         there = printable(f"available: {', '.join(names)}") if names else "there are none"
-        return model_choice.chosen_names(args.take, names, "MCP server", there)
+        return chosen_names(args.take, names, "MCP server", there)
     place = parse(text).find(target_place(text)) if text is not None else None
     there = list(place.plain()) if place is not None and place.kind == "object" else []
     before = plans.imported_before(env) if text is not None else frozenset[str]()
@@ -198,30 +194,28 @@ def _servers(
         title = plans.CLIENTS[one.client].title
         shown = f"{name}  ({title}: {one.target[:60]}){marks.get(name, '')}"
         lines[name] = printable(shown)
-    suggested = model_choice.ALL if fresh == names else ",".join(fresh) or model_choice.NONE
+    suggested = ALL if fresh == names else ",".join(fresh) or NONE
     question = "Which of your MCP servers may the agent use?"
     return asker.several(question, lines, suggested=suggested)
 
 
 def _clients(
-    args: argparse.Namespace, here: Mapping[str, Path], asker: model_choice.Asker | None
+    args: argparse.Namespace, here: Mapping[str, Path], asker: Asker | None
 ) -> Sequence[str]:
     if args.register is not None:
-        if args.register.casefold() == model_choice.ALL and here:
+        if args.register.casefold() == ALL and here:
             return list(here)
         known = list(plans.CLIENTS)
-        return model_choice.chosen_names(
-            args.register, known, "program", f"known programs: {', '.join(known)}"
-        )
+        return chosen_names(args.register, known, "program", f"known programs: {', '.join(known)}")
     if asker is None or not here:
         return ()
     lines = {name: f"{plans.CLIENTS[name].title}  ({path})" for name, path in here.items()}
     question = "Which programs may give OpenClaw orders? They get the tool order_openclaw."
-    return asker.several(question, lines, suggested=model_choice.NONE)
+    return asker.several(question, lines, suggested=NONE)
 
 
 def _agreed(
-    args: argparse.Namespace, env: Environment, plan: plans.Plan, asker: model_choice.Asker | None
+    args: argparse.Namespace, env: Environment, plan: plans.Plan, asker: Asker | None
 ) -> bool:
     """Show the plan; returns whether to carry it out."""
     for note in (*plan.left_out, *plan.notes):

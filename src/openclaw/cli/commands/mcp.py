@@ -54,7 +54,7 @@ def _declare_editing(actions: Any) -> None:
     option(add, "--inherit-env NAME…", passed_on)
     option(add, "--header 'K: V'…", "an HTTP header; V may contain a secret:// reference")
     option(add, "--cwd DIR", "the server's working directory")
-    option(add, "--no-sandbox", _NO_SANDBOX)
+    option(add, "--no-sandbox", NO_SANDBOX)
     for name, what in (("--read", "read"), ("--write", "write to")):
         path = f"a file or directory that the server may {what}, besides the workspace"
         option(add, f"{name} PATH…", path)
@@ -78,10 +78,10 @@ def _declare_editing(actions: Any) -> None:
     option(take, "--dry-run", "show what would be written")
     option(take, "--yes", "write without asking")
     option(take, "--force", "replace servers of the same names")
-    option(take, "--no-sandbox", _NO_SANDBOX)
+    option(take, "--no-sandbox", NO_SANDBOX)
 
 
-_NO_SANDBOX = "run it without a sandbox (default: in one, if this machine supports it)"
+NO_SANDBOX = "run it without a sandbox (default: in one, if this machine supports it)"
 
 
 def _declare_trying(actions: Any) -> None:

@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -37,17 +37,10 @@ _QUESTION_CHARS, _SHOWN = 500, 200
 _MARGIN = 5.0  # seconds beyond a server's own time to connect
 
 
-@dataclass(frozen=True, slots=True)
-class _Live:
-    manager: "McpManager"
-    tools: ToolSource
-    agent: EffectiveAgent
-
-
 async def list_tools(args: argparse.Namespace, env: Environment) -> int:
-    async with _live(env, args.agent, only=args.servers) as live:
-        specs, broken = live.tools.specs(), _unready(live.manager)
-        found = {one.snapshot.name: list(one.suspicions) for one in live.manager.status()}
+    async with _live(env, args.agent, only=args.servers) as (manager, tools, _):
+        specs, broken = tools.specs(), _unready(manager)
+        found = {one.snapshot.name: list(one.suspicions) for one in manager.status()}
     suspicions = {name: words for name, words in found.items() if words}
     facts = {"tools": [spec.to_json() for spec in specs], "suspicions": suspicions}
     facts |= {"unavailable": [_status(one) for one in broken]}
@@ -70,14 +63,14 @@ async def effects(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.policy.dataflow.effects import effect_of
     from openclaw.runtime.host import flow_rules
 
-    async with _live(env, args.agent, only=[args.name]) as live:
-        _require_ready(env, live.manager)
-        table = flow_rules(env.load_config().config.dataflow, live.agent).effects
-        tools = [tool_of(spec, spec.name) for spec in live.tools.specs()]
+    async with _live(env, args.agent, only=[args.name]) as (manager, tools, agent):
+        _require_ready(env, manager)
+        table = flow_rules(env.load_config().config.dataflow, agent).effects
+        found = [tool_of(spec, spec.name) for spec in tools.specs()]
     marks = {"changes": "changes something", "sends": "sends out", "final": "is final"}
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
-    for tool in tools:
+    for tool in found:
         one = effect_of(tool, table)
         does = {mark: getattr(one, mark) for mark in marks}
         rows.append({"tool": tool.name, "action": one.action, **does, "why": one.why})
@@ -97,25 +90,25 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
         hint = f"{env.program} mcp tools {wanted} lists them"
         raise InvalidRequest(f"name the tool of MCP server '{wanted}' to call", hint=hint)
     owners = _servers_of(agent, wanted)
-    async with _live(env, args.agent, only=owners) as live:
+    async with _live(env, args.agent, only=owners) as (manager, tools, agent):
         names: dict[str, str] = {}
-        for spec in live.tools.specs():
+        for spec in tools.specs():
             # First come: a server's own `read_resource` has the same origin as the one that we add.
             for known in (spec.name, f"{spec.origin.server}/{spec.origin.tool}"):
                 names.setdefault(known, spec.name)
         if wanted not in names:
             if owners:  # others that do not answer have nothing to do with it
-                _require_ready(env, live.manager)
+                _require_ready(env, manager)
             there = [name for name in names if "/" in name]
             raise not_there(f"there is no tool '{wanted}'", wanted, there)
         context = CallContext(
-            agent=live.agent.id,
+            agent=agent.id,
             session=_AGENT,
             call_id=_AGENT,
             approved=True,  # by the person who typed the command
             elicit=_elicit(env, quiet=args.json),
         )
-        result = await live.tools.call(names[wanted], arguments, context)
+        result = await tools.call(names[wanted], arguments, context)
     # Frames are for models.
     plain = [replace(b, text=unframed(b.text)) if isinstance(b, Text) else b for b in result.blocks]
     shown = [_shown(block) for block in result.outputs or plain]
@@ -251,9 +244,9 @@ async def prompt(args: argparse.Namespace, env: Environment) -> None:
     if not colon:
         raise InvalidRequest(f"a prompt must have the form SERVER:PROMPT, not {args.prompt!r}")
     call = PromptCall(server, name, parse_arguments(args.arguments))
-    async with _live(env, args.agent, only=[server]) as live:
+    async with _live(env, args.agent, only=[server]) as (manager, _, agent):
         elicit = _elicit(env, quiet=args.json)
-        messages = await live.manager.get_prompt(live.agent.id, call, elicit=elicit)
+        messages = await manager.get_prompt(agent.id, call, elicit=elicit)
     rows: list[dict[str, Any]] = []
     texts: list[str] = []
     for message in messages:
@@ -265,9 +258,9 @@ async def prompt(args: argparse.Namespace, env: Environment) -> None:
 
 
 async def _list_prompts(args: argparse.Namespace, env: Environment) -> None:
-    async with _live(env, args.agent) as live:
-        prompts = live.manager.prompts(live.agent.id)
-        _warn_of(env, _unready(live.manager))
+    async with _live(env, args.agent) as (manager, _, agent):
+        prompts = manager.prompts(agent.id)
+        _warn_of(env, _unready(manager))
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
     for one in prompts:
@@ -280,25 +273,18 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> None:
     env.report(args, {"prompts": rows}, *lines, empty="No MCP server offers prompts.")
 
 
-async def restart(args: argparse.Namespace, env: Environment) -> None:
+def restart(args: argparse.Namespace, env: Environment) -> None:
     from urllib.parse import quote
 
-    from openclaw.gateway.lock import running_gateway
-    from openclaw.runtime.gateway_client import GatewayClient
+    from openclaw.cli.commands.gateway import ask_gateway
 
-    info = running_gateway(env.paths.gateway_lock)
-    agents = effective_agents(env.load_config().config).values()
-    known = sorted({name for agent in agents for name in agent.servers})
-    if info is None or not info.url:
-        if args.name not in known:
-            raise no_server(args.name, known)
-        why = "no gateway is running, so there is nothing to restart"
-        raise ServerUnavailable(args.name, f"{why}; 'openclaw mcp probe' starts each server once")
-    path = f"/api/servers/{quote(args.name, safe='')}/restart"
     try:
-        await GatewayClient(info.url, env.paths.root).request("POST", path, {})
-    except NotFound as error:
-        raise not_there(error.message, args.name, known) from None
+        ask_gateway(env, "POST", f"/api/servers/{quote(args.name, safe='')}/restart")
+    except NotFound:
+        known = sorted({name for name, _ in _configured(env)})
+        if args.name in known:
+            raise
+        raise no_server(args.name, known) from None
     env.say(f"Restarting '{args.name}'.")
 
 
@@ -309,6 +295,12 @@ def _selected(env: Environment, agent_id: str | None, only: Sequence[str]) -> Ef
         raise no_server(name, agent.servers)
     servers = {name: one for name, one in agent.servers.items() if not only or name in only}
     return replace(agent, servers=servers)
+
+
+def _configured(env: Environment) -> list[tuple[str, McpServerConfig]]:
+    """Every agent's servers."""
+    agents = effective_agents(env.load_config().config).values()
+    return [one for agent in agents for one in agent.servers.items()]
 
 
 def _patience(agents: Iterable[EffectiveAgent]) -> float:
@@ -332,12 +324,12 @@ async def _running(
 @asynccontextmanager
 async def _live(
     env: Environment, agent_id: str | None, only: Sequence[str] = ()
-) -> AsyncGenerator[_Live]:
+) -> "AsyncGenerator[tuple[McpManager, ToolSource, EffectiveAgent]]":
     agent = _selected(env, agent_id, only)
     async with _running(env, [agent]) as opened:
         async with waiting(env, lambda: f"starting {named(list(agent.servers))}"):
             await opened.manager.settle(agent.id, timeout=_patience([agent]))
-        yield _Live(opened.manager, opened.tools(agent), agent)
+        yield opened.manager, opened.tools(agent), agent
 
 
 def _unready(manager: "McpManager") -> list["ServerStatus"]:
@@ -397,16 +389,11 @@ def pins(args: argparse.Namespace, env: Environment) -> None:
 def pinned_servers(env: Environment, store: PinStore) -> Iterator[tuple[str, str, Pinned]]:
     """Name, key and pins of every server that has any, under the name it is configured with."""
     known = store.load()
-    seen: set[str] = set()
-    for agent in effective_agents(env.load_config().config).values():
-        for name, config in agent.servers.items():
-            key = pin_key(config)
-            if key in known and key not in seen:
-                seen.add(key)
-                yield name, key, known[key]
+    for name, config in _configured(env):
+        if (pinned := known.pop(key := pin_key(config), None)) is not None:
+            yield name, key, pinned
     for key, pinned in known.items():
-        if key not in seen:
-            yield pinned.name, key, pinned
+        yield pinned.name, key, pinned
 
 
 def _list_pins(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
@@ -518,10 +505,10 @@ def _logins(env: Environment) -> "Logins":
 
 
 def _login_server(args: argparse.Namespace, env: Environment) -> McpServerConfig:
-    agents = list(effective_agents(env.load_config().config).values())
-    found = [agent.servers[args.name] for agent in agents if args.name in agent.servers]
+    servers = _configured(env)
+    found = [config for name, config in servers if name == args.name]
     if not found:
-        raise no_server(args.name, (name for agent in agents for name in agent.servers))
+        raise no_server(args.name, (name for name, _ in servers))
     for config in found:
         if config.auth is not None:
             return config

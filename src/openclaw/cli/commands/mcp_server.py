@@ -33,17 +33,11 @@ def run(args: "argparse.Namespace", env: Environment) -> int:
 
 def prepare_first(program: str, options: bootstrap.Options) -> Any:
     """The same if only the options have been read, because the handshake came first."""
-    from openclaw.cli.logs import configure
+    from openclaw.cli.logs import configure_for
 
     config = Path(options.config) if options.config else None
     env = Environment(program=program, config_option=config, goes_on=True)
-    configure(
-        level="debug" if options.verbose else "warning",
-        json=options.log_json,
-        redactor=env.redactor,
-        stream=env.stderr,
-        environ=env.environ,
-    )
+    configure_for(env, options, plain=False)
     return prepare(env, options)
 
 

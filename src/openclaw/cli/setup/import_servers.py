@@ -97,35 +97,28 @@ def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return one
 
 
-def _copied(given: Mapping[str, Any], notes: list[str]) -> Entry:
-    entry: Entry = {}
-    for key in _COPIED:
-        if value := given.get(key):
-            fits = _fits(key, value)
-            if fits is None or (key in _TABLES and len(fits) < len(value)):
-                notes.append(f"'{key}' is invalid and is left out, as far as it is")
-            entry |= {} if fits is None else {key: fits}
-    return entry
-
-
-def _fits(key: str, value: object) -> Any:
+def _valid(key: str, value: object, notes: list[str]) -> Any:
+    """As much of the value as is valid, with a note if that is not all of it."""
+    fits: Any = value if isinstance(value, str) and key not in _TABLES else None
     if key in _TABLES:
-        return _strings(cast("object", value)) if isinstance(value, dict) else None
-    if key != "args":
-        return value if isinstance(value, str) else None
-    if isinstance(value, str):
+        fits = _strings(value)
+    elif key == "args" and isinstance(value, str):
         try:
-            return shlex.split(value)
+            fits = shlex.split(value)
         except ValueError:
-            return [value]
-    words = json_list(value)
-    return words if words and all(isinstance(word, _SCALAR) for word in words) else None
+            fits = [value]
+    elif key == "args" and all(isinstance(word, _SCALAR) for word in json_list(value)):
+        fits = list(map(str, json_list(value)))
+    if not fits or (key in _TABLES and len(fits) < len(json_object(value))):
+        notes.append(f"'{key}' is invalid and is left out, as far as it is")
+    return fits
 
 
 def _server(name: str, as_written: Mapping[str, Any], source: str) -> ImportedServer:
     given, codex = _as_others_write(source, as_written), source == "codex"
     notes: list[str] = []
-    entry = _copied(given, notes)
+    entry: Entry = {k: _valid(k, given[k], notes) for k in _COPIED if given.get(k)}
+    entry = {key: value for key, value in entry.items() if value}
     if codex:
         entry |= _codex_entry(given)
     elif (transport := _TRANSPORTS.get(str(given.get("type", "")))) is not None:
@@ -134,7 +127,7 @@ def _server(name: str, as_written: Mapping[str, Any], source: str) -> ImportedSe
         entry["enabled"] = False
     known = {*_COPIED, *_IGNORED, *(_CODEX_KEYS if codex else ())}
     notes += [f"'{key}' is not supported here and is left out" for key in sorted({*given} - known)]
-    return ImportedServer(name, _adapted(entry, notes), tuple(notes), source)
+    return ImportedServer(name, _adapted(entry, "", notes), tuple(notes), source)
 
 
 _CODEX_KEYS = (
@@ -164,17 +157,14 @@ def _codex_entry(given: Mapping[str, Any]) -> Entry:
     return entry
 
 
-def _adapted(entry: Entry, notes: list[str]) -> Entry:
-    adapted = dict(entry)
-    for key in _TABLES:
-        if key in adapted:
-            adapted[key] = {k: _variables(v, k, notes) for k, v in adapted[key].items()}
-    if "args" in adapted:
-        adapted["args"] = [_variables(str(word), "args", notes) for word in adapted["args"]]
-    for key in ("url", "command", "cwd"):
-        if key in adapted:
-            adapted[key] = _variables(adapted[key], key, notes)
-    return adapted
+def _adapted(value: Any, key: str, notes: list[str]) -> Any:
+    """The value with variables as we write them."""
+    if isinstance(value, dict):
+        inner = cast("Mapping[str, Any]", value)
+        return {name: _adapted(one, name, notes) for name, one in inner.items()}
+    if isinstance(value, list):
+        return [_adapted(one, key, notes) for one in cast("list[Any]", value)]
+    return _variables(value, key, notes) if isinstance(value, str) else value
 
 
 def _variables(text: str, key: str, notes: list[str]) -> str:
