@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from openclaw.config.load import LoadedConfig
+    from openclaw.config.merge import EffectiveAgent
     from openclaw.config.paths import StatePaths
     from openclaw.config.schema import Config
     from openclaw.secrets.resolver import SecretResolver
@@ -70,6 +72,20 @@ class Environment:
                 self.warn(f"{self.program}: Warning: {warning}")
         return loaded
 
+    @cached_property
+    def loaded(self) -> "LoadedConfig":
+        """The same, read once: for a command that does one thing and ends."""
+        return self.load_config()
+
+    @property
+    def config(self) -> "Config":
+        return self.loaded.config
+
+    def agents(self) -> "dict[str, EffectiveAgent]":
+        from openclaw.config.merge import effective_agents
+
+        return effective_agents(self.config)
+
     def hide(self, credentials: Iterable[str]) -> None:
         for value in credentials:
             self.redactor.register(value)
@@ -121,10 +137,10 @@ class Environment:
         self.stdout.flush()
         return text_of(self.stdin.readline).strip().casefold() in ("y", "yes")
 
-    def secrets(self, config: "Config") -> "SecretResolver":
+    def secrets(self) -> "SecretResolver":
         from openclaw.runtime.host import open_secrets
 
-        return open_secrets(config, self.environ, self.redactor)
+        return open_secrets(self.config, self.environ, self.redactor)
 
     def warn(self, text: str) -> None:
         self.stderr.write(self.redactor.redact(text) + "\n")

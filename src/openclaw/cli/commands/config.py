@@ -44,9 +44,8 @@ def register(parser: ArgumentParser) -> None:
 def _get(args: Namespace, env: Environment) -> None:
     from openclaw.config.show import redacted
 
-    loaded = env.load_config()
-    tree = loaded.config.model_dump(mode="json", by_alias=True)
-    value: Any = redacted(tree, credentials=loaded.credentials, redactor=env.redactor)
+    tree = env.config.model_dump(mode="json", by_alias=True)
+    value: Any = redacted(tree, credentials=env.loaded.credentials, redactor=env.redactor)
     for part in _path_of(args.key):
         known = json_object(value) or range(len(json_list(value)))
         if part not in known:
@@ -74,8 +73,7 @@ def _warn_of_models(env: Environment, path: KeyPath, value: Any) -> None:
     from openclaw.models.listing import model_problem, models_named
 
     for model in models_named(path, value):
-        config = env.load_config().config
-        given = (config.models.providers, env.secrets(config), env.environ, env.paths.models)
+        given = (env.config.models.providers, env.secrets(), env.environ, env.paths.models)
         problem = anyio.run(model_problem, model, *given)
         if problem is not None:
             env.warn(f"Warning: {problem}")
@@ -275,9 +273,8 @@ def _path(args: Namespace, env: Environment) -> None:
 def _show(args: Namespace, env: Environment) -> None:
     from openclaw.config.show import show
 
-    loaded = env.load_config()
     # Values are redacted one by one: a password that is also a key's name must not hide the key.
-    env.stdout.write(env.json_text(show(loaded, redactor=env.redactor)) + "\n")
+    env.stdout.write(env.json_text(show(env.loaded, redactor=env.redactor)) + "\n")
 
 
 def _validate(args: Namespace, env: Environment) -> int:

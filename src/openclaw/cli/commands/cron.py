@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 def _add(args: argparse.Namespace, env: Environment, jobs: JobFile, now: int) -> None:
     from openclaw.runtime.host import time_zone
 
-    agent = chosen_agent(env.load_config().config, args.agent)
+    agent = chosen_agent(env.config, args.agent)
     zone = args.tz or time_zone(agent, env.environ)
     about = {"id": args.name, "agent": agent.id, "session": args.session_key}
     job = new_job(args.when, args.message, zone, now, **about)

@@ -27,7 +27,7 @@ from openclaw.config import paths
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.consistency import two_ways
 from openclaw.config.load import LoadedConfig
-from openclaw.config.merge import EffectiveAgent, effective_agents
+from openclaw.config.merge import EffectiveAgent
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, OpenClawError, describe
 from openclaw.gateway.listening import bind_addresses, listen
@@ -119,24 +119,21 @@ def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     yield Finding("python", OK, f"Python {sys.version.split()[0]} on {sys.platform}")
     yield from _certificates(env)
     yield from _state(env)
-    path = env.config_file
     try:
-        loaded = env.load_config()
-    except InvalidConfig as error:
-        for problem in error.problems:
-            yield Finding("config", ERROR, str(problem), f"edit {path}")
-        return
+        loaded = env.loaded
     except OpenClawError as error:
-        yield Finding("config", ERROR, describe(error), f"edit {path}")
+        told = map(str, error.problems) if isinstance(error, InvalidConfig) else [describe(error)]
+        for problem in told:
+            yield Finding("config", ERROR, problem, f"edit {env.config_file}")
         return
     yield from _config(loaded)
-    yield from _secrets(env, loaded)
-    yield from _servers(env, loaded, start=start)
-    yield from examine_trust(env, loaded)
-    yield from _policies(loaded)
-    yield _gateway(env, loaded)
-    yield from _model(env, loaded, ask=start)
-    yield _database(env, loaded)
+    yield from _secrets(env)
+    yield from _servers(env, start=start)
+    yield from examine_trust(env)
+    yield from _policies(env)
+    yield _gateway(env)
+    yield from _model(env, ask=start)
+    yield _database(env)
 
 
 def _certificates(env: Environment) -> Iterator[Finding]:
@@ -230,8 +227,8 @@ def _config(loaded: LoadedConfig) -> Iterator[Finding]:
         yield from _mode_finding("config", loaded.path, paths.PRIVATE_FILE)
 
 
-def _secrets(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
-    for finding in check_all(env, loaded.config):
+def _secrets(env: Environment) -> Iterator[Finding]:
+    for finding in check_all(env):
         place = f" (used by {', '.join(finding.places)})" if finding.places else ""
         if finding.problem is None:
             yield Finding("secrets", OK, f"{finding.reference} resolves{place}")
@@ -240,9 +237,9 @@ def _secrets(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
             yield Finding("secrets", ERROR, f"{finding.problem.message}{place}", hint)
 
 
-def _servers(env: Environment, loaded: LoadedConfig, *, start: bool) -> Iterator[Finding]:
+def _servers(env: Environment, *, start: bool) -> Iterator[Finding]:
     seen: set[tuple[str, str | None, str | None]] = set()
-    for agent in effective_agents(loaded.config).values():
+    for agent in env.agents().values():
         startable: list[str] = []
         for name, server in agent.servers.items():
             identity = (name, server.command, server.url)
@@ -257,7 +254,7 @@ def _servers(env: Environment, loaded: LoadedConfig, *, start: bool) -> Iterator
         if startable:
             servers = {name: agent.servers[name] for name in startable}
             yield from _started(env, replace(agent, servers=servers))
-    for message in two_ways(loaded.config):
+    for message in two_ways(env.config):
         yield Finding("mcp", WARNING, message, "remove the other one")
 
 
@@ -292,7 +289,7 @@ def _start_hint(env: Environment, name: str, said: str) -> str:
     own = next((one for one in _CERTIFICATES[1:] if env.environ.get(one)), None)
     if own is None:  # which servers get by default
         return f"{told}; set SSL_CERT_FILE to the file that contains it, and run this again"
-    top = name in env.load_config().config.mcp.servers
+    top = name in env.config.mcp.servers
     place = f"{'' if top else 'agents.defaults.'}mcp.servers.{name}.inheritEnv"
     return f"{told}; to pass on {own}: {env.program} config set {place} '[\"{own}\"]'"
 
@@ -311,16 +308,16 @@ def _server(env: Environment, name: str, server: McpServerConfig) -> Finding:
     return Finding("mcp", OK, f"MCP server '{name}': found the command {command!r}")
 
 
-def _policies(loaded: LoadedConfig) -> Iterator[Finding]:
-    for agent in effective_agents(loaded.config).values():
+def _policies(env: Environment) -> Iterator[Finding]:
+    for agent in env.agents().values():
         if agent.servers and not any(rules.allow or rules.deny for rules in agent.tools):
             told = f"agent '{agent.id}' may use every tool of every MCP server"
             hint = "list the tools it needs in tools.allow, or those it must not use in tools.deny"
             yield Finding("policy", WARNING, told, hint)
 
 
-def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
-    gateway = loaded.config.gateway
+def _gateway(env: Environment) -> Finding:
+    gateway = env.config.gateway
     if gateway.bind not in _LOOPBACK and not gateway.auth.token:
         told = f"gateway.bind is {gateway.bind!r}, and without gateway.auth.token anyone may use it"
         return Finding("gateway", ERROR, told, "set gateway.auth.token, or bind to loopback")
@@ -337,9 +334,9 @@ def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
     return Finding("gateway", OK, "no gateway is running (agent and chat work without one)")
 
 
-def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Finding]:
+def _model(env: Environment, *, ask: bool) -> Iterator[Finding]:
     try:
-        chosen = choices(env, loaded.config)
+        chosen = choices(env)
     except OpenClawError as error:
         yield _failed("model", error)
         return
@@ -348,7 +345,7 @@ def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Fin
         problem = trouble(model, env)
         if problem is None:
             told = f"agent '{agent}' uses {model.ref} ({choice.reason})"
-            wrong = _asked(env, loaded, model, told) if ask and model.api != "local" else None
+            wrong = _asked(env, model, told) if ask and model.api != "local" else None
             yield wrong or Finding("model", OK, told)
             continue
         # The embedded model's weights are fetched when they are first needed: no harm yet.
@@ -357,13 +354,11 @@ def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Fin
         yield Finding("model", level, f"agent '{agent}' uses {model.ref}: {problem}", hint)
 
 
-def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str) -> Finding | None:
+def _asked(env: Environment, model: "Candidate", told: str) -> Finding | None:
     from openclaw.models.listing import KeyNotChecked, KeyRefused, Provider
-    from openclaw.runtime.host import open_secrets
 
     async def attempt() -> None:
-        secrets = open_secrets(loaded.config, env.environ, env.redactor)
-        key, headers = await model.credentials(secrets)
+        key, headers = await model.credentials(env.secrets())
         await Provider(model, key, env.environ, headers).check_key()
 
     try:
@@ -381,13 +376,13 @@ def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str
     return None
 
 
-def _database(env: Environment, loaded: LoadedConfig) -> Finding:
+def _database(env: Environment) -> Finding:
     from openclaw.sessions.open import is_address, store_path
 
     try:
-        if is_address(loaded.config.sessions.store):
-            return _server_store(env, loaded)
-        path = store_path(loaded.config.sessions.store, env.paths)
+        if is_address(env.config.sessions.store):
+            return _server_store(env)
+        path = store_path(env.config.sessions.store, env.paths)
     except OpenClawError as error:
         return _failed("sessions", error)
     if not path.exists():
@@ -405,11 +400,11 @@ def _database(env: Environment, loaded: LoadedConfig) -> Finding:
     return Finding("sessions", ERROR, f"{path}: {answer}", "restore it from a backup")
 
 
-def _server_store(env: Environment, loaded: LoadedConfig) -> Finding:
+def _server_store(env: Environment) -> Finding:
     from openclaw.cli.commands.sessions import opened
 
     async def attempt() -> bool:
-        async with opened(loaded.config.sessions.store, env, loaded) as store:
+        async with opened(None, env) as store:
             if store is not None:
                 await store.list_sessions(limit=1)
             return store is not None
@@ -422,9 +417,8 @@ def _server_store(env: Environment, loaded: LoadedConfig) -> Finding:
 Servers = Mapping[str, McpServerConfig]
 
 
-def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
-    agents = effective_agents(loaded.config).values()
-    servers = {name: one for agent in agents for name, one in agent.servers.items()}
+def examine_trust(env: Environment) -> Iterator[Finding]:
+    servers = {name: one for agent in env.agents().values() for name, one in agent.servers.items()}
     for check, told, hint, is_so in _CARELESS:
         names = sorted(name for name, config in servers.items() if is_so(config))
         if names:

@@ -81,7 +81,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace, env: Environment) -> None:
     gc.disable()  # what is loaded until it is ready stays: to look through it takes a tenth of the start
-    loaded = env.load_config()
+    loaded = _with_port(env.loaded, args.port)
     env.paths.prepare()
     with locks.gateway_lock(env.paths.gateway_lock) as publish:
         anyio.run(_serve, args, env, loaded, publish)
@@ -96,8 +96,6 @@ async def _serve(
     from openclaw.mcp_client.transport.child_process import child_environment
     from openclaw.runtime.runtime import open_backend
 
-    log_file = _log(args, env, loaded)
-
     def opened(emit: "Emit") -> "AbstractAsyncContextManager[Backend]":
         return open_backend(loaded, env.environ, env.redactor, emit)
 
@@ -107,7 +105,6 @@ async def _serve(
         if env.stderr.isatty() and gateway.settings.dashboard:
             env.warn(f"The page: {login_link(gateway)} (works once; 'openclaw page' makes another)")
 
-    loaded = _with_port(loaded, args.port)
     daemon = Daemon(
         loaded=loaded,
         load=lambda: _with_port(load_config(env.config_option, env.environ), args.port),
@@ -115,9 +112,9 @@ async def _serve(
         clock=SystemClock(),
         redact=env.redactor.redact,
         open_backend=opened,
-        resolve=env.secrets(loaded.config).resolve_text,
+        resolve=env.secrets().resolve_text,
         notifier=Notifier(env.environ),
-        log_file=log_file,
+        log_file=_log(args, env),
         environ=child_environment(env.environ, {}, inherit=False),
         variables=env.environ,
         on_ready=ready,
@@ -159,8 +156,8 @@ def _with_port(loaded: "LoadedConfig", port: int | None) -> "LoadedConfig":
     return replace(loaded, config=loaded.config.model_copy(update={"gateway": gateway}))
 
 
-def _log(args: argparse.Namespace, env: Environment, loaded: "LoadedConfig") -> Path:
-    settings = loaded.config.logging
+def _log(args: argparse.Namespace, env: Environment) -> Path:
+    settings = env.config.logging
     path = expand(settings.file, env.environ) if settings.file else env.paths.gateway_log
     configure(
         level="debug" if args.verbose else _LEVELS.get(settings.level, settings.level),
@@ -204,7 +201,7 @@ def _stopped(env: Environment) -> dict[str, Any]:
 
     info = _running(env)
     try:
-        config = env.load_config().config
+        config = env.config
     except InvalidConfig:  # it runs with what it read before, and must not run on because of it
         config = Config()
     grace = config.gateway.shutdown_grace_ms / 1000

@@ -25,7 +25,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, env: Environment) -> None:
     try:
-        named = env.load_config().config.logging.file
+        named = env.config.logging.file
     except InvalidConfig as error:  # a gateway keeps running on what it read before, and logs why
         if not env.paths.gateway_log.exists():
             raise

@@ -139,7 +139,7 @@ TOP: KeyPath = ("mcp", "servers")
 
 
 def _list(args: argparse.Namespace, env: Environment) -> None:
-    config = env.load_config().config
+    config = env.config
     agents = {one.id: one for one in config.agents.list or (AgentEntry(id="main"),)}
     if args.agent is not None and args.agent not in agents:
         raise NotFound(f"there is no agent '{args.agent}'")

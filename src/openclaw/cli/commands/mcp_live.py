@@ -15,7 +15,7 @@ from openclaw.cli.logs import last_words, servers_logged
 from openclaw.cli.parser import chosen_agent, no_server, not_there
 from openclaw.cli.terminal import counted, shortened, visible_lines
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.config.merge import EffectiveAgent, effective_agents
+from openclaw.config.merge import EffectiveAgent
 from openclaw.content.folding import strip_invisible
 from openclaw.content.frame import unframed
 from openclaw.core.clock import SystemClock
@@ -65,7 +65,7 @@ async def effects(args: argparse.Namespace, env: Environment) -> None:
 
     async with _live(env, args.agent, only=[args.name]) as (manager, tools, agent):
         _require_ready(env, manager)
-        table = flow_rules(env.load_config().config.dataflow, agent).effects
+        table = flow_rules(env.config.dataflow, agent).effects
         found = [tool_of(spec, spec.name) for spec in tools.specs()]
     marks = {"changes": "changes something", "sends": "sends out", "final": "is final"}
     rows: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
         # SERVER TOOL, as people write it, besides SERVER/TOOL and the full name.
         args.tool, args.arguments = f"{args.tool}/{words[0]}", words[1:]
     wanted, arguments = args.tool, _arguments(args)
-    agent = chosen_agent(env.load_config().config, args.agent)
+    agent = chosen_agent(env.config, args.agent)
     if wanted in agent.servers:
         hint = f"{env.program} mcp tools {wanted} lists them"
         raise InvalidRequest(f"name the tool of MCP server '{wanted}' to call", hint=hint)
@@ -290,7 +290,7 @@ def restart(args: argparse.Namespace, env: Environment) -> None:
 
 def _selected(env: Environment, agent_id: str | None, only: Sequence[str]) -> EffectiveAgent:
     """The agent with these servers alone, or with all of its own."""
-    agent = chosen_agent(env.load_config().config, agent_id)
+    agent = chosen_agent(env.config, agent_id)
     for name in sorted(set(only) - set(agent.servers)):
         raise no_server(name, agent.servers)
     servers = {name: one for name, one in agent.servers.items() if not only or name in only}
@@ -299,8 +299,7 @@ def _selected(env: Environment, agent_id: str | None, only: Sequence[str]) -> Ef
 
 def _configured(env: Environment) -> list[tuple[str, McpServerConfig]]:
     """Every agent's servers."""
-    agents = effective_agents(env.load_config().config).values()
-    return [one for agent in agents for one in agent.servers.items()]
+    return [one for agent in env.agents().values() for one in agent.servers.items()]
 
 
 def _patience(agents: Iterable[EffectiveAgent]) -> float:
@@ -317,7 +316,7 @@ async def _running(
 
     used = {agent.id: agent for agent in agents}
     with servers_logged(env, reported=reported):
-        async with open_servers(env.load_config(), env.environ, env.redactor, used) as opened:
+        async with open_servers(env.loaded, env.environ, env.redactor, used) as opened:
             yield opened
 
 
@@ -499,7 +498,7 @@ def log_out(args: argparse.Namespace, env: Environment) -> None:
 def _logins(env: Environment) -> "Logins":
     from openclaw.mcp_client.auth.oauth import Logins
 
-    resolve = env.secrets(env.load_config().config).resolve_map
+    resolve = env.secrets().resolve_map
     hide = env.redactor.register
     return Logins(directory=env.paths.tokens, resolve_secrets=resolve, register=hide)
 

@@ -30,7 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> None:
-    agent = chosen_agent(env.load_config().config, args.agent).id
+    agent = chosen_agent(env.config, args.agent).id
     memory = Memory(env.paths.memory / agent)
     check_directory(memory.directory)
     if args.what == "path":

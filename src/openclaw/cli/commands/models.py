@@ -13,7 +13,6 @@ from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, Weights, WeightStore, own_weights
 
 if TYPE_CHECKING:  # what imports pydantic is not for the command's help
-    from openclaw.config.schema import Config
     from openclaw.core.events import Downloading
     from openclaw.models.choose import Candidate, Choice
 
@@ -57,10 +56,9 @@ def _local_facts(env: Environment) -> list[dict[str, Any]]:
 def _provider_facts(env: Environment) -> list[dict[str, Any]]:
     from openclaw.models.choose import KNOWN_PROVIDERS
 
-    loaded = env.load_config()
     configured = [
         {"id": f"{name}/{model}", "from": f"models.providers.{name}"}
-        for name, provider in loaded.config.models.providers.items()
+        for name, provider in env.config.models.providers.items()
         for model in ([one.id for one in provider.models] or ["*"])
     ]
     keyed = [
@@ -95,16 +93,13 @@ def _list(args: Namespace, env: Environment) -> None:
     env.say('You can also use your own GGUF: "agents.defaults.model": "local//path/to.gguf"')
 
 
-def choices(env: Environment, config: "Config | None" = None) -> "dict[str, Choice]":
-    from openclaw.config.merge import effective_agents
+def choices(env: Environment) -> "dict[str, Choice]":
     from openclaw.models.choose import choose
-
-    chosen = config or env.load_config().config
 
     async def all_choices() -> "dict[str, Choice]":
         return {
-            agent.id: await choose(agent.model, chosen.models.providers, env.environ)
-            for agent in effective_agents(chosen).values()
+            agent.id: await choose(agent.model, env.config.models.providers, env.environ)
+            for agent in env.agents().values()
         }
 
     return anyio.run(all_choices)
@@ -132,7 +127,7 @@ def trouble(candidate: "Candidate", env: Environment) -> str | None:
     return None
 
 
-def model_facts(env: Environment, config: "Config | None" = None) -> list[dict[str, Any]]:
+def model_facts(env: Environment) -> list[dict[str, Any]]:
     def facts(candidate: "Candidate") -> dict[str, Any]:
         problem = trouble(candidate, env)
         weights = _store(env).find(candidate.model) if candidate.api == "local" else None
@@ -142,7 +137,7 @@ def model_facts(env: Environment, config: "Config | None" = None) -> list[dict[s
 
     return [
         {"agent": agent, "reason": choice.reason, "models": [*map(facts, choice.candidates)]}
-        for agent, choice in choices(env, config).items()
+        for agent, choice in choices(env).items()
     ]
 
 

@@ -8,7 +8,7 @@ import argparse
 import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -18,9 +18,6 @@ from openclaw.config.secret_store import SecretStore
 from openclaw.config.sensitive import references
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, SecretUnavailable, describe
 from openclaw.secrets.refs import SecretRef, parse
-
-if TYPE_CHECKING:
-    from openclaw.config.schema import Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ def _remove(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _check(args: argparse.Namespace, env: Environment) -> int:
-    findings = check_all(env, env.load_config().config, only=args.reference)
+    findings = check_all(env, only=args.reference)
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
     for one in findings:
@@ -90,12 +87,10 @@ def _check(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_FAILED if any(finding.problem for finding in findings) else EXIT_OK
 
 
-def check_all(env: Environment, config: "Config", only: str | None = None) -> list[SecretFinding]:
-    wanted: Mapping[SecretRef, list[str]]
-    if only is not None:
-        wanted = {parse(only): []}
-    else:
-        wanted = references(config.model_dump(mode="json", by_alias=True))
-    found = anyio.run(env.secrets(config).try_all, wanted)
+def check_all(env: Environment, only: str | None = None) -> list[SecretFinding]:
+    wanted: Mapping[SecretRef, list[str]] = {parse(only): []} if only is not None else {}
+    if only is None:
+        wanted = references(env.config.model_dump(mode="json", by_alias=True))
+    found = anyio.run(env.secrets().try_all, wanted)
     wrong = {ref: one for ref, one in found.items() if isinstance(one, SecretUnavailable)}
     return [SecretFinding(ref.text, list(wanted[ref]), wrong.get(ref)) for ref in wanted]

@@ -32,7 +32,6 @@ from openclaw.sessions.open import is_address, open_store, store_path
 from openclaw.sessions.store import SessionStore
 
 if TYPE_CHECKING:
-    from openclaw.config.load import LoadedConfig
     from openclaw.sessions.copying import CopyReport
 
 _LIMIT = 50
@@ -246,11 +245,7 @@ async def _copy(args: argparse.Namespace, env: Environment) -> int:
 
 @asynccontextmanager
 async def opened(
-    spec: str | None,
-    env: Environment,
-    loaded: "LoadedConfig | None" = None,
-    *,
-    create: bool = False,
+    spec: str | None, env: Environment, *, create: bool = False
 ) -> AsyncGenerator[SessionStore | None]:
     """The store that `spec` names, or else the configured one.
 
@@ -259,10 +254,9 @@ async def opened(
     """
 
     async def resolve(text: str) -> Secret:
-        return await env.secrets((loaded or env.load_config()).config).resolve_text(text)
+        return await env.secrets().resolve_text(text)
 
-    where = spec or (loaded or env.load_config()).config.sessions.store
-    named = loaded is None and spec not in (None, "file")
+    where, named = spec or env.config.sessions.store, spec not in (None, "file")
     if is_address(where):
         env.hide(credentials_in_address(where))
     elif not create and not (path := store_path(where, env.paths)).exists():

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -26,8 +27,6 @@ from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from openclaw.config.load import LoadedConfig
 
 Json = dict[str, Any]
 
@@ -70,7 +69,7 @@ def _watch(args: argparse.Namespace, env: Environment) -> int:
     with Live(console=screen, refresh_per_second=4, screen=env.stdout.isatty()) as live:
         try:
             while True:
-                facts = gather(env, probe=False, local=args.local)
+                facts = gather(replace(env), probe=False, local=args.local)
                 live.update(Group(*_rendered(facts, env.redactor.redact)), refresh=True)
                 time.sleep(_EVERY)
         except KeyboardInterrupt:
@@ -89,11 +88,12 @@ def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
         "servers": [],
         "gateways": None,
     }
-    loaded: LoadedConfig | None = None
     try:
-        loaded = env.load_config()
+        facts["models"] = model_facts(env)
     except errors.InvalidConfig as error:
         facts["config"] |= {"valid": False, "problems": [str(one) for one in error.problems]}
+    except errors.OpenClawError as error:
+        facts["models"] = [{"agent": None, "reason": errors.describe(error), "models": []}]
     info = None if local else running_gateway(env.paths.gateway_lock)
     if info is not None:
         facts["gateway"] = {
@@ -105,24 +105,14 @@ def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
             "version": info.version or None,
             "config": info.config or None,
         }
-    if loaded is not None:
-        try:
-            facts["models"] = model_facts(env, loaded.config)
-        except errors.OpenClawError as error:
-            facts["models"] = [{"agent": None, "reason": errors.describe(error), "models": []}]
-    anyio.run(_look, env, facts, loaded, info, probe)
+    anyio.run(_look, env, facts, info, probe)
     return facts
 
 
-async def _look(
-    env: Environment,
-    facts: Json,
-    loaded: "LoadedConfig | None",
-    info: GatewayInfo | None,
-    probe: bool,
-) -> None:
-    if loaded is not None:
-        facts["sessions"] = await _sessions(env, loaded)
+async def _look(env: Environment, facts: Json, info: GatewayInfo | None, probe: bool) -> None:
+    valid = facts["config"]["valid"]
+    if valid:
+        facts["sessions"] = await _sessions(env)
     if info is not None and info.url:
         from openclaw.runtime.gateway_client import GatewayClient
 
@@ -134,13 +124,13 @@ async def _look(
             facts["gateway"] |= {"turns": status["turns"], "reloadError": status["reloadError"]}
             facts |= {"gateways": status.get("gateways"), "servers": status["servers"]}
             return
-    if loaded is not None:
-        facts["servers"] = await _probed(env, loaded) if probe else _configured(loaded)
+    if valid:
+        facts["servers"] = await _probed(env) if probe else _configured(env)
 
 
-async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
+async def _sessions(env: Environment) -> Json | None:
     try:
-        async with opened(loaded.config.sessions.store, env, loaded) as store:
+        async with opened(None, env) as store:
             if store is None:
                 return {"count": 0, "lastAt": None, "tasks": {}}
             count = await store.count_sessions()
@@ -153,12 +143,10 @@ async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
     return {"count": count, "lastAt": last, "tasks": dict(states)}
 
 
-def _configured(loaded: "LoadedConfig") -> list[Json]:
+def _configured(env: Environment) -> list[Json]:
     """What would run, with the keys of a server that runs; agents that share an entry share a row."""
-    from openclaw.config.merge import effective_agents
-
     found: dict[tuple[str, str], list[str]] = {}
-    for agent in effective_agents(loaded.config).values():
+    for agent in env.agents().values():
         for name, server in agent.servers.items():
             transport = server.transport or ("stdio" if server.command else "http")
             found.setdefault((name, str(transport)), []).append(agent.id)
@@ -174,13 +162,11 @@ def _configured(loaded: "LoadedConfig") -> list[Json]:
     return rows
 
 
-async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
+async def _probed(env: Environment) -> list[Json]:
     from openclaw.cli.commands.mcp_live import probed
-    from openclaw.config.merge import effective_agents
     from openclaw.gateway.api.views import server_row
 
-    agents = effective_agents(loaded.config).values()
-    found = await probed(env, agents, quiet=True, reported=False)
+    found = await probed(env, env.agents().values(), quiet=True, reported=False)
     return [server_row(one, SystemClock(), env.redactor.redact) for one, _ in found]
 
 

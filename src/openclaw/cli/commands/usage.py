@@ -45,7 +45,7 @@ async def run(args: argparse.Namespace, env: Environment) -> None:
 async def _rows(args: argparse.Namespace, env: Environment) -> list[usage.UsageRow]:
     from openclaw.runtime.host import time_zone
 
-    zone = time_zone(chosen_agent(env.load_config().config, None), env.environ)
+    zone = time_zone(chosen_agent(env.config, None), env.environ)
     async with opened(None, env) as store:
         if store is None:
             return []
