@@ -3,7 +3,7 @@
 import argparse
 import re
 
-from openclaw.cli.parser import COMMANDS, EXAMPLES, actions, all_parsers
+from openclaw.cli.parser import COMMANDS, actions, all_parsers, examples
 from openclaw.version import __version__
 
 _COMMON = {"--config", "--verbose", "--log-json", "--help"}
@@ -81,7 +81,7 @@ def _command(program: str, words: str, parser: argparse.ArgumentParser) -> list[
         if one.help and one.help is not argparse.SUPPRESS and not _COMMON & set(one.option_strings):
             told = one.help % {**vars(one), "prog": parser.prog}
             lines += [".TP", f".B {_text(_invocation(one))}", _text(told)]
-    shown = [f".RS 4\n{_text(f'{program} {line}')}\n.RE" for line in EXAMPLES.get(words, ())]
+    shown = [f".RS 4\n{_text(f'{program} {line}')}\n.RE" for line in examples().get(words, ())]
     return [*lines, ".PP", "Examples:", ".nf", *shown, ".fi"] if shown else lines
 
 

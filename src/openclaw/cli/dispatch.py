@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
@@ -44,10 +44,7 @@ def dispatch(program: str, arguments: list[str]) -> int:
     if name == "help":
         return dispatch(program, [*rest, "--help"])
     if name not in parser.COMMANDS:
-        near = parser.nearest(name, parser.COMMANDS)
-        guess = f" Did you mean '{near}'?" if near else ""
-        sys.stderr.write(f"{program}: Unknown command {name!r}.{guess} See '{program} --help'.\n")
-        return errors.EXIT_USAGE
+        return _unknown(program, "command", name, parser.COMMANDS)
     try:
         args = parser.parse(parser.command_parser(program, name), rest)
     except parser.WrongUsage as error:
@@ -126,12 +123,15 @@ def _no_command(program: str, arguments: list[str]) -> int:
         return errors.EXIT_OK
     unknown = [word for word in arguments if word.startswith("-") and word not in _OPTIONS]
     if unknown:
-        near = parser.nearest(unknown[0], (*_OPTIONS, "--version", "--help"))
-        guess = f" Did you mean '{near}'?" if near else ""
-        told = f"Unknown option {unknown[0]!r}.{guess} See '{program} --help'."
-        sys.stderr.write(f"{program}: {told}\n")
-    else:
-        sys.stderr.write(_help(program))
+        return _unknown(program, "option", unknown[0], (*_OPTIONS, "--version", "--help"))
+    sys.stderr.write(_help(program))
+    return errors.EXIT_USAGE
+
+
+def _unknown(program: str, what: str, word: str, known: Iterable[str]) -> int:
+    near = parser.nearest(word, known)
+    guess = f" Did you mean '{near}'?" if near else ""
+    sys.stderr.write(f"{program}: Unknown {what} {word!r}.{guess} See '{program} --help'.\n")
     return errors.EXIT_USAGE
 
 

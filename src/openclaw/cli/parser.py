@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
@@ -18,61 +19,13 @@ if TYPE_CHECKING:
     from openclaw.config.merge import EffectiveAgent
     from openclaw.config.schema import Config
 
-EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
-    "acp": ("acp", "acp --agent research"),
-    "agent": (
-        'agent "What is in my workspace?"',
-        'agent --image photo.png "What is this?"',
-        'agent "Summarise this" < report.txt',
-        'agent -c "And in one sentence?"',
-    ),
-    "chat": ("chat", "chat --session-key trip"),
-    "completion": (
-        "completion bash > ~/.local/share/bash-completion/completions/openclaw",
-        "completion zsh > ~/.zfunc/_openclaw   # ~/.zfunc in fpath",
-        "completion fish > ~/.config/fish/completions/openclaw.fish",
-    ),
-    "config": ("config validate", "config explain tools.approved"),
-    "config set": ("config set agents.defaults.model anthropic/claude-sonnet-5-5",),
-    "config schema": ("config schema > openclaw.schema.json",),
-    "cron": ("cron add 'weekdays 8:00' 'What is new?'", "cron list"),
-    "cron add": (
-        "cron add 'weekdays 8:00' 'What is new in my inbox?'",
-        "cron add '*/30 9-17 * * 1-5' 'Check the build.' --name build",
-    ),
-    "doctor": ("doctor", "doctor --fix"),
-    "gateway": ("gateway start", "gateway status --json"),
-    "gateway token add": ("gateway token add laptop --scope orders --scope read",),
-    "init": (
-        "init",
-        "init --yes --register claude-code,cursor",
-        "init --yes --model anthropic/claude-sonnet-5-5 --import none",
-        "init --dry-run",
-    ),
-    "logs": ("logs -f", "logs -n 200"),
-    "mcp": ("mcp add time -- uvx mcp-server-time", "mcp probe", "mcp import"),
-    "mcp add": (
-        "mcp add time -- uvx mcp-server-time",
-        "mcp add docs --url https://a.example --header 'X-Key: secret://env/K'",
-    ),
-    "mcp import": ("mcp import --dry-run", "mcp import cursor github"),
-    "mcp call": ("mcp call time get_current_time timezone=Asia/Tokyo",),
-    "mcp prompt": ("mcp prompt", "mcp prompt docs:summarise page=intro"),
-    "mcp pins": ("mcp pins", "mcp pins show time", "mcp pins accept time"),
-    "mcp-server": ("mcp-server", "mcp-server --agent research"),
-    "memory": ("memory show", "memory search tabs"),
-    "models": ("models status", "models pull qwen2.5-0.5b-instruct"),
-    "page": ("page", "page --print"),
-    "secrets": ("secrets set GITHUB_TOKEN", "secrets check"),
-    "secrets set": ("secrets set GITHUB_TOKEN", "secrets set GITHUB_TOKEN < token.txt"),
-    "sessions": ("sessions", "sessions show main", 'sessions search "train tickets"'),
-    "sessions export": ("sessions export main > main.jsonl",),
-    "sessions copy": ("sessions copy file postgresql://db.example/openclaw",),
-    "skills": ("skills list", "skills add ./release-notes"),
-    "status": ("status", "status --probe"),
-    "tasks": ("tasks", "tasks show task-Xa", "tasks cancel task-Xa"),
-    "usage": ("usage", "usage --by model --days 7"),
-}
+
+@cache
+def examples() -> dict[str, list[str]]:
+    """The examples that each command's help shows."""
+    text = Path(__file__).with_name("examples.txt").read_text("utf-8")
+    blocks = [block.splitlines() for block in text.split("\n\n")]
+    return {command: [line.strip() for line in lines] for command, *lines in blocks}
 
 
 def nearest(word: str, known: Iterable[str], least: float = 0.7) -> str | None:
@@ -98,10 +51,6 @@ class CommandParser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
-        program, _, command = self.prog.partition(" ")
-        if command in EXAMPLES:
-            lines = [f"  {program} {line}" for line in EXAMPLES[command]]
-            self.epilog = "\n".join(["examples:", *lines])
         # SUPPRESS keeps a subcommand's default from overwriting what stood before the subcommand.
         common = self.add_argument_group("common options")
         hidden: Any = argparse.SUPPRESS
@@ -109,6 +58,15 @@ class CommandParser(argparse.ArgumentParser):
         option(common, "--config PATH", file, type=Path, default=hidden)
         option(common, "-v --verbose", "log in detail, on stderr", default=hidden)
         option(common, "--log-json", "log as JSON lines", default=hidden)
+
+    def format_help(self) -> str:
+        self.epilog = self._examples()
+        return super().format_help()
+
+    def _examples(self) -> str:
+        program, _, command = self.prog.partition(" ")
+        lines = [f"  {program} {line}" for line in examples().get(command, ())]
+        return "\n".join(["examples:", *lines]) if lines else ""
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - argparse has overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -139,8 +97,8 @@ class CommandParser(argparse.ArgumentParser):
                 message = f"invalid choice {choice[1]!r}; {advice}"
             self.print_usage(sys.stderr)
             self._print_message(f"{self.prog}: {sentence(message)}\n", sys.stderr)
-            if "are required" in message and self.epilog:
-                self._print_message(f"{self.epilog}\n", sys.stderr)
+            if "are required" in message and (shown := self._examples()):
+                self._print_message(f"{shown}\n", sys.stderr)
             raise WrongUsage(message)
         listed = summaries(self)
         wrong = f"unknown action {choice[1]!r}" if choice else "an action is missing"

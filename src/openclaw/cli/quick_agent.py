@@ -184,11 +184,10 @@ class _Turn:
         if name == "question":
             import anyio
 
-            from openclaw.agent.port import TurnListener
             from openclaw.runtime.gateway_client import GatewayClient
 
             client = GatewayClient(self._url, self._root)
-            anyio.run(client.answer_question, data, TurnListener(ask=self._consent.permit))
+            anyio.run(client.answer_question, data, self._consent.listener())
         elif event := event_from(name, data):
             from openclaw.cli.chat.turn_view import TurnView
 

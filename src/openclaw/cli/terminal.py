@@ -23,6 +23,7 @@ _CONTROL = re.compile(
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _DUMB = ("dumb", "unknown")
+_PLAIN_WIDTH = 120  # of a table into a pipe or a file, unless COLUMNS says otherwise
 
 Redact = Callable[[str], str]
 
@@ -48,8 +49,14 @@ def local_time(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000).astimezone():%Y-%m-%d %H:%M}"
 
 
-def print_unpadded(screen: "Console", stream: TextIO, parts: "Iterable[RenderableType]") -> None:
-    """Print without the blanks that Rich fills lines up with."""
+def print_unpadded(
+    stream: TextIO, environ: Mapping[str, str], parts: "Iterable[RenderableType]", least: int = 0
+) -> None:
+    """Print without the blanks that Rich fills lines up with, `least` columns wide or more."""
+    given = environ.get("COLUMNS", "")
+    width = int(given) if given.isdecimal() and int(given) > 0 else _PLAIN_WIDTH
+    width = shutil.get_terminal_size().columns if stream.isatty() else width
+    screen = console(stream, environ, width=max(width, least), highlight=False)
     with screen.capture() as captured:
         for part in parts:
             screen.print(part)

@@ -13,7 +13,7 @@ from scripts.manpage import man_page
 from tests.support.terminal import on_terminal
 
 from openclaw.cli.main import run
-from openclaw.cli.parser import EXAMPLES, all_parsers, command_parser
+from openclaw.cli.parser import all_parsers, command_parser, examples
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import SystemClock
@@ -31,14 +31,14 @@ def test_help_reads_well_on_80_columns(words: str, monkeypatch: pytest.MonkeyPat
     text = PARSERS[words].format_help()
     assert max(map(len, text.splitlines())) <= 80
     assert PARSERS[words].description, "it says what it does"
-    assert "examples:\n  openclaw " in text or " " in words, "add one to EXAMPLES"
+    assert "examples:\n  openclaw " in text or " " in words, "add one to examples.txt"
 
 
 def test_every_example_is_of_a_command() -> None:
-    assert set(EXAMPLES) <= set(PARSERS)
+    assert set(examples()) <= set(PARSERS)
 
 
-@pytest.mark.parametrize("line", sorted({line for lines in EXAMPLES.values() for line in lines}))
+@pytest.mark.parametrize("line", sorted({line for lines in examples().values() for line in lines}))
 def test_every_example_parses(line: str) -> None:
     words = shlex.split(line, comments=True)
     end = next((at for at, word in enumerate(words) if word in (">", "<", "|")), len(words))

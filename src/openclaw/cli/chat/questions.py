@@ -22,7 +22,8 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.policy.decide import covers, rule_for
 
 if TYPE_CHECKING:
-    from openclaw.core.tools import Ask as AskPerson
+    from openclaw.agent.port import TurnListener
+    from openclaw.core.events import Emit
     from openclaw.core.tools import PermissionRequest
 
 _MESSAGE_CHARS = 1000
@@ -318,16 +319,22 @@ _NOBODY = "nobody could be asked, because this runs without a terminal or with -
 class Consent:
     """Answers by the rules of the command line, or else asks the person; without one, says no."""
 
-    def __init__(self, rules: list[str], person: "AskPerson | None") -> None:
+    def __init__(self, rules: list[str], person: Questions | None) -> None:
         self._rules, self._person = rules, person
         self.refused: list[str] = []
+
+    def listener(self, on_event: "Emit | None" = None) -> "TurnListener":
+        from openclaw.agent.port import TurnListener
+
+        elicit = self._person.elicit if self._person is not None else None
+        return TurnListener(on_event=on_event, ask=self.permit, elicit=elicit)
 
     async def permit(self, request: "PermissionRequest") -> tools.Answer:
         covered = any(covers(rule, request.name, request.arguments) for rule in self._rules)
         if covered and not request.doubt:
             return tools.Answer(tools.ONCE)
         if self._person is not None:
-            return await self._person(request)
+            return await self._person.permit(request)
         if not request.doubt:
             self.refused.append(rule_for(request.name, request.arguments) or request.name)
         return tools.Answer(tools.NO, _NOBODY)

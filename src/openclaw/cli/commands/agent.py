@@ -176,7 +176,6 @@ def new_conversation() -> str:
 async def _turn(
     args: argparse.Namespace, env: Environment, message: str, piped: str | None
 ) -> "tuple[Reply, Consent, str]":
-    from openclaw.agent.port import TurnListener
     from openclaw.cli.chat.questions import Consent
     from openclaw.cli.chat.turn_view import TurnView
     from openclaw.cli.logs import servers_logged
@@ -184,8 +183,7 @@ async def _turn(
 
     workspace = workspace_of(args, env)
     view = TurnView(env.stderr, env.redactor.redact, env.environ)
-    questions = _questions(args, env, view)
-    consent = Consent(args.yes_to, questions.permit if questions is not None else None)
+    consent = Consent(args.yes_to, _questions(args, env, view))
     with servers_logged(env):
         async with (
             open_agent(env, local=args.local, emit=view.note) as agent,
@@ -194,11 +192,7 @@ async def _turn(
             settings = await agent.settings(args.agent)
             context = await conversation(args, agent, settings.id, workspace, resume=args.resume)
             media = await _attachments(args, env, settings, piped)
-            listener = TurnListener(
-                on_event=None if args.json else view.show,
-                ask=consent.permit,
-                elicit=questions.elicit if questions is not None else None,
-            )
+            listener = consent.listener(None if args.json else view.show)
             reply = await agent.reply(replace(context, text=message, media=media), listener)
             return reply, consent, context.session_key
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import anyio
 
-from openclaw.agent.port import TurnListener
 from openclaw.cli.chat.input import Interrupts, LineInput, LinesAbove, TerminalInput
 from openclaw.cli.chat.questions import Consent, Questions
 from openclaw.cli.commands.agent import add_session, add_turn_options, conversation, workspace_of
@@ -54,18 +53,14 @@ async def _chat(args: argparse.Namespace, env: Environment) -> int:
     else:
         terminal = None
         view, emit, logs = PlainView(env.stdout, env.stderr, redact), discard, nullcontext()
-    consent = Consent(args.yes_to, person.permit if person is not None else None)
+    consent = Consent(args.yes_to, person)
     interrupts = Interrupts(SystemClock(), lambda: leave(env))
     with logs, servers_logged(env):
         here = open_agent(env, local=args.local, person=terminal is not None, emit=emit)
         async with here as agent:
             settings = await agent.settings(args.agent)
             context = await conversation(args, agent, settings.id, workspace, resume=True)
-            listener = TurnListener(
-                on_event=view.show,
-                ask=consent.permit,
-                elicit=person.elicit if person is not None else None,
-            )
+            listener = consent.listener(view.show)
             talk = Talk(agent, settings, view, context, listener, interrupts, env.environ)
             if terminal is None:
                 await talk.run(LineInput(env.stdin))

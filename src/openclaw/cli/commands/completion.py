@@ -23,51 +23,28 @@ _MOST_SESSIONS = 200
 # A shell expands what it is offered: a name that a stranger chose must not be a command in it.
 _HARMLESS = re.compile(r"[\w.@/+:][\w.@/+:-]*")
 
-_BASH = """\
-# bash completion for PROGRAM; made by: PROGRAM completion bash
-_PROGRAM_complete() {
-  local current=${COMP_WORDS[COMP_CWORD]} line offers IFS=$'\\x1f'
-  line="${COMP_WORDS[*]:1:$COMP_CWORD}"
-  IFS=$'\\n'
-  # A name with a colon is several words here, and would be put together wrongly.
-  offers=$(PROGRAM completion bash --after="$line" 2>/dev/null | grep -v :)
-  if [[ $offers == @files ]]; then COMPREPLY=($(compgen -f -- "$current"))
-  else COMPREPLY=($offers); fi
-}
-complete -o filenames -F _PROGRAM_complete PROGRAM
-"""
-# The same through zsh's compatibility with such functions. Found by its name in `fpath`, the script
-# is a function, whose first call has to complete already.
-_ZSH = f"""\
+SHELLS = ("bash", "zsh", "fish")
+# zsh takes bash's script as such. Found by its name in `fpath`, the script is a function, whose
+# first call has to complete already.
+_ZSH = """\
 #compdef PROGRAM
 autoload -U +X bashcompinit && bashcompinit
-{_BASH}\
+{}\
 [[ ${{funcstack[1]}} == _PROGRAM ]] && _bash_complete -o filenames -F _PROGRAM_complete
 """
-_FISH = """\
-# fish completion for PROGRAM; made by: PROGRAM completion fish
-function __PROGRAM_offers
-  set -l line (string join -- \\x1f (commandline -opc)[2..] (commandline -ct))
-  set -l offers (PROGRAM completion fish --after="$line" 2>/dev/null)
-  if test "$offers" = @files
-    __fish_complete_path (commandline -ct)
-  else
-    printf '%s\\n' $offers
-  end
-end
-complete -c PROGRAM -f -a '(__PROGRAM_offers)'
-"""
-SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=tuple(SCRIPTS), help="your shell")
+    parser.add_argument("shell", choices=SHELLS, help="your shell")
     parser.add_argument("--after", metavar="WORDS", help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace, env: Environment) -> None:
     if args.after is None:
-        env.stdout.write(SCRIPTS[args.shell].replace("PROGRAM", env.program))
+        ending = "fish" if args.shell == "fish" else "bash"
+        script = Path(__file__).with_name(f"completion.{ending}").read_text("utf-8")
+        script = _ZSH.format(script) if args.shell == "zsh" else script
+        env.stdout.write(script.replace("PROGRAM", env.program))
         return
     line = "--" if args.after == [] else args.after  # argparse takes a lone `--` for its own
     for word, summary in _offers(env, line.split(_BETWEEN)).items():

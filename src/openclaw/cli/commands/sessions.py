@@ -6,7 +6,6 @@ calls, scheduled jobs and orders without a session key unless you pass --all.
 
 import argparse
 import json
-import shutil
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -277,7 +276,7 @@ async def opened(
 
 _ENTRY_CHARS = 4000
 _ARGUMENT_CHARS = 200
-_PLAIN_WIDTH = 80
+_LEAST_WIDTH = 80
 _SPEAKERS = {
     "user_message": ("user", "bold cyan"),
     "assistant_message": ("assistant", "bold green"),
@@ -308,9 +307,7 @@ def _print_table(env: Environment, sessions: Sequence[SessionInfo]) -> None:
         numbers = [_short(info.messages), _short(info.input_tokens + info.output_tokens)]
         cells = [Text(terminal.visible(env.redactor.redact(text))) for text in texts]
         table.add_row(*cells, *numbers, terminal.local_time(info.updated_ms))
-    width = shutil.get_terminal_size().columns if env.stdout.isatty() else _PLAIN_WIDTH
-    screen = terminal.console(env.stdout, env.environ, width=max(width, _PLAIN_WIDTH))
-    terminal.print_unpadded(screen, env.stdout, [table])
+    terminal.print_unpadded(env.stdout, env.environ, [table], _LEAST_WIDTH)
 
 
 def _print_session(

@@ -5,7 +5,6 @@ check it.
 """
 
 import argparse
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     if args.json:
         env.say_json(facts)
     else:
-        print_status(env, facts)
+        print_unpadded(env.stdout, env.environ, rendered(facts, env.redactor.redact))
     if not facts["config"]["valid"]:
         return errors.EXIT_USAGE
     broken = ("error", "failed", "needs_login")
@@ -70,7 +69,7 @@ def _watch(args: argparse.Namespace, env: Environment) -> int:
         try:
             while True:
                 facts = gather(replace(env), probe=False, local=args.local)
-                live.update(Group(*_rendered(facts, env.redactor.redact)), refresh=True)
+                live.update(Group(*rendered(facts, env.redactor.redact)), refresh=True)
                 time.sleep(_EVERY)
         except KeyboardInterrupt:
             return errors.EXIT_OK
@@ -180,19 +179,9 @@ _COLOURS = {
     "needs_login": "magenta",
     NOT_RUNNING: "dim",
 }
-_PLAIN_WIDTH = 120  # into a pipe or a file, unless COLUMNS says otherwise
 
 
-def print_status(env: Environment, facts: Mapping[str, Any]) -> None:
-    given = env.environ.get("COLUMNS", "")
-    width = int(given) if given.isdecimal() and int(given) > 0 else _PLAIN_WIDTH
-    if env.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-    screen = console(env.stdout, env.environ, width=width, highlight=False)
-    print_unpadded(screen, env.stdout, _rendered(facts, env.redactor.redact))
-
-
-def _rendered(facts: Mapping[str, Any], redact: Callable[[str], str]) -> "Iterator[RenderableType]":
+def rendered(facts: Mapping[str, Any], redact: Callable[[str], str]) -> "Iterator[RenderableType]":
     from rich.table import Table
     from rich.text import Text
 

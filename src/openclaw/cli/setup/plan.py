@@ -443,53 +443,13 @@ def _backed_up(path: Path, clock: Clock) -> Path:
 MODEL: KeyPath = ("agents", "defaults", "model")
 
 _NO_MODEL = '// model: "provider/model",'
-_TEXT = """\
-// OpenClaw's configuration. It is JSON5: comments and trailing commas are fine.
-// `openclaw config explain KEY` explains a key, `openclaw config validate` checks this file,
-// `openclaw doctor` finds problems, and `openclaw mcp add` adds a server.
-{
-  models: {
-    // Providers of models, and where their keys are: secret://store/NAME (`openclaw secrets set`),
-    // secret://env/NAME, or a store such as gcp, aws, vault, azure or op.
-    providers: {
-    },
-  },
-  agents: {
-    // For every agent; further agents go into `list: [{ id: "research", … }]`.
-    defaults: {
-      // The model to use, as provider/model. Without it, a key in the environment decides.
-      // model: "provider/model",
-
-      // Where the agent works if it is not started in a project.
-      // workspace: "~/work",
-
-      // Which tools may be used, by name or pattern. `deny` overrides the rest; `ask` asks you first.
-      tools: {
-        // allow: ["read", "mcp_time_*"],
-        // deny: ["exec"],
-        // ask: ["mcp_*_delete_*"],
-      },
-
-      // MCP servers whose tools the agent may use: a `command` to start, or a `url`.
-      // They get the variables under `env`, not your whole environment, and `sandbox: "auto"`
-      // hides your home directory from them.
-      mcp: {
-        servers: {
-        },
-      },
-    },
-  },
-
-  // The gateway (`openclaw gateway start`), which keeps the servers running for every program.
-  // gateway: { port: 18789, bind: "loopback" },
-}
-"""
 
 
 def starter_text(model: str | None = None) -> str:
+    text = Path(__file__).with_name("starter.json5").read_text("utf-8")
     if model is None:
-        return _TEXT
-    return _TEXT.replace(_NO_MODEL, f"model: {json.dumps(model, ensure_ascii=False)},")
+        return text
+    return text.replace(_NO_MODEL, f"model: {json.dumps(model, ensure_ascii=False)},")
 
 
 def with_model(text: str, model: str) -> str:

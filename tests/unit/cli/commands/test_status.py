@@ -11,9 +11,10 @@ from rich.cells import cell_len
 from tests.support.fake_server import server_entry
 
 from openclaw.cli.commands import gateway, status
-from openclaw.cli.commands.status import duration, print_status
+from openclaw.cli.commands.status import duration, rendered
 from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
+from openclaw.cli.terminal import print_unpadded
 
 
 def environment(tmp_path: Path, config: Any = None) -> Environment:
@@ -83,7 +84,7 @@ def test_what_a_server_says_cannot_steer_the_terminal(tmp_path: Path) -> None:
     facts["servers"][0] |= {"lastError": "\x1b[2Jgone", "state": "error", "nextRetryIn": 3.2}
     facts["gateway"] = {"running": True, "pid": 7, "url": None, "uptimeMs": 61_000}
     facts["sessions"] = {"count": 2, "lastAt": 1_700_000_000_000}
-    print_status(env, facts)
+    print_unpadded(env.stdout, env.environ, rendered(facts, env.redactor.redact))
     assert "\x1b" not in said(env)
     assert "\\x1b[2Jgone" in said(env)
     assert "pid 7, up 1 min 1 s, starting" in said(env)
@@ -101,7 +102,7 @@ def shown_at(tmp_path: Path, columns: int, rows: list[dict[str, Any]]) -> list[s
     facts = status.gather(env, probe=False)
     example = facts["servers"][0]
     facts["servers"] = [{**example, **row} for row in rows]
-    print_status(env, facts)
+    print_unpadded(env.stdout, env.environ, rendered(facts, env.redactor.redact))
     return said(env).splitlines()
 
 
