@@ -6,8 +6,8 @@ import signal
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from inspect import iscoroutinefunction
@@ -248,50 +248,40 @@ def run_interruptible(env: "Environment", function: Callable[[*Ts], Awaitable[T]
         env.stderr.flush()
 
     async def watched() -> T:
-        result: list[T] = []
-        failure: Exception | None = None
-        async with stopped_by_interrupt(tell, lambda: leave(env)) as work:
-            with work:
-                try:
-                    result.append(await function(*args))
-                except Exception as error:  # noqa: BLE001 - raised in here, it would come out in a group
-                    failure = error
-        if failure is not None:
-            raise failure
-        if not result:
-            raise KeyboardInterrupt
-        return result[0]
+        with stopped_by_interrupt(tell, lambda: leave(env)) as work, work:
+            return await function(*args)
+        raise KeyboardInterrupt
 
     return anyio.run(watched)
 
 
-@asynccontextmanager
-async def stopped_by_interrupt(
+@contextmanager
+def stopped_by_interrupt(
     stopping: Callable[[], object], leave: Callable[[], None]
-) -> "AsyncGenerator[CancelScope]":
+) -> "Generator[CancelScope]":
     """A scope that Ctrl-C cancels, instead of the program; a second one does not wait for it."""
+    import asyncio
+
     import anyio
 
     scope = anyio.CancelScope()
+
+    def interrupted() -> None:
+        if scope.cancel_called:
+            leave()
+        stopping()
+        scope.cancel()
+
     # Windows' event loop has no signal handlers, and nor has any outside of the main thread.
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield scope
         return
-    async with anyio.create_task_group() as tasks:
-        with anyio.open_signal_receiver(signal.SIGINT) as signals:
-
-            async def watch() -> None:
-                async for _ in signals:
-                    if scope.cancel_called:
-                        leave()
-                    stopping()
-                    scope.cancel()
-
-            tasks.start_soon(watch, name="interrupts")
-            try:
-                yield scope
-            finally:
-                tasks.cancel_scope.cancel()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        yield scope
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
 
 
 def leave(env: "Environment") -> None:

@@ -138,11 +138,7 @@ def keep_line_breaks(text: str) -> str:
 def rendered(text: str) -> "Markdown":
     from rich.markdown import Markdown
 
-    return Markdown(keep_line_breaks(harmless(text)))
-
-
-def harmless(text: str) -> str:
-    return "\n".join(visible(line.replace("\t", "    ")) for line in text.split("\n"))
+    return Markdown(keep_line_breaks(visible_lines(text.replace("\t", "    "))))
 
 
 def print_markdown(stream: TextIO, text: str, environ: Mapping[str, str] | None = None) -> None:

@@ -341,10 +341,11 @@ class Talk:
         reply: Reply | None = None
         self._interrupts.forget()
         presses = self._interrupts
-        async with stopped_by_interrupt(presses.again, presses.leave) as scope, self._view.turn():
-            with scope:
-                reply = await self._agent.reply(context, self._listener)
-                self._view.finish(reply.text)
+        with stopped_by_interrupt(presses.again, presses.leave) as scope:
+            async with self._view.turn():
+                with scope:
+                    reply = await self._agent.reply(context, self._listener)
+                    self._view.finish(reply.text)
         if reply is None:
             self._view.say("(stopped)")
             return

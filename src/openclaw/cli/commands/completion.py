@@ -133,12 +133,11 @@ def _values(
 
 def _names(env: Environment, what: str, given: Sequence[str]) -> Sequence[str]:
     """As they are stored; none if they cannot be read, since an error would be in the way."""
-    from openclaw.config.load import load_config
     from openclaw.config.merge import effective_agents
     from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 
     try:
-        loaded = load_config(env.config_option, env.environ)
+        loaded = env.read_config()
         env.hide(loaded.credentials)
         agents = effective_agents(loaded.config)
         if what == "sessions":

@@ -17,15 +17,7 @@ from openclaw.cli.commands.mcp import NO_SANDBOX, target_place
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
 from openclaw.cli.setup import plan as plans
-from openclaw.cli.setup.model_choice import (
-    ALL,
-    AUTO,
-    NONE,
-    Asker,
-    chosen_model,
-    chosen_names,
-    offered_models,
-)
+from openclaw.cli.setup.model_choice import ALL, AUTO, NONE, Asker, chosen_model, chosen_names
 from openclaw.cli.terminal import fitted
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
@@ -130,7 +122,7 @@ def _asker(args: argparse.Namespace, env: Environment) -> Asker | None:
 def _planned(
     args: argparse.Namespace, env: Environment, asker: Asker | None, text: str | None
 ) -> plans.Plan:
-    found, offers = plans.find_servers(env), offered_models(env)
+    found = plans.find_servers(env)
     targets = {name: plans.client_target(name, env.environ) for name in plans.CLIENTS}
     clients = {name: path for name, path in targets.items() if path is not None}
     if asker is not None:
@@ -142,7 +134,7 @@ def _planned(
         env,
         found,
         text,
-        model=chosen_model(args.model, env, offers, asker, now, present.models.providers),
+        model=chosen_model(args.model, env, asker, now, present.models.providers),
         servers=_servers(args, env, found, asker, text),
         clients=_clients(args, clients, asker),
         sandbox=not args.no_sandbox,

@@ -169,14 +169,10 @@ async def _running(env: Environment) -> list[ModelOffer]:
 
 
 def chosen_model(
-    said: str | None,
-    env: Environment,
-    offers: Sequence[ModelOffer],
-    asker: Asker | None,
-    now: str | None,
-    providers: Providers,
+    said: str | None, env: Environment, asker: Asker | None, now: str | None, providers: Providers
 ) -> ModelOffer | None:
     """The model to write; None if the file keeps the one it has, `now`, or is to have none."""
+    offers = offered_models(env)
     if said is None and asker is None:
         # Without a key nothing is written, so that one that comes later is used.
         return offers[0] if offers[0].variable and now is None else None
