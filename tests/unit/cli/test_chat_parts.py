@@ -24,7 +24,7 @@ from openclaw.cli.chat.conversation import (
 from openclaw.cli.chat.input import LineInput, LinesAbove
 from openclaw.cli.chat.questions import Questions, fields_of, pages_of, value_of
 from openclaw.cli.chat.turn_view import PlainView, TerminalView, finished_blocks, without_last_word
-from openclaw.cli.terminal import harmless
+from openclaw.cli.terminal import rendered
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import BlockReply, TextDelta, ToolStarted
@@ -193,7 +193,7 @@ def test_the_last_word_waits_for_its_end() -> None:
 
 
 def test_nothing_in_an_answer_drives_the_terminal() -> None:
-    assert harmless("a\x1b[2J\n\tb") == "a\\x1b[2J\n    b"
+    assert rendered("a\x1b[2J\n\tb").markup == "a\\x1b[2J  \n    b  "
 
 
 def hide(text: str) -> str:
