@@ -52,7 +52,7 @@ async def test_a_backup_taken_in_the_midst_of_a_turn_is_restored_and_goes_on(
             assert await contents(store) == before
             assert len(await store.search("find")) == 1
             async with store.acquire_lane(session) as lane:
-                (lost,) = lane.lost_turns
+                (lost,) = await store.unfinished_turns(session)
                 assert (lost.id, lost.state) == (half, TurnState.LOST)
                 assert [call.call_id for call in lost.open_calls] == ["c"]
                 turn = await lane.begin_turn()

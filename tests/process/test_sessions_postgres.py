@@ -117,8 +117,8 @@ async def test_one_who_is_entitled_goes_ahead_of_those_who_wait_and_replaces_its
             await tickets(here, 2)
             async with there.acquire_lane(session, entitled=True) as new:
                 order.append("entitled")
-                assert new.epoch > old.epoch
-                assert [lost.id for lost in new.lost_turns] == [turn]
+                assert new.at.epoch > old.at.epoch
+                assert [lost.id for lost in await there.unfinished_turns(session)] == [turn]
         assert order == ["entitled", "plain"]
 
 

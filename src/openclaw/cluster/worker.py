@@ -4,7 +4,6 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import cast
 
 import anyio
 import anyio.to_thread
@@ -17,7 +16,6 @@ from openclaw.mcp_client.imports import import_in_thread
 from openclaw.sessions.lanes import BEATS_PER_LEASE, Lane
 from openclaw.sessions.model import LaneLost, SessionRef, StoreError
 from openclaw.sessions.postgres.queue import LEASE_SECONDS, Order, TurnQueue
-from openclaw.sessions.postgres.store import PostgresStore
 from openclaw.sessions.store import SessionStore
 
 logger = logging.getLogger(__name__)
@@ -45,7 +43,7 @@ class Held:
     stopped: bool = False
 
     def lane(self, store: SessionStore, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
-        return cast(PostgresStore, store).acquire_lane(session, entitled=True)
+        return store.acquire_lane(session, entitled=True)
 
     async def settle(self, lane: Lane, outcome: str, result: Reply | BaseException) -> None:
         cancelled = isinstance(result, anyio.get_cancelled_exc_class())

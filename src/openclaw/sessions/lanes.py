@@ -23,7 +23,6 @@ from openclaw.sessions.model import (
     Outcome,
     SessionRef,
     StoreError,
-    Turn,
     TurnState,
     Usage,
     checked_key,
@@ -98,11 +97,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A session that was taken; `epoch` grows each time. Its last holder left `lost_turns`."""
+    """A session that was taken; `epoch` grows each time."""
 
     row: int
     epoch: int
-    lost_turns: tuple[Turn, ...]
     seq: int  # the number of the last entry
 
 
@@ -119,13 +117,10 @@ class Lane:
 
     def __init__(self, session: SessionRef, grant: Grant, desk: "LaneDesk") -> None:
         self.session = session
-        self.grant = grant
-        self.epoch = grant.epoch
-        self.lost_turns = grant.lost_turns
+        self.at = grant
         self.on_finish: Callable[[Any], Awaitable[None]] | None = None
         self.tidy = True  # false while a turn may be unfinished
-        self._at = grant
-        self._sure = True  # whether `_at` is known to be the end of the transcript
+        self._sure = True  # whether `at` is known to be the end of the transcript
         self._desk = desk
         self._writing = anyio.Lock()
 
@@ -192,21 +187,21 @@ class Lane:
         async with self._writing:
             if not self._sure:
                 await self._find_position()
-            at, self._sure = self._at, False
+            at, self._sure = self.at, False
             durable = reaches_out or write.step == "finish"
             database = self._desk.database
             alone = self.on_finish is None or write.step != "finish"
             await (database.write if alone else database.transact)(commit, durable=durable)
-            self._at, self._sure = replace(at, seq=at.seq + len(write.entries)), True
-        return range(at.seq + 1, self._at.seq + 1)
+            self.at, self._sure = replace(at, seq=at.seq + len(write.entries)), True
+        return range(at.seq + 1, self.at.seq + 1)
 
     async def _find_position(self) -> None:
         """After a failure: it may have been written all the same."""
         query = "SELECT seq FROM sessions WHERE row = $1"
-        seq = await self._desk.database.read(lambda db: db.fetchval(query, self._at.row))
+        seq = await self._desk.database.read(lambda db: db.fetchval(query, self.at.row))
         if seq is None:
             raise LaneLost("it was deleted")
-        self._at = replace(self._at, seq=max(seq, self._at.seq))
+        self.at = replace(self.at, seq=max(seq, self.at.seq))
 
 
 @dataclass(slots=True, eq=False)
@@ -280,6 +275,10 @@ class LaneDesk(ABC):
     @abstractmethod
     async def _hand_in(self, place: Place) -> None:
         """Leave the line, or the session; an unfinished turn is lost."""
+
+    @abstractmethod
+    async def is_held(self, db: Statements, row: int) -> bool:
+        """Whether a live ticket holds or awaits the session. Runs in a transaction."""
 
     @abstractmethod
     async def _add(self, db: Statements, write: Write, values: Sequence[Any]) -> bool:

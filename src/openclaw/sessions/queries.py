@@ -192,10 +192,13 @@ async def forget_details(db: Statements, row: int, through: int) -> None:
     await db.execute(f"{query} AND details IS NOT NULL", row, through)
 
 
-async def give_up_turns(db: Statements, row: int, now: str) -> tuple[Turn, ...]:
-    """Mark turns that still run as lost: whoever began them no longer holds the session."""
-    lost: list[Turn] = []
-    for turn in await turns(db, row, "state = 'running' ORDER BY first_seq"):
+async def give_up_turns(db: Statements, row: int, now: str) -> int:
+    """Mark turns that still run as lost: whoever began them no longer holds the session.
+
+    Returns how many; each adds an entry.
+    """
+    lost = await turns(db, row, "state = 'running' ORDER BY first_seq")
+    for turn in lost:
         seq = await db.fetchval(
             f"UPDATE sessions SET seq = seq + 1, updated_ms = CASE WHEN updated_ms < {now}"  # noqa: S608 - ours
             f" THEN {now} ELSE updated_ms END WHERE row = $1 RETURNING seq",
@@ -209,13 +212,9 @@ async def give_up_turns(db: Statements, row: int, now: str) -> tuple[Turn, ...]:
             turn.id,
             encode({"openCalls": [call.call_id for call in turn.open_calls]}),
         )
-        ended = await db.fetchval(
-            f"UPDATE turns SET state = 'lost', finished_ms = {now}"  # noqa: S608 - ours
-            " WHERE session = $1 AND id = $2 RETURNING finished_ms",
-            *(row, turn.id),
-        )
-        lost.append(replace(turn, state=TurnState.LOST, finished_ms=ended))
-    return tuple(lost)
+        given_up = f"UPDATE turns SET state = 'lost', finished_ms = {now}"  # noqa: S608 - ours
+        await db.execute(f"{given_up} WHERE session = $1 AND id = $2", row, turn.id)
+    return len(lost)
 
 
 async def dossier(db: Statements, session: SessionRef) -> Dossier:

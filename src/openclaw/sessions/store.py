@@ -66,8 +66,6 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def _delete(self, db: Statements, row: int) -> None: ...
-    @abstractmethod
-    async def _is_held(self, db: Statements, row: int) -> bool: ...
 
     @abstractmethod
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
@@ -77,13 +75,15 @@ class SessionStore(ABC):
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
         """An attachment, or None if it is gone."""
 
-    def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
+    def acquire_lane(
+        self, session: SessionRef, *, entitled: bool = False
+    ) -> AbstractAsyncContextManager[Lane]:
         """Wait in line until the session is free, and hold it; `NotFound` if it was deleted.
 
-        A turn that is unfinished when the body ends is marked as lost. If another process takes
+        Who is `entitled`, by a queue in the same database, goes ahead of the others. A turn that is unfinished when the body ends is marked as lost. If another process takes
         the session over, the body is cancelled and `LaneLost` raised.
         """
-        return self._desk.hold(session)
+        return self._desk.hold(session, entitled=entitled)
 
     async def open_session(self, agent: str, key: str) -> SessionRef:
         """The session of this agent with this key, which is created if there is none."""
@@ -208,7 +208,7 @@ class SessionStore(ABC):
             unfinished = "state IN ('running', 'lost') ORDER BY first_seq"
             turns = await queries.turns(db, row, unfinished)
             running = any(turn.state is TurnState.RUNNING for turn in turns)
-            if running and not await self._is_held(db, row):
+            if running and not await self._desk.is_held(db, row):
                 # its process died, and nobody has taken the session since
                 return [replace(turn, state=TurnState.LOST) for turn in turns]
             return turns
@@ -285,6 +285,6 @@ class SessionStore(ABC):
         await self._database.transact(lambda db: queries.receive_dossier(db, dossier))
 
     async def _require_free(self, db: Statements, row: int, session: SessionRef) -> None:
-        if await self._is_held(db, row):
+        if await self._desk.is_held(db, row):
             message = f"a turn of session '{session.key}' is running"
             raise Busy(message, retry_after=self._desk.lease)

@@ -151,7 +151,7 @@ async def test_a_write_that_is_sent_twice_is_written_once(postgres_url: str) -> 
         session = await store.open_session("main", "k")
         async with store.acquire_lane(session) as lane:
             for seq, write in enumerate(writes):
-                at = replace(lane.grant, seq=seq)
+                at = replace(lane.at, seq=seq)
                 work = partial(lane._desk.commit, at=at, write=write)
                 assert [await store.database.transact(work) for _ in range(2)] == [True, False]
         whole = await store.history(session, since_compaction=False)

@@ -164,17 +164,6 @@ async def _are_dead(db: "Connection", ahead: Sequence[Any]) -> bool:
     return len(dead) == len(ahead)
 
 
-async def is_held(connection: Statements, row: int, lease: float) -> bool:
-    """Whether a live ticket holds or awaits the session. Runs in a transaction."""
-    settled = _SETTLED.format(lease="$2::float8")
-    return await connection.fetchval(
-        f"SELECT EXISTS (SELECT FROM tickets WHERE session = $1"  # noqa: S608 - constants
-        f" AND NOT ({settled} AND ({_EXPIRED} OR {_GONE})))",
-        row,
-        lease,
-    )
-
-
 class Desk(LaneDesk):
     """Has a connection of its own, made when the first lane is wanted and again if it breaks.
 
@@ -208,6 +197,14 @@ class Desk(LaneDesk):
             [(row, *at, *_columns(entry)) for *at, entry in entries],
         )
 
+    async def is_held(self, db: Statements, row: int) -> bool:
+        settled = _SETTLED.format(lease="$2::float8")
+        query = (
+            f"SELECT EXISTS (SELECT FROM tickets WHERE session = $1"  # noqa: S608 - constants
+            f" AND NOT ({settled} AND ({_EXPIRED} OR {_GONE})))"
+        )
+        return await db.fetchval(query, row, self.lease)
+
     async def _try(self, place: Place) -> Grant | None:
         owner = await self._present_as()
         place.wanted = place.wanted or random_id()  # the same if the transaction is tried again
@@ -231,15 +228,15 @@ class Desk(LaneDesk):
             )
             assert taken is not None
             epoch, seq = taken
-        lost = await queries.give_up_turns(db, row, self.now) if unfinished else ()
-        return Grant(row, epoch, lost, seq + len(lost))
+        lost = await queries.give_up_turns(db, row, self.now) if unfinished else 0
+        return Grant(row, epoch, seq + lost)
 
     async def _hand_in(self, place: Place) -> None:
         """Also wakes those who wait for the session elsewhere.
 
         It need not reach the disk: nobody renews a ticket that comes back after a crash.
         """
-        unfinished = place.lane.grant if place.lane is not None and not place.lane.tidy else None
+        unfinished = place.lane.at if place.lane is not None and not place.lane.tidy else None
 
         async def leave(db: "Connection") -> None:
             if unfinished is not None:

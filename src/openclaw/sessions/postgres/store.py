@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, distribution
@@ -15,9 +15,9 @@ from openclaw.core.installed import install_command
 from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions import queries as shared
 from openclaw.sessions.helper_tasks import helper_tasks
-from openclaw.sessions.lanes import LEASE_SECONDS, Lane
+from openclaw.sessions.lanes import LEASE_SECONDS
 from openclaw.sessions.model import Dossier, SessionRef, StoreError, StoreMissing
-from openclaw.sessions.postgres.lanes import NOW_MS, Desk, as_query, is_held
+from openclaw.sessions.postgres.lanes import NOW_MS, Desk, as_query
 from openclaw.sessions.postgres.pool import (
     RECONNECT_SECONDS,
     SCHEMA,
@@ -209,14 +209,6 @@ class PostgresStore(SessionStore):
 
     async def _delete(self, db: Statements, row: int) -> None:
         await db.execute("DELETE FROM sessions WHERE row = $1", row)
-
-    async def _is_held(self, db: Statements, row: int) -> bool:
-        return await is_held(db, row, self._desk.lease)
-
-    def acquire_lane(
-        self, session: SessionRef, *, entitled: bool = False
-    ) -> AbstractAsyncContextManager[Lane]:
-        return self._desk.hold(session, entitled=entitled)
 
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
         digest = digest_of(data)

@@ -312,44 +312,6 @@ def _deliver(batch: Sequence[_Job]) -> None:
             job.future.set_result(job.result)
 
 
-_MOST = 4  # connections at most; more would only wait for the same processors
-
-
-class Readers:
-    """A few connections, opened when first needed and used by one reader at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._idle: list[sqlite3.Connection] = []
-        self._limiter = anyio.CapacityLimiter(_MOST)
-        self._closed = False
-
-    async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run `work` in a thread, on one consistent view of the database."""
-        if self._closed:
-            raise StoreError("the session store was closed")
-        return await anyio.to_thread.run_sync(self._with_connection, work, limiter=self._limiter)
-
-    async def close(self) -> None:
-        self._closed = True
-        while self._idle:
-            await anyio.to_thread.run_sync(self._idle.pop().close)
-
-    def _with_connection(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        with translated(self._path):
-            connection = self._idle.pop() if self._idle else open_reader(self._path)
-            try:
-                connection.execute("BEGIN")
-                return work(connection)
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                if self._closed:
-                    connection.close()
-                else:
-                    self._idle.append(connection)
-
-
 class Statements:
     """A connection for the shared queries, in its own thread, where they never wait."""
 
@@ -390,9 +352,17 @@ def at_once(work: Coroutine[Any, Any, Result]) -> Result:
 Query = Callable[[Statements], Coroutine[Any, Any, Result]]
 
 
+_MOST_READERS = 4  # more would only wait for the same processors
+
+
 class FileDatabase:
+    """One connection writes. A few read, opened when needed and used by one reader at a time."""
+
     def __init__(self, path: Path, now_ms: Callable[[], int]) -> None:
-        self._writer, self._readers = Writer(path, now_ms), Readers(path)
+        self._path, self._writer = path, Writer(path, now_ms)
+        self._idle: list[sqlite3.Connection] = []
+        self._limiter = anyio.CapacityLimiter(_MOST_READERS)
+        self._closed = False
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncGenerator["FileDatabase"]:
@@ -400,12 +370,31 @@ class FileDatabase:
         try:
             yield self
         finally:
+            self._closed = True
             with anyio.CancelScope(shield=True):
-                await self._readers.close()
+                while self._idle:
+                    await anyio.to_thread.run_sync(self._idle.pop().close)
                 await self._writer.close()
 
     async def read(self, work: Query[Result]) -> Result:
-        return await self._readers.run(lambda db: at_once(work(Statements(db))))
+        """Run `work` in a thread, on one consistent view of the database."""
+        if self._closed:
+            raise StoreError("the session store was closed")
+        return await anyio.to_thread.run_sync(self._read, work, limiter=self._limiter)
+
+    def _read(self, work: Query[Result]) -> Result:
+        with translated(self._path):
+            connection = self._idle.pop() if self._idle else open_reader(self._path)
+            try:
+                connection.execute("BEGIN")
+                return at_once(work(Statements(connection)))
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                if self._closed:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
 
     async def write(self, work: Query[Result], *, durable: bool = False) -> Result:
         return await self.transact(work, durable=durable)

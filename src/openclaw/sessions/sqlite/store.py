@@ -133,10 +133,10 @@ class _Desk(LaneDesk):
             if not self._is_dead(owner, expires):
                 return ticket, None
             await db.execute("DELETE FROM tickets WHERE id = $1", other)
-        lost = await queries.give_up_turns(db, row, self.now)
+        await queries.give_up_turns(db, row, self.now)
         taken = "UPDATE sessions SET epoch = epoch + 1 WHERE row = $1 RETURNING epoch, seq"
         [(epoch, seq)] = await db.fetch(taken, row)
-        return ticket, Grant(row, epoch, lost, seq)
+        return ticket, Grant(row, epoch, seq)
 
     def _is_dead(self, owner: str, expires: float) -> bool:
         now = self._clock.monotonic()
@@ -156,7 +156,7 @@ class _Desk(LaneDesk):
         async def leave(db: Statements) -> None:
             await db.execute("DELETE FROM tickets WHERE id = $1", place.ticket)
             if place.lane is not None and not place.lane.tidy:
-                await self.give_up_turns(db, place.lane.grant)
+                await self.give_up_turns(db, place.lane.at)
 
         if place.ticket is not None:
             await self.database.transact(leave, durable=False)
@@ -170,7 +170,6 @@ class FileStore(SessionStore):
     among = "id IN (SELECT value FROM json_each($2))"
     newest_entry = "e.row DESC"
     word_search = ("words JOIN entries e ON e.row = words.rowid", "words MATCH $3", "rank")
-    _desk: _Desk
 
     def __init__(self, desk: _Desk, media: AttachmentFiles) -> None:
         super().__init__(desk)
@@ -204,9 +203,6 @@ class FileStore(SessionStore):
         for table in ("entries", "turns", "tickets"):
             await db.execute(f"DELETE FROM {table} WHERE session = $1", row)  # noqa: S608 - constants
         await db.execute("DELETE FROM sessions WHERE row = $1", row)
-
-    async def _is_held(self, db: Statements, row: int) -> bool:
-        return await self._desk.is_held(db, row)
 
     async def delete(self, session: SessionRef) -> None:
         await super().delete(session)
