@@ -27,7 +27,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_client.bridge.results import Rendering, render_resource, render_result
 from openclaw.media.documents import PDF, document_text, output_of
 from openclaw.media.files import OrderFiles
-from openclaw.media.images import STRICT_LIMITS
+from openclaw.media.images import STRICT_BYTES
 from openclaw.media.kinds import mismatch, sniff
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.sqlite.store import open_file_store
@@ -190,7 +190,7 @@ async def test_however_an_image_bomb_came_no_model_gets_it(tmp_path: Path) -> No
         media = SessionMedia(store, await store.open_session("main", "s"), Redactor())
         for given in (Media("image/png", path=path), Media("image/png", data=bomb())):
             item = await media.kept(UserItem("look", (Attachment(given, "image a"),)))
-            (reason,) = (await media.images([item], STRICT_LIMITS)).values()
+            (reason,) = (await media.images([item], STRICT_BYTES)).values()
             assert "megapixels" in str(reason)
 
 

@@ -10,8 +10,8 @@ from openclaw.agent.compaction import LEFT_OUT
 from openclaw.agent.transcript import Attachment, Item, ResultItem, UserItem, images_in
 from openclaw.core.content import Media
 from openclaw.media.files import cleaned, read_regular
-from openclaw.media.images import BadImage, ImageLimits, fitted
-from openclaw.media.kinds import MAX_OUTBOUND_BYTES
+from openclaw.media.images import BadImage, fitted
+from openclaw.media.kinds import MAX_IMAGES, MAX_OUTBOUND_BYTES
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import SessionRef
 from openclaw.sessions.store import SessionStore
@@ -26,8 +26,8 @@ class SessionMedia:
     store: SessionStore
     session: SessionRef
     secrets: Redactor
-    _fitted: dict[tuple[str, ImageLimits], bytes | str] = field(
-        default_factory=dict[tuple[str, ImageLimits], bytes | str]
+    _fitted: dict[tuple[str, int], bytes | str] = field(
+        default_factory=dict[tuple[str, int], bytes | str]
     )
 
     async def kept(self, item: WithMedia) -> WithMedia:
@@ -54,9 +54,10 @@ class SessionMedia:
             data = media.data if len(media.data or b"") <= MAX_OUTBOUND_BYTES else None
         return None if data is None else cleaned(data, self.secrets)
 
-    async def images(self, items: Sequence[Item], limits: ImageLimits) -> dict[str, bytes | str]:
+    async def images(self, items: Sequence[Item], room: int) -> dict[str, bytes | str]:
+        """The images to show in `room` bytes, or why one is not shown, by their digests."""
         shown: dict[str, bytes | str] = {}
-        room = limits.total_bytes
+        most = room // MAX_IMAGES  # so that as many as one order may have can all be shown
         for attachment in reversed(images_in(items)):
             digest = attachment.digest
             if digest is None or digest in shown:
@@ -64,7 +65,7 @@ class SessionMedia:
             if attachment.refused is not None:
                 shown[digest] = attachment.refused
                 continue
-            image = await self._image(digest, limits) if room else LEFT_OUT
+            image = await self._image(digest, most) if room else LEFT_OUT
             if isinstance(image, bytes):
                 if len(image) > room:
                     room, image = 0, LEFT_OUT  # showing an older one instead would leave a gap
@@ -73,17 +74,17 @@ class SessionMedia:
             shown[digest] = image
         return shown
 
-    async def _image(self, digest: str, limits: ImageLimits) -> bytes | str:
-        found = self._fitted.get((digest, limits))
+    async def _image(self, digest: str, most: int) -> bytes | str:
+        found = self._fitted.get((digest, most))
         if found is None:
             data = await self.store.media(self.session, digest)
-            found = GONE if data is None else await anyio.to_thread.run_sync(_fitted, data, limits)
-            self._fitted[digest, limits] = found
+            found = GONE if data is None else await anyio.to_thread.run_sync(_fitted, data, most)
+            self._fitted[digest, most] = found
         return found
 
 
-def _fitted(data: bytes, limits: ImageLimits) -> bytes | str:
+def _fitted(data: bytes, most: int) -> bytes | str:
     try:
-        return fitted(data, limits)
+        return fitted(data, most)
     except BadImage as bad:
         return str(bad)

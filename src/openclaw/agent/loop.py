@@ -23,6 +23,7 @@ from openclaw.core import events
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tools import ToolSpec
+from openclaw.media.images import MOST_SHOWN
 from openclaw.models.build import TOOL_SEARCH, Built
 from openclaw.models.choose import ModelOptions
 from openclaw.models.stack import Answered, ContextOverflow, ImageRefused, ModelStack, Watcher
@@ -327,7 +328,7 @@ class Loop:
         return self._fixed + compaction.total_tokens(self.items)
 
     async def _make_room(self, built: Built) -> None:
-        self.items = compaction.without_old_images(self.items, built.image_limits.count)
+        self.items = compaction.without_old_images(self.items, MOST_SHOWN)
         window = built.context_window
         most = min(window * self.compact_at, window - built.output_room)
         if self._guess() * self._factor <= most:
@@ -401,7 +402,7 @@ class Loop:
         if not built.accepts_images:
             return
         before = sum(image == compaction.LEFT_OUT for image in self._images.values())
-        self._images = await self.dispatcher.attachments.images(self.items, built.image_limits)
+        self._images = await self.dispatcher.attachments.images(self.items, built.image_bytes)
         left_out = sum(image == compaction.LEFT_OUT for image in self._images.values())
         if left_out > before:
             self.dispatcher.emit(

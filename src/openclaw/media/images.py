@@ -7,10 +7,9 @@ before anything is decoded.
 import io
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw.media.kinds import HEAD_BYTES, MAX_IMAGES, MIB, sniff
+from openclaw.media.kinds import HEAD_BYTES, MIB, sniff
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -35,57 +34,43 @@ class BadImage(ValueError):
     """Raised when this is no image that a model can be shown; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageLimits:
-    """What a provider accepts in one request; the defaults are those of the strictest, Anthropic:
-
-    32 MB in all, 5 MB and 8,000 pixels for each, and less for each beyond twenty.
-    """
-
-    count: int = 20
-    side: int = 8_000
-    total_bytes: int = 20 * MIB
-
-    @property
-    def bytes(self) -> int:
-        """Per image, so that as many as one order may have can all be shown."""
-        return self.total_bytes // MAX_IMAGES
-
-
-STRICT_LIMITS = ImageLimits()
-_SIDES = (4096, 3072, 2048, 1536, 1024, 512)
+# What the strictest provider, Anthropic, accepts in one request: 32 MB in all, 5 MB and 8,000 pixels
+# for each image, and less for each beyond twenty.
+MOST_SHOWN = 20
+STRICT_BYTES = 20 * MIB  # of all images together
+_SIDES = (8_000, 4096, 3072, 2048, 1536, 1024, 512)
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 
 
-def fitted(data: bytes, limits: ImageLimits) -> bytes:
-    """The image, made smaller if necessary; raises `BadImage` if it can't be decoded. Slow."""
+def fitted(data: bytes, most: int) -> bytes:
+    """The image in at most so many bytes; raises `BadImage` if it can't be decoded. Slow."""
     size = measure(data)
     from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
-    fits = len(data) <= limits.bytes and max(size.width, size.height) <= limits.side
+    fits = len(data) <= most and max(size.width, size.height) <= _SIDES[0]
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             # A JPEG can be decoded at a fraction of its size, which saves time and memory.
-            image.draft("RGB", (_SIDES[0], _SIDES[0]))
+            image.draft("RGB", (_SIDES[1], _SIDES[1]))
             image.load()
-            return data if fits else _smaller(image, limits)
+            return data if fits else _smaller(image, most)
     except BadImage:
         raise
     except Exception as error:
         raise BadImage(f"it is damaged ({error})") from error
 
 
-def _smaller(image: "Image", limits: ImageLimits) -> bytes:
+def _smaller(image: "Image", most: int) -> bytes:
     from PIL import ImageOps
 
     upright = ImageOps.exif_transpose(image)  # its metadata are lost with the old encoding
-    for side in (limits.side, *_SIDES):
-        if side < max(upright.size) or side == limits.side:
+    for side in _SIDES:
+        if side < max(upright.size) or side == _SIDES[0]:
             copy = upright.copy()
             copy.thumbnail((side, side))
             for encoded in _encodings(copy):
-                if len(encoded) <= limits.bytes:
+                if len(encoded) <= most:
                     return encoded
     raise BadImage("it is too large to be sent")
 

@@ -16,7 +16,7 @@ from pydantic_ai.settings import ModelSettings
 
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.errors import InvalidRequest, MissingExtra, ModelUnavailable
-from openclaw.media.images import STRICT_LIMITS, ImageLimits
+from openclaw.media.images import STRICT_BYTES
 from openclaw.models.choose import KNOWN_PROVIDERS, Candidate, ModelOptions
 from openclaw.net.http_request import open_client
 from openclaw.secrets.resolver import SecretResolver
@@ -31,10 +31,8 @@ _PLACEHOLDER_KEY = "none"  # the client libraries insist on one
 # Of the context, what an answer may take up; a `maxTokens` beyond it would leave no room to ask.
 MOST_OUTPUT_SHARE = 0.5
 
-_IMAGE_LIMITS: Mapping[str, ImageLimits] = {
-    # Google counts the whole request, in base64: 20 MB.
-    "google-generative-ai": ImageLimits(total_bytes=14 * 1024 * 1024)
-}
+# Of all images of a request; Google counts the whole request, in base64: 20 MB.
+_IMAGE_BYTES = {"google-generative-ai": 14 * 1024 * 1024}
 
 # From a name, a path, and the most tokens of an answer and of the context.
 LocalBuilder = Callable[[str, str | None, int | None, int | None], Awaitable["Model"]]
@@ -85,8 +83,8 @@ class Built:
         return bool(self.model.profile.get("supports_thinking", False))
 
     @property
-    def image_limits(self) -> ImageLimits:
-        return _IMAGE_LIMITS.get(self.candidate.api, STRICT_LIMITS)
+    def image_bytes(self) -> int:
+        return _IMAGE_BYTES.get(self.candidate.api, STRICT_BYTES)
 
     @property
     def accepts_images(self) -> bool:

@@ -5,7 +5,8 @@ import random
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Literal, cast
 
 import anyio
@@ -153,33 +154,15 @@ def _refused_request(error: known.ModelHTTPError) -> Failure:
     return Failure("next", reason, blames_request=True, about_images=about_images)
 
 
-_OVERFLOW = re.compile(
-    "|".join(
-        (
-            r"context[ _](length|window|size|limit)[ _]?(is |was )?exceed",
-            # OpenAI, OpenRouter, xAI, vLLM, DeepSeek, llama.cpp, Ollama
-            r"(maximum|max|model's|available) (context|prompt|model) (length|window|size|limit)",
-            r"exceed_context_size_error",  # llama.cpp
-            r"exceeds? (the )?(model'?s )?context (length|window|limit|size)",  # Ollama, OpenAI
-            r"context window exceeds",  # MiniMax
-            r"exceed context limit",  # Anthropic, when max_tokens is counted in
-            r"(prompt|input) (is |was )?too long|request too large for",  # Anthropic, OpenAI
-            r"exceeds the maximum number of (input )?tokens|input token count",  # Google
-            r"prompt token count .{0,40}exceeds|prompt contains \d+ tokens",  # Copilot, Mistral
-            r"exceeded model token limit",  # Moonshot
-            r"reduce the length of the (messages|prompt|input)",  # Groq, OpenAI
-            r"tokens to keep from the initial prompt",  # LM Studio
-            r"`inputs` tokens \+ `max_new_tokens`|`inputs` must have less than",  # TGI, Together
-            r"too many (input )?tokens(?!,? please wait)|too many total text bytes",  # Cohere, Bedrock
-        )
-    ),
-    re.IGNORECASE,
-)
+@cache
+def _overflow() -> re.Pattern[str]:
+    lines = Path(__file__).with_name("overflow.txt").read_text("utf-8").splitlines()
+    return re.compile("|".join(one for one in lines if one and one[0] != "#"), re.IGNORECASE)
 
 
 def _says_overflow(error: Exception) -> bool:
     body = getattr(error, "body", None)
-    return body is not None and _OVERFLOW.search(str(body)) is not None
+    return body is not None and _overflow().search(str(body)) is not None
 
 
 def _status(error: Exception) -> str:

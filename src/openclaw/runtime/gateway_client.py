@@ -43,7 +43,7 @@ from openclaw.core.events import Emit
 from openclaw.core.tools import Origin, ToolSpec
 from openclaw.gateway.lock import GatewayInfo, request_headers
 from openclaw.net.http_answer import BrokenOff, EventReader, NotReached, event_of
-from openclaw.net.http_request import request
+from openclaw.net.http_request import Answer, request
 from openclaw.runtime.access import GatewayGone, Opener, Process
 from openclaw.secrets.refs import has_reference
 from openclaw.sessions.helper_tasks import helper_tasks
@@ -74,14 +74,8 @@ class GatewayClient:
 
     async def request(self, method: str, path: str, body: Json | None = None) -> Json:
         """Send a request that is answered with JSON; raises the gateway's error as our own."""
-        content = b"" if body is None else _dumped(body)
-        try:
-            async with request(method, self._url, path, self._headers(), content) as answer:
-                return checked(answer.status, await answer.read())
-        except NotReached as error:
-            raise gone(error, sent=False) from error
-        except BrokenOff as error:
-            raise gone(error, sent=method != "GET") from error
+        async with self._asked(method, path, b"" if body is None else _dumped(body)) as answer:
+            return checked(answer.status, await answer.read())
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         handlers = _handlers(listener)
@@ -143,23 +137,27 @@ class GatewayClient:
         headers: Mapping[str, str] | None = None,
         read: "Read | None" = None,
     ) -> AsyncGenerator[AsyncIterator[tuple[str, Any]]]:
-        try:
-            async with request(
-                "POST", self._url, path, {**self._headers(), **(headers or {})}, _dumped(body)
-            ) as answer:
-                if answer.status != 200 and read is None:
-                    checked(answer.status, await answer.read())
-                yield (read or _events)(answer.body)
-        except NotReached as error:
-            raise gone(error, sent=False) from error
-        except BrokenOff as error:
-            raise gone(error, sent=True) from error
+        async with self._asked("POST", path, _dumped(body), headers) as answer:
+            if answer.status != 200 and read is None:
+                checked(answer.status, await answer.read())
+            yield (read or _events)(answer.body)
 
-    def _headers(self) -> dict[str, str]:
+    @asynccontextmanager
+    async def _asked(
+        self, method: str, path: str, content: bytes, more: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[Answer]:
         headers = request_headers(self._root, self._url)
         if headers is None:
             raise GatewayGone("the gateway went away", sent=False)
-        return headers
+        try:
+            async with request(
+                method, self._url, path, {**headers, **(more or {})}, content
+            ) as answer:
+                yield answer
+        except NotReached as error:
+            raise gone(error, sent=False) from error
+        except BrokenOff as error:
+            raise gone(error, sent=method != "GET") from error
 
 
 async def _followed(

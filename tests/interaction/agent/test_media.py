@@ -12,7 +12,8 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import InboundMedia, Media, Text
 from openclaw.core.events import Notice
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
-from openclaw.media.images import STRICT_LIMITS
+from openclaw.media.images import STRICT_BYTES
+from openclaw.media.kinds import MAX_IMAGES
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
@@ -110,7 +111,7 @@ async def test_an_image_beyond_the_providers_limits_is_sent_smaller(too_many: st
     ):
         await kit.say("look", media=attached(data))
     assert images_in(model.requests[0]) == 1
-    assert len(json.dumps(model.requests[0].body)) < STRICT_LIMITS.bytes * 4 // 3 + 50_000
+    assert len(json.dumps(model.requests[0].body)) < STRICT_BYTES // MAX_IMAGES * 4 // 3 + 50_000
 
 
 @pytest.mark.parametrize(
