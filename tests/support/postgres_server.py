@@ -25,7 +25,7 @@ from typing import Any
 import asyncpg
 
 from openclaw.core.clock import random_id
-from openclaw.sessions.postgres.pool import open_database, parsed
+from openclaw.sessions.postgres.pool import Database, parsed
 from openclaw.sessions.postgres.store import migrate
 
 _START_SECONDS = 60.0
@@ -169,7 +169,7 @@ def make_store(url: str) -> None:
     """Make the schema of the session store in a database."""
 
     async def work() -> None:
-        async with open_database(parsed(url)) as database:
+        async with Database(parsed(url)).pooled() as database:
             await migrate(database)
 
     _in_thread(work())

@@ -227,12 +227,5 @@ def decode(data: str, *, field: str, limit: int) -> Iterator[bytes]:
                 raise ValueError("padding before the end")
             yield piece
     except ValueError:
-        raise InvalidRequest(f"is not valid base64 ({_problem(data)})", field=field) from None
-
-
-def _problem(data: str) -> str:
-    if len(data) % 4:
-        return "its length is not a multiple of four; is the padding missing?"
-    if "-" in data or "_" in data:
-        return "it uses the URL-safe alphabet; use the standard one"
-    return "it has characters that base64 does not have, or misplaced padding"
+        told = "is not valid base64 (in the standard alphabet, with its padding)"
+        raise InvalidRequest(told, field=field) from None

@@ -178,15 +178,6 @@ def _transcript(lines: Sequence[dict[str, Any]], seconds: float) -> Extracted:
     raise TranscriptionFailed(reason or f"it crashed or took longer than {seconds:g} s")
 
 
-def find_whisper(
-    model: str | None, language: str | None, seconds: float, environ: Mapping[str, str]
-) -> LocalProvider | None:
-    if find_spec("faster_whisper") is None:
-        return None
-    weights = whisper_weights(model, environ)
-    return None if weights is None else LocalProvider("whisper", weights, language, seconds)
-
-
 def whisper_weights(model: str | None, environ: Mapping[str, str]) -> Path | None:
     """The directory of the weights: `model` is that directory, or a name in the cache."""
     if model and (Path(model).expanduser() / _WEIGHTS).is_file():
@@ -204,7 +195,13 @@ def whisper_weights(model: str | None, environ: Mapping[str, str]) -> Path | Non
     return found or next(iter(cached.values()), None)
 
 
-def find_moonshine(language: str | None, seconds: float) -> LocalProvider | None:
+def find_local(
+    settings: "TranscriptionConfig", environ: Mapping[str, str], seconds: float
+) -> LocalProvider | None:
+    language = settings.language
+    weights = whisper_weights(settings.model, environ) if find_spec("faster_whisper") else None
+    if weights is not None:
+        return LocalProvider("whisper", weights, language, seconds)
     if language is not None and language.lower().partition("-")[0] not in _ENGLISH:
         return None
     # Found, not imported: the package that carries the weights has an engine that older CPUs lack.
@@ -265,8 +262,7 @@ class Speech:
     async def _provider(self) -> "CloudProvider | LocalProvider | None":
         own, shared, wanted = self._settings, self._openai, self._settings.provider
         if wanted in ("local", "auto"):
-            whisper = find_whisper(own.model, own.language, self._seconds, self._environ)
-            found = whisper or find_moonshine(own.language, self._seconds)
+            found = find_local(own, self._environ, self._seconds)
             if found is not None:
                 return found
         if wanted in ("openai", "auto"):

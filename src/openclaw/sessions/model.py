@@ -203,10 +203,8 @@ def checked_key(value: str, what: str = "session key") -> str:
         raise InvalidRequest(
             f"the {what} has {len(value)} characters; the limit is {MAX_KEY_CHARS}"
         )
-    if "\0" in value:
-        raise InvalidRequest(f"the {what} contains a NUL character")
-    if any("\ud800" <= char <= "\udfff" for char in value):
-        raise InvalidRequest(f"the {what} is not valid Unicode")
+    if storable(value) != value:
+        raise InvalidRequest(f"the {what} has a character that cannot be stored")
     return value
 
 

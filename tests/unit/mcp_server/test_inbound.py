@@ -109,10 +109,7 @@ async def test_what_cannot_be_read_is_kept_with_a_note(
         ),
         (
             order(images=({"data": "!!!!", "mimeType": "image/png"},)),
-            (
-                "images[0].data: is not valid base64 (it has characters that base64 does not"
-                " have, or misplaced padding)"
-            ),
+            ("images[0].data: is not valid base64 (in the standard alphabet, with its padding)"),
         ),
         (
             order(attachment(b"PK\x03\x04" + bytes(16 * MIB), "application/zip")),

@@ -33,7 +33,7 @@ from openclaw.sessions.model import (
 )
 from openclaw.sessions.postgres import pool
 from openclaw.sessions.postgres import store as postgres_store
-from openclaw.sessions.postgres.pool import explain, is_lost, open_database, parsed
+from openclaw.sessions.postgres.pool import Database, explain, is_lost, parsed
 from openclaw.sessions.postgres.store import (
     Migration,
     PostgresStore,
@@ -64,7 +64,7 @@ def test_steps_have_numbers_of_their_own() -> None:
 
 async def test_many_may_make_the_schema_at_once(bare_postgres_url: str) -> None:
     async def make() -> None:
-        async with open_database(parsed(bare_postgres_url)) as database:
+        async with Database(parsed(bare_postgres_url)).pooled() as database:
             await migrate(database)
 
     async with anyio.create_task_group() as group:
@@ -398,7 +398,7 @@ def test_without_its_driver_the_error_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def attempt() -> None:
-        async with open_database(parsed("postgresql://127.0.0.1/x")):
+        async with Database(parsed("postgresql://127.0.0.1/x")).pooled():
             pass
 
     monkeypatch.setitem(sys.modules, "asyncpg", None)
@@ -494,11 +494,11 @@ async def test_a_certificate_is_checked_against_its_authority(
     context.load_cert_chain(tmp_path / "pair.pem")
     async with behind_tls(postgres, context) as port:
         base = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=verify-full"
-        async with open_database(parsed(f"{base}&sslrootcert={tmp_path}/ca.pem")) as database:
+        async with Database(parsed(f"{base}&sslrootcert={tmp_path}/ca.pem")).pooled() as database:
             assert await database.read(lambda db: db.fetchval("SELECT 1")) == 1
         for untrusted in (f"{base}&sslrootcert={tmp_path}/other.pem", base):
             with pytest.raises(StoreError, match="not trusted"):
-                async with open_database(parsed(untrusted)):
+                async with Database(parsed(untrusted)).pooled():
                     pass
 
 
@@ -506,7 +506,7 @@ async def test_a_server_without_tls_is_not_used_where_tls_is_wanted(postgres: Se
     async with behind_tls(postgres, None) as port:
         url = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=verify-full"
         with pytest.raises(StoreError, match="cannot be reached"):
-            async with open_database(parsed(url)):
+            async with Database(parsed(url)).pooled():
                 pass
 
 

@@ -8,7 +8,7 @@ import logging
 import random
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -350,9 +350,9 @@ class Database:
     async def fetch(self, query: str, *values: Any) -> "list[asyncpg.Record]":
         return await self.read(lambda db: db.fetch(query, *values))
 
-    async def execute(self, query: str, *values: Any) -> None:
-        """One statement that may be done twice."""
-        await self.write(lambda db: db.execute(query, *values))
+    async def execute(self, query: str, *values: Any) -> "list[asyncpg.Record]":
+        """The rows of one statement that changes something, and that may be done twice."""
+        return await self.write(lambda db: db.fetch(query, *values))
 
     async def _insist(self, work: Work[Result], limit: float) -> Result:
         pause, longest = _PAUSE_SECONDS
@@ -389,30 +389,19 @@ class Database:
         return done[0]
 
     def _arguments(self) -> dict[str, Any]:
-        address = self._address
-        milliseconds = {
-            "statement_timeout": STATEMENT_SECONDS,
-            "idle_in_transaction_session_timeout": IDLE_TRANSACTION_SECONDS,
-        }
-        settings = {name: str(int(seconds * 1000)) for name, seconds in milliseconds.items()}
         return {
-            "dsn": address.url.reveal(),
-            "ssl": address.tls,
+            "dsn": self._address.url.reveal(),
+            "ssl": self._address.tls,
             "timeout": CONNECT_SECONDS,
             "command_timeout": STATEMENT_SECONDS + 5.0,
             "server_settings": {
                 "application_name": f"openclaw {__version__}",
                 "search_path": SCHEMA,
                 "jit": "off",  # its start costs more than any statement of ours
-                **settings,
+                "statement_timeout": f"{STATEMENT_SECONDS:g}s",
+                "idle_in_transaction_session_timeout": f"{IDLE_TRANSACTION_SECONDS:g}s",
             },
         }
-
-
-def open_database(
-    address: Address, *, patience: float = RECONNECT_SECONDS
-) -> AbstractAsyncContextManager[Database]:
-    return Database(address, patience=patience).pooled()
 
 
 async def _leave_as_it_is(connection: "Connection") -> None:

@@ -149,20 +149,15 @@ class TurnQueue:
         """Up to `most` orders to run, each held for `lease` seconds; `ready` agents first."""
         values = (self._gateway, most, lease, list(ready), patience, DEAD_SECONDS)
         query = "SELECT * FROM take_orders($1, $2, $3, $4, $5, $6)"
-        rows = await self._database.write(lambda db: db.fetch(query, *values))
+        rows = await self._database.execute(query, *values)
         return [Order(**{name: row[name] for name in _ORDER_FIELDS}) for row in rows]
 
     async def renew(self, orders: Sequence[Order]) -> dict[int, bool]:
         """Renew leases; returns which orders are still held, and whether each must stop."""
         by_message = {order.msg_id: order.id for order in orders}
-        rows = await self._database.write(
-            lambda db: db.fetch(
-                "SELECT * FROM renew_orders($1, $2, $3)",
-                [order.msg_id for order in orders],
-                [order.read_ct for order in orders],
-                LEASE_SECONDS,
-            )
-        )
+        held = [order.msg_id for order in orders], [order.read_ct for order in orders]
+        query = "SELECT * FROM renew_orders($1, $2, $3)"
+        rows = await self._database.execute(query, *held, LEASE_SECONDS)
         return {by_message[row["msg_id"]]: row["cancelled"] for row in rows}
 
     def finishing(
@@ -206,9 +201,9 @@ class TurnQueue:
 
     async def give_back(self, order: Order, *, blameless: bool) -> bool:
         """Let another worker have the order at once; false if it was no longer ours."""
-        values = (order.id, order.msg_id, order.read_ct, blameless)
-        query = "SELECT return_order($1, $2, $3, $4)"
-        return await self._database.write(lambda db: db.fetchval(query, *values))
+        query, held = "SELECT return_order($1, $2, $3, $4)", (order.msg_id, order.read_ct)
+        [(returned,)] = await self._database.execute(query, order.id, *held, blameless)
+        return returned
 
     async def cancel(self, order: int, reply: bytes) -> Stopped:
         async def work(connection: "Connection") -> Any:
@@ -220,14 +215,12 @@ class TurnQueue:
         return Stopped(row["known"], row["runner"], row["more"], tuple(watchers or ()))
 
     async def watch(self, order: int) -> str | None:
-        return await self._database.write(
-            lambda db: db.fetchval(
-                "UPDATE orders SET watchers = array_append(array_remove(watchers, $2), $2)"
-                " WHERE id = $1 RETURNING CASE state WHEN 'running' THEN runner END",
-                order,
-                self._gateway,
-            )
+        query = (
+            "UPDATE orders SET watchers = array_append(array_remove(watchers, $2), $2)"
+            " WHERE id = $1 RETURNING CASE state WHEN 'running' THEN runner END"
         )
+        rows = await self._database.execute(query, order, self._gateway)
+        return rows[0][0] if rows else None
 
     async def answer(self, order: int) -> bytes | None:
         """The answer, once the order has ended."""

@@ -23,7 +23,6 @@ from openclaw.sessions.postgres.pool import (
     SCHEMA,
     Address,
     Database,
-    open_database,
     translated,
 )
 from openclaw.sessions.queries import Statements
@@ -267,7 +266,7 @@ async def open_postgres_store(
     Without `create`, nothing is changed in the database, and one without a store is refused.
     `patience` is how long to wait for a server that is away.
     """
-    async with open_database(address, patience=patience) as database:
+    async with Database(address, patience=patience).pooled() as database:
         await migrate(database, create=create)
         desk = Desk(database, lease)
         async with helper_tasks() as tasks:
