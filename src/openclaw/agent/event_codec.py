@@ -5,16 +5,16 @@ A record becomes an object with its fields in camel case; blocks also say their 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import pybase64
 
-from openclaw.agent.port import AgentSettings, CallItem, MessageContext, Reply
+from openclaw.agent.port import AgentSettings, CallItem, MessageContext, Reply, TurnListener
 from openclaw.core import errors
 from openclaw.core.content import Block, InboundMedia, Media, ResourceLink, Text
-from openclaw.core.events import Event, Usage
+from openclaw.core.events import Event, ToolFinished, Usage
 from openclaw.core.tools import ToolResult
 
 Json = dict[str, Any]
@@ -138,15 +138,65 @@ _DECODED: Mapping[str, Callable[[Any], Any]] = {
     "outputs": blocks_from,
     "result": result_from,
     "signals": tuple,
+    "workspace": lambda path: None if path is None else Path(path),
     "media": lambda items: tuple(map(media_from, items)),
     "usage": lambda body: _record_from(Usage, body),
     "calls": lambda items: tuple(_record_from(CallItem, one) for one in items),
 }
 
 
+def listener_to(
+    put: Callable[[str, Json], None],
+    *,
+    events: bool,
+    callbacks: bool,
+    carried: Callable[[tuple[Block, ...]], tuple[Block, ...]] = tuple,
+) -> TurnListener:
+    """Puts what it hears as named events, which `tell` gives to a listener elsewhere.
+
+    `carried` makes blocks ready to leave this machine.
+    """
+
+    def whole(result: ToolResult) -> ToolResult:
+        return replace(result, blocks=carried(result.blocks), outputs=carried(result.outputs))
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, ToolFinished):
+            event = replace(event, result=whole(event.result))
+        put(event_name(event), record_json(event))
+
+    def on_block_reply(blocks: tuple[Block, ...]) -> None:
+        put("on_block_reply", {"blocks": _encoded(carried(blocks))})
+
+    def on_tool_result(name: str, result: ToolResult) -> None:
+        put("on_tool_result", {"name": name, "result": record_json(whole(result))})
+
+    return TurnListener(
+        on_event=on_event if events else None,
+        on_block_reply=on_block_reply if callbacks else None,
+        on_tool_result=on_tool_result if callbacks else None,
+    )
+
+
+def tell(listener: TurnListener, name: str, body: Mapping[str, Any]) -> None:
+    if name == "on_block_reply":
+        if listener.on_block_reply is not None:
+            listener.on_block_reply(blocks_from(body["blocks"]))
+    elif name == "on_tool_result":
+        if listener.on_tool_result is not None:
+            listener.on_tool_result(body["name"], result_from(body["result"]))
+    elif listener.on_event is not None and (event := event_from(name, body)) is not None:
+        listener.on_event(event)
+
+
 def message_json(context: MessageContext) -> Json:
     media = [{**media_json(one.media), "text": one.text, "note": one.note} for one in context.media]
     return {**record_json(context), "agent": context.agent_id, "media": media}
+
+
+def message_from(body: Mapping[str, Any]) -> MessageContext:
+    media = tuple(map(inbound_from, body["media"]))
+    return replace(_record_from(MessageContext, body), agent_id=body["agent"], media=media)
 
 
 def inbound_from(item: Mapping[str, Any]) -> InboundMedia:

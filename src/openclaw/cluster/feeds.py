@@ -10,25 +10,25 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import anyio
 import orjson
+from pydantic import TypeAdapter
 
 from openclaw.agent import event_codec
-from openclaw.agent.port import ClientResult, MessageContext, Reply, TurnListener
+from openclaw.agent.port import ClientResult, MessageContext, Reply
 from openclaw.core.content import Block, InboundMedia, Media, Text
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.events import Event, ToolFinished, TurnFinished
-from openclaw.core.tools import ToolResult
+from openclaw.core.events import Event
 from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import in_mb
-from openclaw.models.choose import ClientTool, ModelOptions
+from openclaw.models.choose import ModelOptions
 from openclaw.sessions.model import StoreError
 from openclaw.sessions.postgres.queue import MOST_PAYLOAD_BYTES, Stretch, TurnQueue, Wire
 
 MOST_MEDIA_BYTES = 64 * 1024 * 1024  # all media of one order, and of one answer
+_OPTIONS = TypeAdapter[ModelOptions | None](ModelOptions | None)
 
 
 def has_media(body: bytes) -> bool:
@@ -66,31 +66,14 @@ def order_from(body: bytes, files: OrderFiles | None) -> tuple[MessageContext, b
     Writes files: not for the event loop.
     """
     item: dict[str, Any] = orjson.loads(body)
-    media = tuple(_placed(event_codec.inbound_from(one), files) for one in item["media"])
-    context = MessageContext(
-        text=item["text"],
-        session_key=item["sessionKey"],
-        agent_id=item["agent"],
-        media=media,
-        origin=item["origin"],
-        idempotency_key=item["idempotencyKey"],
-        prompt_calls=item["promptCalls"],
-        workspace=Path(item["workspace"]) if item["workspace"] else None,
-        model=item["model"],
-        thinking=item.get("thinking"),
-        scope=item.get("scope"),
-        options=_options_from(item.get("options")),
+    context = event_codec.message_from(item)
+    context = replace(
+        context,
+        media=tuple(_placed(one, files) for one in context.media),
+        options=_OPTIONS.validate_python(item.get("options")),
         results=tuple(ClientResult(**one) for one in item.get("results", ())),
     )
     return context, item["streams"], item["callbacks"]
-
-
-def _options_from(body: dict[str, Any] | None) -> ModelOptions | None:
-    if body is None:
-        return None
-    tuples: dict[str, Any] = {name: tuple(body[name]) for name in ("stop", "must_call")}
-    tuples["tools"] = tuple(ClientTool(**tool) for tool in body["tools"])
-    return ModelOptions(**{**body, **tuples})
 
 
 def _placed(one: InboundMedia, files: OrderFiles | None) -> InboundMedia:
@@ -118,11 +101,6 @@ def answer_from(body: bytes) -> Reply:
     if "reply" in item:
         return event_codec.reply_from(item["reply"])
     raise event_codec.error_from(item["error"])
-
-
-def result_held(result: ToolResult) -> ToolResult:
-    blocks, outputs = blocks_held(result.blocks), blocks_held(result.outputs)
-    return replace(result, blocks=blocks, outputs=outputs)
 
 
 def blocks_held(blocks: Sequence[Block], most: int = MOST_MEDIA_BYTES) -> tuple[Block, ...]:
@@ -163,21 +141,18 @@ TOLD_EVERY_SECONDS = 0.04
 KEPT_EVERY_SECONDS = 0.5
 _MOST_UNKEPT_BYTES = 32 * 1024 * 1024  # beyond this, what could not be written is dropped
 _ENVELOPE_BYTES = 80
+_FINISHED = "turn_finished"
 
 # Hands events to watchers in this gateway: the order, the number of the first, the events.
 Deliver = Callable[[int, int, list[list[Any]]], None]
 
 
-@dataclass(slots=True)
-class _Piece:
-    number: int
-    event: list[Any]
-    encoded: bytes
+_Piece = tuple[int, bytes]  # an event's number, and its name and body as JSON
 
 
 @dataclass(slots=True, eq=False)
 class Feed:
-    """The events of one turn; the agent's callbacks never block."""
+    """The events of one turn. To put one never blocks."""
 
     order: int
     number: int
@@ -187,28 +162,20 @@ class Feed:
     unkept: list[_Piece] = field(default_factory=list[_Piece])
     kept_at: float = 0.0
 
+    def put(self, name: str, body: Any) -> None:
+        if name == _FINISHED:
+            return  # who watches learns it from the answer
+        self.number += 1
+        event = [name, body]
+        if self.owner.gateway in self.watchers:
+            self.owner.deliver(self.order, self.number, [event])
+        piece = (self.number, orjson.dumps(event, default=str))
+        self.untold.append(piece)
+        self.unkept.append(piece)
+        self.owner.stir(self)
+
     def on_event(self, event: Event) -> None:
-        if isinstance(event, TurnFinished):
-            return
-        if isinstance(event, ToolFinished):
-            event = replace(event, result=result_held(event.result))
-        self._put(event_codec.event_name(event), event_codec.record_json(event))
-
-    def on_block_reply(self, blocks: Any) -> None:
-        held = [event_codec.block_json(block) for block in blocks_held(blocks)]
-        self._put("on_block_reply", {"blocks": held})
-
-    def on_tool_result(self, name: str, result: ToolResult) -> None:
-        self._put(
-            "on_tool_result", {"name": name, "result": event_codec.record_json(result_held(result))}
-        )
-
-    def listener(self, *, streams: bool, callbacks: bool) -> TurnListener:
-        return TurnListener(
-            on_event=self.on_event if streams else None,
-            on_block_reply=self.on_block_reply if callbacks else None,
-            on_tool_result=self.on_tool_result if callbacks else None,
-        )
+        self.put(event_codec.event_name(event), event_codec.record_json(event))
 
     def add_watcher(self, gateway: str) -> None:
         if gateway not in self.watchers:
@@ -218,16 +185,6 @@ class Feed:
 
     async def flush(self) -> None:
         await self.owner.flush(self)
-
-    def _put(self, name: str, body: Any) -> None:
-        self.number += 1
-        event = [name, body]
-        if self.owner.gateway in self.watchers:
-            self.owner.deliver(self.order, self.number, [event])
-        piece = _Piece(self.number, event, orjson.dumps(event, default=str))
-        self.untold.append(piece)
-        self.unkept.append(piece)
-        self.owner.stir(self)
 
 
 class Feeds:
@@ -286,7 +243,7 @@ class Feeds:
         batch: list[_Piece] = []
         size, large = _ENVELOPE_BYTES, False
         for piece in pieces:
-            length = len(piece.encoded) + 1
+            length = len(piece[1]) + 1
             if size + length > MOST_PAYLOAD_BYTES:
                 self._send(remote, feed, batch)
                 batch, size = [], _ENVELOPE_BYTES
@@ -299,11 +256,9 @@ class Feeds:
         return large
 
     def _send(self, gateways: list[str], feed: Feed, batch: list[_Piece]) -> None:
-        if not batch:
-            return
-        events = [piece.event for piece in batch]
-        for gateway in gateways:
-            self._wire.tell(gateway, {"o": feed.order, "a": batch[0].number, "e": events})
+        events = [orjson.Fragment(encoded) for _, encoded in batch]
+        for gateway in gateways if batch else ():
+            self._wire.tell(gateway, {"o": feed.order, "a": batch[0][0], "e": events})
 
     async def _keep(self, feeds: list[Feed]) -> None:
         """Write what is not kept yet, and tell watchers that it can be read."""
@@ -319,17 +274,17 @@ class Feeds:
             logger.warning("events of turns could not be kept: %s", error.message)
             for feed, pieces in batches:
                 feed.unkept = [*pieces, *feed.unkept]
-                if sum(len(piece.encoded) for piece in feed.unkept) > _MOST_UNKEPT_BYTES:
+                if sum(len(encoded) for _, encoded in feed.unkept) > _MOST_UNKEPT_BYTES:
                     feed.unkept = []
             return
         for feed, pieces in batches:
             for gateway in self._remote(feed):
-                self._wire.tell(gateway, {"o": feed.order, "f": pieces[-1].number})
+                self._wire.tell(gateway, {"o": feed.order, "f": pieces[-1][0]})
 
 
 def _stretch(feed: Feed, pieces: list[_Piece]) -> Stretch:
-    body = b"[%b]" % b",".join(piece.encoded for piece in pieces)
-    return Stretch(feed.order, pieces[0].number, pieces[-1].number, body)
+    body = b"[%b]" % b",".join(encoded for _, encoded in pieces)
+    return Stretch(feed.order, pieces[0][0], pieces[-1][0], body)
 
 
 POLL_SECONDS = 2.0  # how often a watcher who hears nothing looks whether the turn has ended

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from openclaw.agent.event_codec import blocks_from, event_from, result_from
+from openclaw.agent.event_codec import listener_to, tell
 from openclaw.agent.port import NOBODY, Agent, MessageContext, Reply, TurnListener
 from openclaw.agent.redaction import clean_message
 from openclaw.cluster import feeds
@@ -126,7 +126,7 @@ class ClusterNode:
                     self._offer(agent.id)
                 else:
                     await self._join(watch)
-                reply = await self._followed(watch, _handlers(listener))
+                reply = await self._followed(watch, listener)
         finally:
             self._askers.pop(key, None)
         if on_event is not None:
@@ -158,13 +158,11 @@ class ClusterNode:
             self._wire.tell(runner, {"o": watch.order, "w": self.id})
         watch.end()  # it looks whether that is so
 
-    async def _followed(
-        self, watch: feeds.Watch, handle: Callable[[feeds.NamedEvent], None]
-    ) -> Reply:
+    async def _followed(self, watch: feeds.Watch, listener: TurnListener) -> Reply:
         try:
             async with aclosing(self._watches.events(watch)) as events:
-                async for event in events:
-                    handle(event)
+                async for _, name, body in events:
+                    tell(listener, name, body)
         except anyio.get_cancelled_exc_class():
             if not self.draining:  # if this gateway stops, another one continues the turn
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_SECONDS):
@@ -234,7 +232,9 @@ class ClusterNode:
                 await self._tell_homeless(held)
             context, streams, callbacks = carried
             asker = self._askers.get((order.session, order.turn), NOBODY)
-            told = held.feed.listener(streams=streams, callbacks=callbacks)
+            told = listener_to(
+                held.feed.put, events=streams, callbacks=callbacks, carried=feeds.blocks_held
+            )
             listener = replace(told, ask=asker.ask, elicit=asker.elicit)
             return await self._answer(replace(context, claim=held), listener)
 
@@ -379,18 +379,3 @@ class ClusterNode:
         except StoreError as error:
             why = error.message
         logger.warning("the other gateways could not be told: %s", why)
-
-
-def _handlers(listener: TurnListener) -> Callable[[feeds.NamedEvent], None]:
-    def handle(event: feeds.NamedEvent) -> None:
-        _, name, body = event
-        if name == "on_block_reply":
-            if listener.on_block_reply is not None:
-                listener.on_block_reply(blocks_from(body["blocks"]))
-        elif name == "on_tool_result":
-            if listener.on_tool_result is not None:
-                listener.on_tool_result(body["name"], result_from(body["result"]))
-        elif listener.on_event is not None and (found := event_from(name, body)) is not None:
-            listener.on_event(found)
-
-    return handle

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 import uvicorn
@@ -23,7 +23,10 @@ from openclaw.gateway.api.schema import OPERATIONS, document
 from openclaw.gateway.openai import endpoints
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.page import routes as page
-from openclaw.gateway.state import Gateway, McpApp
+from openclaw.gateway.state import Gateway
+
+if TYPE_CHECKING:
+    from openclaw.mcp_server.http_app import HttpApp
 
 Handler = Callable[..., Awaitable[Any]]
 # Where the routes of our own API are: `OPERATIONS` knows those of modules that were imported.
@@ -71,7 +74,7 @@ def build_app(gateway: Gateway) -> Starlette:
     return Starlette(routes=table, exception_handlers=handlers)
 
 
-async def mcp(gateway: Gateway, request: Request) -> McpApp:
+async def mcp(gateway: Gateway, request: Request) -> "HttpApp":
     return await gateway.mcp()
 
 

@@ -1,14 +1,14 @@
 """The running gateway: the state that its routes share."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
 from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener
 from openclaw.config.load import LoadedConfig
@@ -19,16 +19,20 @@ from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted, Usage
 from openclaw.core.tools import ToolSpec
+from openclaw.gateway.auth import grant_of
 from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn
-from openclaw.gateway.metrics import Family, Metrics
+from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.questions import Questions
 from openclaw.gateway.tokens import Tokens
+from openclaw.mcp_client.imports import load
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from openclaw.agent.toolpath.approval import Approvals
+    from openclaw.cluster.node import ClusterNode
     from openclaw.mcp_client.auth.oauth import Logins
     from openclaw.mcp_client.lifecycle.manager import McpManager
+    from openclaw.mcp_server.http_app import HttpApp
     from openclaw.sessions.store import SessionStore
 
 _LAG_BYTES = 1024 * 1024  # how far behind a reader of all events may be
@@ -128,34 +132,6 @@ async def _no_reload() -> ReloadReport:
     return ReloadReport(changed=False)
 
 
-class Cluster(Protocol):
-    """The gateways that share a database, as one of them sees them."""
-
-    url: str  # where this gateway is, for the others to show
-
-    @property
-    def reachable(self) -> bool: ...
-
-    def drain(self) -> None: ...  # take nothing more to run
-    async def cancel_turn(self, turn: str) -> int: ...  # wherever it runs; returns how many
-    async def cancel_session(self, key: str, agent: str | None) -> int: ...
-    async def gateways(self) -> list[dict[str, Any]]: ...
-
-    def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[tuple[int, str, Any]]:
-        """Number, name and body of a turn's events; the last is `reply` or `error`."""
-        ...
-
-    def figures(self) -> Sequence[Family]: ...
-
-
-class McpApp(Protocol):
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
-
-    def poll(self, scope: Scope, message: dict[str, Any]) -> bytes | None:
-        """The answer to `tasks/get` of a task that runs here; None if that takes more."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Backend:
     agent: Agent
@@ -164,9 +140,8 @@ class Backend:
     servers: "McpManager"
     store: "SessionStore"
     redactor: Redactor
-    cluster: Cluster | None
+    cluster: "ClusterNode | None"
     apply: Callable[[LoadedConfig], Awaitable[None]]  # if invalid, raises and changes nothing
-    mcp: "Callable[[Gateway], AbstractAsyncContextManager[McpApp]]"
     approvals: "Callable[[], Approvals]"
     logins: "Callable[[], Logins]"
 
@@ -196,7 +171,7 @@ class Gateway:
     opened: Backend | None = None
     serving: TaskGroup | None = None
     stopping: bool = False
-    _mcp: McpApp | None = None
+    _mcp: "HttpApp | None" = None
     _mcp_lock: anyio.Lock = field(default_factory=anyio.Lock)
     last_reload_error: str | None = None
 
@@ -214,7 +189,7 @@ class Gateway:
         if self.hub.followers:
             self.hub.event(event)
 
-    async def mcp(self) -> McpApp:
+    async def mcp(self) -> "HttpApp":
         """The application at `/mcp`, which is loaded when it is first needed."""
         async with self._mcp_lock:
             if self.serving is None or self.stopping:
@@ -227,8 +202,24 @@ class Gateway:
     def poll(self, scope: Scope, message: dict[str, Any]) -> bytes | None:
         return None if self._mcp is None or self.stopping else self._mcp.poll(scope, message)
 
-    async def _serve_mcp(self, *, task_status: TaskStatus[McpApp]) -> None:
-        async with self.backend.mcp(self) as app:
+    async def _serve_mcp(self, *, task_status: "TaskStatus[HttpApp]") -> None:
+        await load("openclaw.mcp_server.http_app")
+        from openclaw.mcp_server import http_app, orders, server, tasks
+
+        def who(scope: Scope) -> orders.Person:
+            grant = grant_of(scope)
+            assert grant is not None
+            return orders.Person(grant.name, grant.allows("admin"), grant.session)
+
+        agent, clock = self.backend.agent, self.clock
+        desk = orders.OrderDesk(server.TOOLS["openclaw"], agent, clock, None, self.answer)
+        clustered = self.backend.cluster is not None
+        kept = tasks.OrderTasks(desk, agent, clock, in_gateway=True, resumes=clustered)
+        made, most = server.make_server("openclaw", desk, kept), self.settings.limits
+        async with (
+            kept.running(),
+            http_app.serve_http(made, kept, most_bytes=most.max_request_bytes, who=who) as app,
+        ):
             task_status.started(app)
             await anyio.sleep_forever()
 

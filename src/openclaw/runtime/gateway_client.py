@@ -12,14 +12,7 @@ import anyio.to_thread
 import orjson
 from anyio.abc import TaskGroup, TaskStatus
 
-from openclaw.agent.event_codec import (
-    blocks_from,
-    error_from,
-    event_from,
-    message_json,
-    reply_from,
-    result_from,
-)
+from openclaw.agent.event_codec import error_from, message_json, reply_from, tell
 from openclaw.agent.port import (
     NOBODY,
     AgentInfo,
@@ -39,7 +32,6 @@ from openclaw.core.errors import (
     OpenClawError,
     OperatorFacing,
 )
-from openclaw.core.events import Emit
 from openclaw.core.tools import Origin, ToolSpec
 from openclaw.gateway.lock import GatewayInfo, request_headers
 from openclaw.net.http_answer import BrokenOff, EventReader, NotReached, event_of
@@ -78,8 +70,9 @@ class GatewayClient:
             return checked(answer.status, await answer.read())
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
-        handlers = _handlers(listener)
-        handlers["accepted"] = lambda data: self.settings.update({data["agent"]: data["settings"]})
+        handlers: dict[str, Callable[[Any], None]] = {
+            "accepted": lambda data: self.settings.update({data["agent"]: data["settings"]})
+        }
         asks = listener.ask is not None or listener.elicit is not None
         async with helper_tasks() as tasks, AsyncExitStack() as stack:
             if asks:
@@ -94,7 +87,7 @@ class GatewayClient:
                 "questions": asks,
             }
             async with self.stream("/api/messages", body) as events:
-                return await _followed(events, handlers, listener.on_event)
+                return await _followed(events, handlers, listener)
 
     async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json:
         """The answer of the gateway's MCP server to one request of revision 2026-07-28."""
@@ -163,7 +156,7 @@ class GatewayClient:
 async def _followed(
     events: AsyncIterator[tuple[str, Any]],
     handlers: Mapping[str, Callable[[Any], None]],
-    on_event: Emit | None,
+    listener: TurnListener,
 ) -> Reply:
     async for name, data in events:
         if name == "reply":
@@ -172,8 +165,8 @@ async def _followed(
             raise error_from(data)
         if name in handlers:
             handlers[name](data)
-        elif on_event is not None and (event := event_from(name, data)) is not None:
-            on_event(event)
+        else:
+            tell(listener, name, data)
     raise BrokenOff("no reply")
 
 
@@ -206,18 +199,6 @@ async def _answered(question: Json, listener: TurnListener) -> Mapping[str, Any]
     if question["kind"] == "elicitation" and listener.elicit is not None:
         return await listener.elicit(*elicitation_from(question))
     return {"action": "decline"}
-
-
-def _handlers(listener: TurnListener) -> dict[str, Callable[[Any], None]]:
-    handlers: dict[str, Callable[[Any], None]] = {}
-    on_block_reply, on_tool_result = listener.on_block_reply, listener.on_tool_result
-    if on_block_reply is not None:
-        handlers["on_block_reply"] = lambda data: on_block_reply(blocks_from(data["blocks"]))
-    if on_tool_result is not None:
-        handlers["on_tool_result"] = lambda data: on_tool_result(
-            data["name"], result_from(data["result"])
-        )
-    return handlers
 
 
 def _placed(one: InboundMedia, files: "OrderFiles", temp: Path) -> InboundMedia:

@@ -20,7 +20,6 @@ from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.events import Emit, Notice, discard
-from openclaw.mcp_client.imports import load
 from openclaw.runtime.generation import ConfigGeneration, EmbeddedModels
 from openclaw.runtime.host import (
     Host,
@@ -35,18 +34,14 @@ from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret
 
 if TYPE_CHECKING:
-    from starlette.types import Scope
-
     from openclaw.agent.sampling import Sampler
     from openclaw.cluster.node import ClusterNode
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.core.tools import Elicit, ToolSpec
-    from openclaw.gateway.state import Backend, Gateway
+    from openclaw.gateway.state import Backend
     from openclaw.mcp_client.auth.oauth import Logins
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.mcp_client.lifecycle.manager import McpManager
-    from openclaw.mcp_server.http_app import HttpApp
-    from openclaw.mcp_server.orders import Person
     from openclaw.sessions.store import SessionStore
 
 Json = dict[str, Any]
@@ -342,31 +337,6 @@ async def open_backend(
             redactor=redactor,
             cluster=runtime.cluster,
             apply=runtime.apply,
-            mcp=_mcp_app,
             approvals=lambda: runtime.host.shares().approvals,
             logins=runtime.logins,
         )
-
-
-@asynccontextmanager
-async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[HttpApp]":
-    from openclaw.gateway.auth import grant_of
-
-    await load("openclaw.mcp_server.http_app")
-    from openclaw.mcp_server import http_app, orders, server, tasks
-
-    def who(scope: "Scope") -> "Person":
-        grant = grant_of(scope)
-        assert grant is not None
-        return orders.Person(grant.name, grant.allows("admin"), grant.session)
-
-    tool, clock = server.TOOLS["openclaw"], gateway.clock
-    desk = orders.OrderDesk(tool, gateway.backend.agent, clock, None, gateway.answer)
-    backend, limit = gateway.backend, gateway.settings.limits.max_request_bytes
-    kept = tasks.OrderTasks(
-        desk, backend.agent, clock, in_gateway=True, resumes=backend.cluster is not None
-    )
-    async with kept.running():
-        made = server.make_server("openclaw", desk, kept)
-        async with http_app.serve_http(made, kept, most_bytes=limit, who=who) as app:
-            yield app

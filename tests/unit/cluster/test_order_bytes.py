@@ -1,10 +1,12 @@
 """Orders and answers on their way between machines."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from openclaw.agent.port import MessageContext, Reply
+from openclaw.agent.event_codec import listener_to, tell
+from openclaw.agent.port import MessageContext, Reply, TurnListener
 from openclaw.cluster import feeds
 from openclaw.cluster.feeds import (
     answer_bytes,
@@ -12,7 +14,6 @@ from openclaw.cluster.feeds import (
     has_media,
     order_bytes,
     order_from,
-    result_held,
 )
 from openclaw.core.content import InboundMedia, Media, Text
 from openclaw.core.errors import Busy, InvalidRequest
@@ -93,7 +94,20 @@ def test_a_tools_result_is_sent_with_its_files(tmp_path: Path) -> None:
     file = tmp_path / "out.pdf"
     file.write_bytes(b"pages" * 100)
     whole = ToolResult(blocks=(Text("made"), Media("application/pdf", path=file)))
-    held = result_held(whole)
+    put: list[Any] = []
+    listener = listener_to(
+        lambda name, body: put.append((name, body)),
+        events=True,
+        callbacks=True,
+        carried=feeds.blocks_held,
+    )
+    got: list[ToolResult] = []
+    there = TurnListener(on_tool_result=lambda _, result: got.append(result))
+    assert listener.on_tool_result is not None
+    listener.on_tool_result("make", whole)
+    for name, body in put:
+        tell(there, name, body)
+    held = got[0]
     assert isinstance(held.blocks[1], Media)
     assert held.blocks[1].data == b"pages" * 100
     small = feeds.blocks_held(whole.blocks, most=10)

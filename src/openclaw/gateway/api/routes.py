@@ -3,6 +3,7 @@
 import logging
 import re
 from contextlib import ExitStack, aclosing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from openclaw.agent import event_codec
-from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply, TurnListener
+from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply
 from openclaw.core.clock import random_id
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import Busy, InvalidRequest, NotFound, OpenClawError, http_status
-from openclaw.core.events import Event
 from openclaw.gateway.api import schema
 from openclaw.gateway.api.schema import Count, Json, Message, given, operation
 from openclaw.gateway.api.views import check_scope, require_owner
@@ -222,36 +222,26 @@ class _Message:
             put(frame(event_codec.error_json(error), "error"))
 
     async def _streamed(self, put: Put) -> None:
-        def on_event(event: Event) -> None:
-            put(frame(event_codec.record_json(event), event_codec.event_name(event)))
+        def tell(name: str, one: Json) -> None:
+            put(frame(one, name))
 
-        def on_block_reply(blocks: Any) -> None:
-            put(frame({"blocks": [event_codec.block_json(b) for b in blocks]}, "on_block_reply"))
-
-        def on_tool_result(name: str, result: Any) -> None:
-            put(frame({"name": name, "result": event_codec.record_json(result)}, "on_tool_result"))
-
+        body = self._body
         accepted = {
             "turn": self.turn,
             "sessionKey": self._session,
             "agent": self._settings.id,
             "settings": event_codec.settings_json(self._settings),
-            "text": self._body.text,
-            "attachments": [item.name or item.mime_type for item in self._body.media],
+            "text": body.text,
+            "attachments": [item.name or item.mime_type for item in body.media],
         }
-        put(frame(accepted, "accepted"))
-        body = self._body
-        asker = Asker(self._gateway.questions, lambda name, one: put(frame(one, name)))
-        listener = TurnListener(
-            on_event=on_event if body.events else None,
-            on_block_reply=on_block_reply if body.callbacks else None,
-            on_tool_result=on_tool_result if body.callbacks else None,
-            ask=asker.permit if body.questions else None,
-            elicit=asker.elicit if body.questions else None,
-        )
+        tell("accepted", accepted)
+        listener = event_codec.listener_to(tell, events=body.events, callbacks=body.callbacks)
+        if body.questions:
+            asker = Asker(self._gateway.questions, tell)
+            listener = replace(listener, ask=asker.permit, elicit=asker.elicit)
         with ExitStack() as files:
             reply = await self._gateway.answer(await self._context(files), listener)
-        put(frame(event_codec.reply_json(reply), "reply"))
+        tell("reply", event_codec.reply_json(reply))
 
 
 def _check_inside(path: Path, directory: Path, field: str) -> None:
