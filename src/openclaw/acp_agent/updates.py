@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from openclaw.agent import transcript
 from openclaw.agent.port import Reply
+from openclaw.agent.redaction import RedactedTurn
 from openclaw.content.labels import sanitise_label
 from openclaw.core import events
 from openclaw.core.clock import random_id
@@ -25,7 +26,6 @@ from openclaw.media.files import read_regular
 from openclaw.media.intake import decode_text
 from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
 from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.streaming import DeltaRedactor
 from openclaw.sessions.model import Entry, EntryKind
 
 logger = logging.getLogger(__name__)
@@ -171,57 +171,51 @@ class Translator:
     """Turns the events of one turn into updates, and remembers what the client was shown."""
 
     def __init__(self, redactor: Redactor, cwd: Path) -> None:
+        self._outgoing = RedactedTurn(redactor)
         self._redact = redactor.redact
-        self._words = DeltaRedactor(redactor)
-        self._thoughts = DeltaRedactor(redactor)
         self._cwd = cwd
         self._announced: set[str] = set()
         self._written = ""  # of the answer since the last block that was finished
 
     def updates(self, event: events.Event) -> list[Update]:
-        match event:
-            case events.TextDelta():
-                self._written += event.text
-                return [*self._thought(), *_said(self._words.feed(event.text))]
-            case events.ThinkingDelta():
-                return _thought(self._thoughts.feed(event.text))
-            case events.BlockReply():
-                return self._rest(text_of(event.blocks))
-            case events.ToolStarted() | events.ToolProgress() | events.ToolFinished():
-                planned = self._planned(event)
-                return [*self._held(), *([self._tool(event)] if planned is None else planned)]
-            case events.Notice(level="warning" | "error"):
-                return [*self._held(), *_thought(f"{self._redact(event.message)}\n")]
-            case _:
-                return []
+        return self._shown(self._outgoing.events(event))
 
     def asking(self, request: PermissionRequest) -> list[Update]:
-        call = self._announce(request, request.title, "pending", call_content(request))
-        return [*self._held(), call]
+        held = self._shown(self._outgoing.held())
+        return [*held, self._announce(request, request.title, "pending", call_content(request))]
 
     def closing(self, reply: Reply) -> list[Update]:
         """The part of the answer that wasn't streamed, and media for the person."""
         return [
-            *self._rest(reply.text),
+            *self._shown(self._outgoing.held()),
+            *self._rest(self._redact(reply.text)),
             *(acp.update_agent_message(content_block(media)) for media in reply.media),
         ]
 
+    def _shown(self, redacted: Iterable[events.Event]) -> list[Update]:
+        return [update for event in redacted for update in self._updates(event)]
+
+    def _updates(self, event: events.Event) -> list[Update]:
+        match event:
+            case events.TextDelta():
+                self._written += event.text
+                return _said(event.text)
+            case events.ThinkingDelta():
+                return _thought(event.text)
+            case events.BlockReply():
+                return self._rest(text_of(event.blocks))
+            case events.ToolStarted() | events.ToolProgress() | events.ToolFinished():
+                planned = self._planned(event)
+                return [self._tool(event)] if planned is None else planned
+            case events.Notice(level="warning" | "error"):
+                return _thought(f"{self._redact(event.message)}\n")
+            case _:
+                return []
+
     def _rest(self, text: str) -> list[Update]:
         written, self._written = self._written, ""
-        if text == self._redact(written):
-            return self._held()
-        if not text.startswith(written):
-            return [*self._held(), *(_said(self._redact(text)) if text.strip() else ())]
-        rest = text[len(written) :]
-        words = self._words.feed(rest) if rest.strip() else ""
-        return [*self._thought(), *_said(words + self._words.finish())]
-
-    def _held(self) -> list[Update]:
-        """What was held back because it might have been the start of a secret."""
-        return [*self._thought(), *_said(self._words.finish())]
-
-    def _thought(self) -> list[Update]:
-        return _thought(self._thoughts.finish())
+        rest = text.removeprefix(written)
+        return _said(rest) if rest.strip() else []
 
     def _planned(self, event: ToolEvent) -> list[Update] | None:
         """The plan that a call sets, shown instead of the call; None for other calls."""

@@ -10,13 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from openclaw.agent.port import MessageContext
+from openclaw.agent.port import MessageContext, OnBlockReply
 from openclaw.agent.transcript import AssistantItem
 from openclaw.core.content import Block, InboundMedia, Media, ResourceLink, Text
+from openclaw.core.events import BlockReply, Event, TextDelta, ThinkingDelta
 from openclaw.core.tools import JsonObject, ToolResult
 from openclaw.media.files import CLEANED, WITHHELD, cleaned, read_regular
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES
 from openclaw.secrets.redactor import Redactor, redacted_tree
+from openclaw.secrets.streaming import DeltaRedactor
 from openclaw.sessions.model import storable
 
 Redact = Callable[[str], str]
@@ -156,3 +158,42 @@ def _clean_file(media: Media, path: Path, redactor: Redactor, notes: list[str]) 
         return media
     notes.append(f"['{name}' is sent as a copy: {CLEANED}]")
     return Media(media.mime_type, data=clean, name=name)
+
+
+class RedactedTurn:
+    """Removes secrets from what a turn streams; text that was held back comes before later events."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.redact = redactor.redact
+        self._words = DeltaRedactor(redactor)
+        self._thoughts = DeltaRedactor(redactor)
+
+    def events(self, event: Event) -> list[Event]:
+        match event:
+            case ThinkingDelta():
+                return _unless_empty(ThinkingDelta(self._thoughts.feed(event.text)))
+            case TextDelta():
+                thoughts = _unless_empty(ThinkingDelta(self._thoughts.finish()))
+                return [*thoughts, *_unless_empty(TextDelta(self._words.feed(event.text)))]
+            case BlockReply():
+                return [*self.held(), BlockReply(self._blocks(event.blocks))]
+            case _:
+                return [*self.held(), event]
+
+    def held(self) -> list[Event]:
+        """What was held back because it might have been the start of a secret."""
+        thoughts = _unless_empty(ThinkingDelta(self._thoughts.finish()))
+        return [*thoughts, *_unless_empty(TextDelta(self._words.finish()))]
+
+    def redacting(self, on_block_reply: OnBlockReply) -> OnBlockReply:
+        return lambda blocks: on_block_reply(self._blocks(blocks))
+
+    def _blocks(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+        return tuple(
+            replace(one, text=self.redact(one.text)) if isinstance(one, Text) else one
+            for one in blocks
+        )
+
+
+def _unless_empty(piece: TextDelta | ThinkingDelta) -> list[Event]:
+    return [piece] if piece.text else []

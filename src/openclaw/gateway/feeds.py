@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -11,12 +10,9 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from openclaw.agent.event_codec import error_json, event_name, record_json, reply_json
-from openclaw.agent.port import OnBlockReply, Reply
-from openclaw.core.content import Block, Text
+from openclaw.agent.port import Reply
 from openclaw.core.errors import Busy
-from openclaw.core.events import BlockReply, Emit, Event, TextDelta, ThinkingDelta
-from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.streaming import DeltaRedactor
+from openclaw.core.events import Event
 
 logger = logging.getLogger(__name__)
 
@@ -206,51 +202,3 @@ class Feeds(dict[str, Feed]):
             except Exception as error:
                 feed.error(error)
                 raise
-
-
-class RedactedTurn:
-    """Removes secrets: a front end in another process knows few of the values resolved here."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-        self._words = DeltaRedactor(redactor)
-        self._thoughts = DeltaRedactor(redactor)
-
-    def events(self, emit: Emit) -> Emit:
-        """Passes events on; text that was held back comes before later events."""
-
-        def told(event: Event) -> None:
-            match event:
-                case ThinkingDelta():
-                    _tell(ThinkingDelta(self._thoughts.feed(event.text)), emit)
-                case TextDelta():
-                    _tell(ThinkingDelta(self._thoughts.finish()), emit)
-                    _tell(TextDelta(self._words.feed(event.text)), emit)
-                case BlockReply():
-                    self.flush(emit)
-                    emit(BlockReply(tuple(map(self._block, event.blocks))))
-                case _:
-                    self.flush(emit)
-                    emit(event)
-
-        return told
-
-    def flush(self, emit: Emit) -> None:
-        _tell(ThinkingDelta(self._thoughts.finish()), emit)
-        _tell(TextDelta(self._words.finish()), emit)
-
-    def blocks(self, on_block_reply: OnBlockReply) -> OnBlockReply:
-        return lambda blocks: on_block_reply(tuple(map(self._block, blocks)))
-
-    def reply(self, reply: Reply) -> Reply:
-        return replace(reply, text=self._redactor.redact(reply.text))
-
-    def _block(self, block: Block) -> Block:
-        if isinstance(block, Text):
-            return replace(block, text=self._redactor.redact(block.text))
-        return block
-
-
-def _tell(piece: TextDelta | ThinkingDelta, emit: Emit) -> None:
-    if piece.text:
-        emit(piece)

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from starlette.types import Scope
 
 from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener
+from openclaw.agent.redaction import RedactedTurn
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
@@ -20,7 +21,7 @@ from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted, Usage
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.auth import grant_of
-from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn
+from openclaw.gateway.feeds import Feed, Feeds
 from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.questions import Questions
 from openclaw.gateway.tokens import Tokens
@@ -259,24 +260,29 @@ class Gateway:
     async def _answer_redacted(
         self, context: MessageContext, listener: TurnListener, feed: Feed | None
     ) -> Reply:
+        """A front end in another process knows few of the secrets that were resolved here."""
         outgoing = RedactedTurn(self.backend.redactor)
         watcher, on_block_reply = listener.on_event, listener.on_block_reply
 
-        def told(event: Event) -> None:
-            if watcher is not None:
-                watcher(event)
-            if feed is not None:
-                feed.event(event)
-            if isinstance(event, TurnStarted | TurnFinished | Notice):
-                self.emit(event)  # not every piece of text belongs in the gateway's own stream
+        def tell(events: Sequence[Event]) -> None:
+            for event in events:
+                if watcher is not None:
+                    watcher(event)
+                if feed is not None:
+                    feed.event(event)
+                if isinstance(event, TurnStarted | TurnFinished | Notice):
+                    self.emit(event)  # not every piece of text belongs in the gateway's own stream
+
+        def on_event(event: Event) -> None:
+            tell(outgoing.events(event))
 
         watched = watcher is not None or feed is not None
-        redacted = replace(
+        listener = replace(
             listener,
-            on_block_reply=outgoing.blocks(on_block_reply) if on_block_reply else None,
-            on_event=outgoing.events(told) if watched else None,
+            on_block_reply=outgoing.redacting(on_block_reply) if on_block_reply else None,
+            on_event=on_event if watched else None,
         )
-        reply = await self.backend.agent.reply(context, redacted)
+        reply = await self.backend.agent.reply(context, listener)
         if watched:
-            outgoing.flush(told)
-        return outgoing.reply(reply)
+            tell(outgoing.held())
+        return replace(reply, text=outgoing.redact(reply.text))
