@@ -16,10 +16,9 @@ from mcp_types.version import (
 from openclaw.agent.port import Agent
 from openclaw.core.clock import SystemClock
 from openclaw.mcp_server.handshake import VERSION_KEY
-from openclaw.mcp_server.orders import OrderDesk
+from openclaw.mcp_server.orders import TOOLS, OrderDesk
 from openclaw.mcp_server.server import make_server
 from openclaw.mcp_server.tasks import OrderTasks
-from openclaw.mcp_server.tool import TOOLS
 from openclaw.version import __version__
 
 _CLIENT = {"name": "recorder", "version": "0"}

@@ -27,7 +27,7 @@ from openclaw.mcp_client.session.jsonrpc import (
     deeper_than,
 )
 from openclaw.mcp_server.bootstrap import answers_for
-from openclaw.mcp_server.handshake import Handshake, loads
+from openclaw.mcp_server.handshake import Handshake, parsed
 from openclaw.mcp_server.sdk_handoff import judge, judge_too_long
 from openclaw.media import intake, kinds
 from openclaw.secrets import refs
@@ -122,15 +122,12 @@ def read_line_as_client(data: bytes) -> None:
 def read_line_as_server(data: bytes) -> None:
     """A client's line: what json refuses is refused, and what is taken is what json reads."""
     Handshake(answers_for("openclaw"), "order_openclaw").feed(data)
-    try:
-        ours = loads(data)
-    except (ValueError, StopIteration, RecursionError):
-        ours = Disagreement
+    ours = parsed(data)
     try:
         text = data.decode("utf-8").strip(" \t\r\n")
         theirs = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        theirs = Disagreement
+        theirs = None
     if ours is not theirs and ours != theirs:
         raise Disagreement(f"{data!r}: {ours!r}, json {theirs!r}")
 

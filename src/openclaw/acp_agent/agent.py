@@ -4,8 +4,6 @@ import asyncio
 import functools
 import json
 import logging
-import os
-import stat
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, cast
@@ -361,7 +359,6 @@ _CLOSING_SECONDS = 2.0  # for stopped turns to be recorded when the client goes 
 
 
 def serve_stdio(open_agent: OpenAgent, *, program: str, agent_id: str | None) -> NoReturn:
-    _check_pipes()
     wire_in, wire_out = claim_stdio()
     opened = serve(open_agent, wire_in, wire_out, program=program, agent_id=agent_id)
     run_and_leave(lambda: asyncio.run(opened))
@@ -389,14 +386,3 @@ async def serve(
                     await connection.close()
                 agent.forget_files()
             tasks.cancel_scope.cancel()
-
-
-def _check_pipes() -> None:
-    for number, name in ((0, "stdin"), (1, "stdout")):
-        mode = os.fstat(number).st_mode
-        # A device that is no terminal, such as /dev/null, cannot be waited for.
-        waited_for = number == 1 or not stat.S_ISCHR(mode) or os.isatty(number)
-        if stat.S_ISREG(mode) or not waited_for:
-            raise errors.InvalidRequest(
-                "must be a pipe: an ACP client starts this command", field=name
-            )

@@ -335,12 +335,13 @@ class Watch:
     def gap(self) -> bool:
         return bool(self._waiting)
 
-    def take(self) -> list[NamedEvent]:
+    def take(self, *, all: bool = False) -> list[NamedEvent]:
+        """The events that follow on what was taken; if `all`, also those after a gap."""
         found: list[NamedEvent] = []
         while self._waiting:
-            number = self.seen + 1
+            number: int | None = self.seen + 1
             if number not in self._waiting:
-                number = self._next_attempt()
+                number = min(self._waiting) if all else self._next_attempt()
             if number is None:
                 break
             name, body = self._waiting.pop(number)
@@ -357,10 +358,6 @@ class Watch:
         first = min(later)
         self._waiting = {n: event for n, event in self._waiting.items() if n >= first}
         return first
-
-    def skip_gap(self) -> None:
-        if self._waiting:
-            self.seen = min(self._waiting) - 1
 
 
 class Watches:
@@ -415,10 +412,8 @@ class Watches:
                 for event in watch.take():
                     yield event
             if done:
-                while watch.gap:  # nobody has what is missing any more
-                    watch.skip_gap()
-                    for event in watch.take():
-                        yield event
+                for event in watch.take(all=True):  # nobody has what is missing any more
+                    yield event
                 return
 
     async def _is_done(self, watch: Watch) -> bool:

@@ -2,8 +2,8 @@
 
 import errno
 import ipaddress
+import os
 import socket
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -45,7 +45,7 @@ def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
                 if sockets and ":" in host and error.errno != errno.EADDRINUSE:
                     continue
                 raise OperatorFacing(
-                    f"cannot listen on {host} port {port}: {error.strerror or error}",
+                    f"cannot listen on {host} port {port}: {os.strerror(error.errno) if error.errno else error}",
                     hint="choose a free port with gateway.port or --port; --port 0 picks one",
                 ) from error
         stack.pop_all()
@@ -54,19 +54,10 @@ def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
 
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     # With the protocol named, asyncio sends small answers at once: without it, each waits 40 ms.
-    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if sys.platform != "win32":  # there it lets others listen at the same place
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        one.bind((host, port))
-        one.listen(_BACKLOG)
-        one.setblocking(False)
-    except BaseException:
-        one.close()
-        raise
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=made.detach())
+    one.setblocking(False)
     return one
 
 

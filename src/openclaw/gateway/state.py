@@ -213,7 +213,7 @@ class Gateway:
             return orders.Person(grant.name, grant.allows("admin"), grant.session)
 
         agent, clock = self.backend.agent, self.clock
-        desk = orders.OrderDesk(server.TOOLS["openclaw"], agent, clock, None, self.answer)
+        desk = orders.OrderDesk(orders.TOOLS["openclaw"], agent, clock, None, self.answer)
         clustered = self.backend.cluster is not None
         kept = tasks.OrderTasks(desk, agent, clock, in_gateway=True, resumes=clustered)
         made, most = server.make_server("openclaw", desk, kept), self.settings.limits

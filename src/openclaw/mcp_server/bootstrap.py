@@ -8,7 +8,7 @@ import select
 import sys
 import threading  # first imported on the main thread: whoever imports it counts as the main one
 
-from openclaw.mcp_server.handshake import Handshake, id_bytes, is_call, loads
+from openclaw.mcp_server.handshake import Handshake, id_bytes, is_call, parsed
 from openclaw.mcp_server.recorded_handshake import RESULTS
 from openclaw.stdio import descriptors
 from openclaw.stdio.lines import LineSplitter
@@ -148,12 +148,7 @@ def _refuse(wire: Wire, handshake: Handshake, error: BaseException) -> None:
     """Print the error, and answer every waiting request with one."""
     sys.excepthook(type(error), error, error.__traceback__)
     for line in handshake.queue:
-        if not isinstance(line, bytes):
-            continue
-        try:
-            message = loads(line)
-        except (ValueError, StopIteration, RecursionError):
-            continue
+        message: Any = parsed(line) if isinstance(line, bytes) else None
         if is_call(message) and type(message.get("id")) in (int, str):
             body = b'"error":{"code":-32603,"message":"the server failed to start; see its log"}'
             wire.write(b'{"jsonrpc":"2.0","id":%b,%b}\n' % (id_bytes(message["id"]), body))

@@ -42,16 +42,16 @@ _context: "Any" = _ScannerContext
 scan: "Any" = make_scanner(_context)  # takes a text and a place; returns a value and its end
 
 
-def loads(line: bytes) -> "Any":
-    """One JSON value; raises ValueError, StopIteration or RecursionError."""
-    text = line.decode("utf-8").strip(" \t\r\n")
+def parsed(line: bytes) -> "Any":
+    """The JSON value in a line; None if it isn't exactly one."""
     try:
+        text = line.decode("utf-8").strip(" \t\r\n")
         value, end = scan(text, 0)
-    except SystemError:  # the scanner's own error is in `json`, which may not be imported
-        raise ValueError("not JSON") from None
-    if end != len(text):
-        raise ValueError("text after the value")
-    return value
+    except (ValueError, StopIteration, RecursionError, SystemError):
+        return (
+            None  # (SystemError: the scanner's own error is in `json`, which may not be imported)
+        )
+    return value if end == len(text) else None
 
 
 class Order:
@@ -85,10 +85,7 @@ class Handshake:
         """Take one line; returns what to write at once."""
         message: Any = None
         if self._answering and not isinstance(line, TooLong) and len(line) <= _LONGEST:
-            try:
-                message = loads(line)
-            except (ValueError, StopIteration, RecursionError):
-                message = None
+            message = parsed(line)
         answer = self.answer(message)
         if answer is None:
             self.queue.append(line)
@@ -202,6 +199,14 @@ def is_call(message: "Any") -> bool:
 
 def is_notification(message: "Any") -> bool:
     return is_call(message) and "id" not in message
+
+
+def is_answer(message: "Any") -> bool:
+    return (
+        _is_object(message)
+        and "method" not in message
+        and ("result" in message or "error" in message)
+    )
 
 
 def _is_plain_request(message: "Any") -> bool:

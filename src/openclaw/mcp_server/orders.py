@@ -1,9 +1,10 @@
-"""One order: arguments in, one aggregated answer out."""
+"""The tool, and one order: arguments in, one aggregated answer out."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -40,6 +41,47 @@ _TYPES: dict[str, tuple[type, str]] = {
     "array": (list, "an array"),
     "object": (dict, "an object"),
 }
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _order_tool(program: str, description: str, **attachments: Any) -> dict[str, Any]:
+    properties = {
+        "message": _text(f"The message to send to {program}"),
+        "sessionKey": _text("Optional session key for conversation continuity"),
+        **attachments,
+    }
+    return {
+        "name": f"order_{program.lower()}",
+        "description": f"Send a message to {program} and receive a response. {description}",
+        "inputSchema": {"type": "object", "properties": properties, "required": ["message"]},
+    }
+
+
+def _attachments(kind: str, most: int, example: str) -> dict[str, Any]:
+    properties = {
+        "data": _text(f"Base64-encoded {kind} data"),
+        "mimeType": _text(f"MIME type (e.g., '{example}')"),
+        "filename": _text("Optional filename"),
+    }
+    items = {"type": "object", "properties": properties, "required": ["data", "mimeType"]}
+    told = f"Optional base64-encoded {kind}s (max {most}, 15MB each)"
+    return {"type": "array", "description": told, "items": items}
+
+
+_AS_TYPED = "The message will be processed as if typed by a user."
+ORDER_OPENCLAW = _order_tool(
+    "OpenClaw",
+    f"{_AS_TYPED} Supports sending images, files (PDF, text, markdown, CSV, JSON), audio, video, "
+    "and archives (ZIP, TAR.GZ) via base64 encoding.",
+    images=_attachments("image", 10, "image/png"),
+    files=_attachments("file", 5, "application/pdf"),
+)
+ORDER_CLAWDBOT = _order_tool("Clawdbot", _AS_TYPED)
+
+TOOLS = {"openclaw": ORDER_OPENCLAW, "clawdbot": ORDER_CLAWDBOT}
 
 
 def checked_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -> Json:
@@ -169,7 +211,7 @@ AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]  # takes an elicitatio
 AskClient = Callable[[str, Json | None], Awaitable[Json]]
 
 
-def asked_by_request(ask: AskClient) -> AskPerson:
+def _elicitation(ask: AskClient) -> AskPerson:
     async def elicit(params: JsonObject) -> JsonObject:
         shown: Json = {"mode": params["mode"], "message": params["message"]}
         if shown["mode"] == "url":
@@ -188,7 +230,7 @@ def asked_by_request(ask: AskClient) -> AskPerson:
     return elicit
 
 
-async def client_roots(ask: AskClient) -> Sequence[str]:
+async def _client_roots(ask: AskClient) -> Sequence[str]:
     found: Any = (await ask("roots/list", None)).get("roots")
     listed = cast("list[Json]", found) if isinstance(found, list) else []
     return [str(one.get("uri")) for one in listed if type(one) is dict]
@@ -250,6 +292,14 @@ class Caller:
     on_event: events.Emit = events.discard
     turn: str | None = None
     began: Callable[[MessageContext], None] | None = None
+
+
+def asked_by_request(caller: Caller, ask: AskClient, *, asks: bool, roots: bool) -> Caller:
+    """The caller with what its client can answer: questions to the person, and its roots."""
+    permit, elicit = questions(_elicitation(ask)) if asks else (None, None)
+    return replace(
+        caller, ask=permit, elicit=elicit, roots=partial(_client_roots, ask) if roots else None
+    )
 
 
 Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]

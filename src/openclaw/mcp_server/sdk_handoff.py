@@ -20,7 +20,7 @@ from pydantic_core import from_json
 
 from openclaw.agent.port import Agent
 from openclaw.core.clock import random_id
-from openclaw.mcp_server.handshake import can_be_written, loads
+from openclaw.mcp_server.handshake import can_be_written, is_answer, parsed
 from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
 from openclaw.mcp_server.orders import OrderDesk
 from openclaw.mcp_server.server import open_server
@@ -178,20 +178,20 @@ def _glimpsed(head: bytes, tail: bytes) -> tuple[dict[str, Any], Id]:
     seen: dict[str, Any] = {}
     at = 0
     while (found := _MEMBER.match(head, at)) is not None:
-        seen[found[1].decode()] = _loaded(found[2] or b"null")
+        seen[found[1].decode()] = parsed(found[2] or b"null")
         at = found.end() if found[2] else len(head)
     request_id = _usable(seen.get("id"))
     if request_id is None and (found := _ID_AT_THE_END.search(tail)):
-        request_id = _usable(_loaded(found[1]))
+        request_id = _usable(parsed(found[1]))
     return seen, request_id
 
 
 def _judge_unreadable(line: bytes) -> ParsedLine:
-    value = _loaded(line)  # a more lenient parser may find an id to answer to
-    if value is _UNREADABLE:
+    value = parsed(line)  # a more lenient parser may find an id to answer to
+    if value is None:
         problem = "this line is not JSON, or nested too deeply"
         seen, request_id = _glimpsed(line[:_END], line[-_END:])
-        if not _is_answer(seen) or request_id is None:  # an error of the parser has no id
+        if not is_answer(seen) or request_id is None:  # an error of the parser has no id
             seen, request_id = {}, None
         return _refused(seen, request_id, types.PARSE_ERROR, problem)
     given = cast("dict[str, Any]", value) if type(value) is dict else {}
@@ -205,7 +205,7 @@ def _judge_object(given: dict[str, Any]) -> ParsedLine:
         message = types.jsonrpc_message_adapter.validate_python(given, by_name=False)
     except (ValueError, RecursionError):
         message = None
-    fault = None if _is_answer(given) else _fault(given, request_id)
+    fault = None if is_answer(given) else _fault(given, request_id)
     if fault is not None:
         return _refused(given, request_id, *fault)
     if message is not None:
@@ -221,23 +221,9 @@ def _refused(given: dict[str, Any], request_id: Id, code: int, problem: str) -> 
     """An error to send back; if the line is an answer, our own request fails with it."""
     error = types.ErrorData(code=code, message=problem)
     told = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
-    if not _is_answer(given):
+    if not is_answer(given):
         return ParsedLine(fault=told)
     return ParsedLine(told if request_id is not None else None)
-
-
-_UNREADABLE: Any = object()
-
-
-def _loaded(line: bytes) -> Any:
-    try:
-        return loads(line)
-    except (ValueError, StopIteration, RecursionError):
-        return _UNREADABLE
-
-
-def _is_answer(given: dict[str, Any]) -> bool:
-    return "method" not in given and ("result" in given or "error" in given)
 
 
 def _fault(given: dict[str, Any], request_id: Id) -> tuple[int, str] | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,6 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.mcp_server import orders
 from openclaw.mcp_server.tasks import EXTENSION, OrderTasks
-from openclaw.mcp_server.tool import TOOLS
 from openclaw.version import __version__
 
 PERSON = "openclaw.person"  # where the scope of a request over HTTP says whose it is
@@ -84,8 +82,6 @@ class _Handlers:
             wanted = self._tool.name
             return orders.refusal(f"there is no tool {params.name!r}; the only one is {wanted!r}")
         wants_progress = context.meta is not None and "progress_token" in context.meta
-        asks_by_request = context.protocol_version < orders.ASKS_BY_RESULT
-        ask_client = partial(_ask_client, context.session) if asks_by_request else None
         caller = orders.Caller(
             protocol_version=context.protocol_version,
             report=context.session.report_progress if wants_progress else None,
@@ -94,14 +90,14 @@ class _Handlers:
             local=context.request is None,
         )
         can = context.session.check_client_capability
-        if ask_client and can(types.ClientCapabilities(roots=types.RootsCapability())):
-            caller = replace(caller, roots=partial(orders.client_roots, ask_client))
         elicitation = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         asks = _person_of(context).decides and can(elicitation)
-        if ask_client is not None or self._tasks is None:
-            if ask_client is not None and asks:
-                permit, elicit = orders.questions(orders.asked_by_request(ask_client))
-                caller = replace(caller, ask=permit, elicit=elicit)
+        if context.protocol_version < orders.ASKS_BY_RESULT:
+            ask = partial(_ask_client, context.session)
+            roots = can(types.ClientCapabilities(roots=types.RootsCapability()))
+            caller = orders.asked_by_request(caller, ask, asks=asks, roots=roots)
+            return await self._desk.take(params.arguments, caller)
+        if self._tasks is None:
             return await self._desk.take(params.arguments, caller)
         too_large = self._forward is not None and _media_size(params.arguments) > _MOST_FORWARDED
         if too_large or not (asks or _declares_tasks(context)):
@@ -208,7 +204,7 @@ def make_server(
     forward: Forward | None = None,
 ) -> Server[dict[str, Any]]:
     """The server of `openclaw` or `clawdbot`; over HTTP, `?agent=ID` names the agent."""
-    handlers = _Handlers(types.Tool.model_validate(TOOLS[program]), desk, tasks, forward)
+    handlers = _Handlers(types.Tool.model_validate(orders.TOOLS[program]), desk, tasks, forward)
     server: Server[dict[str, Any]] = Server(
         program,
         version=__version__,

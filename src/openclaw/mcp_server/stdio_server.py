@@ -23,9 +23,8 @@ from openclaw.core.clock import SystemClock
 from openclaw.mcp_client.imports import import_in_thread
 from openclaw.mcp_server import orders
 from openclaw.mcp_server.bootstrap import Wire
-from openclaw.mcp_server.handshake import Handshake, Order, is_notification
+from openclaw.mcp_server.handshake import Handshake, Order, is_answer, is_notification
 from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
-from openclaw.mcp_server.tool import TOOLS
 from openclaw.stdio.descriptors import on_termination
 from openclaw.stdio.lines import TooLong
 from openclaw.stdio.pipes import LineReader, ThreadedWriter, open_reader, open_writer
@@ -81,7 +80,7 @@ class StdioServer:
     async def _take(self, line: Line) -> bool:
         """Whether that was possible without the SDK."""
         message = await _parsed(line)
-        if self.is_ours(message) or _is_answer(message):
+        if self.is_ours(message) or is_answer(message):
             return True
         if is_notification(message):
             if message["method"] == "notifications/initialized" and _READY not in self._replayed:
@@ -109,7 +108,7 @@ class StdioServer:
             if scope is not None:
                 scope.cancel()
             return scope is not None
-        waiter = self._asked.get(str(given.get("id"))) if _is_answer(given) else None
+        waiter = self._asked.get(str(given.get("id"))) if is_answer(given) else None
         if waiter is not None and not waiter.done():
             waiter.set_result(given)
         return waiter is not None
@@ -135,19 +134,9 @@ class StdioServer:
         await self._send(id=order.id, result=result)
 
     def _caller(self, order: Order) -> orders.Caller:
-        asks = "elicitation" in order.capabilities
-        ask, elicit = (
-            orders.questions(orders.asked_by_request(self._request)) if asks else (None, None)
-        )
-        return orders.Caller(
-            protocol_version=order.version,
-            report=self._reporter(order.meta),
-            ask=ask,
-            elicit=elicit,
-            roots=partial(orders.client_roots, self._request)
-            if "roots" in order.capabilities
-            else None,
-        )
+        caller = orders.Caller(order.version, self._reporter(order.meta))
+        asks, roots = "elicitation" in order.capabilities, "roots" in order.capabilities
+        return orders.asked_by_request(caller, self._request, asks=asks, roots=roots)
 
     def _reporter(self, meta: Json) -> orders.Report | None:
         if "progressToken" not in meta:
@@ -189,11 +178,6 @@ def _object(value: Any) -> Json:
     return cast("Json", value) if type(value) is dict else {}
 
 
-def _is_answer(message: Any) -> bool:
-    given = _object(message)
-    return "method" not in given and ("result" in given or "error" in given)
-
-
 async def _parsed(line: Line) -> Any:
     """The JSON in this line; None if it cannot be read."""
     if isinstance(line, TooLong):
@@ -230,7 +214,7 @@ def prepare(
             wire.reader or open_reader(wire.wire_in), wire.splitter, at_end=wire.at_end
         )
         async with open_agent() as agent:
-            desk = orders.OrderDesk(TOOLS[program], agent, SystemClock(), agent_id)
+            desk = orders.OrderDesk(orders.TOOLS[program], agent, SystemClock(), agent_id)
             async with anyio.create_task_group() as tasks:
                 on_termination(tasks.cancel_scope.cancel)
                 server = StdioServer(program, desk, handshake, lines, writer, tasks)

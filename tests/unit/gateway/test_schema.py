@@ -6,7 +6,9 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.gateway import http_server  # has all routes, which the document describes
-from openclaw.gateway.api.schema import Message, PinNames, QuestionAnswer, given
+from openclaw.gateway.api.schema import OPERATIONS, Message, QuestionAnswer, given
+
+PIN_NAMES = next(one.body for one in OPERATIONS if one.handler.__name__ == "accept_pins")
 
 
 @pytest.mark.parametrize(
@@ -19,7 +21,7 @@ from openclaw.gateway.api.schema import Message, PinNames, QuestionAnswer, given
         (Message, {"media": [{"data": "eA=="}]}, "media[0].mimeType: is missing"),
         (QuestionAnswer, {"action": "maybe"}, "action: has to be one of 'accept', 'decline' or"),
         (QuestionAnswer, {"action": "accept", "content": []}, "content: has to be an object"),
-        (PinNames, {"names": [1]}, "names[0]: has to be a string"),
+        (PIN_NAMES, {"names": [1]}, "names[0]: has to be a string"),
     ],
 )
 def test_the_first_field_that_is_wrong_is_named(model: Any, body: Any, problem: str) -> None:

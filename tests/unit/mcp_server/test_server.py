@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.orders import checked_order, receive
-from openclaw.mcp_server.tool import TOOLS
+from openclaw.mcp_server.orders import TOOLS, checked_order, receive
 from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import FILE_TYPES, IMAGE_TYPES, MIB
 from openclaw.media.transcription import NoTranscriber

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
 import anyio.to_thread
 import orjson
+from pydantic import Field
 
 from openclaw.agent.event_codec import error_json
 from openclaw.agent.port import NOBODY, MessageContext
@@ -27,8 +28,7 @@ from openclaw.config.sensitive import credential_values, is_reference, plain_cre
 from openclaw.config.show import REDACTED, redacted
 from openclaw.core import errors
 from openclaw.core.clock import random_id
-from openclaw.gateway.api import schema
-from openclaw.gateway.api.schema import Json, operation
+from openclaw.gateway.api.schema import ConfigChange, Json, operation
 from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.state import Gateway
 from openclaw.mcp_client.imports import load
@@ -52,10 +52,20 @@ async def show_config(gateway: Gateway) -> Json:
     "POST /api/config",
     {"diff": list[str], "digest": str, "warnings": list[str], "waiting": list[str]},
 )
-async def edit_config(gateway: Gateway, body: schema.ConfigEdit) -> Json:
+async def edit_config(
+    gateway: Gateway,
+    *,
+    changes: list[ConfigChange],
+    apply: Annotated[
+        bool, Field(description="default: false, which only returns the diff")
+    ] = False,
+    digest: Annotated[
+        str | None, Field(description="of the file that the diff refers to; with apply")
+    ] = None,
+) -> Json:
     """Preview changes to the configuration file; with apply, make them and reload."""
     try:
-        values = orjson.dumps([one.value for one in body.changes])
+        values = orjson.dumps([one.value for one in changes])
     except orjson.JSONEncodeError:
         raise errors.InvalidRequest(
             "has a value that is nested too deeply", field="changes"
@@ -65,7 +75,7 @@ async def edit_config(gateway: Gateway, body: schema.ConfigEdit) -> Json:
             f"has {REDACTED} in it, which stands for a secret", field="changes"
         )
     before = await _text(gateway)
-    after = await anyio.to_thread.run_sync(_changed, before, body.changes)
+    after = await anyio.to_thread.run_sync(_changed, before, changes)
     try:
         loaded = await anyio.to_thread.run_sync(
             partial(parse_config, after, gateway.environ, source=gateway.config_path)
@@ -74,13 +84,13 @@ async def edit_config(gateway: Gateway, body: schema.ConfigEdit) -> Json:
         problems = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
         raise errors.InvalidRequest(gateway.backend.redactor.redact(problems)) from None
     warnings = [one for one in loaded.warnings if one not in loaded.reminders]
-    for change in body.changes if not body.apply else ():
+    for change in changes if not apply else ():
         for model in models_named(tuple(change.path), change.value):
             problem = await gateway.backend.agent.model_problem(model)
             warnings += [errors.sentence(problem)] if problem else []
     diff, waiting = _diff(gateway, before, after), ()
-    if body.apply:
-        change = partial(_change_shown, body)
+    if apply:
+        change = partial(_change_shown, digest, changes)
         await anyio.to_thread.run_sync(
             edit.edit_config, gateway.config_path, gateway.environ, change
         )
@@ -96,15 +106,15 @@ async def edit_config(gateway: Gateway, body: schema.ConfigEdit) -> Json:
     }
 
 
-def _change_shown(body: schema.ConfigEdit, text: str) -> str:
-    if _digest(text) != body.digest:
+def _change_shown(digest: str | None, changes: Sequence[ConfigChange], text: str) -> str:
+    if _digest(text) != digest:
         raise errors.UserFacing(
             "the configuration has changed in the meantime", hint="look at it again"
         )
-    return _changed(text, body.changes)
+    return _changed(text, changes)
 
 
-def _changed(text: str, changes: Sequence[schema.ConfigChange]) -> str:
+def _changed(text: str, changes: Sequence[ConfigChange]) -> str:
     for one in changes:
         path: KeyPath = tuple(one.path)
         if not path:
@@ -159,12 +169,14 @@ async def list_secrets(gateway: Gateway) -> Json:
 
 
 @operation("POST /api/secrets")
-async def store_secret(gateway: Gateway, body: schema.NewSecret) -> Json:
+async def store_secret(
+    gateway: Gateway, *, name: str, value: Annotated[str, Field(min_length=1)]
+) -> Json:
     """Store a secret, to be referred to as secret://store/NAME."""
-    backend, reference = gateway.backend, f"secret://store/{body.name}"
-    backend.redactor.register(body.value)
+    backend, reference = gateway.backend, f"secret://store/{name}"
+    backend.redactor.register(value)
     store = SecretStore(gateway.environ)
-    where = await anyio.to_thread.run_sync(store.set, body.name, body.value)
+    where = await anyio.to_thread.run_sync(store.set, name, value)
     # Models and servers that refer to this secret use its new value from now on.
     loaded = await anyio.to_thread.run_sync(load_config, gateway.config_path, gateway.environ)
     await backend.apply(loaded)
@@ -197,18 +209,18 @@ async def list_approvals(gateway: Gateway) -> Json:
 
 
 @operation("POST /api/approvals/revoke")
-async def revoke_approval(gateway: Gateway, body: schema.SessionRule) -> Json:
+async def revoke_approval(gateway: Gateway, *, agent: str, session_key: str, rule: str) -> Json:
     """Revoke an approval of a session."""
     found = gateway.backend.approvals()
     meant = {
-        gateway.backend.redactor.redact(rule): rule
-        for agent, session, rule in found.listed()
-        if (agent, session) == (body.agent, body.session_key)
+        gateway.backend.redactor.redact(one): one
+        for of_agent, session, one in found.listed()
+        if (of_agent, session) == (agent, session_key)
     }
-    if body.rule not in meant:
+    if rule not in meant:
         raise errors.NotFound("nothing like that is allowed in this session")
-    found.revoke(body.agent, body.session_key, meant[body.rule])
-    return {"revoked": body.rule}
+    found.revoke(agent, session_key, meant[rule])
+    return {"revoked": rule}
 
 
 # ---- logging in to a server
@@ -269,20 +281,28 @@ async def list_jobs(gateway: Gateway) -> Json:
 
 
 @operation("POST /api/cron")
-async def add_job(gateway: Gateway, body: schema.NewJob) -> Json:
+async def add_job(
+    gateway: Gateway,
+    *,
+    when: str,
+    message: str,
+    timezone: str = "UTC",
+    name: str | None = None,
+    agent: str | None = None,
+) -> Json:
     """Add a schedule; `when` is 'weekdays 8:00' or a cron expression."""
-    agent = (await gateway.backend.agent.settings(body.agent)).id
+    agent = (await gateway.backend.agent.settings(agent)).id
     now = gateway.clock.now_ms()
-    job = new_job(body.when, body.message, body.timezone, now, id=body.name, agent=agent)
+    job = new_job(when, message, timezone, now, id=name, agent=agent)
     await anyio.to_thread.run_sync(_jobs(gateway).add, job)
     return _row(job, now)
 
 
 @operation("POST /api/cron/{id}/pause")
-async def pause_job(gateway: Gateway, id: str, body: schema.PausedJob) -> Json:
+async def pause_job(gateway: Gateway, id: str, *, paused: bool) -> Json:
     """Pause a schedule, or resume it."""
     now = gateway.clock.now_ms()
-    await anyio.to_thread.run_sync(_jobs(gateway).pause, id, body.paused, now)
+    await anyio.to_thread.run_sync(_jobs(gateway).pause, id, paused, now)
     return _row(_jobs(gateway).get(id), now)
 
 

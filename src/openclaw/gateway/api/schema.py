@@ -16,8 +16,9 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    create_model,
 )
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_pascal
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -151,60 +152,11 @@ class QuestionAnswer(_Given):
     )
 
 
-class LoginLink(_Given):
-    local: bool = Field(False, description="only for a browser of this account on this machine")
-
-
-class LoginCode(_Given):
-    code: str = ""
-
-
-class PinNames(_Given):
-    names: list[str] | None = None
-
-
 class ConfigChange(_Given):
     path: list[str | int] = Field(max_length=64)
     value: Any = None
     append: bool = Field(False, description="add the value to the list at path")
     remove: bool = False
-
-
-class ConfigEdit(_Given):
-    changes: list[ConfigChange]
-    apply: bool = Field(False, description="default: false, which only returns the diff")
-    digest: str | None = Field(None, description="of the file that the diff refers to; with apply")
-
-
-class NewSecret(_Given):
-    name: str
-    value: str = Field(min_length=1)
-
-
-class SessionRule(_Given):
-    agent: str
-    session_key: str
-    rule: str
-
-
-class NewJob(_Given):
-    when: str
-    message: str
-    timezone: str = "UTC"
-    name: str | None = None
-    agent: str | None = None
-
-
-class PausedJob(_Given):
-    paused: bool
-
-
-class SessionTitle(_Given):
-    title: str | None = Field(None, max_length=200)
-
-
-class ForkPoint(_Given):
-    before: int = Field(ge=1, description="the number of an entry; its turn is left out")
 
 
 class ErrorBody(_Answer):
@@ -232,11 +184,8 @@ class Operation:
     needs: str | None  # the scope that a token must have
     answer: Any  # a type, or the fields of an object
     parameters: Fields
+    body: type[BaseModel] | None
     stream: bool
-
-    @property
-    def body(self) -> type[BaseModel] | None:
-        return self.parameters.get("body")
 
     @property
     def query(self) -> Fields:
@@ -252,9 +201,11 @@ class Operation:
                 except ValidationError:
                     told = "has to be true or false" if kind is bool else "is not a number"
                     raise InvalidRequest(told, field=name) from None
-        if self.body is not None:
-            values["body"] = given(self.body, await json_body(request))
         taken = {name: one for name, one in values.items() if name in self.parameters}
+        if self.body is not None:
+            body = given(self.body, await json_body(request))
+            fields = {name: getattr(body, name) for name in self.body.model_fields}
+            taken |= {"body": body} if "body" in self.parameters else fields
         answer = await self.handler(gateway, **taken)
         return JSONResponse(answer) if isinstance(answer, dict) else answer
 
@@ -272,19 +223,25 @@ def operation(
 ) -> Callable[[Handler], Handler]:
     """Makes a handler a route, which needs the scope `read` to GET and `admin` for the rest.
 
-    The handler gets the gateway and what it has a parameter for: `request`, `body` as its model,
-    and parts of the path and of the query. It returns a dictionary or a response. Its docstring is
-    what the document says of it.
+    The handler gets the gateway and what it has a parameter for: `request`, parts of the path and
+    of the query, and `body` as its model, or the body's fields as keyword-only parameters. It
+    returns a dictionary or a response. Its docstring is what the document says of it.
     """
     method, _, path = route.partition(" ")
 
     def describe(handler: Handler) -> Handler:
-        parameters: Json = {}
+        parameters, fields = Json(), Json()
         for one in list(signature(handler).parameters.values())[1:]:
             kind = one.annotation
-            parameters[one.name] = get_args(kind)[0] if isinstance(kind, UnionType) else kind
+            if one.kind is one.KEYWORD_ONLY:
+                fields[one.name] = (kind, ... if one.default is one.empty else one.default)
+            else:
+                parameters[one.name] = get_args(kind)[0] if isinstance(kind, UnionType) else kind
+        body = parameters.get("body")
+        if fields:
+            body = create_model(to_pascal(handler.__name__), __base__=_Given, **fields)
         scope = ("read" if method == "GET" else "admin") if needs == "" else needs
-        OPERATIONS.append(Operation(handler, method, path, scope, answer, parameters, stream))
+        OPERATIONS.append(Operation(handler, method, path, scope, answer, parameters, body, stream))
         return handler
 
     return describe

@@ -3,10 +3,10 @@
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from starlette.requests import Request
 
 from openclaw.agent.event_codec import settings_json
@@ -105,24 +105,32 @@ async def show_session(
 
 @operation("POST /api/sessions/{key:path}/title")
 async def rename_session(
-    gateway: Gateway, key: str, body: schema.SessionTitle, agent: str | None = None
+    gateway: Gateway,
+    key: str,
+    agent: str | None = None,
+    *,
+    title: Annotated[str | None, Field(max_length=200)] = None,
 ) -> Json:
     """Give a session a title, or none."""
     info = await found_session(gateway, key, agent)
-    await gateway.backend.store.set_title(info.ref, body.title)
-    return {"title": body.title}
+    await gateway.backend.store.set_title(info.ref, title)
+    return {"title": title}
 
 
 @operation("POST /api/sessions/{key:path}/fork", {"sessionKey": str, "agent": str})
 async def fork_session(
-    gateway: Gateway, key: str, body: schema.ForkPoint, agent: str | None = None
+    gateway: Gateway,
+    key: str,
+    agent: str | None = None,
+    *,
+    before: Annotated[int, Field(ge=1, description="an entry's number; its turn is left out")],
 ) -> Json:
     """Copy a session as it was before a turn."""
     from openclaw.sessions.copying import fork
 
     info = await found_session(gateway, key, agent)
     store, now = gateway.backend.store, gateway.clock.now_ms()
-    made = await fork(store, info, f"page-{random_id()}", body.before, now)
+    made = await fork(store, info, f"page-{random_id()}", before, now)
     return {"sessionKey": made.key, "agent": made.agent}
 
 

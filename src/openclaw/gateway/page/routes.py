@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import anyio
 import anyio.to_thread
-from pydantic import WithJsonSchema
+from pydantic import Field, WithJsonSchema
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,7 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 from openclaw.agent.port import AgentSettings
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.core.errors import InvalidRequest, NotFound, ToolFailure
-from openclaw.gateway.api.schema import Json, LoginCode, LoginLink, PinNames, operation
+from openclaw.gateway.api.schema import Json, operation
 from openclaw.gateway.api.views import found_session
 from openclaw.gateway.auth import Refused, grant_of
 from openclaw.gateway.state import Gateway
@@ -43,9 +43,13 @@ _FILE_HEADERS = {
 
 
 @operation("POST /api/login/links", {"url": str})
-async def make_login_link(gateway: Gateway, body: LoginLink) -> Json:
+async def make_login_link(
+    gateway: Gateway,
+    *,
+    local: Annotated[bool, Field(description="only for this account on this machine")] = False,
+) -> Json:
     """A one-time link that logs a browser in."""
-    return {"url": login_link(gateway, local=body.local)}
+    return {"url": login_link(gateway, local=local)}
 
 
 def login_link(gateway: Gateway, *, local: bool = False) -> str:
@@ -54,9 +58,9 @@ def login_link(gateway: Gateway, *, local: bool = False) -> str:
 
 
 @operation("POST /api/login", {"token": str}, needs=None)
-async def log_in(gateway: Gateway, request: Request, body: LoginCode) -> Response:
+async def log_in(gateway: Gateway, request: Request, *, code: str = "") -> Response:
     """A token for the page, in exchange for a one-time code."""
-    token = gateway.tokens.redeem(body.code, lambda: _is_ours(request))
+    token = gateway.tokens.redeem(code, lambda: _is_ours(request))
     if token is None:
         raise Refused(
             401,
@@ -101,7 +105,7 @@ async def list_pins(gateway: Gateway) -> Json:
 
 
 @operation("POST /api/servers/{name}/pins", {"accepted": list[str]})
-async def accept_pins(gateway: Gateway, name: str, body: PinNames) -> Json:
+async def accept_pins(gateway: Gateway, name: str, *, names: list[str] | None = None) -> Json:
     """Accept a server's current declarations, all or the given names."""
     found = [key for key, server in _pin_keys(gateway).items() if server == name]
     if not found:
@@ -109,7 +113,7 @@ async def accept_pins(gateway: Gateway, name: str, body: PinNames) -> Json:
     store = PinStore(gateway.paths.pins)
     accepted: list[str] = []
     for key in found:
-        accepted += await anyio.to_thread.run_sync(store.accept, key, body.names)
+        accepted += await anyio.to_thread.run_sync(store.accept, key, names)
     return {"accepted": accepted}
 
 
