@@ -4,7 +4,8 @@ import asyncio
 import functools
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, cast
 
@@ -60,27 +61,21 @@ def as_protocol_errors(method: Callable[P, Awaitable[R]]) -> Callable[P, Awaitab
     return guarded
 
 
+@dataclass(eq=False)
 class OpenClawAgent:
-    def __init__(
-        self, agent: Agent, tasks: anyio.abc.TaskGroup, *, program: str, agent_id: str | None
-    ) -> None:
-        self._agent = agent
-        self._tasks = tasks
-        self._program = program
-        self._agent_id = agent_id
-        self._sessions: dict[str, Session] = {}
-        self._forms: schema.ElicitationCapabilities | None = None
+    agent: Agent
+    tasks: anyio.abc.TaskGroup
+    program: str
+    agent_id: str | None
+    _sessions: dict[str, Session] = field(default_factory=dict[str, Session])
+    _forms: schema.ElicitationCapabilities | None = None
 
     def on_connect(self, conn: "Client") -> None:  # the SDK's first call
         self._client = conn
 
-    def cancel_all(self) -> None:
-        for session in self._sessions.values():
-            session.cancel()
-
-    def forget_files(self) -> None:
-        for session in self._sessions.values():
-            session.forget_files()
+    @property
+    def open_sessions(self) -> Iterable[Session]:
+        return self._sessions.values()
 
     # ---- methods
 
@@ -94,7 +89,7 @@ class OpenClawAgent:
         return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=schema.Implementation(
-                name=self._program, title="OpenClaw", version=__version__
+                name=self.program, title="OpenClaw", version=__version__
             ),
             agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
@@ -119,7 +114,7 @@ class OpenClawAgent:
         **kwargs: Any,
     ) -> schema.NewSessionResponse:
         session = await self._open(
-            f"{sessions.SESSION_PREFIX}{random_id()}", self._agent_id, cwd, mcp_servers or ()
+            f"{sessions.SESSION_PREFIX}{random_id()}", self.agent_id, cwd, mcp_servers or ()
         )
         return schema.NewSessionResponse(session_id=session.id, **await self._choices(session))
 
@@ -151,7 +146,7 @@ class OpenClawAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
     ) -> schema.ListSessionsResponse:
-        found, following = await sessions.list_page(await self._agent.store(), cwd, cursor)
+        found, following = await sessions.list_page(await self.agent.store(), cwd, cursor)
         return schema.ListSessionsResponse(sessions=found, next_cursor=following)
 
     @as_protocol_errors
@@ -159,7 +154,7 @@ class OpenClawAgent:
         """Stop the session's turns and servers; the conversation is kept."""
         session = self._session(session_id)
         del self._sessions[session.id]
-        session.close(self._agent)
+        session.close(self.agent)
         return schema.CloseSessionResponse()
 
     @as_protocol_errors
@@ -167,7 +162,7 @@ class OpenClawAgent:
         self, session_id: str, mode_id: str, **kwargs: Any
     ) -> schema.SetSessionModeResponse:
         session = self._session(session_id)
-        session.agent_id = (await self._agent.settings(mode_id)).id
+        session.agent_id = (await self.agent.settings(mode_id)).id
         session.model = None
         await self._connect(session)
         await self._client.session_update(session.id, update_current_mode(session.agent_id))
@@ -193,7 +188,7 @@ class OpenClawAgent:
         self, session_id: str, prompt: Sequence[ContentBlock], **kwargs: Any
     ) -> schema.PromptResponse:
         session = self._session(session_id)
-        reply = await sessions.take_turn(session, prompt, self._agent, self._client, self._forms)
+        reply = await sessions.take_turn(session, prompt, self.agent, self._client, self._forms)
         if reply is None:
             return schema.PromptResponse(stop_reason="cancelled")
         await self._tell_title(session)
@@ -218,34 +213,34 @@ class OpenClawAgent:
     async def _open(
         self, key: str, agent_id: str | None, cwd: str, given: Sequence[ClientServer]
     ) -> Session:
-        settings = await self._agent.settings(agent_id)
+        settings = await self.agent.settings(agent_id)
         directory = _directory(cwd)
         servers, credentials = sessions.session_servers(given, directory)
         for value in credentials:
             settings.redactor.register(value)
         before = self._sessions.pop(key, None)
         if before is not None:
-            before.close(self._agent)
+            before.close(self.agent)
         session = Session(key, directory, settings.id, servers)
         await self._connect(session)
         self._sessions[key] = session
         return session
 
     async def _connect(self, session: Session) -> None:
-        await self._agent.add_servers(session.id, session.agent_id, session.servers)
-        self._tasks.start_soon(self._announce, session, name=f"commands of {session.id}")
+        await self.agent.add_servers(session.id, session.agent_id, session.servers)
+        self.tasks.start_soon(self._announce, session, name=f"commands of {session.id}")
 
     async def _reopen(
         self, key: str, cwd: str, given: Sequence[ClientServer]
     ) -> tuple[Session, sessions.Found | None]:
-        found = await sessions.find(await self._agent.store(), key)
+        found = await sessions.find(await self.agent.store(), key)
         if found is None and key not in self._sessions:
             raise no_such_session(key)
         agent_id = found.agent if found is not None else self._sessions[key].agent_id
         return await self._open(key, agent_id, cwd, given), found
 
     async def _choices(self, session: Session) -> dict[str, Any]:
-        agents = await self._agent.agents()
+        agents = await self.agent.agents()
         modes = schema.SessionModeState(
             current_mode_id=session.agent_id,
             available_modes=[schema.SessionMode(id=one.id, name=one.name) for one in agents],
@@ -272,15 +267,15 @@ class OpenClawAgent:
         """The agent's own models first, then all others in the configuration."""
         own: Sequence[str] = ()
         try:
-            own = await self._agent.models(session.agent_id)
+            own = await self.agent.models(session.agent_id)
         except errors.OpenClawError as error:
             logger.info("the agent's models are not known: %s", error)
-        settings = await self._agent.settings(session.agent_id)
+        settings = await self.agent.settings(session.agent_id)
         return tuple(dict.fromkeys((*own, *settings.model_choices)))
 
     async def _announce(self, session: Session) -> None:
-        await self._agent.refresh(session.agent_id, session.id, wait=True)
-        commands = [_command(one) for one in self._agent.prompts(session.agent_id, session.id)]
+        await self.agent.refresh(session.agent_id, session.id, wait=True)
+        commands = [_command(one) for one in self.agent.prompts(session.agent_id, session.id)]
         if not commands or self._sessions.get(session.id) is not session:
             return
         try:
@@ -289,7 +284,7 @@ class OpenClawAgent:
             logger.debug("the client went away before it was told of commands")
 
     async def _tell_title(self, session: Session) -> None:
-        store = await self._agent.store()
+        store = await self.agent.store()
         found = await store.find_sessions(session.id, session.agent_id)
         if found and found[0].title and not session.titled:
             session.titled = True
@@ -381,8 +376,10 @@ async def serve(
             try:
                 await connection.listen()
             finally:
-                agent.cancel_all()
+                for session in agent.open_sessions:
+                    session.cancel()
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
                     await connection.close()
-                agent.forget_files()
+                for session in agent.open_sessions:
+                    session.forget_files()
             tasks.cancel_scope.cancel()

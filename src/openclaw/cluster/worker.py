@@ -81,30 +81,20 @@ Run = Callable[[Held], Awaitable[Reply]]
 Ended = Callable[[Held, Reply | BaseException | None], None]
 
 
+@dataclass(eq=False)
 class Worker:
-    def __init__(
-        self,
-        queue: TurnQueue,
-        *,
-        capacity: int,
-        most_attempts: int,
-        ready: Callable[[], Sequence[str]],
-        open_feed: Callable[[Order], Feed],
-        run: Run,
-        ended: Ended,
-    ) -> None:
-        self._queue = queue
-        self.capacity = capacity
-        self._most_attempts = most_attempts
-        self._ready = ready
-        self._open_feed = open_feed
-        self._run = run
-        self._ended = ended
-        self._held: dict[int, Held] = {}
-        self._kick = anyio.Event()
-        self._idle = anyio.Event()
-        self._stopping = False
-        self.counts = Counts()
+    queue: TurnQueue
+    capacity: int
+    most_attempts: int
+    ready: Callable[[], Sequence[str]]  # the agents whose servers run here
+    open_feed: Callable[[Order], Feed]
+    run: Run
+    ended: Ended
+    counts: Counts = field(default_factory=Counts)
+    _held: dict[int, Held] = field(default_factory=dict[int, Held])
+    _kick: anyio.Event = field(default_factory=anyio.Event)
+    _idle: anyio.Event = field(default_factory=anyio.Event)
+    _stopping: bool = False
 
     @property
     def running(self) -> int:
@@ -161,7 +151,7 @@ class Worker:
         if most <= 0:
             return True
         try:
-            orders = await self._queue.take(most, self._ready())
+            orders = await self.queue.take(most, self.ready())
         except StoreError as error:
             logger.warning("no work can be taken: %s", error.message)
             await anyio.sleep(_PAUSE_SECONDS)
@@ -174,7 +164,7 @@ class Worker:
         self.counts.taken += 1
         self.counts.taken_over += order.read_ct > 1
         refusal: UserFacing | None = None
-        if order.attempts > self._most_attempts:
+        if order.attempts > self.most_attempts:
             self.counts.parked += 1
             refusal = UserFacing(
                 f"the turn was given up: {order.attempts - 1} gateways stopped while they ran it",
@@ -182,7 +172,7 @@ class Worker:
             )
         if order.cancelled:
             refusal = Cancelled(BY_REQUEST)
-        held = self._held[order.id] = Held(order, self._open_feed(order), refusal, self._queue)
+        held = self._held[order.id] = Held(order, self.open_feed(order), refusal, self.queue)
         return held
 
     async def _one(self, held: Held) -> None:
@@ -199,11 +189,11 @@ class Worker:
                 del self._held[held.order.id]
             self._idle.set()
             self._kick.set()
-            self._ended(held, result)
+            self.ended(held, result)
 
     async def _result(self, held: Held) -> Reply | BaseException:
         try:
-            return await self._run(held)
+            return await self.run(held)
         except OpenClawError as error:
             return error
         except Exception as error:
@@ -217,7 +207,7 @@ class Worker:
         if held.yielding or isinstance(result, LaneLost | StoreError):
             # Not the turn's fault: the gateway stops, or lost its session or its database.
             self.counts.returned += 1
-            await self._queue.give_back(held.order, blameless=held.yielding)
+            await self.queue.give_back(held.order, blameless=held.yielding)
             return
         if result is None:
             result = Cancelled(BY_REQUEST)
@@ -225,7 +215,7 @@ class Worker:
         outcome = result.outcome if isinstance(result, Reply) else failed
         answer = await _encoded(result)
         try:
-            held.more = await self._queue.finish(held.order, outcome, answer)
+            held.more = await self.queue.finish(held.order, outcome, answer)
         except LaneLost:
             self.counts.lost += 1
 
@@ -236,7 +226,7 @@ class Worker:
             if not held:
                 continue
             try:
-                alive = await self._queue.renew([one.order for one in held.values()])
+                alive = await self.queue.renew([one.order for one in held.values()])
             except StoreError as error:
                 logger.warning("the leases of turns could not be renewed: %s", error.message)
                 continue

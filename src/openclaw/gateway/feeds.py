@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -90,23 +91,21 @@ async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
+@dataclass(frozen=True, slots=True)
 class WatchedAnswer:
     """A response that takes a while; if the client goes away, `make` is cancelled."""
 
-    def __init__(
-        self, make: Callable[[], Awaitable[Any]], on_error: Callable[[Exception], Any]
-    ) -> None:
-        self._make = make
-        self._on_error = on_error
+    make: Callable[[], Awaitable[Any]]
+    on_error: Callable[[Exception], Any]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Any = None
         async with anyio.create_task_group() as group:
             group.start_soon(_until_gone, receive, group.cancel_scope, name="client watch")
             try:
-                answer = await self._make()
+                answer = await self.make()
             except Exception as error:  # noqa: BLE001 - every failure is an answer
-                answer = self._on_error(error)
+                answer = self.on_error(error)
             group.cancel_scope.cancel()
         if answer is not None:
             await answer(scope, receive, send)

@@ -305,25 +305,20 @@ def asked_by_request(caller: Caller, ask: AskClient, *, asks: bool, roots: bool)
 Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
 
 
+@dataclass(frozen=True, slots=True)
 class OrderDesk:
     """Takes the orders of one tool, and has the agent or `answer` answer them."""
 
-    def __init__(
-        self,
-        tool: dict[str, Any],
-        agent: Agent,
-        clock: Clock,
-        agent_id: str | None,
-        answer: Answer | None = None,
-    ) -> None:
-        self._schema = tool["inputSchema"]
-        self._agent, self._clock, self.agent_id = agent, clock, agent_id
-        self._answer_by = answer
+    tool: Json
+    agent: Agent
+    clock: Clock
+    agent_id: str | None
+    answer: Answer | None = None
 
     async def take(self, arguments: dict[str, Any] | None, caller: Caller) -> Json:
         """The result of the call, as JSON."""
         try:
-            return await self._answer(arguments, caller)
+            return await self._carry_out(arguments, caller)
         except OpenClawError as error:
             return refusal(describe(error))
         except Exception as error:
@@ -333,19 +328,19 @@ class OrderDesk:
     async def works_here(self) -> bool:
         """Whether orders work in the directory that this process was started in."""
         try:
-            return (await self._agent.settings(self.agent_id)).order_workspace == "cwd"
+            return (await self.agent.settings(self.agent_id)).order_workspace == "cwd"
         except OpenClawError:
             return False
 
-    async def _answer(self, arguments: dict[str, Any] | None, caller: Caller) -> Json:
-        order = checked_order(self._schema, arguments)
-        settings = await self._agent.settings(caller.agent_id or self.agent_id)
+    async def _carry_out(self, arguments: dict[str, Any] | None, caller: Caller) -> Json:
+        order = checked_order(self.tool["inputSchema"], arguments)
+        settings = await self.agent.settings(caller.agent_id or self.agent_id)
         workspace = await _workspace(settings, caller) if caller.local else None
         with order_files(settings.temp_root) as files:
             context = MessageContext(
                 text=order["message"],
                 session_key=caller.session_key
-                or caller.session(order.get("sessionKey") or order_session_key(self._clock)),
+                or caller.session(order.get("sessionKey") or order_session_key(self.clock)),
                 agent_id=settings.id,
                 media=await receive(order, files, settings.transcriber),
                 origin="mcp",
@@ -367,7 +362,7 @@ class OrderDesk:
             return _result(collector.text(), *blocks)
 
     async def _work(self, context: MessageContext, collector: Collector, caller: Caller) -> None:
-        async with _progress(caller.report, self._clock) as on_progress:
+        async with _progress(caller.report, self.clock) as on_progress:
             watched = on_progress is not None or caller.on_event is not events.discard
             listener = TurnListener(
                 on_block_reply=collector.add_reply,
@@ -378,7 +373,7 @@ class OrderDesk:
                 ask=caller.ask,
                 elicit=caller.elicit,
             )
-            reply = await (self._answer_by or self._agent.reply)(context, listener)
+            reply = await (self.answer or self.agent.reply)(context, listener)
         collector.add_reply((Text(reply.text), *reply.media))
 
 

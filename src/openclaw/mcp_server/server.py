@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -60,26 +61,23 @@ class _UpdateParams(_TaskParams):
     input_responses: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
 class _Handlers:
     """What the server does about each request; `forward` has a gateway do it, if one runs."""
 
-    def __init__(
-        self,
-        tool: types.Tool,
-        desk: orders.OrderDesk,
-        tasks: OrderTasks | None,
-        forward: Forward | None,
-    ) -> None:
-        self._tool, self._desk, self._tasks, self._forward = tool, desk, tasks, forward
+    tool: types.Tool
+    desk: orders.OrderDesk
+    tasks: OrderTasks | None
+    forward: Forward | None
 
     async def list_tools(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[self._tool])
+        return types.ListToolsResult(tools=[self.tool])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
-        if params.name != self._tool.name:
-            wanted = self._tool.name
+        if params.name != self.tool.name:
+            wanted = self.tool.name
             return orders.refusal(f"there is no tool {params.name!r}; the only one is {wanted!r}")
         wants_progress = context.meta is not None and "progress_token" in context.meta
         caller = orders.Caller(
@@ -96,16 +94,16 @@ class _Handlers:
             ask = partial(_ask_client, context.session)
             roots = can(types.ClientCapabilities(roots=types.RootsCapability()))
             caller = orders.asked_by_request(caller, ask, asks=asks, roots=roots)
-            return await self._desk.take(params.arguments, caller)
-        if self._tasks is None:
-            return await self._desk.take(params.arguments, caller)
-        too_large = self._forward is not None and _media_size(params.arguments) > _MOST_FORWARDED
+            return await self.desk.take(params.arguments, caller)
+        if self.tasks is None:
+            return await self.desk.take(params.arguments, caller)
+        too_large = self.forward is not None and _media_size(params.arguments) > _MOST_FORWARDED
         if too_large or not (asks or _declares_tasks(context)):
             if params.request_state is not None:  # never carry the order out again
                 told = "this client cannot continue with requestState"
                 raise MCPError(types.INVALID_PARAMS, told)
-            return await self._desk.take(params.arguments, caller)
-        return await self._order(self._tasks, context, params, caller, asks=asks)
+            return await self.desk.take(params.arguments, caller)
+        return await self._order(self.tasks, context, params, caller, asks=asks)
 
     async def _order(
         self,
@@ -129,7 +127,7 @@ class _Handlers:
 
     async def of_task(self, context: Context, params: _TaskParams) -> Any:
         """`tasks/get`, `tasks/update` and `tasks/cancel`, by this process or a gateway."""
-        tasks, id, person = self._tasks, params.task_id, _person_of(context)
+        tasks, id, person = self.tasks, params.task_id, _person_of(context)
         if tasks is None or context.protocol_version < orders.ASKS_BY_RESULT:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
         _require_tasks(context)
@@ -155,7 +153,7 @@ class _Handlers:
         wanted: Any = (params.notifications.model_extra or {}).get("taskIds") or []
         if wanted:
             _require_tasks(context)
-        tasks, person = self._tasks, _person_of(context)
+        tasks, person = self.tasks, _person_of(context)
         assert tasks is not None
         if not any(map(tasks.runs, wanted)) and await self._forwarded(context) is not None:
             return types.SubscriptionsListenResult()
@@ -178,7 +176,7 @@ class _Handlers:
 
     async def _forwarded(self, context: Context) -> dict[str, Any] | None:
         """The answer of a running gateway; None without one, or if this is the gateway."""
-        if self._forward is None or await self._desk.works_here():
+        if self.forward is None or await self.desk.works_here():
             return None
         request = {
             "jsonrpc": "2.0",
@@ -187,7 +185,7 @@ class _Handlers:
             "params": dict(context.params or {}),
         }
         try:
-            answer = await self._forward(request, partial(_notify, context))
+            answer = await self.forward(request, partial(_notify, context))
         except OpenClawError as error:
             if context.method != "tools/call":
                 return None  # what the store says of a task holds without the gateway

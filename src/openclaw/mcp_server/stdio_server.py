@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -33,40 +34,34 @@ from openclaw.version import __version__
 _PARSE_IN_THREAD = 1 << 20
 _READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 _CLOSED = {"code": -32000, "message": "Connection closed"}
+_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 _CLOSING_SECONDS = 1.0
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 Line = bytes | TooLong
 
 
+@dataclass(eq=False)
 class StdioServer:
     """Takes ordinary orders, and gives everything else, in order, to the SDK."""
 
-    def __init__(
-        self,
-        program: str,
-        desk: orders.OrderDesk,
-        handshake: Handshake,
-        lines: LineReader,
-        writer: MessageWriter,
-        tasks: TaskGroup,
-    ) -> None:
-        self._desk, self._handshake, self._lines = desk, handshake, lines
-        self._writer, self._tasks = writer, tasks
-        self._info = {
-            "io.modelcontextprotocol/serverInfo": {"name": program, "version": __version__}
-        }
-        self._replayed: list[Line | Json] = []  # what brings the SDK to this connection's state
-        self._orders: dict[str, anyio.CancelScope] = {}
-        self._asked: dict[str, asyncio.Future[Json]] = {}
-        self._requests = 0
+    program: str
+    desk: orders.OrderDesk
+    handshake: Handshake
+    lines: LineReader
+    writer: MessageWriter
+    tasks: TaskGroup
+    _replayed: list[Line | Json] = field(default_factory=list[Line | Json])  # for the SDK
+    _orders: dict[str, anyio.CancelScope] = field(default_factory=dict[str, anyio.CancelScope])
+    _asked: dict[str, asyncio.Future[Json]] = field(default_factory=dict[str, asyncio.Future[Json]])
+    _requests: int = 0
 
     async def run(self) -> Sequence[Line | Json] | None:
         """What the SDK has to go on with; None at the client's end."""
-        queue = deque(self._handshake.queue)
-        self._handshake.queue = self._replayed  # the handshake adds to it
-        while not self._handshake.needs_sdk:
-            item = queue.popleft() if queue else await self._lines.next()
+        queue = deque(self.handshake.queue)
+        self.handshake.queue = self._replayed  # the handshake adds to it
+        while not self.handshake.needs_sdk:
+            item = queue.popleft() if queue else await self.lines.next()
             if item is None:
                 return None
             if isinstance(item, dict):
@@ -86,17 +81,17 @@ class StdioServer:
             if message["method"] == "notifications/initialized" and _READY not in self._replayed:
                 self._replayed.append(_READY)
             return True
-        answer = self._handshake.answer(message)
+        answer = self.handshake.answer(message)
         if answer is not None:
             with suppress(*_GONE):
-                await self._writer.send(answer)
+                await self.writer.send(answer)
             return True
-        order = self._handshake.ordinary_order(message)
+        order = self.handshake.ordinary_order(message)
         if order is None:
             return False
         log_traffic("received", message)
         scope = self._orders[str(order.id)] = anyio.CancelScope()
-        self._tasks.start_soon(self._carry_out, order, scope, name=f"order {order.id}")
+        self.tasks.start_soon(self._carry_out, order, scope, name=f"order {order.id}")
         return True
 
     def is_ours(self, message: Any) -> bool:
@@ -117,7 +112,7 @@ class StdioServer:
         key, result = str(order.id), None
         try:
             with scope:
-                result = await self._desk.take(order.arguments, self._caller(order))
+                result = await self.desk.take(order.arguments, self._caller(order))
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
                 await self._send(id=order.id, error=_CLOSED)
@@ -128,7 +123,7 @@ class StdioServer:
         if result is None or scope.cancel_called:
             return  # an order that the client cancelled is not answered
         if order.version >= orders.ASKS_BY_RESULT:
-            result["_meta"] = self._info
+            result["_meta"] = {_SERVER_INFO: {"name": self.program, "version": __version__}}
         else:
             del result["resultType"]
         await self._send(id=order.id, result=result)
@@ -156,7 +151,7 @@ class StdioServer:
         waiter = self._asked[name] = asyncio.get_running_loop().create_future()
         try:
             request: Json = {"jsonrpc": "2.0", "id": name, "method": method}
-            await self._writer.send(request if params is None else {**request, "params": params})
+            await self.writer.send(request if params is None else {**request, "params": params})
             answer = await waiter
             return {} if "error" in answer else _object(answer.get("result"))
         except _GONE:
@@ -171,7 +166,7 @@ class StdioServer:
 
     async def _send(self, **message: Any) -> None:
         with suppress(*_GONE):
-            await self._writer.send({"jsonrpc": "2.0", **message})
+            await self.writer.send({"jsonrpc": "2.0", **message})
 
 
 def _object(value: Any) -> Json:

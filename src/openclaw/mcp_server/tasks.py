@@ -129,6 +129,7 @@ class _Run:
             self.change(status="input_required" if requests else "working", requests=requests)
 
 
+@dataclass(eq=False)
 class OrderTasks:
     """Takes orders that may become tasks.
 
@@ -136,22 +137,16 @@ class OrderTasks:
     and tasks of one that stopped.
     """
 
-    def __init__(
-        self,
-        desk: OrderDesk,
-        agent: Agent,
-        clock: Clock,
-        *,
-        in_gateway: bool = False,
-        resumes: bool = False,
-    ) -> None:
-        self._desk, self._agent, self._clock = desk, agent, clock
-        self._in_gateway, self._resumes = in_gateway, resumes
-        self._runner = random_id()
-        self._runs: dict[str, _Run] = {}
-        self._group: TaskGroup | None = None
-        self._wanted = anyio.Event()
-        self._alive = False
+    desk: OrderDesk
+    agent: Agent
+    clock: Clock
+    in_gateway: bool = False
+    resumes: bool = False
+    _runner: str = field(default_factory=random_id)
+    _runs: dict[str, _Run] = field(default_factory=dict[str, _Run])
+    _group: TaskGroup | None = None
+    _wanted: anyio.Event = field(default_factory=anyio.Event)
+    _alive: bool = False
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["OrderTasks"]:
@@ -169,8 +164,8 @@ class OrderTasks:
         self, arguments: Json | None, caller: Caller, person: Person, *, tasks: bool, asks: bool
     ) -> Json:
         arguments = arguments or {}
-        now, key = self._clock.now_ms(), arguments.get("sessionKey")
-        key = key if isinstance(key, str) and key else order_session_key(self._clock)
+        now, key = self.clock.now_ms(), arguments.get("sessionKey")
+        key = key if isinstance(key, str) and key else order_session_key(self.clock)
         task = Task(
             id=f"task-{secrets.token_urlsafe(_ID_BYTES)}",
             reader=person.name,
@@ -182,7 +177,7 @@ class OrderTasks:
             secret=secrets.token_hex(_ID_BYTES),
             created_ms=now,
             updated_ms=now,
-            in_gateway=self._in_gateway,
+            in_gateway=self.in_gateway,
             asks=asks,
             revision=caller.protocol_version,
         )
@@ -199,7 +194,7 @@ class OrderTasks:
             return _result(run.task)
         if tasks:
             return {"resultType": "task", **_head(run.task)}
-        return _round(run.task, run.arguments, self._clock)
+        return _round(run.task, run.arguments, self.clock)
 
     def _carry_out_later(self, run: _Run, caller: Caller) -> None:
         assert self._group is not None
@@ -212,7 +207,7 @@ class OrderTasks:
         def on_event(event: Event) -> None:
             told = describe_event(event)
             if told is not None and run.task.open:
-                run.change(message=told, updated_ms=self._clock.now_ms())
+                run.change(message=told, updated_ms=self.clock.now_ms())
 
         def began(context: MessageContext) -> None:
             run.task = replace(run.task, agent=context.agent_id)
@@ -236,12 +231,12 @@ class OrderTasks:
                 run.after = await self._task_after()
                 run.change()
                 arguments = deepcopy(dict(run.arguments))  # attachments are taken out of it
-                result = await self._desk.take(arguments, caller)
+                result = await self.desk.take(arguments, caller)
                 self._end(run, status="completed", result=result)
             if run.scope.cancelled_caught:
                 self._end(run, status="cancelled", message="The order was cancelled.")
         except BaseException:
-            if self._resumes and run.kept:
+            if self.resumes and run.kept:
                 raise  # another gateway goes on with it
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
                 await self._fail(run, "The program that carried this order out was stopped.")
@@ -251,17 +246,17 @@ class OrderTasks:
 
     async def _task_after(self) -> float:
         try:
-            return (await self._agent.settings()).task_after
+            return (await self.agent.settings()).task_after
         except OpenClawError:
             return 0.0  # the order will find out why, and say so
 
     def _end(self, run: _Run, **fields: Any) -> None:
-        now = self._clock.now_ms()
+        now = self.clock.now_ms()
         ttl = now - run.task.created_ms + records.TTL_MS
         run.change(**{"message": "", **fields}, requests={}, updated_ms=now, ttl_ms=ttl)
 
     async def _fail(self, run: _Run, why: str) -> None:
-        message = f"{why} {await records.what_happened(await self._agent.store(), run.task)}"
+        message = f"{why} {await records.what_happened(await self.agent.store(), run.task)}"
         self._end(
             run,
             status="failed",
@@ -272,16 +267,16 @@ class OrderTasks:
     async def _finish(self, run: _Run) -> None:
         if run.kept:
             await self._save(run)
-            await records.forget_order(await self._agent.store(), run.task.id, self._clock.now_ms())
+            await records.forget_order(await self.agent.store(), run.task.id, self.clock.now_ms())
         self._runs.pop(run.task.id, None)
 
     async def _first_news(self, run: _Run, *, tasks: bool) -> None:
         """Wait for the end, a question, or the time after which an order becomes a task."""
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         while run.task.open and not run.questions:
             left = None
             if tasks and run.after is not None:
-                left = run.after - (self._clock.monotonic() - began)
+                left = run.after - (self.clock.monotonic() - began)
             with anyio.move_on_after(left) as patience:
                 await run.changed.wait()
             if patience.cancelled_caught:
@@ -289,7 +284,7 @@ class OrderTasks:
 
     async def _keep(self, run: _Run) -> None:
         """Make it a task on disk, which doesn't need the request any more."""
-        store = await self._agent.store()
+        store = await self.agent.store()
         await self._say_alive(store)
         await records.keep_order(store, run.task, run.arguments)
         run.kept = True
@@ -301,7 +296,7 @@ class OrderTasks:
     async def _save(self, run: _Run, *, durable: bool = True) -> None:
         async with run.saving:
             run.unsaved = False
-            saved = await records.write_task(await self._agent.store(), run.task, durable=durable)
+            saved = await records.write_task(await self.agent.store(), run.task, durable=durable)
             if saved is None:
                 logger.warning("task %s was taken over by another process", run.task.id)
                 run.kept = False
@@ -318,7 +313,7 @@ class OrderTasks:
         id = state.partition(".")[0]
         run = self._runs.get(id)
         task = run.task if run is not None else await self._stored(id)
-        if task is None or not _is_signed(task, state, arguments or {}, person, self._clock):
+        if task is None or not _is_signed(task, state, arguments or {}, person, self.clock):
             raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState")
         _check_answers(responses)
         if run is None:
@@ -331,13 +326,13 @@ class OrderTasks:
             raise
         if run.task.open:
             await self._save(run)
-            return _round(run.task, run.arguments, self._clock)
+            return _round(run.task, run.arguments, self.clock)
         return _result(run.task)
 
     async def _resume_elsewhere(
         self, task: Task, arguments: Json, responses: Mapping[str, Any]
     ) -> Json:
-        store = await self._agent.store()
+        store = await self.agent.store()
         if task.open:
             await records.tell_task(store, task, responses)
         while True:
@@ -347,7 +342,7 @@ class OrderTasks:
             if not found.open:
                 return _result(found)
             if found.requests.keys() - responses.keys():
-                return _round(found, arguments, self._clock)
+                return _round(found, arguments, self.clock)
             await anyio.sleep(_LOOK_SECONDS)
 
     # ---- what clients ask about tasks
@@ -380,7 +375,7 @@ class OrderTasks:
         if run is not None:
             run.deliver(responses)
         elif task.open:
-            await records.tell_task(await self._agent.store(), task, responses)
+            await records.tell_task(await self.agent.store(), task, responses)
 
     async def cancel(self, id: str, person: Person) -> None:
         task = await self._readable(id, person)
@@ -388,7 +383,7 @@ class OrderTasks:
         if run is not None:
             run.scope.cancel()
         elif task.open:
-            await records.tell_task(await self._agent.store(), task, cancel=True)
+            await records.tell_task(await self.agent.store(), task, cancel=True)
 
     def runs(self, id: str) -> bool:
         return id.partition(".")[0] in self._runs
@@ -419,28 +414,28 @@ class OrderTasks:
             return run.task if run.kept else None
         task = await self._stored(id)
         if task is not None and task.open:
-            store = await self._agent.store()
-            if await records.is_abandoned(store, task, self._clock.now_ms()):
+            store = await self.agent.store()
+            if await records.is_abandoned(store, task, self.clock.now_ms()):
                 return await self._resume_abandoned(store, task)
         return task
 
     async def _stored(self, id: str) -> Task | None:
-        task = await records.find_task(await self._agent.store(), id)
-        return task if task is not None and task.expires_ms > self._clock.now_ms() else None
+        task = await records.find_task(await self.agent.store(), id)
+        return task if task is not None and task.expires_ms > self.clock.now_ms() else None
 
     async def _resume_abandoned(self, store: SessionStore, task: Task) -> Task:
         """Continue a task whose process is gone, if that is safe: no turn is begun twice."""
-        if task.in_gateway and not self._in_gateway and hasattr(store, "database"):
+        if task.in_gateway and not self.in_gateway and hasattr(store, "database"):
             return replace(task, message="its gateway stopped; another one continues it")
         turn = await records.find_turn(store, task)
         order = await records.kept_order(store, task.id)
-        waits = turn is None and self._in_gateway and task.in_gateway
+        waits = turn is None and self.in_gateway and task.in_gateway
         ended = turn is not None and turn.state in (TurnState.OK, TurnState.ERROR)
         run = _Run(replace(task, runner=self._runner, requests={}), order or {}, _STATE_SECONDS)
         run.kept = True
         if turn is not None and turn.state is TurnState.CANCELLED:
             self._end(run, status="cancelled", message="The order was cancelled.")
-        elif order is None or not (self._resumes or waits or ended):
+        elif order is None or not (self.resumes or waits or ended):
             await self._fail(run, "The program that carried this order out stopped.")
         written = await records.write_task(store, run.task)
         if written is None:  # somebody else was faster
@@ -459,7 +454,7 @@ class OrderTasks:
     async def _say_alive(self, store: SessionStore) -> None:
         if not self._alive:
             self._alive = True
-            await records.say_alive(store, self._runner, self._clock.now_ms())
+            await records.say_alive(store, self._runner, self.clock.now_ms())
 
     async def _tend(self) -> None:
         """Look for answers that other processes got, and save tasks for them to see."""
@@ -478,9 +473,9 @@ class OrderTasks:
                 logger.warning("tasks cannot be updated: %s", error.message)
 
     async def _look_after(self, kept: list[_Run], *, lease: bool) -> None:
-        store = await self._agent.store()
+        store = await self.agent.store()
         if lease:
-            await records.say_alive(store, self._runner, self._clock.now_ms())
+            await records.say_alive(store, self._runner, self.clock.now_ms())
         inboxes = await records.read_inboxes(store, [run.task.id for run in kept])
         for run in kept:
             inbox = inboxes.get(run.task.id, {})

@@ -3,7 +3,7 @@
 import logging
 import re
 from contextlib import ExitStack, aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -161,27 +161,27 @@ async def post_message(gateway: Gateway, request: Request, body: Message) -> Any
     return WatchedAnswer(message.answer, failed)
 
 
+@dataclass
 class _Message:
-    def __init__(
-        self, gateway: Gateway, settings: AgentSettings, body: Message, session: str
-    ) -> None:
-        self._gateway = gateway
-        self._settings = settings
-        self._body = body
-        if not body.text.strip() and not body.media:
+    gateway: Gateway
+    settings: AgentSettings
+    body: Message
+    session: str
+
+    def __post_init__(self) -> None:
+        if not self.body.text.strip() and not self.body.media:
             raise InvalidRequest("is empty", field="text")
-        self._session = session
-        self.turn = body.idempotency_key or random_id()
+        self.turn = self.body.idempotency_key or random_id()
 
     async def _context(self, files: ExitStack) -> MessageContext:
-        attachments = Attachments(self._gateway.paths.temp, files, self._settings.transcriber)
-        body = self._body
+        attachments = Attachments(self.gateway.paths.temp, files, self.settings.transcriber)
+        body = self.body
         for number, item in enumerate(body.media):
             await self._take(item, f"media[{number}]", attachments)
         return MessageContext(
             text=body.text,
-            session_key=self._session,
-            agent_id=self._settings.id,
+            session_key=self.session,
+            agent_id=self.settings.id,
             media=tuple(attachments.taken),
             origin=body.origin or "api",
             idempotency_key=self.turn,
@@ -197,7 +197,7 @@ class _Message:
             # Only what a front end put there for an order: a client names no other file.
             if "\0" in item.path:
                 raise InvalidRequest("is not a path", field=f"{field}.path")
-            _check_inside(Path(item.path), self._gateway.paths.temp, f"{field}.path")
+            _check_inside(Path(item.path), self.gateway.paths.temp, f"{field}.path")
             read = {**item.model_dump(by_alias=True), "data": None, "url": None}
             attachments.taken.append(event_codec.inbound_from(read))
             return
@@ -207,8 +207,8 @@ class _Message:
 
     async def whole(self) -> Json:
         with ExitStack() as files:
-            reply = await self._gateway.answer(await self._context(files), NOBODY)
-        return {"sessionKey": self._session, **event_codec.reply_json(reply)}
+            reply = await self.gateway.answer(await self._context(files), NOBODY)
+        return {"sessionKey": self.session, **event_codec.reply_json(reply)}
 
     async def answer(self) -> Response:
         return JSONResponse(await self.whole())
@@ -225,22 +225,22 @@ class _Message:
         def tell(name: str, one: Json) -> None:
             put(frame(one, name))
 
-        body = self._body
+        body = self.body
         accepted = {
             "turn": self.turn,
-            "sessionKey": self._session,
-            "agent": self._settings.id,
-            "settings": event_codec.settings_json(self._settings),
+            "sessionKey": self.session,
+            "agent": self.settings.id,
+            "settings": event_codec.settings_json(self.settings),
             "text": body.text,
             "attachments": [item.name or item.mime_type for item in body.media],
         }
         tell("accepted", accepted)
         listener = event_codec.listener_to(tell, events=body.events, callbacks=body.callbacks)
         if body.questions:
-            asker = Asker(self._gateway.questions, tell)
+            asker = Asker(self.gateway.questions, tell)
             listener = replace(listener, ask=asker.permit, elicit=asker.elicit)
         with ExitStack() as files:
-            reply = await self._gateway.answer(await self._context(files), listener)
+            reply = await self.gateway.answer(await self._context(files), listener)
         tell("reply", event_codec.reply_json(reply))
 
 

@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import orjson
@@ -114,38 +115,32 @@ def reason_of(reply: Reply) -> str:
     return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "stop"
 
 
+@dataclass(eq=False)
 class Order(ABC):
     """One request: prepared once the answer has begun, so that its files live as long as it does."""
 
-    field: ClassVar[str]  # where the messages are in the request
+    place: ClassVar[str]  # where the messages are in the request
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        settings: AgentSettings,
-        request: Request,
-        body: Json,
-        messages: Sequence[Json],
-        options: ModelOptions,
-    ) -> None:
-        requests.order_index(messages, self.field)
-        self.gateway = gateway
-        self.agent = settings.id
-        self.body = body
-        self.session = ""
-        self.turn = random_id()
+    gateway: Gateway
+    settings: AgentSettings
+    request: Request
+    body: Json
+    messages: Sequence[Json]
+    options: ModelOptions
+    session: str = ""
+    turn: str = field(default_factory=random_id)
+    _continued: bool = False
+    _results: Sequence[ClientResult] = ()
+
+    def __post_init__(self) -> None:
+        requests.order_index(self.messages, self.place)
+        self.agent = self.settings.id
         self.headers = {"x-openclaw-turn": self.turn}
-        self._settings = settings
-        self._request = request
-        self._messages = messages
-        self._options = options
-        self._continued = False
-        self._results: list[ClientResult] = []
 
     async def join(self, previous: str | None = None) -> None:
         """Find the session: the one that is named, that is followed, or that waits for a result."""
         waiting = None
-        id, results = requests.results_of(self._messages, self.field)
+        id, results = requests.results_of(self.messages, self.place)
         if id is not None:
             self._results = results
             found = await self.gateway.backend.store.find_sessions(id, self.agent)
@@ -156,11 +151,11 @@ class Order(ABC):
         if previous is not None and waiting is not None and previous != waiting:
             raise InvalidRequest("the call belongs to another conversation", field="call_id")
         followed = previous or waiting
-        named = requests.session_of(self._request) or followed
+        named = requests.session_of(self.request) or followed
         if self._results and named != followed:
             raise InvalidRequest("the call belongs to another session", field="tool_call_id")
         self._continued = named is not None
-        self.session = named or own_session(self._request.scope, new_session())
+        self.session = named or own_session(self.request.scope, new_session())
 
     def respond(self) -> Any:
         if requests.typed(self.body.get("stream"), bool, "stream"):
@@ -176,7 +171,7 @@ class Order(ABC):
         """Put the answer as it is written, to its end or to the error that ended it."""
 
     async def _whole(self) -> Response:
-        written = Written(last_only=self._options.structured)
+        written = Written(last_only=self.options.structured)
         reply = await self._answered(TurnListener(on_block_reply=written.add_block))
         written.finish(reply)
         return JSONResponse(self.rendered(written.text, reply), headers=self.headers)
@@ -188,7 +183,7 @@ class Order(ABC):
 
         If the last block that was sent is void, `start_over` gets the text before it.
         """
-        written = Written(last_only=self._options.structured)
+        written = Written(last_only=self.options.structured)
 
         def on_event(event: Event) -> None:
             if event == STARTS_OVER and written.start_over():
@@ -211,9 +206,9 @@ class Order(ABC):
     async def _answered(self, listener: TurnListener) -> Reply:
         """The agent's reply; raises if it is not the JSON that was asked for."""
         with ExitStack() as files:
-            attachments = Attachments(self.gateway.paths.temp, files, self._settings.transcriber)
+            attachments = Attachments(self.gateway.paths.temp, files, self.settings.transcriber)
             text = await requests.order_text(
-                self._messages, self.field, attachments, continued=self._continued
+                self.messages, self.place, attachments, continued=self._continued
             )
             context = MessageContext(
                 text=text,
@@ -222,11 +217,11 @@ class Order(ABC):
                 media=tuple(attachments.taken),
                 origin="openai",
                 idempotency_key=self.turn,
-                options=self._options,
+                options=self.options,
                 results=tuple(self._results),
             )
             reply = await self.gateway.answer(context, listener)
-        if self._options.structured and reason_of(reply) == "stop":  # one that was cut says so
+        if self.options.structured and reason_of(reply) == "stop":  # one that was cut says so
             try:
                 orjson.loads(reply.text)
             except orjson.JSONDecodeError as error:
@@ -274,7 +269,7 @@ async def chat_completions(gateway: Gateway, request: Request) -> Any:
 
 
 class _Completion(Order):
-    field = "messages"
+    place = "messages"
 
     def rendered(self, text: str, reply: Reply) -> Json:
         message: Json = {"role": "assistant", "content": text}
@@ -417,7 +412,7 @@ async def _found(gateway: Gateway, given: str) -> tuple[SessionRef, Turn]:
 
 
 class _Response(Order):
-    field = "input"
+    place = "input"
     _id = ""
     _created = 0
 
