@@ -23,6 +23,8 @@ from openclaw.sessions.model import EntryKind
 from openclaw.sessions.open import open_store
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
+pytestmark = pytest.mark.warm_start
+
 BIN = Path(sys.executable).parent
 OBJECT = {"type": "object"}
 
@@ -244,7 +246,7 @@ async def test_nothing_is_left_when_a_gateway_stops_or_is_killed(
             children = await grown(process.pid, 6)
             process.send_signal(ending)
             await process.wait()
-        _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(children, timeout=10))  # noqa: B023 (awaited here)
+        _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(children, timeout=60))  # noqa: B023 (awaited here)
         assert alive == []
         assert running_gateway(installation.paths.gateway_lock) is None
 

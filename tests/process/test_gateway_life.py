@@ -3,10 +3,13 @@
 import random
 from pathlib import Path
 
+import pytest
 from tests.support import gateway_life
 from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import scripted_model
+
+pytestmark = pytest.mark.warm_start
 
 STORE_CONNECTIONS = 5  # one that writes and four that read
 

@@ -8,7 +8,7 @@ from tests.support.gateway_kit import Installation
 
 from openclaw.testing.scripted_model import scripted_model
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.warm_start]
 
 
 async def test_everything_at_once_leaks_nothing_and_loses_nothing(tmp_path: Path) -> None:

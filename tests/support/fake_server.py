@@ -7,7 +7,7 @@ variable `FAKE_SERVER`. Standard library only, so that it starts in a few dozen 
 Faults of the process, beside those of the protocol: `exitAtStart` (a code), `startDelay` (seconds),
 `startsBeforeWorking` (`{"file": PATH, "times": N}`: the first N starts fail), `stdoutNoise` (lines),
 `stderrFlood` (lines), `grandchildren` (how many), `ignoreEof`, `ignoreSigterm`, `pidFile` (PATH, one
-process id a line for every start).
+process id a line for every start), `requestsFile` (PATH, one request a line).
 """
 
 import contextlib
@@ -114,6 +114,9 @@ class FakeProtocol:
             if method == "notifications/cancelled":
                 self.cancelled(member(message, "params").get("requestId")).set()
             return
+        if "requestsFile" in self.faults:
+            with Path(self.faults["requestsFile"]).open("a") as file:
+                file.write(json.dumps(message) + "\n")
         if method is None or self._fault(str(method), peer):
             return
         try:

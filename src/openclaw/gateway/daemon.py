@@ -192,6 +192,7 @@ class Reloader:
         self._gateway = gateway
         self._load = load
         self._current = loaded
+        self._started = loaded.config
         self._lock = anyio.Lock()
         self._seen = stamp(loaded.path)
 
@@ -218,10 +219,11 @@ class Reloader:
         loaded = await anyio.to_thread.run_sync(self._load)
         require_file(loaded, self._current)
         self._gateway.last_reload_error = None
+        # Since the start, not since the last reload: whoever asks may have been overtaken by `watch`.
+        waiting = waiting_changes(self._started, loaded.config)
         if loaded.config == self._current.config:
             self._gateway.metrics.reload("same")
-            return ReloadReport(changed=False)
-        waiting = waiting_changes(self._current.config, loaded.config)
+            return ReloadReport(changed=False, waiting=waiting)
         await self._gateway.backend.apply(loaded)
         before, self._current = self._current.config, loaded
         self._gateway.metrics.reload("applied")

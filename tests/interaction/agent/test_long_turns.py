@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
+from tests.support.loop_time import pass_time
 from tests.support.provider_rules import violations
 
 from openclaw.agent import compaction
@@ -231,13 +232,14 @@ async def test_without_a_model_the_account_names_tools_files_and_plan() -> None:
 
 async def test_waiting_for_a_person_does_not_use_up_the_time() -> None:
     async def ask(request: PermissionRequest) -> Answer:
-        await anyio.sleep(0.6)
+        pass_time(600)
+        await anyio.sleep(0.01)  # a limit that counted this would end it here
         return Answer("once")
 
     async with (
         scripted_model([Step(calls=(("read", {}),)), Step(text="done")]) as server,
         agent_kit(
-            scripted_config(server.url, limits={"timeoutMs": 500}),
+            scripted_config(server.url, limits={"timeoutMs": 500_000}),
             tools=file_tools(10),
             policy=[Rules.of("tools", ask=["read"])],
         ) as kit,

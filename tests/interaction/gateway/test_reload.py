@@ -14,6 +14,7 @@ from tests.support.gateway_kit import Installation
 from openclaw.testing.scripted_model import Step, scripted_model
 
 OBJECT = {"type": "object"}
+NOT_BY_ITSELF = {"reload": {"mode": "off"}}  # so that the request is what reloads
 
 
 def fake(tool: str, **settings: Any) -> dict[str, Any]:
@@ -35,10 +36,10 @@ async def servers(client: httpx2.AsyncClient, *ready: str) -> dict[str, Any]:
 async def test_only_what_changed_is_restarted(installation: Installation, opened: Open) -> None:
     old = {"same": fake("a"), "changed": fake("b"), "removed": fake("c")}
     new = {"same": fake("a"), "changed": fake("b2"), "added": fake("d")}
-    installation.configure("http://127.0.0.1:9", old)
+    installation.configure("http://127.0.0.1:9", old, gateway=NOT_BY_ITSELF)
     async with opened() as client:
         before = await servers(client, *old)
-        installation.configure("http://127.0.0.1:9", new)
+        installation.configure("http://127.0.0.1:9", new, gateway=NOT_BY_ITSELF)
         report = (await client.post("/api/reload")).json()
         after = await servers(client, *new)
         again = (await client.post("/api/reload")).json()
@@ -140,13 +141,20 @@ async def test_a_running_turn_finishes_on_what_it_began_with(
 async def test_what_only_a_restart_can_change_is_named(
     installation: Installation, opened: Open
 ) -> None:
-    installation.configure("http://127.0.0.1:9")
+    installation.configure("http://127.0.0.1:9", gateway=NOT_BY_ITSELF)
     async with opened() as client:
         installation.configure(
-            "http://127.0.0.1:9", gateway={"bind": "127.0.0.1"}, sessions={"store": "other.db"}
+            "http://127.0.0.1:9",
+            gateway={"bind": "127.0.0.1", **NOT_BY_ITSELF},
+            sessions={"store": "other.db"},
         )
         report = (await client.post("/api/reload")).json()
+        again = (await client.post("/api/reload")).json()
+        installation.configure("http://127.0.0.1:9", gateway=NOT_BY_ITSELF)
+        undone = (await client.post("/api/reload")).json()
     assert report == {"changed": True, "waiting": ["sessions.store", "gateway.bind"]}
+    assert again == {"changed": False, "waiting": ["sessions.store", "gateway.bind"]}
+    assert undone == {"changed": True, "waiting": []}
 
 
 async def test_the_log_tells_of_turns_servers_and_reloads_and_not_what_was_said(

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from dirty_equals import IsPositive
 from tests.support.fake_tools import one_pixel_png, silent_wav
-from tests.support.mcp_server_kit import fake_config, fake_tool, open_gateway_runtime
+from tests.support.mcp_server_kit import fake_config, fake_tool, open_gateway_runtime, until
 
 from openclaw.core.content import Media, ResourceLink, Text, text_of
 from openclaw.core.events import SuspiciousContent
@@ -204,18 +204,17 @@ async def test_a_cancelled_call_is_on_record(tmp_path: Path) -> None:
 
 
 async def test_calls_to_one_server_run_at_the_same_time(tmp_path: Path) -> None:
-    spec = {"tools": [fake_tool("slow", sleep=0.4, text="ok"), fake_tool("echo")]}
+    requests = tmp_path / "requests"
+    spec = {
+        "tools": [fake_tool("hang", hang=True), fake_tool("echo")],
+        "faults": {"requestsFile": str(requests)},
+    }
     async with open_gateway_runtime(
         tmp_path, {"s": fake_config(spec)}, environ=ENVIRON
     ) as installation:
-        done: list[str] = []
-
-        async def call(name: str) -> None:
-            await installation.call(name)
-            done.append(name)
-
         async with anyio.create_task_group() as group:
-            group.start_soon(call, "mcp_s_slow")
-            await anyio.sleep(0.05)
-            group.start_soon(call, "mcp_s_echo")
-        assert done == ["mcp_s_echo", "mcp_s_slow"]
+            group.start_soon(installation.call, "mcp_s_hang")
+            await until(lambda: '"hang"' in requests.read_text())
+            assert not (await installation.call("mcp_s_echo")).is_error
+            group.cancel_scope.cancel()
+        assert [one.outcome for one in installation.records] == ["ok", "cancelled"]

@@ -84,10 +84,13 @@ async def test_whoever_stops_waiting_tells_the_server(bench: Bench, tmp_path: Pa
     program, arguments = command({"tools": [tool]})
     log = tmp_path / "stdin"
     tee = f"tee {log} | exec {shlex.join([program, *arguments])}"
-    async with bench.run(bench.to({"command": "sh", "args": ["-c", tee]})) as server:
-        with anyio.move_on_after(0.1):
-            await server.call_tool("hang", {})
-        await until(lambda: "notifications/cancelled" in log.read_text())
+    entry = {"command": "sh", "args": ["-c", tee]}
+    async with bench.run(bench.to(entry)) as server, anyio.create_task_group() as group:
+        group.start_soon(server.call_tool, "hang", {})
+        await until(lambda: "tools/call" in log.read_text())
+        group.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await until(lambda: "notifications/cancelled" in log.read_text())
     sent = [json.loads(line) for line in log.read_text().splitlines()]
     call = next(message for message in sent if message["method"] == "tools/call")
     assert sent[-1]["method"] == "notifications/cancelled"
@@ -113,7 +116,7 @@ async def test_a_server_that_dies_in_a_call_leaves_it_undecided_and_unrepeated(
         bench.clock.ahead += 61
         with pytest.raises(Interrupted, match=r"exited with code 3.*may or may not have happened"):
             await server.call_tool("die", {})
-        await server.wait_ready(10)
+        await server.wait_ready(60)
     assert len((tmp_path / "pids").read_text().split()) == 2
 
 
@@ -144,7 +147,7 @@ async def test_a_call_waits_for_a_restart_that_is_near(bench: Bench):
     async with bench.serve({"tools": [{"name": "echo"}]}) as server:
         os.kill(server.snapshot.pid or 0, signal.SIGKILL)
         await until(lambda: server.snapshot.state is ServerState.ERROR)
-        assert server.snapshot.next_retry_in == pytest.approx(1, abs=0.2)
+        assert 0 < (server.snapshot.next_retry_in or 0) <= 1
         await server.call_tool("echo", {})
 
 

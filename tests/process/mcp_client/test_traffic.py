@@ -102,48 +102,62 @@ async def test_a_host_that_fails_to_answer_is_a_refusal(bench: Bench):
 
 @pytest.mark.requirement("D-6")
 @ERAS
-async def test_changed_tools_are_listed_again_without_a_restart(bench: Bench, discover: str):
+async def test_changed_tools_are_listed_again_without_a_restart(
+    bench: Bench, discover: str, tmp_path: Path
+):
     new = [{"name": "new", "inputSchema": {"type": "object"}}]
-    spec = {"tools": [{"name": "change", "does": {"changeTools": new}}], "discover": discover}
+    requests = tmp_path / "requests"
+    spec = {
+        "tools": [{"name": "change", "does": {"changeTools": new}}],
+        "discover": discover,
+        "faults": {"requestsFile": str(requests)},
+    }
     async with bench.serve(spec) as server:
         heard: list[list[str]] = []
         server.on_listing = lambda: heard.append([tool.name for tool in server.listing.tools])
         pid = server.snapshot.pid
         if discover == "answer":
-            await anyio.sleep(0.1)  # the subscription is on its way
+            await until(lambda: "subscriptions/listen" in requests.read_text())
         await server.call_tool("change", {})
         await until(lambda: ["new"] in heard)
         assert server.snapshot.pid == pid
 
 
 @ERAS
-async def test_updated_resources_are_told_where_wanted(bench: Bench, discover: str):
+async def test_updated_resources_are_told_where_wanted(bench: Bench, discover: str, tmp_path: Path):
     resource = {"uri": "mem://a", "name": "a", "text": "new"}
+    requests = tmp_path / "requests"
     spec = {
         "tools": [{"name": "update", "does": {"updateResource": resource}}],
         "resources": [{**resource, "text": "old"}],
         "discover": discover,
+        "faults": {"requestsFile": str(requests)},
     }
     async with bench.serve(spec) as server:
         heard: list[str] = []
         server.on_resource_updated = heard.append
         await server.subscribe(["mem://a"])
-        await anyio.sleep(0.3)  # the subscription is on its way
+        await until(lambda: "mem://a" in requests.read_text())
         await server.call_tool("update", {})
         await until(lambda: heard == ["mem://a"])
 
 
-async def test_a_lost_subscription_is_made_up_for_by_listing_again(bench: Bench):
+async def test_a_lost_subscription_is_made_up_for_by_listing_again(bench: Bench, tmp_path: Path):
+    requests = tmp_path / "requests"
     cancelled = [
         {"method": "notifications/cancelled", "params": {"requestId": f"listen-{number}"}}
         for number in range(1, 500)  # the numbers count through all tests of a process
     ]
     lines = "\n".join(json.dumps({"jsonrpc": "2.0", **each}) for each in cancelled)
-    spec = {"tools": [{"name": "lose", "does": {"raw": lines}}], "discover": "answer"}
+    spec = {
+        "tools": [{"name": "lose", "does": {"raw": lines}}],
+        "discover": "answer",
+        "faults": {"requestsFile": str(requests)},
+    }
     async with bench.serve(spec) as server:
         relisted = anyio.Event()
         server.on_listing = relisted.set
-        await anyio.sleep(0.1)  # the subscription is on its way
+        await until(lambda: "subscriptions/listen" in requests.read_text())
         await server.call_tool("lose", {})
         with anyio.fail_after(60):
             await relisted.wait()
