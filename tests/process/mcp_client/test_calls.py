@@ -234,7 +234,7 @@ async def test_a_malformed_answer_is_that_calls_error(bench: Bench):
     line = '{"jsonrpc": "2.0", "id": 3, "result": {oops'
     tools = [{"name": "bad", "does": {"raw": line, "hang": 1}}]
     async with bench.serve({"tools": tools, "discover": "refuse"}) as server:
-        server._link.call.__self__._ids = iter([3])  # type: ignore[union-attr]
+        server._link.dispatcher._ids = iter([3])  # type: ignore[union-attr]
         with pytest.raises(InvalidResult, match="not JSON"):
             await server.call_tool("bad", {})
 
@@ -303,7 +303,7 @@ async def test_what_was_never_sent_is_sent_to_the_successor(bench: Bench):
         link = server._link
         assert link is not None
         os.kill(server.snapshot.pid or 0, signal.SIGKILL)
-        await link.ended.wait()
+        await link.dispatcher.lost.wait()
         server._link = link  # as for a caller that took it just before
         assert json.loads(text(await server.call_tool("echo", {"a": 1}))) == {"a": 1}
 

@@ -120,8 +120,7 @@ async def test_a_server_that_closes_its_input_is_gone_with_the_next_call(
         group.start_soon(call)
         link = server._link
         assert link is not None
-        caller: Any = link.call
-        pipe = caller.__self__
+        pipe: Any = link.dispatcher
         await until(lambda: bool(failures) or not pipe._pipe.write(b"{}\n"))
         await until(lambda: failures == ["it closed its input"])
 

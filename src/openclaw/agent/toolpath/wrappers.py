@@ -27,7 +27,7 @@ from openclaw.core.tools import (
     failed,
     unheard,
 )
-from openclaw.mcp_client.bridge.results import Kept, keep
+from openclaw.mcp_client.bridge.results import keep
 from openclaw.policy.decide import Decision, Outcome, Policy, covers, decide
 from openclaw.secrets.redactor import Redactor
 
@@ -160,8 +160,7 @@ def _cut(
     words = text_of(result.blocks)
     if len(words) <= limit:
         return result
-    kept = Kept(whose.sender, whose.mode, whose.guarded)
-    path = keep(words, kept, results, context.agent, context.session)
+    path = keep(words, whose, results, context.agent, context.session)
     whole = f" The full text is in {path}; open it with `read`." if path is not None else ""
     note = f"(The result was cut: {limit} of {len(words)} characters are shown.{whole})"
     details = {**result.details, "truncated": True, "characters": len(words)}

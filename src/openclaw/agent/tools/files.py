@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -20,12 +20,12 @@ from openclaw.agent.tools import base
 from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, spec
 from openclaw.agent.tools.search_worker import MAX_LINE_CHARS, PathGlob, folded
 from openclaw.agent.tools.workspace import Checkpoints, Found, Spot, Workspace, stamp
-from openclaw.content.frame import MCP_SERVER, WORKSPACE_FILE
+from openclaw.content.frame import WORKSPACE_FILE
 from openclaw.content.sanitise import sanitise
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, Untrusted
-from openclaw.mcp_client.bridge.results import Kept, directory_for, from_name
+from openclaw.mcp_client.bridge.results import directory_for, from_name
 from openclaw.media import kinds
 from openclaw.media.documents import OFFICE, PDF, text_of_bytes
 from openclaw.media.intake import TEXT_BUDGET
@@ -33,10 +33,10 @@ from openclaw.policy.approval_text import Change
 from openclaw.secrets.refs import REDACTED
 
 
-def _as_server(kept: Kept, text: str, note: str) -> ToolResult:
+def _as_server(kept: Untrusted, text: str, note: str) -> ToolResult:
     """The text of a tool result that was stored as a file, as its server's words again."""
-    details = {"untrusted": True, "source": "mcp_server", "server": kept.server, "wrapped": True}
-    whose = Untrusted(MCP_SERVER, kept.server, mode=kept.mode, guarded=kept.guarded, note=note)
+    details = {"untrusted": True, "source": "mcp_server", "server": kept.sender, "wrapped": True}
+    whose = replace(kept, note=note)
     return ToolResult((Text(text),), (Text(text),), details=details, untrusted=whose)
 
 
@@ -80,7 +80,9 @@ def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResul
         return quoted(text, WORKSPACE_FILE, path, note=note)
 
 
-def _read_kept(directory: Workspace, name: str, kept: Kept, offset: int, limit: int) -> ToolResult:
+def _read_kept(
+    directory: Workspace, name: str, kept: Untrusted, offset: int, limit: int
+) -> ToolResult:
     with directory.open_file(name) as (file, status, _):
         _refuse_large(status, "The result")
         return _as_server(kept, *_lines(file, b"", offset, limit, fold=True))
@@ -430,7 +432,7 @@ class FileTools:
         others = [FunctionTool(spec, base.in_thread(run)) for spec, run in blocking]
         return [FunctionTool(_READ, self.read), *others, FunctionTool(_SEARCH, self.search)]
 
-    def _place(self, path: str, context: CallContext) -> tuple[Workspace, str, Kept | None]:
+    def _place(self, path: str, context: CallContext) -> tuple[Workspace, str, Untrusted | None]:
         """Where a path leads: into the workspace, or to a result that is stored for this session.
 
         A stored result can be read and searched but not written.

@@ -266,25 +266,16 @@ MAX_SESSIONS = 200
 """What a session may keep, and how many may: no server fills the disk by what it says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """How a kept result is to be shown: whose it is, how it is framed, whether it may be withheld."""
-
-    server: str
-    mode: Mode = "frame"
-    guarded: bool = False
-
-
 def directory_for(root: Path, agent: str, session: str) -> Path:
     return root / sha256(f"{agent}\0{session}".encode()).hexdigest()[:32]
 
 
-def keep(words: str, kept: Kept, root: Path | None, agent: str, session: str) -> Path | None:
+def keep(words: str, whose: Untrusted, root: Path | None, agent: str, session: str) -> Path | None:
     """Write the whole to a file of our own; a full disk costs the rest, not the result."""
     if root is None:
         return None
     directory = directory_for(root, agent, session)
-    path = directory / new_name(kept)
+    path = directory / new_name(whose)
     data = words.encode("utf-8", "backslashreplace")
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -326,16 +317,17 @@ def _by_age(directory: Path) -> list[tuple[Path, os.stat_result]]:
     return sorted(found, key=lambda pair: pair[1].st_mtime_ns)
 
 
-def new_name(kept: Kept) -> str:
-    server = quote(kept.server[:_SERVER_CHARS], safe="").replace(".", "%2E") or "%00"
-    guarded = ".guarded" if kept.guarded else ""
-    return f"mcp-{server}-{random_id()}.{kept.mode}{guarded}.txt"
+def new_name(whose: Untrusted) -> str:
+    server = quote(whose.sender[:_SERVER_CHARS], safe="").replace(".", "%2E") or "%00"
+    guarded = ".guarded" if whose.guarded else ""
+    return f"mcp-{server}-{random_id()}.{whose.mode}{guarded}.txt"
 
 
-def from_name(name: str) -> Kept | None:
+def from_name(name: str) -> Untrusted | None:
     """What a file's name says of it; None where it is no kept result."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
     mode: Mode = "datamark" if found["mode"] == "datamark" else "frame"
-    return Kept(unquote(found["server"]), mode, found["guarded"] is not None)
+    guarded = found["guarded"] is not None
+    return Untrusted(MCP_SERVER, unquote(found["server"]), mode, guarded)

@@ -12,7 +12,7 @@ import anyio.to_thread
 from openclaw.core.tools import PENDING, CallContext, JsonObject, ToolResult, ToolSpec, failed
 from openclaw.mcp_client.bridge import results
 from openclaw.mcp_client.catalog.schema_check import hold
-from openclaw.mcp_client.catalog.tools import CatalogEntry
+from openclaw.mcp_client.catalog.tools import PreparedTool
 from openclaw.mcp_client.errors import CallFailed, InvalidResult, StillWorking, Unavailable
 from openclaw.mcp_client.session.jsonrpc import RawResult
 
@@ -25,9 +25,10 @@ _MANY = 5_000  # values from which it is
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A tool that can be called now: its entry, its server, and how its results are shown."""
+    """A tool that can be called now, its server, and how its results are shown."""
 
-    entry: CatalogEntry
+    spec: ToolSpec
+    tool: PreparedTool
     unit: "ManagedServer"
     how: results.Rendering
 
@@ -52,14 +53,14 @@ class McpToolSource:
         if bound is None:
             return failed(f"There is no tool {name}.")
         how = bound.how
-        answer = _resource if bound.entry.ours else self._answer
+        answer = _resource if bound.tool.ours else self._answer
         try:
             raw = await answer(bound, arguments, context)
         except CallFailed as error:
             if context.earlier is not None and isinstance(error, StillWorking | Unavailable):
                 return failed(error.message, details={PENDING: True})
             return results.render_failure(error, how)
-        render = results.render_resource if bound.entry.ours else results.render_result
+        render = results.render_resource if bound.tool.ours else results.render_result
         if _is_large(raw):
             return await anyio.to_thread.run_sync(render, raw, how)
         return render(raw, how)
@@ -72,14 +73,14 @@ class McpToolSource:
         trace = self._traceparent(context.session, context.call_id)
         with bound.unit.asking.on_behalf(context.elicit):
             raw = await bound.unit.connection.call_tool(
-                bound.entry.tool,
+                bound.tool.name,
                 arguments,
                 on_progress=progress,
                 on_task=context.on_task,
                 earlier=context.earlier,
                 meta={"traceparent": trace} if trace is not None else None,
             )
-        schema = bound.entry.output_schema
+        schema = bound.tool.output_schema
         return raw if schema is None else await hold(schema, raw)
 
 

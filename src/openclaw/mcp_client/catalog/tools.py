@@ -65,7 +65,10 @@ def suspicion(tool: str | None, text: str) -> Suspicion | None:
 
 @dataclass(frozen=True, slots=True)
 class PreparedTool:
-    """A tool whose declaration was checked and cleaned; `name` is the server's own."""
+    """A tool whose declaration was checked and cleaned; `name` is the server's own.
+
+    `ours` is our own tool that reads the server's resources.
+    """
 
     name: str
     label: str
@@ -82,7 +85,7 @@ class PreparedTool:
         return _uri(self.name)
 
 
-_READER = PreparedTool(
+READER = PreparedTool(
     name=READ_RESOURCE,
     label=READ_RESOURCE,
     description="Read one of this server's resources by its URI, or the whole of a description that "
@@ -111,18 +114,6 @@ class ServerTools:
     server: str
     prefix: str
     tools: Sequence[PreparedTool]
-    reads_resources: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogEntry:
-    """`ours` is our own tool that reads the server's resources."""
-
-    spec: ToolSpec
-    server: str
-    tool: str
-    ours: bool = False
-    output_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +130,9 @@ def safe_name(name: str) -> str:
     return _UNSAFE.sub("_", name)
 
 
-def prepare_tools(tools: "Iterable[Tool]", redact: Callable[[str], str] = str) -> PreparedTools:
+def prepare_tools(
+    tools: "Iterable[Tool]", redact: Callable[[str], str] = str, instructions: str | None = None
+) -> PreparedTools:
     """Check and clean what a server declares; a bad tool costs only that tool.
 
     Bounded, but slow for a hostile server: don't call it on the event loop.
@@ -148,7 +141,7 @@ def prepare_tools(tools: "Iterable[Tool]", redact: Callable[[str], str] = str) -
     room = MAX_SERVER_DESCRIPTIONS
     prepared: dict[str, PreparedTool] = {}
     warnings: list[str] = []
-    suspicions: list[Suspicion] = []
+    suspicions = [suspicion(None, redact(instructions or ""))]
     for tool in tools:
         label = sanitise_label(tool.name, MAX_LABEL)
         if _only_for_apps(tool):
@@ -165,18 +158,18 @@ def prepare_tools(tools: "Iterable[Tool]", redact: Callable[[str], str] = str) -
         prepared[tool.name] = one
         room -= len(one.description)
         warnings.extend(f"tool '{label}': {reason}" for reason in dict.fromkeys(dropped))
-        seen = suspicion(tool.name, redact("\n\n".join(_words(tool))))
-        suspicions += [] if seen is None else [seen]
-    return PreparedTools(tuple(prepared.values()), tuple(warnings), tuple(suspicions))
+        suspicions.append(suspicion(tool.name, redact("\n\n".join(_words(tool)))))
+    seen = tuple(one for one in suspicions if one is not None)
+    return PreparedTools(tuple(prepared.values()), tuple(warnings), seen)
 
 
-def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
-    """The tools by name, in an order that doesn't depend on the servers'."""
+def build_catalog(servers: Iterable[ServerTools]) -> list[tuple[ToolSpec, PreparedTool]]:
+    """The tools, in an order that doesn't depend on the servers'."""
     wanted = list(_names(list(servers)))
     owners: dict[str, set[str]] = defaultdict(set)
     for named in wanted:
         owners[named.base.casefold()].add(named.server)
-    entries: dict[str, CatalogEntry] = {}
+    entries: list[tuple[ToolSpec, PreparedTool]] = []
     for named, name in sorted(_assign(wanted).items(), key=lambda item: item[1]):
         server, tool = named.server, named.tool
         # Whether its natural name is, or may become, the name of another server's tool.
@@ -192,7 +185,7 @@ def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
             natural_name=named.base,
             contested=contested,
         )
-        entries[name] = CatalogEntry(spec, server, tool.name, tool.ours, tool.output_schema)
+        entries.append((spec, tool))
     return entries
 
 
@@ -207,9 +200,7 @@ def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
         for tool in one.tools:
             base = _base(one.prefix, tool.name)
             apart = base.casefold().startswith(longer) or base.casefold() == reader.casefold()
-            yield _Named(one.server, tool, base, apart)
-        if one.reads_resources:
-            yield _Named(one.server, _READER, reader)
+            yield _Named(one.server, tool, base, apart and not tool.ours)
 
 
 def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:

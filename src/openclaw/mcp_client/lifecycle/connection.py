@@ -266,7 +266,7 @@ class ServerConnection:
     async def _ready_link(self, patience: float) -> ServerSession:
         deadline = anyio.current_time() + patience
         self.start()
-        while (link := self._link) is None or link.is_gone():
+        while (link := self._link) is None or link.dispatcher.is_gone:
             left = deadline - anyio.current_time()
             retry_in = self._retry_in()
             if (
@@ -363,9 +363,9 @@ class ServerConnection:
                 following.want_updates(self._wanted_updates)
                 self._link = link
                 self._feed(Event(Kind.CONNECTED))
-                await link.ended.wait()
+                await link.dispatcher.lost.wait()
                 self._link = None
-                self._feed(Event(Kind.LOST, link.why_ended()))
+                self._feed(Event(Kind.LOST, link.dispatcher.why_lost()))
                 group.cancel_scope.cancel()
 
     async def _list_all(self, link: ServerSession, following: ChangeSubscription) -> None:
@@ -401,7 +401,7 @@ class ServerConnection:
                     f"it did not list its tools within {seconds:g} s"
                 ) from None
         except errors.CallFailed as failure:
-            if kind == "tools" or link.is_gone():
+            if kind == "tools" or link.dispatcher.is_gone:
                 raise
             logger.debug("MCP server '%s' did not list its %s: %s", self.name, kind, failure)
 

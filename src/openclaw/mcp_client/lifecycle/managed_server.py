@@ -139,7 +139,6 @@ class ManagedServer:
         self.prepared = catalog_tools.PreparedTools()
         self.listing = Listing()
         self.pinning = Pinning(name, config, pins, deps.redactor.redact)
-        self.suspicions: tuple[catalog_tools.Suspicion, ...] = ()
         self.tools_known = anyio.Event()
         self.resources_known = anyio.Event()
         self.skills: tuple[mcp_resources.ServedSkill, ...] = ()
@@ -173,7 +172,7 @@ class ManagedServer:
             left_out=(*self.listing.dropped, *self.prepared.warnings),
             pin=self.pinning.words,
             crossings=tuple(one.words() for one in about),
-            suspicions=tuple(one.words() for one in self.suspicions),
+            suspicions=tuple(one.words() for one in self.prepared.suspicions),
         )
 
     async def run(self) -> None:
@@ -251,15 +250,11 @@ class ManagedServer:
         Nobody sees any of it before all of it is checked.
         """
         prepared = await anyio.to_thread.run_sync(
-            catalog_tools.prepare_tools, listing.tools, self._redact
+            catalog_tools.prepare_tools, listing.tools, self._redact, listing.instructions
         )
         for warning in prepared.warnings:
             logger.warning("MCP server '%s': %s", self.name, warning)
-        about_itself = await anyio.to_thread.run_sync(
-            catalog_tools.suspicion, None, self._redact(listing.instructions or "")
-        )
-        suspicions = (*((about_itself,) if about_itself else ()), *prepared.suspicions)
-        for seen in suspicions:  # say that detection fired, but never on what
+        for seen in prepared.suspicions:  # say that detection fired, but never on what
             logger.warning(
                 "MCP server '%s': %s looks like an attempt to give the agent orders",
                 self.name,
@@ -268,7 +263,7 @@ class ManagedServer:
             )
             self._emit(SuspiciousContent(self.name, seen.tool, seen.score, seen.signals))
         await self.pinning.check(listing)
-        self.listing, self.prepared, self.suspicions = listing, prepared, suspicions
+        self.listing, self.prepared = listing, prepared
         self.tools_known.set()
         self._on_change()
 
@@ -352,18 +347,23 @@ class Place:
     config: McpServerConfig
     unit: ManagedServer
 
-    def tools(self) -> tuple[catalog_tools.PreparedTool, ...]:
-        """The server's tools, without those that are suspicious (if that blocks) or not accepted."""
+    def tools(self, resource_budget: int) -> list[catalog_tools.PreparedTool]:
+        """The server's tools, without those that are suspicious (if that blocks) or not accepted.
+
+        Our tool that reads its resources is one of them if the prompt can't hold them all.
+        """
+        reader = [catalog_tools.READER] if self._needs_reader(resource_budget) else []
         if self.unit.gone:
-            return ()
+            return reader
         unwanted: set[str | None] = set()
         if self.config.on_suspicious == "block":
             unwanted = {seen.tool for seen in self.unit.prepared.suspicions}
-        return tuple(
+        declared = [
             tool
             for tool in self.unit.prepared.tools
             if tool.name not in unwanted and not self.unit.pinning.withholds(tool.name)
-        )
+        ]
+        return declared + reader
 
     def rendering(self, tool: str) -> Rendering:
         return Rendering(
@@ -377,7 +377,7 @@ class Place:
     def instructions(self) -> str:
         """What the server says of itself, framed; empty if that is nothing, or withheld."""
         name, words = self.unit.name, self.unit.listing.instructions
-        suspicious = any(seen.tool is None for seen in self.unit.suspicions)
+        suspicious = any(seen.tool is None for seen in self.unit.prepared.suspicions)
         blocked = suspicious and self.config.on_suspicious == "block"
         if not words or self.unit.gone or blocked or self.unit.pinning.withholds(INSTRUCTIONS):
             return ""
@@ -425,7 +425,7 @@ class Place:
             skills=unit.skills,
         )
 
-    def needs_reader(self, budget: int) -> bool:
+    def _needs_reader(self, budget: int) -> bool:
         if any(tool.whole for tool in self.unit.prepared.tools):
             return True
         return self.config.resources and mcp_resources.needs_reader(self.resources(), budget)

@@ -197,9 +197,9 @@ class McpManager:
         """The block of MCP resources for the prompt; `usable` limits which tools it names."""
         known = self._agent(agent)
         readers = {
-            one.entry.server: name
+            one.unit.name: name
             for name, one in self._view(agent, session).bound.items()
-            if one.entry.ours and (usable is None or name in usable)
+            if one.tool.ours and (usable is None or name in usable)
         }
         shown = [
             place.resources(readers.get(name))
@@ -398,18 +398,11 @@ class McpManager:
         self, agent: AgentServers, places: Mapping[str, managed_server.Place]
     ) -> ToolView:
         catalog = build_catalog(
-            ServerTools(
-                server=name,
-                prefix=place.config.tool_prefix or name,
-                tools=place.tools(),
-                reads_resources=place.needs_reader(agent.resource_budget),
-            )
+            ServerTools(name, place.config.tool_prefix or name, place.tools(agent.resource_budget))
             for name, place in places.items()
         )
-        bound = {
-            name: Bound(
-                entry, places[entry.server].unit, places[entry.server].rendering(entry.tool)
-            )
-            for name, entry in catalog.items()
-        }
-        return ToolView(bound, tuple(one.entry.spec for one in bound.values()))
+        bound: dict[str, Bound] = {}
+        for spec, tool in catalog:
+            place = places[spec.origin.server or ""]
+            bound[spec.name] = Bound(spec, tool, place.unit, place.rendering(tool.name))
+        return ToolView(bound, tuple(one.spec for one in bound.values()))

@@ -5,36 +5,30 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
-import anyio.abc
 import anyio.to_thread
 
 from openclaw.config.paths import expand
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import OperatorFacing
 from openclaw.core.events import Emit, discard
-from openclaw.mcp_client.errors import ConnectionFailed, Interrupted
+from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.imports import load
 from openclaw.mcp_client.session import negotiation
 from openclaw.mcp_client.session.dispatcher import PipeDispatcher
 from openclaw.mcp_client.session.elicitation import decline
 from openclaw.mcp_client.session.notifications import Answers, AskHost, Incoming
-from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
+from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.mcp_client.transport import child_process
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
-    from mcp.client.session import ClientSession
-    from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
-    from mcp.shared.transport_context import TransportContext
-
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.auth.oauth import Auth
-    from openclaw.mcp_client.session.http import StreamDispatcher
     from openclaw.secrets.refs import Secret
 
 ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
@@ -108,20 +102,10 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     pipe = child_process.ChildPipe(child.ends(), child.exited, limit, opening.stderr)
     dispatcher = PipeDispatcher(pipe, opening.name, opening.deps.redactor.redact)
     try:
-        session = LazySession(dispatcher, opening.incoming, opening.answers)
+        session = ServerSession(dispatcher, opening.incoming, opening.answers, "stdio", child.pid)
         async with session.running():
-            stamp, greeting = await _greet(opening, session.greeter, dispatcher, session.over)
-            yield ServerSession(
-                call=dispatcher.call,
-                sdk=session.sdk,
-                greeting=greeting,
-                stamp=stamp,
-                ended=session.over,
-                is_gone=lambda: dispatcher.end_reason is not None,
-                why_ended=lambda: dispatcher.end_reason or "it ended",
-                transport="stdio",
-                pid=child.pid,
-            )
+            await _greet(opening, session, dispatcher)
+            yield session
     finally:
         with anyio.CancelScope(shield=True):
             dispatcher.close()
@@ -130,126 +114,30 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
             child.close_pipes()
 
 
-class LazySession:
-    """Runs the dispatcher and greets; `sdk` makes the SDK's own session, which then takes over.
-
-    Importing it takes a third of a start, and most servers never ask for roots, for the model or
-    for a person. `over` is set when the connection has ended.
-    """
-
-    def __init__(
-        self, dispatcher: "PipeDispatcher | StreamDispatcher", incoming: Incoming, answers: Answers
-    ) -> None:
-        self._dispatcher, self._incoming, self._answers = dispatcher, incoming, answers
-        self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
-        offered = {k: v for k, v in answers.capabilities().items() if k != "extensions"}
-        self.greeter = negotiation.Greeter(dispatcher.call, dispatcher.notify, offered)
-        self.over = anyio.Event()
-        self._group: anyio.abc.TaskGroup | None = None
-        self._making = anyio.Lock()
-        self._sdk: ClientSession | None = None
-        self._sdk_on_request: OnRequest | None = None
-        self._sdk_intercept: OnNotifyIntercept | None = None
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        async with anyio.create_task_group() as self._group:
-            await self._group.start(self._serve)
-            try:
-                yield
-            finally:
-                self._group.cancel_scope.cancel()
-
-    async def _serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        run = self._dispatcher.run
-        try:
-            await run(self._on_request, self._on_notification, task_status=task_status)
-        finally:
-            self.over.set()
-
-    async def sdk(self) -> "ClientSession":
-        """The SDK's session; a server may need it before it is greeted. Raises `Interrupted`."""
-        async with self._making:
-            if self._sdk is None:
-                self._sdk = await self._make()
-            greeting = self.greeter.greeting
-            if greeting is not None and self._sdk.protocol_version is None:
-                self._sdk.adopt(negotiation.as_sdk_result(greeting))
-            return self._sdk
-
-    async def _make(self) -> "ClientSession":
-        assert self._group is not None
-        await load("mcp.client.session")
-        session = self._answers.session(self)
-        try:
-            await self._group.start(_hold, session, name="the SDK's session")
-        except RuntimeError:  # the connection was closed meanwhile
-            raise Interrupted("it ended") from None
-        return session
-
-    async def run(
-        self,
-        on_request: "OnRequest",
-        on_notify: "OnNotify",
-        on_notify_intercept: "OnNotifyIntercept | None" = None,
-        *,
-        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """What the SDK's session calls, to which this is a dispatcher: it already runs."""
-        self._sdk_on_request, self._sdk_intercept = on_request, on_notify_intercept
-        task_status.started()
-        await anyio.sleep_forever()
-
-    async def _on_request(
-        self,
-        context: "DispatchContext[TransportContext]",
-        method: str,
-        params: Mapping[str, Any] | None,
-    ) -> dict[str, Any]:
-        await self.sdk()
-        assert self._sdk_on_request is not None
-        return await self._sdk_on_request(context, method, params)
-
-    def _on_notification(self, method: str, params: Mapping[str, Any] | None) -> None:
-        if self._sdk_intercept is None or not self._sdk_intercept(method, params):
-            self._incoming.notification(method, params)
-
-
-async def _hold(session: "ClientSession", *, task_status: anyio.abc.TaskStatus[None]) -> None:
-    async with session:
-        task_status.started()
-        await anyio.sleep_forever()
-
-
 async def shake_hands(
     opening: ConnectParams,
-    greeter: negotiation.Greeter,
+    session: ServerSession,
     turned_away: Callable[[], bool] | None = None,
-) -> tuple[RequestMetadata, negotiation.Greeting]:
-    """Greet the server within the configured time; how to talk to it from then on."""
+) -> None:
+    """Greet the server within the configured time."""
     seconds = opening.config.timeout / 1000
     try:
         with anyio.fail_after(seconds):
-            greeting = await negotiation.greet(greeter, opening.memory, turned_away)
+            await session.greet(opening.memory, turned_away)
     except TimeoutError:
         raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
-    offered, http = opening.answers.capabilities(), turned_away is not None
-    return RequestMetadata(greeting, offered, http=http), greeting
 
 
 async def _greet(
-    opening: ConnectParams,
-    greeter: negotiation.Greeter,
-    dispatcher: PipeDispatcher,
-    over: anyio.Event,
-) -> tuple[RequestMetadata, negotiation.Greeting]:
+    opening: ConnectParams, session: ServerSession, dispatcher: PipeDispatcher
+) -> None:
     opening.on_asked()
     try:
-        return await shake_hands(opening, greeter)
+        await shake_hands(opening, session)
     except Exception:
         if dispatcher.input_closed:  # it is leaving: why, its exit says
             with anyio.move_on_after(2 * child_process.EXIT_AFTER_EOF):
-                await over.wait()
+                await dispatcher.lost.wait()
         if dispatcher.end_reason is None:
             raise
         raise ConnectionFailed(dispatcher.end_reason) from None

@@ -77,8 +77,16 @@ class PipeDispatcher:
         self._warned_at: float | None = None
         self._on_notification: Callable[[str, Mapping[str, Any] | None], None] = lambda _, __: None
         self.end_reason: str | None = None
+        self.lost = anyio.Event()  # it has ended, and all that it sent was taken
         self.input_closed = False
         self._too_long: TooLong | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        return self.end_reason is not None
+
+    def why_lost(self) -> str:
+        return self.end_reason or "it ended"
 
     async def call(
         self,

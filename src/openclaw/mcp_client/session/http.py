@@ -22,7 +22,7 @@ from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client import errors
 from openclaw.mcp_client.session import http_client
-from openclaw.mcp_client.session.connect import ConnectParams, LazySession, shake_hands
+from openclaw.mcp_client.session.connect import ConnectParams, shake_hands
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
 from openclaw.mcp_client.session.server_session import ServerSession
@@ -161,6 +161,10 @@ class StreamDispatcher:
         self._calls: set[_Call] = set()
         self._served = 0
 
+    @property
+    def is_gone(self) -> bool:
+        return self.lost.is_set()
+
     def why_lost(self) -> str:
         if self._needs_login is not None:
             raise errors.NeedsLogin(self._needs_login)
@@ -235,10 +239,7 @@ class StreamDispatcher:
             on_notification(method, params)
             return True
 
-        try:
-            await self._dispatcher.run(request, _unheard, intercept, task_status=task_status)
-        finally:
-            self.lost.set()
+        await self._dispatcher.run(request, _unheard, intercept, task_status=task_status)
 
     @contextmanager
     def _serving(self) -> Generator[None]:
@@ -376,19 +377,10 @@ async def _open(
         )
         dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*streams)
         caller = StreamDispatcher(dispatcher, client.watch)
-        session = LazySession(caller, opening.incoming, opening.answers)
+        session = ServerSession(caller, opening.incoming, opening.answers, transport)
         await stack.enter_async_context(session.running())
-        stamp, greeting = await shake_hands(opening, session.greeter, caller.turned_away)
-        yield ServerSession(
-            call=caller.call,
-            sdk=session.sdk,
-            greeting=greeting,
-            stamp=stamp,
-            ended=caller.lost,
-            is_gone=caller.lost.is_set,
-            why_ended=caller.why_lost,
-            transport=transport,
-        )
+        await shake_hands(opening, session, caller.turned_away)
+        yield session
 
 
 async def _end_session(client: http_client.RemoteClient, url: str) -> None:

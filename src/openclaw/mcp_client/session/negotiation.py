@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 # As the SDK has them (`mcp_types`), which takes long to import.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN_VERSIONS = ("2026-07-28",)
+MODERN_VERSION = "2026-07-28"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO_KEY = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
@@ -65,7 +65,7 @@ class Greeting:
 
     @property
     def era(self) -> "Era":
-        return Era.MODERN if self.protocol in MODERN_VERSIONS else Era.LEGACY
+        return Era.MODERN if self.protocol == MODERN_VERSION else Era.LEGACY
 
 
 def initialized(raw: RawResult) -> Greeting:
@@ -82,13 +82,10 @@ def initialized(raw: RawResult) -> Greeting:
 
 def discovered(raw: RawResult) -> Greeting:
     """The greeting in a result of `server/discover`; raises `InvalidResult`."""
-    supported = json_list(raw.get("supportedVersions"))
-    both = [version for version in MODERN_VERSIONS if version in supported]
-    if not both:
+    if MODERN_VERSION not in json_list(raw.get("supportedVersions")):
         raise InvalidResult("it speaks no MCP revision that is supported")
-    return _greeting(
-        raw, both[-1], json_object(json_object(raw.get("_meta")).get(_SERVER_INFO_KEY))
-    )
+    info = json_object(json_object(raw.get("_meta")).get(_SERVER_INFO_KEY))
+    return _greeting(raw, MODERN_VERSION, info)
 
 
 def _greeting(raw: RawResult, protocol: str, info: Mapping[str, Any]) -> Greeting:
@@ -147,23 +144,20 @@ class Greeter:
         await self._notify("notifications/initialized", None, {"headers": headers})
         return self.greeting
 
-    async def discover(self, version: str) -> RawResult:
+    async def discover(self) -> Greeting:
         meta = {
-            VERSION_KEY: version,
+            VERSION_KEY: MODERN_VERSION,
             CLIENT_INFO_KEY: CLIENT_INFO,
             CAPABILITIES_KEY: self._capabilities,
         }
-        return await self._call(
+        found = await self._call(
             DISCOVER,
             {"_meta": meta},
             timeout=_DISCOVER_TIMEOUT,
             cancellable=False,
-            headers={_VERSION_HEADER: version, _METHOD_HEADER: DISCOVER},
+            headers={_VERSION_HEADER: MODERN_VERSION, _METHOD_HEADER: DISCOVER},
         )
-
-    def adopt(self, found: RawResult) -> Greeting:
-        self.greeting = discovered(found)
-        return self.greeting
+        return discovered(found)
 
 
 class Era(StrEnum):
@@ -221,6 +215,7 @@ async def greet(
             # A child that dies of the question is not asked again.
             await anyio.to_thread.run_sync(memory.remember, Era.LEGACY)
         raise
+    greeter.greeting = greeting
     if not probe.turned_away:
         await anyio.to_thread.run_sync(memory.remember, greeting.era)
     return greeting
@@ -232,45 +227,32 @@ async def _initialize_first(greeter: Greeter) -> Greeting:
     except RemoteError as refusal:
         if refusal.code not in (_UNSUPPORTED_VERSION, _METHOD_NOT_FOUND):
             raise
-    return greeter.adopt(await _discovered(greeter))
+    return await greeter.discover()
 
 
 class _Probe:
-    """`server/discover`, asked in a task of its own so that its answer may come late."""
+    """`server/discover`, asked in a task of its own so that its answer may come late.
+
+    `initializing` is what a late answer leaves only a moment for.
+    """
 
     def __init__(self, greeter: Greeter, was_turned_away: Callable[[], bool]) -> None:
         self._greeter = greeter
         self._was_turned_away = was_turned_away
         self.turned_away = False
         self.done = anyio.Event()
-        self.result: RawResult | None = None
-        self.on_late_answer: Callable[[], None] = lambda: None
+        self.greeting: Greeting | None = None
+        self.initializing = anyio.CancelScope()
 
     async def ask(self) -> None:
         try:
-            self.result = await _discovered(self._greeter)
-            self.on_late_answer()
+            self.greeting = await self._greeter.discover()
+            self.initializing.deadline = anyio.current_time() + LATE
         except CallFailed as refusal:
             self.turned_away = self._was_turned_away()
             logger.debug("server/discover was refused: %s", refusal)
         finally:
             self.done.set()
-
-
-async def _discovered(greeter: Greeter) -> RawResult:
-    """What the server says of itself; asked again in its own revision if it doesn't know our newest."""
-    try:
-        result = await greeter.discover(MODERN_VERSIONS[-1])
-    except RemoteError as refusal:
-        if refusal.code != _UNSUPPORTED_VERSION:
-            raise
-        known = json_list(json_object(refusal.data).get("supported"))
-        both = [version for version in MODERN_VERSIONS if version in known]
-        if not both:
-            raise
-        result = await greeter.discover(both[-1])
-    discovered(result)
-    return result
 
 
 async def _discover_first(greeter: Greeter, probe: _Probe) -> Greeting:
@@ -279,31 +261,23 @@ async def _discover_first(greeter: Greeter, probe: _Probe) -> Greeting:
     `initialize` may then stand behind a question that the server has not read yet, because it is
     still starting. A server that answers both answers the question first, and refuses the other.
     """
-    greeting: Greeting | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(probe.ask, name="server/discover")
         with anyio.move_on_after(STALL):
             await probe.done.wait()
-        if probe.result is None:
-            greeting = await _initialized(greeter, probe)
-        if greeting is None:
-            assert probe.result is not None
-            greeting = greeter.adopt(probe.result)
+        probe.greeting = probe.greeting or await _initialized(greeter, probe)
         group.cancel_scope.cancel()
-    assert greeting is not None
-    return greeting
+    assert probe.greeting is not None
+    return probe.greeting
 
 
-async def _initialized(greeter: Greeter, probe: _Probe) -> Greeting | None:
-    """The greeting of a legacy server; None if it turned out to be a modern one."""
-    with anyio.CancelScope() as scope:
-        probe.on_late_answer = lambda: setattr(scope, "deadline", anyio.current_time() + LATE)
+async def _initialized(greeter: Greeter, probe: _Probe) -> Greeting:
+    """The greeting of a legacy server, or of one that turned out to be modern."""
+    with probe.initializing:
         try:
             return await greeter.initialize()
         except RemoteError as refusal:
             if refusal.code != _UNSUPPORTED_VERSION:
                 raise
             await probe.done.wait()
-            if probe.result is None:
-                probe.result = await _discovered(greeter)
-    return None
+    return probe.greeting or await greeter.discover()

@@ -1,19 +1,27 @@
 """An open connection to a server, over any transport."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.abc
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, RemoteError, Unavailable
+from openclaw.mcp_client.imports import load
 from openclaw.mcp_client.session import negotiation
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
+    from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
+    from mcp.shared.transport_context import TransportContext
+
+    from openclaw.mcp_client.session.dispatcher import PipeDispatcher
+    from openclaw.mcp_client.session.http import StreamDispatcher
+    from openclaw.mcp_client.session.notifications import Answers, Incoming
 
 
 class RequestMetadata:
@@ -93,22 +101,58 @@ _LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 _TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 
 
-@dataclass(slots=True)
 class ServerSession:
-    """`call` sends one request and waits for its result; it raises `CallFailed`.
+    """A connection to a server. It is greeted without the SDK; then `request` may be used.
 
-    `sdk` is the SDK's session with the same server, which some servers never need.
+    `sdk` makes the SDK's own session, which from then on handles what the server asks of us:
+    importing it takes a third of a start, and most servers never ask for roots, for the model or
+    for a person.
     """
 
-    call: Callable[..., Awaitable[RawResult]]
-    sdk: "Callable[[], Awaitable[ClientSession]]"
     greeting: negotiation.Greeting
     stamp: RequestMetadata
-    ended: anyio.Event
-    is_gone: Callable[[], bool]
-    why_ended: Callable[[], str]
-    transport: str
-    pid: int | None = None
+
+    def __init__(
+        self,
+        dispatcher: "PipeDispatcher | StreamDispatcher",
+        incoming: "Incoming",
+        answers: "Answers",
+        transport: str,
+        pid: int | None = None,
+    ) -> None:
+        self.dispatcher, self.transport, self.pid = dispatcher, transport, pid
+        self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
+        self._incoming, self._answers = incoming, answers
+        offered = {k: v for k, v in answers.capabilities().items() if k != "extensions"}
+        self._greeter = negotiation.Greeter(dispatcher.call, dispatcher.notify, offered)
+        self._group: anyio.abc.TaskGroup | None = None
+        self._making = anyio.Lock()
+        self._sdk: ClientSession | None = None
+        self._sdk_on_request: OnRequest | None = None
+        self._sdk_intercept: OnNotifyIntercept | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        async with anyio.create_task_group() as self._group:
+            await self._group.start(self._serve)
+            try:
+                yield
+            finally:
+                self._group.cancel_scope.cancel()
+
+    async def _serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        run = self.dispatcher.run
+        try:
+            await run(self._on_request, self._on_notification, task_status=task_status)
+        finally:
+            self.dispatcher.lost.set()
+
+    async def greet(
+        self, memory: negotiation.EraMemory, turned_away: Callable[[], bool] | None = None
+    ) -> None:
+        self.greeting = await negotiation.greet(self._greeter, memory, turned_away)
+        http, offered = self.transport != "stdio", self._answers.capabilities()
+        self.stamp = RequestMetadata(self.greeting, offered, http=http)
 
     async def request(
         self,
@@ -143,7 +187,7 @@ class ServerSession:
         if not self.stamp.blank:
             options["headers"] = self.stamp.headers(method, params)
             params = self.stamp.params(params)
-        return self.call(method, params, **options)
+        return self.dispatcher.call(method, params, **options)
 
     async def answers(self, result: RawResult) -> dict[str, Any]:
         session = await self.sdk()
@@ -164,3 +208,56 @@ class ServerSession:
                 raise RemoteError(answer.code, f"the server needs input: {answer.message}")
             answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
         return answers
+
+    async def sdk(self) -> "ClientSession":
+        """The SDK's session; a server may need it before it is greeted. Raises `Interrupted`."""
+        async with self._making:
+            if self._sdk is None:
+                self._sdk = await self._make()
+            greeting = self._greeter.greeting
+            if greeting is not None and self._sdk.protocol_version is None:
+                self._sdk.adopt(negotiation.as_sdk_result(greeting))
+            return self._sdk
+
+    async def _make(self) -> "ClientSession":
+        assert self._group is not None
+        await load("mcp.client.session")
+        session = self._answers.session(self)
+        try:
+            await self._group.start(_hold, session, name="the SDK's session")
+        except RuntimeError:  # the connection was closed meanwhile
+            raise Interrupted("it ended") from None
+        return session
+
+    async def run(
+        self,
+        on_request: "OnRequest",
+        on_notify: "OnNotify",
+        on_notify_intercept: "OnNotifyIntercept | None" = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """What the SDK's session calls, to which this is a dispatcher: it already runs."""
+        self._sdk_on_request, self._sdk_intercept = on_request, on_notify_intercept
+        task_status.started()
+        await anyio.sleep_forever()
+
+    async def _on_request(
+        self,
+        context: "DispatchContext[TransportContext]",
+        method: str,
+        params: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
+        await self.sdk()
+        assert self._sdk_on_request is not None
+        return await self._sdk_on_request(context, method, params)
+
+    def _on_notification(self, method: str, params: Mapping[str, Any] | None) -> None:
+        if self._sdk_intercept is None or not self._sdk_intercept(method, params):
+            self._incoming.notification(method, params)
+
+
+async def _hold(session: "ClientSession", *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    async with session:
+        task_status.started()
+        await anyio.sleep_forever()

@@ -6,9 +6,10 @@ import pytest
 
 from openclaw.agent.toolpath.wrappers import Framing
 from openclaw.agent.tools.catalog import native_tools
+from openclaw.content.frame import MCP_SERVER
 from openclaw.core.content import text_of
-from openclaw.core.tools import CallContext, ToolResult, ToolSource
-from openclaw.mcp_client.bridge.results import Kept, directory_for, new_name
+from openclaw.core.tools import CallContext, ToolResult, ToolSource, Untrusted
+from openclaw.mcp_client.bridge.results import directory_for, new_name
 
 MINE = CallContext(agent="main", session="mine", call_id="c")
 OTHERS = CallContext(agent="main", session="others", call_id="c")
@@ -27,10 +28,10 @@ def tools(workspace: Path, results: Path) -> ToolSource:
     return Framing(native, None)
 
 
-def keep(results: Path, text: str, kept: Kept | None = None) -> str:
+def keep(results: Path, text: str, whose: Untrusted | None = None) -> str:
     directory = directory_for(results, MINE.agent, MINE.session)
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / new_name(kept or Kept("docs"))
+    path = directory / new_name(whose or Untrusted(MCP_SERVER, "docs"))
     path.write_text(text)
     return str(path)
 
@@ -82,7 +83,7 @@ async def test_it_cannot_be_changed_or_handed_on(
 async def test_no_path_leads_out_of_it(tools: ToolSource, results: Path, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     directory = Path(keep(results, "x")).parent
-    link = directory / new_name(Kept("docs"))
+    link = directory / new_name(Untrusted(MCP_SERVER, "docs"))
     link.symlink_to(tmp_path / "secret.txt")
     (directory / "notes.txt").write_text("secret")
     for path in (
@@ -124,7 +125,7 @@ async def test_a_guarded_result_is_withheld_where_it_gives_orders(
     assert not shown.is_error
     assert "looks like an attempt" in caplog.text
     withheld = await tools.call(
-        "read", {"path": keep(results, orders, Kept("docs", guarded=True))}, MINE
+        "read", {"path": keep(results, orders, Untrusted(MCP_SERVER, "docs", guarded=True))}, MINE
     )
     assert withheld.is_error
     assert "reveal" not in words(withheld)

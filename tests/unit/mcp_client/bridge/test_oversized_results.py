@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openclaw.content.frame import MCP_SERVER, Mode
+from openclaw.core.tools import Untrusted
 from openclaw.mcp_client.bridge.results import (
     MAX_BYTES,
     MAX_FILES,
     MAX_SESSIONS,
-    Kept,
     directory_for,
     from_name,
     make_room,
@@ -21,9 +22,11 @@ from openclaw.mcp_client.bridge.results import (
 
 @given(st.text(min_size=1, max_size=40).filter(lambda text: text.isprintable()), st.booleans())
 def test_the_name_says_whose_it_is_and_how_it_is_shown(server: str, guarded: bool) -> None:
-    for kept in (Kept(server, "frame", guarded), Kept(server, "datamark", guarded)):
-        name = new_name(kept)
-        assert from_name(name) == kept
+    modes: tuple[Mode, ...] = ("frame", "datamark")
+    for mode in modes:
+        whose = Untrusted(MCP_SERVER, server, mode, guarded)
+        name = new_name(whose)
+        assert from_name(name) == whose
         assert "/" not in name
         assert len(name) < 255 or not server.isascii()
 

@@ -1,16 +1,19 @@
 import itertools
 import re
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.content.labels import sanitise_schema
+from openclaw.core.tools import ToolSpec
 from openclaw.mcp_client.catalog.schema_check import MAX_SERVER_NODES
 from openclaw.mcp_client.catalog.tools import (
     MAX_NAME,
-    CatalogEntry,
+    READER,
+    PreparedTool,
     ServerTools,
     build_catalog,
     prepare_tools,
@@ -28,91 +31,98 @@ def tool(name: str, **settings: Any) -> Tool:
 
 def server(name: str, *tools: str, prefix: str | None = None, reads: bool = False) -> ServerTools:
     prepared = prepare_tools([tool(one) for one in tools]).tools
-    return ServerTools(name, prefix or name, prepared, reads_resources=reads)
+    return ServerTools(name, prefix or name, (*prepared, READER) if reads else prepared)
 
 
-def origins(entries: dict[str, CatalogEntry]) -> dict[tuple[str, str], str]:
-    return {(entry.server, entry.tool): name for name, entry in entries.items()}
+class Entry(NamedTuple):
+    spec: ToolSpec
+    tool: PreparedTool
+
+
+def catalog(servers: Iterable[ServerTools]) -> dict[str, Entry]:
+    return {spec.name: Entry(spec, one) for spec, one in build_catalog(servers)}
+
+
+def origins(entries: dict[str, Entry]) -> dict[tuple[str | None, str], str]:
+    return {(entry.spec.origin.server, entry.tool.name): name for name, entry in entries.items()}
 
 
 @pytest.mark.requirement("FR-2.2")
 def test_a_tool_is_named_for_its_server_and_itself() -> None:
-    assert list(build_catalog([server("time", "get_current_time")])) == [
-        "mcp_time_get_current_time"
-    ]
+    assert list(catalog([server("time", "get_current_time")])) == ["mcp_time_get_current_time"]
 
 
 @pytest.mark.requirement("FR-1.12")
 def test_a_prefix_of_ones_own_stands_for_the_servers_name() -> None:
-    entries = build_catalog([server("time", "now", prefix="clock")])
+    entries = catalog([server("time", "now", prefix="clock")])
     assert list(entries) == ["mcp_clock_now"]
     assert entries["mcp_clock_now"].spec.label == "MCP: time/now"
 
 
 def test_characters_that_providers_refuse_are_replaced() -> None:
-    assert list(build_catalog([server("my server", "files.read/all")])) == [
+    assert list(catalog([server("my server", "files.read/all")])) == [
         "mcp_my_server_files_read_all"
     ]
 
 
 def test_a_name_that_is_too_long_is_cut_and_ends_in_a_hash() -> None:
     long = "x" * 100
-    (name,) = build_catalog([server("s", long)])
+    (name,) = catalog([server("s", long)])
     assert len(name) == MAX_NAME
     assert re.fullmatch(r"mcp_s_x+_[0-9a-f]{8}", name)
 
 
 def test_two_long_names_with_the_same_beginning_stay_apart() -> None:
-    assert len(build_catalog([server("s", "x" * 100 + "1", "x" * 100 + "2")])) == 2
+    assert len(catalog([server("s", "x" * 100 + "1", "x" * 100 + "2")])) == 2
 
 
 def test_a_name_of_exactly_the_limit_is_kept() -> None:
     fits = "y" * (MAX_NAME - len("mcp_s_"))
-    assert list(build_catalog([server("s", fits)])) == [f"mcp_s_{fits}"]
+    assert list(catalog([server("s", fits)])) == [f"mcp_s_{fits}"]
 
 
 def test_names_that_differ_in_case_alone_are_told_apart() -> None:
-    names = list(build_catalog([server("s", "Get", "get")]))
+    names = list(catalog([server("s", "Get", "get")]))
     assert len({name.casefold() for name in names}) == 2
     assert all(re.search(r"_[0-9a-f]{8}$", name) for name in names)
 
 
 def test_tools_of_two_servers_that_fall_together_are_told_apart() -> None:
-    named = origins(build_catalog([server("a", "b_c"), server("a_b", "c")]))
+    named = origins(catalog([server("a", "b_c"), server("a_b", "c")]))
     assert len(set(named.values())) == 2
 
 
 def test_a_name_does_not_depend_on_whether_another_server_has_answered_yet() -> None:
-    both = origins(build_catalog([server("a", "b_c"), server("a_b", "c")]))
-    waiting = origins(build_catalog([server("a", "b_c"), server("a_b")]))
+    both = origins(catalog([server("a", "b_c"), server("a_b", "c")]))
+    waiting = origins(catalog([server("a", "b_c"), server("a_b")]))
     assert both["a_b", "c"] == "mcp_a_b_c"
     assert waiting["a", "b_c"] == both["a", "b_c"] != "mcp_a_b_c"
 
 
 def test_two_servers_with_the_same_prefix_keep_both_their_tools() -> None:
-    named = origins(build_catalog([server("a", "x", prefix="p"), server("b", "x", prefix="p")]))
+    named = origins(catalog([server("a", "x", prefix="p"), server("b", "x", prefix="p")]))
     assert set(named) == {("a", "x"), ("b", "x")}
 
 
 @pytest.mark.requirement("D-1")
 def test_names_do_not_depend_on_the_order_of_servers_or_tools() -> None:
     tools = ["Get", "get", "g.et", "z" * 90]
-    wanted = origins(build_catalog([server("s", *tools), server("t", "a")]))
+    wanted = origins(catalog([server("s", *tools), server("t", "a")]))
     for shuffled in itertools.permutations(tools):
-        assert origins(build_catalog([server("t", "a"), server("s", *shuffled)])) == wanted
+        assert origins(catalog([server("t", "a"), server("s", *shuffled)])) == wanted
 
 
 def test_a_tool_named_after_anothers_hash_does_not_take_its_name() -> None:
-    target = origins(build_catalog([server("s", "Get", "get")]))["s", "Get"]
+    target = origins(catalog([server("s", "Get", "get")]))["s", "Get"]
     sneaky = target.removeprefix("mcp_s_")
-    named = origins(build_catalog([server("s", "Get", "get", sneaky)]))
+    named = origins(catalog([server("s", "Get", "get", sneaky)]))
     assert len(set(named.values())) == 3
 
 
 @pytest.mark.requirement("US-2.3")
 @given(st.dictionaries(st.text(max_size=80), st.sets(st.text(max_size=80), max_size=4), max_size=4))
 def test_every_name_is_valid_and_no_two_fall_together(servers: dict[str, set[str]]) -> None:
-    entries = build_catalog([server(name, *tools) for name, tools in servers.items()])
+    entries = catalog([server(name, *tools) for name, tools in servers.items()])
     assert len(entries) == sum(len(tools) for tools in servers.values())
     assert all(VALID.fullmatch(name) for name in entries)
     assert len({name.casefold() for name in entries}) == len(entries)
@@ -121,7 +131,7 @@ def test_every_name_is_valid_and_no_two_fall_together(servers: dict[str, set[str
 @pytest.mark.requirement("FR-2.4")
 def test_the_description_says_whose_the_tool_is() -> None:
     prepared = prepare_tools([tool("now", description="The time."), tool("later")]).tools
-    entries = build_catalog([ServerTools("time", "time", prepared)])
+    entries = catalog([ServerTools("time", "time", prepared)])
     assert entries["mcp_time_now"].spec.description == "[MCP server: time] The time."
     assert entries["mcp_time_later"].spec.description == "[MCP server: time] No description"
 
@@ -129,7 +139,7 @@ def test_the_description_says_whose_the_tool_is() -> None:
 def test_hints_and_origin_are_carried_over() -> None:
     hints = ToolAnnotations(read_only_hint=True, destructive_hint=False)
     prepared = prepare_tools([tool("look", annotations=hints)]).tools
-    spec = build_catalog([ServerTools("s", "s", prepared)])["mcp_s_look"].spec
+    spec = catalog([ServerTools("s", "s", prepared)])["mcp_s_look"].spec
     assert (spec.read_only, spec.destructive) == (True, False)
     assert (spec.origin.server, spec.origin.tool) == ("s", "look")
 
@@ -205,24 +215,24 @@ def test_orders_in_a_description_or_a_schema_are_noticed() -> None:
 
 
 def test_reading_resources_is_a_tool_of_ours() -> None:
-    entries = build_catalog([server("docs", "search", reads=True)])
-    assert entries["mcp_docs_read_resource"].ours
+    entries = catalog([server("docs", "search", reads=True)])
+    assert entries["mcp_docs_read_resource"].tool.ours
     assert entries["mcp_docs_read_resource"].spec.read_only
 
 
 @pytest.mark.parametrize("own", ["read_resource", "READ.resource"])
 def test_a_servers_own_tool_never_has_the_name_of_ours(own: str) -> None:
-    entries = build_catalog([server("docs", own, reads=True)])
-    assert entries["mcp_docs_read_resource"].ours
-    (theirs,) = [name for name, entry in entries.items() if not entry.ours]
+    entries = catalog([server("docs", own, reads=True)])
+    assert entries["mcp_docs_read_resource"].tool.ours
+    (theirs,) = [name for name, entry in entries.items() if not entry.tool.ours]
     assert theirs.casefold().startswith("mcp_docs_read_resource_")
     # Nor while we have none, which depends on what the server lists just now.
-    assert list(build_catalog([server("docs", own)])) == [theirs]
+    assert list(catalog([server("docs", own)])) == [theirs]
 
 
 def test_a_tool_that_was_renamed_is_known_by_its_natural_name_too() -> None:
-    entries = build_catalog([server("fs", "write_file", "write.file", "read")])
-    natural = {(e.tool, e.spec.natural_name, e.spec.contested) for e in entries.values()}
+    entries = catalog([server("fs", "write_file", "write.file", "read")])
+    natural = {(e.tool.name, e.spec.natural_name, e.spec.contested) for e in entries.values()}
     assert natural == {
         ("write_file", "mcp_fs_write_file", False),
         ("write.file", "mcp_fs_write_file", False),
@@ -232,9 +242,9 @@ def test_a_tool_that_was_renamed_is_known_by_its_natural_name_too() -> None:
 
 def test_a_natural_name_to_which_another_has_a_claim_is_contested() -> None:
     servers = [server("git", "hub_search"), server("git_hub", "search"), server("docs", "x")]
-    contested = {e.server for e in build_catalog(servers).values() if e.spec.contested}
+    contested = {e.spec.origin.server for e in catalog(servers).values() if e.spec.contested}
     assert contested == {"git", "git_hub"}
-    (own,) = build_catalog([server("docs", "read_resource")]).values()
+    (own,) = catalog([server("docs", "read_resource")]).values()
     assert own.spec.contested
 
 

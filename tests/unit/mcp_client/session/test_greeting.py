@@ -1,5 +1,6 @@
 from typing import Any, cast
 
+import anyio
 import mcp_types
 import pytest
 from anyio.abc import TaskStatus
@@ -9,9 +10,9 @@ from mcp_types import version
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult
 from openclaw.mcp_client.session import negotiation
-from openclaw.mcp_client.session.connect import LazySession
 from openclaw.mcp_client.session.negotiation import as_sdk_result, discovered, initialized
 from openclaw.mcp_client.session.notifications import Answers
+from openclaw.mcp_client.session.server_session import ServerSession
 
 LEGACY: dict[str, Any] = {
     "protocolVersion": "2025-06-18",
@@ -28,7 +29,7 @@ MODERN: dict[str, Any] = {
 
 def test_the_names_and_revisions_are_those_of_the_sdk() -> None:
     assert version.HANDSHAKE_PROTOCOL_VERSIONS == negotiation.HANDSHAKE_VERSIONS
-    assert version.MODERN_PROTOCOL_VERSIONS == negotiation.MODERN_VERSIONS
+    assert version.MODERN_PROTOCOL_VERSIONS == (negotiation.MODERN_VERSION,)
     assert mcp_types.PROTOCOL_VERSION_META_KEY == negotiation.VERSION_KEY
     assert mcp_types.CLIENT_INFO_META_KEY == negotiation.CLIENT_INFO_KEY
     assert mcp_types.CLIENT_CAPABILITIES_META_KEY == negotiation.CAPABILITIES_KEY
@@ -78,6 +79,7 @@ def test_the_sdk_takes_a_greeting_whose_details_it_would_refuse() -> None:
 async def test_a_connection_that_was_closed_meanwhile_gives_no_session_of_the_sdk() -> None:
     class Silent:
         send_raw_request = notify = call = None
+        lost = anyio.Event()
 
         async def run(self, *_: Any, task_status: TaskStatus[None]) -> None:
             task_status.started()
@@ -87,7 +89,7 @@ async def test_a_connection_that_was_closed_meanwhile_gives_no_session_of_the_sd
 
     dispatcher = cast("Any", Silent())
     answers = Answers("fake", (), None, decline)
-    session = LazySession(dispatcher, cast("Any", None), answers)
+    session = ServerSession(dispatcher, cast("Any", None), answers, "stdio")
     async with session.running():
         pass
     with pytest.raises(Interrupted):

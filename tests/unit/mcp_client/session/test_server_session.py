@@ -1,14 +1,15 @@
 """One request over several rounds."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-import anyio
 import pytest
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, Unavailable
 from openclaw.mcp_client.session import server_session
+from openclaw.mcp_client.session.elicitation import decline
 from openclaw.mcp_client.session.negotiation import Greeting
+from openclaw.mcp_client.session.notifications import Answers
 from openclaw.mcp_client.session.server_session import (
     MAX_ROUNDS,
     RequestMetadata,
@@ -16,7 +17,11 @@ from openclaw.mcp_client.session.server_session import (
 )
 
 
-class _DiesBetweenRounds:
+class _Silent:
+    send_raw_request = notify = None
+
+
+class _DiesBetweenRounds(_Silent):
     def __init__(self) -> None:
         self.sent: list[Mapping[str, Any]] = []
 
@@ -27,7 +32,7 @@ class _DiesBetweenRounds:
         return {"resultType": "input_required", "requestState": "half done"}
 
 
-class _AsksAgain:
+class _AsksAgain(_Silent):
     def __init__(self, times: int) -> None:
         self.left = times
 
@@ -37,21 +42,16 @@ class _AsksAgain:
         return {"content": []} if self.left < 0 else asks
 
 
-async def _no_sdk() -> Any:
-    return None
+class _Session(ServerSession):
+    async def sdk(self) -> Any:
+        return None
 
 
-def _session(caller: "_DiesBetweenRounds | _AsksAgain") -> ServerSession:
-    return ServerSession(
-        call=caller.call,
-        sdk=_no_sdk,
-        greeting=Greeting("2025-11-25"),
-        stamp=RequestMetadata(Greeting("2025-11-25"), {}, http=False),
-        ended=anyio.Event(),
-        is_gone=lambda: False,
-        why_ended=lambda: "it ended",
-        transport="stdio",
-    )
+def _session(caller: _Silent) -> ServerSession:
+    answers = Answers("fake", (), None, decline)
+    session = _Session(cast("Any", caller), cast("Any", None), answers, "stdio")
+    session.stamp = RequestMetadata(Greeting("2025-11-25"), {}, http=False)
+    return session
 
 
 async def test_a_call_whose_server_dies_between_rounds_is_not_begun_again() -> None:
