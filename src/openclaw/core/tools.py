@@ -21,6 +21,10 @@ def json_list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
+def json_objects(value: object) -> list[dict[str, Any]]:
+    return [one for one in json_list(value) if isinstance(one, dict)]
+
+
 # Asks the person what an MCP server wants to know: its name and the request, MCP's result back.
 Elicit = Callable[[str, JsonObject], Awaitable[JsonObject]]
 

@@ -21,10 +21,10 @@ from openclaw.mcp_client.errors import (
     worded,
 )
 from openclaw.mcp_client.session import listing
+from openclaw.mcp_client.session.declared import Listing
 from openclaw.mcp_client.session.jsonrpc import (
     CLOSED,
     TIMEOUT,
-    Listing,
     as_mcp_error,
     encode,
     failure,

@@ -21,7 +21,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.content.labels import single_line
 from openclaw.core.errors import OperatorFacing
-from openclaw.mcp_client.auth.oauth import CALLBACK_PATH, Logins, Person, check_address
+from openclaw.mcp_client.auth.oauth import CALLBACK_PATH, Logins, check_address
 from openclaw.mcp_client.errors import first_cause
 from openclaw.version import __version__
 
@@ -47,10 +47,15 @@ class LoginFailed(OperatorFacing):
 
 
 class CallbackServer:
-    """Waits on loopback for the browser to return; accepts only the answer to our own request."""
+    """Sends a person to log in, and waits on loopback for their browser to return.
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    It accepts only the answer to our own request.
+    """
+
+    def __init__(
+        self, port: int, show: Callable[[str], None], browse: Callable[[str], bool] | None
+    ) -> None:
+        self.port, self._show, self._browse = port, show, browse
         self._state: str | None = None
         self._answer: dict[str, str] | None = None
         self._answered = anyio.Event()
@@ -59,9 +64,12 @@ class CallbackServer:
     def redirect_uri(self) -> str:
         return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
 
-    def expect(self, authorization_url: str) -> None:
+    async def redirect(self, authorization_url: str) -> None:
         found = parse_qs(urlsplit(authorization_url).query).get("state")
         self._state = found[0] if found else None
+        self._show(authorization_url)
+        if self._browse is not None:
+            await anyio.to_thread.run_sync(self._browse, authorization_url)
 
     async def wait(self) -> AuthorizationCodeResult:
         with anyio.move_on_after(LOGIN_SECONDS):
@@ -116,7 +124,9 @@ def _page(status: str, words: str) -> bytes:
 
 
 @asynccontextmanager
-async def callback_server(port: int | None) -> AsyncGenerator[CallbackServer]:
+async def callback_server(
+    port: int | None, show: Callable[[str], None], browse: Callable[[str], bool] | None
+) -> AsyncGenerator[CallbackServer]:
     try:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port or 0)
     except OSError as error:
@@ -124,7 +134,8 @@ async def callback_server(port: int | None) -> AsyncGenerator[CallbackServer]:
             f"port {port} on loopback cannot be used: {error.strerror or error}",
             hint="change auth.callbackPort",
         ) from None
-    server = CallbackServer(listener.extra(anyio.abc.SocketAttribute.local_port))  # noqa: S610 - not a query
+    own = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610 - not a query
+    server = CallbackServer(own, show, browse)
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, server.serve, name="login callback")
         try:
@@ -152,17 +163,8 @@ async def log_in(
     """Have a person log in; returns once the server accepts our token. Raises `LoginFailed`."""
     port = None if config.auth is None else config.auth.callback_port
     try:
-        async with callback_server(port) as server:
-
-            async def redirect(url: str) -> None:
-                server.expect(url)
-                show(url)
-                if browse is not None:
-                    await anyio.to_thread.run_sync(browse, url)
-
-            uri = server.redirect_uri
-            person = Person(redirect=redirect, callback=server.wait, redirect_uri=uri)
-            await _knock(config, logins, person)
+        async with callback_server(port, show, browse) as server:
+            await _knock(config, logins, server)
     except (LoginFailed, BaseExceptionGroup) as failure:
         cause = first_cause(failure)
         if isinstance(cause, OAuthFlowError | OAuthTokenError | OAuthRegistrationError):
@@ -184,7 +186,7 @@ _META: dict[str, Any] = {"_meta": {
 }}  # fmt: skip
 
 
-async def _knock(config: McpServerConfig, logins: Logins, person: Person) -> None:
+async def _knock(config: McpServerConfig, logins: Logins, person: CallbackServer) -> None:
     """Send requests until one is refused, which starts the login."""
     assert config.url is not None
     auth = await logins.auth(config, person)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -26,26 +26,20 @@ from openclaw.net.addresses import is_loopback, why_blocked
 from openclaw.net.client import Exemptions, FetchError, GuardedClient, resolve_with_system
 from openclaw.secrets.refs import Secret
 
+if TYPE_CHECKING:
+    from openclaw.mcp_client.auth.login import CallbackServer
+
 logger = logging.getLogger(__name__)
 # It logs every failure with a traceback, and the answers of token endpoints in it; we tell them once.
 logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
 
 ResolveSecrets = Callable[[Mapping[str, str]], Awaitable[dict[str, Secret]]]
 OpenClient = Callable[..., GuardedClient]  # opens the client of one request
-Redirect = Callable[[str], Awaitable[None]]
-Callback = Callable[[], Awaitable[AuthorizationCodeResult]]
 
 CALLBACK_PATH = "/callback"
 _MAX_ANSWER = 1024 * 1024
 _SECONDS = 30.0
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
-    redirect: Redirect
-    callback: Callback
-    redirect_uri: str
 
 
 def check_address(url: str) -> None:
@@ -77,7 +71,7 @@ class Auth(OAuthClientProvider):
         url: str,
         metadata: OAuthClientMetadata,
         login: ServerLogin,
-        person: Person | None,
+        person: "CallbackServer | None",
         open_client: OpenClient = open_guarded,
     ) -> None:
         self._open_client = open_client
@@ -86,7 +80,7 @@ class Auth(OAuthClientProvider):
         self._scope = metadata.scope
         self._wants_more = False
         redirect = self._nobody if person is None else self._checked_redirect
-        callback = _no_answer if person is None else person.callback
+        callback = _no_answer if person is None else person.wait
         super().__init__(url, metadata, login, redirect, callback)
         login.context = self.context
         self._host = (urlsplit(url).hostname or "").lower()
@@ -254,7 +248,7 @@ class Logins:
         auth, url = _settings(config)
         return open_vault(auth.store, self.directory).delete(login_key(url))
 
-    async def auth(self, config: McpServerConfig, person: Person | None = None) -> Auth:
+    async def auth(self, config: McpServerConfig, person: "CallbackServer | None" = None) -> Auth:
         settings, url = _settings(config)
         try:
             check_address(url)

@@ -4,12 +4,12 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from openclaw.content.frame import frame, frame_result
 from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tools import ToolResult, json_list, json_object
+from openclaw.core.tools import ToolResult, json_list, json_objects
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 
 _COMMAND = re.compile(r"/([^\s:/]+):(\S+)(?:\s+(.*))?", re.DOTALL)
@@ -80,17 +80,11 @@ def parse_prompt_call(text: str) -> PromptCall | None:
     if match is None:
         return None
     server, prompt, rest = match.groups()
-    return PromptCall(server, prompt, parse_arguments(_words(rest or "")))
-
-
-def _words(text: str) -> list[str]:
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
-    lexer.whitespace_split = True
-    lexer.commenters = ""
     try:
-        return list(lexer)
+        words = shlex.split(rest or "")
     except ValueError as error:
         raise InvalidRequest(f"a quotation mark is not closed ({error})") from error
+    return PromptCall(server, prompt, parse_arguments(words))
 
 
 def parse_arguments(words: Sequence[str]) -> dict[str, str]:
@@ -121,14 +115,12 @@ def render_prompt(
 ) -> tuple[PromptMessage, ...]:
     """The answer to `prompts/get`: every message in a frame of its own, after `clean`."""
     rendered: list[PromptMessage] = []
-    for item in json_list(raw.get("messages")):
-        if isinstance(item, dict):
-            found = json_object(cast("object", item))
-            role = "assistant" if found.get("role") == "assistant" else "user"
-            content = found.get("content")
-            blocks = json_list(content) or [content]
-            result = frame_result(clean(render_result({"content": blocks}, how)))
-            rendered.append(PromptMessage(role, result.blocks))
+    for found in json_objects(raw.get("messages")):
+        role = "assistant" if found.get("role") == "assistant" else "user"
+        content = found.get("content")
+        blocks = json_list(content) or [content]
+        result = frame_result(clean(render_result({"content": blocks}, how)))
+        rendered.append(PromptMessage(role, result.blocks))
     return tuple(rendered)
 
 

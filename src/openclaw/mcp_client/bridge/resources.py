@@ -12,7 +12,7 @@ import pybase64
 from openclaw.content.detection.detect import detect
 from openclaw.content.frame import frame
 from openclaw.content.labels import sanitise_label
-from openclaw.core.tools import json_list, json_object
+from openclaw.core.tools import json_list, json_object, json_objects
 from openclaw.mcp_client.bridge.results import binary_placeholder, mime_type
 
 if TYPE_CHECKING:
@@ -81,13 +81,11 @@ def resolve(
     """The answer to `resources/read` as text; binary content is a placeholder."""
     parts: list[str] = []
     kinds: list[str] = []
-    for item in json_list(raw.get("contents")):
-        if isinstance(item, dict):
-            found = json_object(cast("object", item))
-            kind = mime_type(found.get("mimeType"), unknown=mime_type(resource.mime_type))
-            kinds.append(kind)
-            text = found.get("text")
-            parts.append(text if isinstance(text, str) else binary_placeholder(kind))
+    for found in json_objects(raw.get("contents")):
+        kind = mime_type(found.get("mimeType"), unknown=mime_type(resource.mime_type))
+        kinds.append(kind)
+        text = found.get("text")
+        parts.append(text if isinstance(text, str) else binary_placeholder(kind))
     content = redact("\n".join(parts))
     return ResolvedResource(
         server=server,
@@ -214,7 +212,7 @@ def _skill(entry: Mapping[str, Any]) -> ServedSkill | None:
     name, description = fields.get("name"), fields.get("description")
     if not isinstance(name, str) or not isinstance(description, str) or not _NAME.fullmatch(name):
         return None
-    if not uri.endswith((f"/{name}{_FILE}", f"//{name}{_FILE}")):
+    if not uri.endswith(f"/{name}{_FILE}"):
         return None
     resources = entry.get("resources")
     files = None if resources == "dynamic" else _files(resources, uri)

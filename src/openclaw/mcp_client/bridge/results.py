@@ -21,7 +21,7 @@ import pybase64
 from openclaw.content.frame import MCP_SERVER, Mode
 from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, ResourceLink, Text
-from openclaw.core.tools import ToolResult, Untrusted, json_list, json_object
+from openclaw.core.tools import ToolResult, Untrusted, json_list, json_object, json_objects
 from openclaw.mcp_client.errors import CallFailed, TimedOut
 from openclaw.media.images import BadImage, is_markup, measure
 
@@ -62,13 +62,17 @@ class Rendering:
 class _Parts:
     def __init__(self, *words: str) -> None:
         self.words = list(words)
-        self.media: list[Media] = []
         self.outputs: list[Block] = []
+
+    @property
+    def media(self) -> list[Media]:
+        """What the model may see; what has only an address is fetched by whoever hands it over."""
+        return [one for one in self.outputs if isinstance(one, Media) and one.data is not None]
 
 
 def render_result(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
     parts = _Parts()
-    for item in _objects(raw.get("content")):
+    for item in json_objects(raw.get("content")):
         _take(item, parts)
     structured = raw.get("structuredContent")
     if structured is not None:
@@ -78,7 +82,7 @@ def render_result(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
 
 def render_resource(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
     parts = _Parts()
-    for item in _objects(raw.get("contents")):
+    for item in json_objects(raw.get("contents")):
         _take_resource({"resource": item}, parts)
     return _finish(parts, how, is_error=False)
 
@@ -131,10 +135,8 @@ def _take_media(kind: str, item: Mapping[str, Any], parts: _Parts) -> None:
         return
     if kind == "image" and not (mime := _seen_as(mime, data, parts)):
         return
-    media = Media(mime, data=data)
     parts.words.append(f"[External {kind} from this server: {mime}, {len(data)} bytes]")
-    parts.media.append(media)
-    parts.outputs.append(media)
+    parts.outputs.append(Media(mime, data=data))
 
 
 def _seen_as(mime: str, data: bytes, parts: _Parts) -> str | None:
@@ -166,9 +168,7 @@ def _take_resource(item: Mapping[str, Any], parts: _Parts) -> None:
     if data is not None and mime.lower().startswith("image/"):
         mime = _seen_as(mime, data, parts) or ""
     if data is not None and mime:
-        media = Media(mime, data=data, name=uri)
-        parts.media.append(media)
-        parts.outputs.append(media)
+        parts.outputs.append(Media(mime, data=data, name=uri))
 
 
 def _take_link(item: Mapping[str, Any], parts: _Parts) -> None:
@@ -180,7 +180,6 @@ def _take_link(item: Mapping[str, Any], parts: _Parts) -> None:
     kind = f" ({mime})" if mime else ""
     parts.words.append(f"[Resource link {name}: {uri}{kind}]" + (f" {about}" if about else ""))
     if _for_the_person(item) and uri.startswith(("https://", "http://")):
-        # Whoever hands it over fetches it then, through the guarded client.
         parts.outputs.append(Media(mime or "", url=uri, name=uri))
     else:
         parts.outputs.append(ResourceLink(uri, name, mime, about or None))
@@ -243,10 +242,6 @@ def _decoded(value: object) -> bytes | None:
 
 def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in json_list(value) if isinstance(item, dict)]
 
 
 # Where the whole of a result is kept that was too long for the model, so that it can be read on.

@@ -18,7 +18,7 @@ from openclaw.mcp_client.catalog import pins
 from openclaw.mcp_client.session.negotiation import identity
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.session.jsonrpc import Listing
+    from openclaw.mcp_client.session.declared import Listing
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.session.declared import Tool
-    from openclaw.mcp_client.session.jsonrpc import Listing
+    from openclaw.mcp_client.session.declared import Listing, Tool
 
 INSTRUCTIONS = ""  # the key of a server's instructions; no tool has an empty name
 

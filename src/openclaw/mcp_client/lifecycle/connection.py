@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,12 @@ from openclaw.core.tools import EarlierCall, JsonObject
 from openclaw.mcp_client import bounds, errors
 from openclaw.mcp_client.bridge.resources import EXTENSION, MOST_SKILLS, ServedSkill, served_skills
 from openclaw.mcp_client.lifecycle import state as states
-from openclaw.mcp_client.lifecycle.state import Event, Kind, ServerState
+from openclaw.mcp_client.lifecycle.state import Event, ServerState
 from openclaw.mcp_client.session import listing as listings
 from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams, open_link
+from openclaw.mcp_client.session.declared import Listing
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
-from openclaw.mcp_client.session.jsonrpc import Listing, OnProgress, RawResult, ServerSnapshot
+from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
 from openclaw.mcp_client.session.listing import are_blocks, are_objects, unheard
 from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
 from openclaw.mcp_client.session.notifications import Answers, ChangeSubscription, Incoming
@@ -38,6 +39,24 @@ OTHERS_PATIENCE = 2.0
 _COMPLETION_SECONDS = 5.0  # somebody is typing
 _MOST_VALUES = 100
 _SOFTWARE, _SOFTWARE_READ = 200, 4096  # characters of a server's own name or version
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSnapshot:
+    """A server at one moment. `since` is milliseconds since 1970; `next_retry_in` is in seconds."""
+
+    name: str
+    state: ServerState
+    since: int
+    transport: str
+    pid: int | None = None
+    protocol: str | None = None
+    server_name: str | None = None
+    server_version: str | None = None
+    restarts: int = 0
+    last_error: str | None = None
+    next_retry_in: float | None = None
+    stderr: tuple[str, ...] = ()
 
 
 class ServerConnection:
@@ -101,7 +120,6 @@ class ServerConnection:
             last_error=None if life.last_error is None else self._redact(life.last_error),
             next_retry_in=self._retry_in(),
             stderr=self._stderr.tail(),
-            capabilities=_capabilities(link),
         )
 
     def _shown(self, text: str | None) -> str | None:
@@ -123,18 +141,18 @@ class ServerConnection:
                 else:
                     await self._rest()
         finally:
-            self._feed(Event(Kind.STOPPED))
+            self._feed(Event.STOPPED)
 
     def start(self) -> None:
-        self._feed(Event(Kind.STARTED))
+        self._feed(Event.STARTED)
 
     def stop(self) -> None:
-        self._feed(Event(Kind.STOPPED))
+        self._feed(Event.STOPPED)
         self._end_attempt()
 
     def restart(self) -> None:
         """Connect again, whatever the state, and reset the restart count."""
-        self._feed(Event(Kind.RESTARTED))
+        self._feed(Event.RESTARTED)
         self._end_attempt()
 
     def answered_before(self) -> bool:
@@ -285,9 +303,9 @@ class ServerConnection:
         retry_at = self._life.retry_at
         return None if retry_at is None else max(0.0, retry_at - self._clock.monotonic())
 
-    def _feed(self, event: Event) -> None:
-        before = self._life
-        self._life = states.advance(before, event, self._clock.monotonic(), self._most_restarts)
+    def _feed(self, event: Event, reason: str = "") -> None:
+        before, now = self._life, self._clock.monotonic()
+        self._life = states.advance(before, event, now, self._most_restarts, reason)
         if self._life == before:
             return
         if self._life.state is not before.state:
@@ -309,7 +327,7 @@ class ServerConnection:
         with anyio.move_on_after(self._retry_in()):
             await self._changed.wait()
             return
-        self._feed(Event(Kind.RETRY_DUE))
+        self._feed(Event.RETRY_DUE)
 
     async def _serve(self) -> None:
         """One connection, from opening to closing. Only here does failure become state."""
@@ -326,20 +344,20 @@ class ServerConnection:
         cause = errors.first_cause(error)
         match cause:
             case errors.NeedsLogin():
-                event = Event(Kind.LOGIN_NEEDED, errors.worded(cause))
+                event, reason = Event.LOGIN_NEEDED, errors.worded(cause)
             case SecretUnavailable():
                 # Its keeper may be out of reach for a while.
-                event = Event(Kind.NOT_BEGUN, describe(cause))
+                event, reason = Event.NOT_BEGUN, describe(cause)
             case OperatorFacing():
-                event = Event(Kind.BROKEN, describe(cause))
+                event, reason = Event.BROKEN, describe(cause)
             case errors.Interrupted():
-                event = Event(Kind.LOST, cause.reason)
+                event, reason = Event.LOST, cause.reason
             case _:
                 # A trace says nothing about a bad address.
                 trace = None if isinstance(cause, errors.ConnectionFailed) else error
                 logger.debug("MCP server '%s' failed", self.name, exc_info=trace)
-                event = Event(Kind.LOST, bounds.printable(self._redact(errors.worded(cause))))
-        self._feed(replace(event, reason=self._redact(event.reason)))
+                event, reason = Event.LOST, bounds.printable(self._redact(errors.worded(cause)))
+        self._feed(event, self._redact(reason))
 
     async def _live(self) -> None:
         following = ChangeSubscription(self._refresh, lambda uri: self.on_resource_updated(uri))
@@ -362,10 +380,10 @@ class ServerConnection:
                 group.start_soon(following.run, link, name=f"following {self.name}")
                 following.want_updates(self._wanted_updates)
                 self._link = link
-                self._feed(Event(Kind.CONNECTED))
+                self._feed(Event.CONNECTED)
                 await link.dispatcher.lost.wait()
                 self._link = None
-                self._feed(Event(Kind.LOST, link.dispatcher.why_lost()))
+                self._feed(Event.LOST, link.dispatcher.why_lost())
                 group.cancel_scope.cancel()
 
     async def _list_all(self, link: ServerSession, following: ChangeSubscription) -> None:

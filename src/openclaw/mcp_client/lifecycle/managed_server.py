@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -25,15 +25,13 @@ from openclaw.mcp_client.catalog import tools as catalog_tools
 from openclaw.mcp_client.catalog.pin_store import Pinning, PinStore
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Crossing
 from openclaw.mcp_client.errors import CallFailed, InvalidResult
-from openclaw.mcp_client.lifecycle.connection import ServerConnection
+from openclaw.mcp_client.lifecycle.connection import ServerConnection, ServerSnapshot
 from openclaw.mcp_client.lifecycle.state import UNAVAILABLE, ServerState
 from openclaw.mcp_client.session.connect import ConnectionDeps
+from openclaw.mcp_client.session.declared import Listing, Resource
 from openclaw.mcp_client.session.elicitation import Asking
-from openclaw.mcp_client.session.jsonrpc import Listing, RawResult, ServerSnapshot
+from openclaw.mcp_client.session.jsonrpc import RawResult
 from openclaw.mcp_client.session.listing import CatalogCache
-
-if TYPE_CHECKING:
-    from openclaw.mcp_client.session.declared import Resource
 
 logger = logging.getLogger(__name__)
 
@@ -308,7 +306,7 @@ class ManagedServer:
         self._on_change()
 
     @property
-    def ordinary_resources(self) -> "list[Resource]":
+    def ordinary_resources(self) -> list[Resource]:
         """Resources that aren't files of skills; those are read only when needed."""
         listed = self.connection.listing.resources
         return [one for one in listed if mcp_resources.owner(self.skills, one.uri) is None]
@@ -329,7 +327,7 @@ class ManagedServer:
                 raise InvalidResult(reason)
         return raw
 
-    async def _read_one(self, resource: "Resource", limiter: anyio.CapacityLimiter) -> None:
+    async def _read_one(self, resource: Resource, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
             try:
                 raw = await self.connection.read_resource(resource.uri)

@@ -34,7 +34,7 @@ UNAVAILABLE = (
 )
 
 
-class Kind(Enum):
+class Event(Enum):
     STARTED = auto()  # somebody wants the server
     CONNECTED = auto()  # the handshake is done and the server has said what it offers
     LOST = auto()  # it could not be reached, or went away; trying again may help
@@ -44,12 +44,6 @@ class Kind(Enum):
     RETRY_DUE = auto()  # the wait before the next attempt is over
     RESTARTED = auto()  # somebody asked for a fresh start
     STOPPED = auto()  # nobody wants the server any more
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    kind: Kind
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,37 +61,37 @@ class Life:
     last_error: str | None = None
 
 
-def advance(life: Life, event: Event, now: float, most_restarts: int) -> Life:
+def advance(life: Life, event: Event, now: float, most_restarts: int, reason: str = "") -> Life:
     """The life after this event; an event that means nothing in this state changes nothing."""
     if life.state is ServerState.CLOSED:
         return life
-    match event.kind, life.state:
-        case Kind.STOPPED, _:
+    match event, life.state:
+        case Event.STOPPED, _:
             return _resting(life, ServerState.CLOSED, life.last_error)
         case _, ServerState.DISABLED:
             return life
-        case Kind.RESTARTED, _:
+        case Event.RESTARTED, _:
             return Life(ServerState.CONNECTING, last_error=life.last_error)
-        case (Kind.STARTED, ServerState.DISCONNECTED) | (Kind.RETRY_DUE, ServerState.ERROR):
+        case (Event.STARTED, ServerState.DISCONNECTED) | (Event.RETRY_DUE, ServerState.ERROR):
             return replace(life, state=ServerState.CONNECTING, retry_at=None)
-        case Kind.CONNECTED, ServerState.CONNECTING:
+        case Event.CONNECTED, ServerState.CONNECTING:
             return replace(life, state=ServerState.READY, waits=0, ready_since=now)
         case _, ServerState.CONNECTING | ServerState.READY:
-            return _ended(life, event, now, most_restarts)
+            return _ended(life, event, now, most_restarts, reason)
         case _:
             return life
 
 
-def _ended(life: Life, event: Event, now: float, most_restarts: int) -> Life:
-    match event.kind:
-        case Kind.NOT_BEGUN if life.state is ServerState.CONNECTING:
-            return _waiting(life, event.reason, now, most_restarts)
-        case Kind.LOST | Kind.NOT_BEGUN:
-            return _lost(life, event.reason, now, most_restarts)
-        case Kind.BROKEN:
-            return _resting(life, ServerState.FAILED, event.reason)
-        case Kind.LOGIN_NEEDED:
-            return _resting(life, ServerState.NEEDS_LOGIN, event.reason)
+def _ended(life: Life, event: Event, now: float, most_restarts: int, reason: str) -> Life:
+    match event:
+        case Event.NOT_BEGUN if life.state is ServerState.CONNECTING:
+            return _waiting(life, reason, now, most_restarts)
+        case Event.LOST | Event.NOT_BEGUN:
+            return _lost(life, reason, now, most_restarts)
+        case Event.BROKEN:
+            return _resting(life, ServerState.FAILED, reason)
+        case Event.LOGIN_NEEDED:
+            return _resting(life, ServerState.NEEDS_LOGIN, reason)
         case _:
             return life
 

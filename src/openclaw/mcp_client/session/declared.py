@@ -3,6 +3,7 @@
 The SDK has them all, for every revision, and takes longer to import than most servers to start.
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -59,3 +60,18 @@ class PromptArgument(_Named):
 
 class Prompt(_Named):
     arguments: list[PromptArgument] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a server offers: bounded, each entry well formed, in the server's own words.
+
+    `dropped` says, in our words, what was left out and why.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    resource_templates: tuple[ResourceTemplate, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    instructions: str | None = None
+    dropped: tuple[str, ...] = ()

@@ -4,16 +4,12 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import suppress
+from typing import Any, cast
 
 import orjson
 
 from openclaw.mcp_client import errors
-from openclaw.mcp_client.lifecycle.state import ServerState
-
-if TYPE_CHECKING:
-    from openclaw.mcp_client.session.declared import Prompt, Resource, ResourceTemplate, Tool
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +86,7 @@ _CONTAINERS = (dict, list)
 _TOO_DEEP = "it is nested too deeply"
 
 Message = dict[str, Any]
+RawResult = dict[str, Any]
 Batch = list[Any]
 
 
@@ -106,44 +103,48 @@ class TooManyValues(Undecodable):
     """Raised when a message holds more than `MAX_VALUES` values."""
 
 
+class NotJson(Undecodable):
+    """Raised when bytes are not JSON at all."""
+
+
 def decode(line: bytes) -> Message | Batch:
     """The message, or batch of them, in this line; its depth and number of values checked."""
-    if len(line) >= LARGE and count_values(line, MAX_VALUES) > MAX_VALUES:
-        raise TooManyValues(f"it holds over {MAX_VALUES} values", line)
-    try:
-        message: Any = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise Undecodable(_TOO_DEEP if _is_about_depth(error) else "not JSON", line) from None
-    if type(message) is not dict and type(message) is not list:
+    _check_count(line)
+    message = _parsed(line)
+    if type(message) not in _CONTAINERS:
         raise Undecodable("not a JSON object", line)
-    if _may_be_deep(line) and deeper_than(message, MAX_DEPTH):
-        raise Undecodable(_TOO_DEEP, line)
     return cast("Message | Batch", message)
 
 
 def check_bounds(text: bytes) -> None:
     """Raise `Undecodable` for JSON that holds too many values or is nested too deeply."""
+    _check_count(text)
+    if _may_be_deep(text):
+        with suppress(NotJson):
+            _parsed(text)
+
+
+def _check_count(text: bytes) -> None:
     if len(text) >= LARGE and count_values(text, MAX_VALUES) > MAX_VALUES:
         raise TooManyValues(f"it holds over {MAX_VALUES} values", text)
-    if _may_be_deep(text):
-        try:
-            message: Any = orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            if _is_about_depth(error):
-                raise Undecodable(_TOO_DEEP, text) from None
-            return
-        if type(message) in _CONTAINERS and deeper_than(message, MAX_DEPTH):
-            raise Undecodable(_TOO_DEEP, text)
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        value: Any = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if "depth" in error.msg or "recursion" in error.msg.lower():
+            raise Undecodable(_TOO_DEEP, text) from None
+        raise NotJson("not JSON", text) from None
+    if _may_be_deep(text) and type(value) in _CONTAINERS and deeper_than(value, MAX_DEPTH):
+        raise Undecodable(_TOO_DEEP, text)
+    return value
 
 
 def unreadable(problem: Undecodable) -> errors.CallFailed:
     if isinstance(problem, TooManyValues):
         return errors.TooLarge(MAX_VALUES, "values")
     return errors.InvalidResult(f"the server's answer cannot be read: {problem.reason}")
-
-
-def _is_about_depth(error: orjson.JSONDecodeError) -> bool:
-    return "depth" in error.msg or "recursion" in error.msg.lower()
 
 
 def _may_be_deep(line: bytes) -> bool:
@@ -223,40 +224,3 @@ def answered_id(line: bytes) -> int | str | None:
         return None
     number, text = found.groups()
     return int(number) if number is not None else text.decode("utf-8", "replace")
-
-
-RawResult = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSnapshot:
-    """A server at one moment. `since` is milliseconds since 1970; `next_retry_in` is in seconds."""
-
-    name: str
-    state: ServerState
-    since: int
-    transport: str
-    pid: int | None = None
-    protocol: str | None = None
-    server_name: str | None = None
-    server_version: str | None = None
-    restarts: int = 0
-    last_error: str | None = None
-    next_retry_in: float | None = None
-    stderr: tuple[str, ...] = ()
-    capabilities: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What a server offers: bounded, each entry well formed, in the server's own words.
-
-    `dropped` says, in our words, what was left out and why.
-    """
-
-    tools: "tuple[Tool, ...]" = ()
-    resources: "tuple[Resource, ...]" = ()
-    resource_templates: "tuple[ResourceTemplate, ...]" = ()
-    prompts: "tuple[Prompt, ...]" = ()
-    instructions: str | None = None
-    dropped: tuple[str, ...] = field(default=())

@@ -1,15 +1,15 @@
 """Asking a server what it offers: every page, within bounds; a bad entry costs that entry alone."""
 
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import anyio.to_thread
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from openclaw.config.paths import private_directory, write_atomically
 from openclaw.core.errors import OpenClawError
@@ -17,7 +17,8 @@ from openclaw.core.tools import json_list, json_object
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import InvalidResult, RemoteError
 from openclaw.mcp_client.session import declared
-from openclaw.mcp_client.session.jsonrpc import Listing, RawResult
+from openclaw.mcp_client.session.declared import Listing
+from openclaw.mcp_client.session.jsonrpc import RawResult
 from openclaw.secrets.redactor import redacted_tree
 
 logger = logging.getLogger(__name__)
@@ -189,8 +190,12 @@ def are_blocks(value: Any) -> bool:
     return are_objects(value) and all(type(block.get("type")) is str for block in value)
 
 
-_FORMAT = 1
 _MAX_BYTES = 16 * 1024 * 1024
+
+
+@cache
+def _stored() -> TypeAdapter[Listing]:
+    return TypeAdapter(Listing)
 
 
 class CatalogCache:
@@ -210,32 +215,17 @@ class CatalogCache:
         try:
             if path.stat().st_size > _MAX_BYTES:
                 return None
-            return _restored(json.loads(path.read_bytes()))
+            return _stored().validate_json(path.read_bytes())
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             logger.info("the tool catalogue %s is not used: %s", path.name, type(error).__name__)
             return None
 
     def store(self, fingerprint: str, listing: Listing) -> None:
-        stored: dict[str, Any] = {"format": _FORMAT, "instructions": listing.instructions}
-        for name, catalogue in _CATALOGUES.items():
-            entries: tuple[BaseModel, ...] = getattr(listing, name)
-            stored[catalogue.key] = [
-                one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in entries
-            ]
+        text = _stored().dump_json(listing, by_alias=True, exclude_none=True, exclude={"dropped"})
         try:
             private_directory(self._directory)
-            write_atomically(self._path(fingerprint), self._redact(json.dumps(stored)))
+            write_atomically(self._path(fingerprint), self._redact(text.decode()))
         except OpenClawError as error:
             logger.warning("a tool catalogue could not be kept: %s", error.message)
-
-
-def _restored(stored: dict[str, Any]) -> Listing:
-    if stored["format"] != _FORMAT:
-        raise ValueError("another format")
-    entries: dict[str, Any] = {
-        name: tuple(map(catalogue.model.model_validate, stored[catalogue.key]))
-        for name, catalogue in _CATALOGUES.items()
-    }
-    return Listing(**entries, instructions=stored["instructions"])

@@ -18,8 +18,7 @@ from openclaw.mcp_client.catalog.pins import (
     observed,
     shown_name,
 )
-from openclaw.mcp_client.session.declared import Tool
-from openclaw.mcp_client.session.jsonrpc import Listing
+from openclaw.mcp_client.session.declared import Listing, Tool
 
 ECHO: dict[str, Any] = {
     "name": "echo",
