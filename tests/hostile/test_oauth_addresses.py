@@ -16,7 +16,7 @@ import trustme
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.auth.login import LoginFailed, log_in
-from openclaw.mcp_client.auth.oauth import Logins
+from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.secrets.refs import Secret
 
 NAME = "docs.test"

@@ -23,8 +23,7 @@ from openclaw.cli.chat.questions import Questions
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.tools import CallContext, ToolResult
 from openclaw.mcp_client.auth.login import log_in
-from openclaw.mcp_client.auth.oauth import Logins
-from openclaw.mcp_client.auth.token_store import authentication
+from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.lifecycle.manager import AgentServers
 from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.secrets.refs import Secret
@@ -65,7 +64,7 @@ class Play:
             self.state,
             environ={},
             agents=agents,
-            auth=authentication(self.state / "tokens", _forget, _resolve),
+            auth=self.logins().auth,
             on_elicitation=_person().elicit,
             on_sampling=_sample,
         )

@@ -1,6 +1,6 @@
 """What a tool is, native or from a server."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
@@ -23,6 +23,11 @@ def json_list(value: object) -> list[Any]:
 
 def json_objects(value: object) -> list[dict[str, Any]]:
     return [one for one in json_list(value) if isinstance(one, dict)]
+
+
+def json_parts(value: object) -> Iterable[Any]:
+    """What is directly inside an object or a list."""
+    return cast("JsonObject", value).values() if isinstance(value, dict) else json_list(value)
 
 
 # Asks the person what an MCP server wants to know: its name and the request, MCP's result back.

@@ -31,7 +31,7 @@ from openclaw.secrets.redactor import Redactor
 if TYPE_CHECKING:
     from openclaw.agent.toolpath.approval import Approvals
     from openclaw.cluster.node import ClusterNode
-    from openclaw.mcp_client.auth.oauth import Logins
+    from openclaw.mcp_client.auth.token_store import Logins
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.mcp_server.http_app import HttpApp
     from openclaw.sessions.store import SessionStore

@@ -339,7 +339,7 @@ async def running_servers(
     on_sampling: "AskHost | None" = None,
 ) -> "AsyncGenerator[McpManager]":
     from openclaw.agent.redaction import clean_result
-    from openclaw.mcp_client.auth.token_store import authentication
+    from openclaw.mcp_client.auth.token_store import Logins
     from openclaw.mcp_client.catalog.pin_store import PinStore
     from openclaw.mcp_client.lifecycle.manager import ManagerDeps, McpManager
     from openclaw.mcp_client.sandbox.confinement import Sandbox
@@ -350,6 +350,8 @@ async def running_servers(
     async with AsyncExitStack() as stack:
         keeper = OrphanReaper()
         stack.push_async_callback(keeper.aclose)
+        hide, tokens = host.redactor.register, host.paths.tokens
+        logins = Logins(directory=tokens, resolve_secrets=resolve, register=hide)
         connection = ConnectionDeps(
             resolve_secrets=resolve,
             emit=emit,
@@ -361,7 +363,7 @@ async def running_servers(
             cache=host.paths.cache,
             on_sampling=on_sampling,
             confine=Sandbox(host.environ, host.paths.root).confine,
-            auth=authentication(host.paths.tokens, host.redactor.register, resolve),
+            auth=logins.auth,
         )
         deps = ManagerDeps(
             connection,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.core.tools import Elicit, ToolSpec
     from openclaw.gateway.state import Backend
-    from openclaw.mcp_client.auth.oauth import Logins
+    from openclaw.mcp_client.auth.token_store import Logins
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.sessions.store import SessionStore
@@ -201,7 +201,7 @@ class Runtime:
         return await self.generation.secrets.resolve_map(values)
 
     def logins(self) -> "Logins":
-        from openclaw.mcp_client.auth.oauth import Logins
+        from openclaw.mcp_client.auth.token_store import Logins
 
         return Logins(
             directory=self.host.paths.tokens,

@@ -19,8 +19,8 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth import login as logging_in
 from openclaw.mcp_client.auth.login import LoginFailed, log_in, open_browser
-from openclaw.mcp_client.auth.oauth import Logins, check_address
-from openclaw.mcp_client.auth.token_store import is_logged_in
+from openclaw.mcp_client.auth.oauth import check_address
+from openclaw.mcp_client.auth.token_store import Logins, is_logged_in
 from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret

@@ -27,7 +27,7 @@ from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Pinned, diff, shown_name
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.auth.oauth import Logins
+    from openclaw.mcp_client.auth.token_store import Logins
     from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.runtime.host import OpenServers
@@ -496,7 +496,7 @@ def log_out(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _logins(env: Environment) -> "Logins":
-    from openclaw.mcp_client.auth.oauth import Logins
+    from openclaw.mcp_client.auth.token_store import Logins
 
     resolve = env.secrets().resolve_map
     hide = env.redactor.register

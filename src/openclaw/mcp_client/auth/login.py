@@ -21,7 +21,8 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.content.labels import single_line
 from openclaw.core.errors import OperatorFacing
-from openclaw.mcp_client.auth.oauth import CALLBACK_PATH, Logins, check_address
+from openclaw.mcp_client.auth.oauth import CALLBACK_PATH, check_address
+from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.errors import first_cause
 from openclaw.version import __version__
 

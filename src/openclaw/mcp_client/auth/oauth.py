@@ -1,30 +1,19 @@
 """Logins to remote servers: the SDK's OAuth client, limited to addresses and issuers we accept."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import union_scopes
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthMetadata,
-)
-from pydantic import AnyUrl
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata, OAuthMetadata
 
-from openclaw.config.agent_schema import McpAuthConfig, McpServerConfig
-from openclaw.core.errors import OperatorFacing
-from openclaw.mcp_client.auth.token_store import ServerLogin, login_key, open_vault
+from openclaw.mcp_client.auth.token_store import ServerLogin
 from openclaw.mcp_client.errors import NeedsLogin
 from openclaw.net.addresses import is_loopback, why_blocked
 from openclaw.net.client import Exemptions, FetchError, GuardedClient, resolve_with_system
-from openclaw.secrets.refs import Secret
 
 if TYPE_CHECKING:
     from openclaw.mcp_client.auth.login import CallbackServer
@@ -33,7 +22,6 @@ logger = logging.getLogger(__name__)
 # It logs every failure with a traceback, and the answers of token endpoints in it; we tell them once.
 logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
 
-ResolveSecrets = Callable[[Mapping[str, str]], Awaitable[dict[str, Secret]]]
 OpenClient = Callable[..., GuardedClient]  # opens the client of one request
 
 CALLBACK_PATH = "/callback"
@@ -235,57 +223,3 @@ _UNPACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 async def _no_answer() -> AuthorizationCodeResult:
     raise NeedsLogin("it needs a login")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logins:
-    directory: Path
-    resolve_secrets: ResolveSecrets
-    register: Callable[[str], None] = lambda value: None
-    open_client: OpenClient = open_guarded
-
-    def log_out(self, config: McpServerConfig) -> bool:
-        auth, url = _settings(config)
-        return open_vault(auth.store, self.directory).delete(login_key(url))
-
-    async def auth(self, config: McpServerConfig, person: "CallbackServer | None" = None) -> Auth:
-        settings, url = _settings(config)
-        try:
-            check_address(url)
-        except OAuthFlowError as error:
-            raise OperatorFacing(str(error), hint="use an https address") from None
-        login = ServerLogin(
-            open_vault(settings.store, self.directory),
-            url,
-            preset=await self._preset(settings),
-            register=self.register,
-            afresh=person is not None,
-        )
-        nobody = f"http://127.0.0.1:{settings.callback_port or 1}{CALLBACK_PATH}"
-        uri = nobody if person is None else person.redirect_uri
-        metadata = OAuthClientMetadata(
-            client_name="OpenClaw",
-            redirect_uris=[AnyUrl(uri)],
-            scope=" ".join(settings.scopes) or None,
-            token_endpoint_auth_method=None if settings.client_secret else "none",
-        )
-        return Auth(url, metadata, login, person, self.open_client)
-
-    async def _preset(self, auth: McpAuthConfig) -> OAuthClientInformationFull | None:
-        if auth.client_id is None:
-            return None
-        secret = None
-        if auth.client_secret is not None:
-            resolved = await self.resolve_secrets({"clientSecret": auth.client_secret})
-            secret = resolved["clientSecret"].reveal()
-        return OAuthClientInformationFull(
-            client_id=auth.client_id,
-            client_secret=secret,
-            token_endpoint_auth_method="none" if secret is None else None,
-        )
-
-
-def _settings(config: McpServerConfig) -> tuple[McpAuthConfig, str]:
-    if config.auth is None or config.url is None:
-        raise OperatorFacing('only a remote server with `auth: "oauth"` has a login')
-    return config.auth, config.url

@@ -9,8 +9,9 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from mcp.client.auth.oauth2 import OAuthContext
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-    from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.mcp_client.auth.oauth import Auth, ResolveSecrets
+    from openclaw.config.agent_schema import McpAuthConfig, McpServerConfig
+    from openclaw.mcp_client.auth.login import CallbackServer
+    from openclaw.mcp_client.auth.oauth import Auth, OpenClient
+    from openclaw.secrets.refs import Secret
 
 logger = logging.getLogger(__name__)
 
@@ -128,21 +131,6 @@ def _record(text: bytes) -> Record:
 def is_logged_in(store: str, directory: Path, url: str) -> bool:
     record: Record = open_vault(store, directory).load(login_key(url)) or {}
     return bool(record.get("issuers", {}).get(record.get("issuer"), {}).get("tokens"))
-
-
-def authentication(
-    directory: Path, register: Callable[[str], None], resolve: "ResolveSecrets"
-) -> "Callable[[McpServerConfig], Awaitable[Auth]]":
-    """Gives the HTTP authentication of logged-in servers; imports OAuth only when used."""
-
-    async def auth(config: "McpServerConfig") -> "Auth":
-        await load("openclaw.mcp_client.auth.oauth")
-        from openclaw.mcp_client.auth.oauth import Logins
-
-        logins = Logins(directory=directory, register=register, resolve_secrets=resolve)
-        return await logins.auth(config)
-
-    return auth
 
 
 class ServerLogin:
@@ -262,3 +250,70 @@ class ServerLogin:
             entry.update(fields, issuer=issuer)
 
         await anyio.to_thread.run_sync(self._vault.change, self._key, edit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logins:
+    """The logins of this state directory; OAuth is imported when a server's first one is used."""
+
+    directory: Path
+    resolve_secrets: "Callable[[Mapping[str, str]], Awaitable[dict[str, Secret]]]"
+    register: Callable[[str], None] = lambda value: None
+    open_client: "OpenClient | None" = None
+
+    def log_out(self, config: "McpServerConfig") -> bool:
+        auth, url = _settings(config)
+        return open_vault(auth.store, self.directory).delete(login_key(url))
+
+    async def auth(
+        self, config: "McpServerConfig", person: "CallbackServer | None" = None
+    ) -> "Auth":
+        """The HTTP authentication of this server; raises `OperatorFacing`."""
+        settings, url = _settings(config)
+        await load("openclaw.mcp_client.auth.oauth")
+        from mcp.shared.auth import OAuthClientMetadata
+        from pydantic import AnyUrl
+
+        from openclaw.mcp_client.auth import oauth
+
+        try:
+            oauth.check_address(url)
+        except oauth.OAuthFlowError as error:
+            raise OperatorFacing(str(error), hint="use an https address") from None
+        login = ServerLogin(
+            open_vault(settings.store, self.directory),
+            url,
+            preset=await self._preset(settings),
+            register=self.register,
+            afresh=person is not None,
+        )
+        nobody = f"http://127.0.0.1:{settings.callback_port or 1}{oauth.CALLBACK_PATH}"
+        uri = nobody if person is None else person.redirect_uri
+        metadata = OAuthClientMetadata(
+            client_name="OpenClaw",
+            redirect_uris=[AnyUrl(uri)],
+            scope=" ".join(settings.scopes) or None,
+            token_endpoint_auth_method=None if settings.client_secret else "none",
+        )
+        return oauth.Auth(url, metadata, login, person, self.open_client or oauth.open_guarded)
+
+    async def _preset(self, auth: "McpAuthConfig") -> "OAuthClientInformationFull | None":
+        from mcp.shared.auth import OAuthClientInformationFull
+
+        if auth.client_id is None:
+            return None
+        secret = None
+        if auth.client_secret is not None:
+            resolved = await self.resolve_secrets({"clientSecret": auth.client_secret})
+            secret = resolved["clientSecret"].reveal()
+        return OAuthClientInformationFull(
+            client_id=auth.client_id,
+            client_secret=secret,
+            token_endpoint_auth_method="none" if secret is None else None,
+        )
+
+
+def _settings(config: "McpServerConfig") -> "tuple[McpAuthConfig, str]":
+    if config.auth is None or config.url is None:
+        raise OperatorFacing('only a remote server with `auth: "oauth"` has a login')
+    return config.auth, config.url

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urljoin
 import anyio.to_thread
 import orjson
 
-from openclaw.core.tools import json_list
+from openclaw.core.tools import json_list, json_parts
 from openclaw.mcp_client.errors import InvalidResult
 from openclaw.mcp_client.session.jsonrpc import RawResult
 
@@ -78,15 +78,9 @@ def _count_nodes(schema: dict[str, Any]) -> int:
         nodes += len(level)
         if nodes > MAX_NODES:
             raise BadSchema("its input schema is too complex: too many parts")
-        below: list[Any] = []
-        for value in level:
-            if type(value) is dict:
-                below.extend(cast(dict[str, Any], value).values())
-            elif type(value) is list:
-                below.extend(cast(list[Any], value))
-        if not below:
+        level = [part for value in level for part in json_parts(value)]
+        if not level:
             return nodes
-        level = below
     raise BadSchema("its input schema is too deep")
 
 

@@ -12,14 +12,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import orjson
 
 from openclaw.content.detection.detect import detect_declaration
 from openclaw.content.labels import UnsafeSchema, sanitise_label, sanitise_schema, single_line
-from openclaw.core.tools import Origin, ToolSpec
+from openclaw.core.tools import Origin, ToolSpec, json_parts
 from openclaw.mcp_client.catalog.schema_check import BadSchema, SchemaBudget, check_schema
 
 if TYPE_CHECKING:
@@ -49,11 +49,16 @@ class Suspicion:
     signals: tuple[str, ...]
     sentence: str = ""
 
-    def words(self) -> str:
+    @property
+    def summary(self) -> str:
+        """That detection fired, but not on what."""
         what = "what it says of itself"
         if self.tool is not None:
             what = f"tool '{single_line(self.tool, MAX_LABEL)}'"
-        return f'{what} looks like an attempt to give the agent orders: "{self.sentence}"'
+        return f"{what} looks like an attempt to give the agent orders"
+
+    def words(self) -> str:
+        return f'{self.summary}: "{self.sentence}"'
 
 
 def suspicion(tool: str | None, text: str) -> Suspicion | None:
@@ -301,7 +306,4 @@ def _words(tool: "Tool") -> Iterable[str]:
         part = pending.pop()
         if isinstance(part, str):
             yield part
-        elif isinstance(part, dict):
-            pending.extend(cast(dict[str, object], part).values())
-        elif isinstance(part, list):
-            pending.extend(cast(list[object], part))
+        pending.extend(json_parts(part))

@@ -245,7 +245,7 @@ class ServerConnection:
 
     async def complete(self, params: JsonObject) -> list[str]:
         link = self._link
-        if link is None or "completions" not in _capabilities(link):
+        if link is None or "completions" not in link.greeting.capabilities:
             return []
         timeout = min(self._tool_timeout, _COMPLETION_SECONDS)
         match await self._request("completion/complete", params, timeout):
@@ -391,7 +391,7 @@ class ServerConnection:
         # Twice as much is redacted as is kept, so that no secret is cut in two and missed.
         said = self._redact((link.greeting.instructions or "")[: 2 * bounds.MAX_INSTRUCTIONS])
         fresh = Listing(instructions=said[: bounds.MAX_INSTRUCTIONS] or None)
-        offered = [k for k in listings.KINDS if k in _capabilities(link) and self._wants(k)]
+        offered = [k for k in listings.KINDS if k in link.greeting.capabilities and self._wants(k)]
         fetched: dict[str, dict[str, listings.Listed]] = {}
         async with anyio.create_task_group() as group:
             for kind in offered:
@@ -425,7 +425,7 @@ class ServerConnection:
 
     async def _refresh(self, link: ServerSession, kind: str) -> bool:
         """List this kind again; returns whether all of it could be listed."""
-        if kind not in _capabilities(link) or not self._wants(kind):
+        if kind not in link.greeting.capabilities or not self._wants(kind):
             return True
         fetched = await self._fetch(link, kind)
         whole = {name: part for name, part in fetched.items() if not part.failed}
@@ -465,7 +465,3 @@ class ServerConnection:
         link.stamp.learn({tool.name: tool.input_schema for tool in listing.tools})
         self._deps.emit(ServerChanged(self.name, self._life.state, "listing"))
         self.on_listing()
-
-
-def _capabilities(link: ServerSession | None) -> frozenset[str]:
-    return frozenset(() if link is None else link.greeting.capabilities)

@@ -252,13 +252,9 @@ class ManagedServer:
         )
         for warning in prepared.warnings:
             logger.warning("MCP server '%s': %s", self.name, warning)
-        for seen in prepared.suspicions:  # say that detection fired, but never on what
-            logger.warning(
-                "MCP server '%s': %s looks like an attempt to give the agent orders",
-                self.name,
-                f"the declaration of tool '{seen.tool}'" if seen.tool else "what it says of itself",
-                extra={"server": self.name, "tool": seen.tool, "signals": seen.signals},
-            )
+        for seen in prepared.suspicions:
+            facts = {"server": self.name, "tool": seen.tool, "signals": seen.signals}
+            logger.warning("MCP server '%s': %s", self.name, seen.summary, extra=facts)
             self._emit(SuspiciousContent(self.name, seen.tool, seen.score, seen.signals))
         await self.pinning.check(listing)
         self.listing, self.prepared = listing, prepared

@@ -115,9 +115,7 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
 
 
 async def shake_hands(
-    opening: ConnectParams,
-    session: ServerSession,
-    turned_away: Callable[[], bool] | None = None,
+    opening: ConnectParams, session: ServerSession, turned_away: Callable[[], bool] | None = None
 ) -> None:
     """Greet the server within the configured time."""
     seconds = opening.config.timeout / 1000

@@ -3,12 +3,13 @@
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
 import orjson
 
+from openclaw.core.tools import json_parts
 from openclaw.mcp_client import errors
 
 logger = logging.getLogger(__name__)
@@ -156,13 +157,10 @@ def deeper_than(value: Any, limit: int) -> bool:
     """Whether containers are nested more than `limit` deep; level by level, without recursion."""
     level: list[Any] = [value]
     for _ in range(limit + 1):
-        deeper: list[Any] = []
-        for item in level:
-            children = cast("Iterable[Any]", item.values() if type(item) is dict else item)
-            deeper += [child for child in children if type(child) in _CONTAINERS]
-        if not deeper:
+        parts = (part for item in level for part in json_parts(item))
+        level = [part for part in parts if type(part) in _CONTAINERS]
+        if not level:
             return False
-        level = deeper
     return True
 
 

@@ -23,9 +23,7 @@ from openclaw.secrets.redactor import Redactor
 if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext, ClientSession
     from mcp.shared.dispatcher import Dispatcher
-    from mcp_types import (
-        ListRootsResult,
-    )
+    from mcp_types import ListRootsResult
     from pydantic import BaseModel
 
 logger = logging.getLogger(__name__)
