@@ -158,7 +158,7 @@ def _tool_vectors(
 
 
 # Raise it when the analysis of documents changes: files of another format are not used.
-FORMAT = 7
+FORMAT = 8
 _LENGTH_BYTES = 8
 
 

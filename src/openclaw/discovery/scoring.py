@@ -17,6 +17,7 @@ from openclaw.discovery.words import (
     query_concepts,
     query_stems,
     split_words,
+    stem,
 )
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ class Scorer:
 
     def whole(self, words: Mapping[str, float]) -> Scores:
         """Scores every tool."""
+        words = self._as_meant(words)
         stems = self.spelt(query_stems(words))
         by_words = self.words.scores_of(stems)
         by_concepts = self.concepts.scores_of(query_concepts(stems))
@@ -206,6 +208,7 @@ class Scorer:
 
     def part(self, words: Mapping[str, float]) -> Scores:
         """Scores the tools that share a telling word or concept with the words."""
+        words = self._as_meant(words)
         stems = self.spelt(query_stems(words))
         by_words = self.words.some_scores_of(stems)
         by_concepts = self.concepts.some_scores_of(query_concepts(stems))
@@ -245,6 +248,18 @@ class Scorer:
             return None
         return self.tool_vectors.similarities(self.word_vectors.mean(words))
 
+    def _as_meant(self, words: Mapping[str, float]) -> Mapping[str, float]:
+        """With typing errors corrected in words that neither the catalogue nor the table has."""
+        result: dict[str, float] = {}
+        for word, weight in words.items():
+            meant = word if self._is_known(word) else self._speller.meant(stem(word)) or word
+            result[meant] = result.get(meant, 0.0) + weight
+        return result
+
+    def _is_known(self, word: str) -> bool:
+        whole = self.word_vectors is not None and len(self.word_vectors.pieces(word)) == 1
+        return whole or stem(word) in self.words.terms
+
     def spelt(self, stems: dict[str, float]) -> dict[str, float]:
         """Adds words of the catalogue for those that it does not have."""
         result = dict(stems)
@@ -281,6 +296,9 @@ _BLOB = re.compile(r"(?<!\S)(?=\S*\d)\S{24,}")
 # Numbers and names of files say less about what is needed than other words do.
 NUMBER_WEIGHT = 0.3
 PLACE_WEIGHT = 0.5
+# To get something about a subject, one mostly has to search for it.
+ABOUT_WEIGHT = 0.3
+_ABOUT = re.compile(r"\b(?:about|regarding|concerning)\b", re.IGNORECASE)
 _PLACE = re.compile(
     r"(?<![\w/.:\\])(?:(?P<url>[a-z][a-z0-9+.-]{1,19}://)|[A-Za-z]:[\\/]|~?\.{0,2}/)[^\s,;()\"'`]+"
 )
@@ -315,6 +333,8 @@ def _weigh(text: str) -> dict[str, float]:
         for word in content_words(part):
             counted = min(weight, NUMBER_WEIGHT) if word.isdigit() else weight
             found[word] = found.get(word, 0.0) + counted
+    if found and _ABOUT.search(said):
+        found["search"] = found.get("search", 0.0) + ABOUT_WEIGHT
     return found
 
 

@@ -271,6 +271,9 @@ def query_concepts(counts: Mapping[str, float]) -> dict[str, float]:
 NEAREST = 3
 LEAST_LIKENESS = 0.5
 SHORTEST = 4
+# A word with one typing error in it mostly shares more triples than this with the right one.
+LEAST_LIKENESS_OF_TYPO = 0.3
+SHORTEST_TYPO = 5
 
 
 class Speller:
@@ -284,17 +287,44 @@ class Speller:
             for triple in _triples(word):
                 self._places.setdefault(triple, []).append(place)
         self.near = lru_cache(maxsize=1024)(self._near)
+        self.meant = lru_cache(maxsize=1024)(self._meant)
 
     def _near(self, word: str) -> tuple[tuple[str, float], ...]:
         """The nearest words, each with a weight below 1."""
+        best = self._alike(word, LEAST_LIKENESS)[:NEAREST]
+        return tuple((near, likeness * likeness) for likeness, near in best)
+
+    def _meant(self, word: str) -> str | None:
+        """The nearest word that one typing error turns into this one."""
+        if len(word) < SHORTEST_TYPO or not word.isalpha():
+            return None
+        alike = self._alike(word, LEAST_LIKENESS_OF_TYPO)
+        return next((near for _, near in alike if _differ_by_a_typo(word, near)), None)
+
+    def _alike(self, word: str, least: float) -> list[tuple[float, str]]:
+        """The share of triples that each word has in common with it, if enough; most first."""
         triples = _triples(word)
         shared = Counter(place for each in triples for place in self._places.get(each, ()))
-        found = [
+        found = (
             (2 * count / (len(triples) + self._sizes[place]), self._words[place])
             for place, count in shared.items()
-        ]
-        best = sorted((each for each in found if each[0] >= LEAST_LIKENESS), reverse=True)
-        return tuple((near, likeness * likeness) for likeness, near in best[:NEAREST])
+        )
+        return sorted((each for each in found if each[0] >= least), reverse=True)
+
+
+def _differ_by_a_typo(typed: str, meant: str) -> bool:
+    """Whether a letter is missing, wrong or too many, or two have changed places; not the first."""
+    start = _shared_start(typed, meant)
+    some, other = typed[start:], meant[start:]
+    end = _shared_start(some[::-1], other[::-1])
+    some, other = some[: len(some) - end], other[: len(other) - end]
+    swapped = len(some) == 2 and some == other[::-1]
+    return start > 0 and (swapped or max(len(some), len(other)) == 1)
+
+
+def _shared_start(some: str, other: str) -> int:
+    pairs = enumerate(zip(some, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(some), len(other)))
 
 
 def _triples(word: str) -> set[str]:

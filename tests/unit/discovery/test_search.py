@@ -35,6 +35,7 @@ def test_words_of_any_field_are_found(index: ToolIndex, query: str, expected: st
         ("erase a file", "mcp_files_delete_file"),
         ("will it rain tomorrow", "mcp_sky_get_forecast"),
         ("purchase a laptop", "mcp_shop_find_product"),
+        ("cheap goodies", "mcp_shop_find_product"),
     ],
 )
 def test_other_words_for_the_same_are_found(index: ToolIndex, query: str, expected: str) -> None:
@@ -43,6 +44,31 @@ def test_other_words_for_the_same_are_found(index: ToolIndex, query: str, expect
 
 def test_a_misspelt_word_is_found(index: ToolIndex) -> None:
     assert first(index, "recipent") == "mcp_mail_send_message"
+
+
+@pytest.mark.parametrize("typed", ["forcast", "foreecast", "foercast", "forexast"])
+def test_a_word_with_a_typing_error_counts_as_the_right_one(index: ToolIndex, typed: str) -> None:
+    wrong, right = index.search(typed, 1)[0], index.search("forecast", 1)[0]
+    assert wrong == right
+
+
+def test_a_word_that_only_resembles_one_counts_less(index: ToolIndex) -> None:
+    resembling, right = index.search("fourcats", 1)[0], index.search("forecast", 1)[0]
+    assert resembling.confidence < right.confidence
+
+
+def test_a_number_is_not_taken_for_another() -> None:
+    trains = tool("rail", "12306", "Left")
+    found = build_index([*TOOLS, trains]).search("12346 left", 1)[0]
+    known = build_index([*TOOLS, trains]).search("12306 left", 1)[0]
+    assert found.confidence < known.confidence
+
+
+def test_to_get_something_about_a_subject_is_to_search_for_it() -> None:
+    lookup = tool("wiki", "search_articles", "Pages of the encyclopedia")
+    other = tool("wiki", "mark_articles", "Pages of the encyclopedia")
+    index = build_index([*TOOLS, other, lookup])
+    assert first(index, "encyclopedia articles about foxes") == "mcp_wiki_search_articles"
 
 
 @pytest.mark.parametrize(
