@@ -17,7 +17,7 @@ from pydantic_ai.settings import ModelSettings
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.errors import InvalidRequest, MissingExtra, ModelUnavailable
 from openclaw.media.images import STRICT_BYTES
-from openclaw.models.choose import KNOWN_PROVIDERS, Candidate, ModelOptions
+from openclaw.models.choose import Candidate, ModelOptions, known_providers
 from openclaw.net.http_request import open_client
 from openclaw.secrets.resolver import SecretResolver
 
@@ -161,12 +161,12 @@ def _settings(
 
 def _is_at_vendor(candidate: Candidate) -> bool:
     """Whether the vendor serves it: others with the same interface seldom search the web."""
-    known = KNOWN_PROVIDERS.get(candidate.provider)
+    known = known_providers().get(candidate.provider)
     return known is not None and known.base_url == candidate.base_url
 
 
 def _is_openrouter(candidate: Candidate) -> bool:
-    home = KNOWN_PROVIDERS["openrouter"].base_url
+    home = known_providers()["openrouter"].base_url
     return candidate.provider == "openrouter" or (candidate.base_url or "").startswith(home)
 
 

@@ -4,7 +4,9 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from openclaw.config.agent_schema import ModelChoice, ModelCost, ModelEntry, ProviderConfig
@@ -21,7 +23,6 @@ Api = Literal[
 LOCAL_PROVIDER = "local"
 DEFAULT_LOCAL_MODEL = "smollm2-135m-instruct"
 FALLBACK_CONTEXT_WINDOW = 32_768  # of a model that is not known: small enough for most
-OLLAMA_CONTEXT_WINDOW = 8_192  # its small default: it cuts a longer prompt without saying so
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,69 +30,20 @@ class KnownProvider:
     name: str
     api: Api
     base_url: str
-    key_variables: tuple[str, ...] = ()
+    key_variables: Sequence[str] = ()
     default_model: str = ""
     smallest_window: int = FALLBACK_CONTEXT_WINDOW  # for a model that the library does not know yet
-    context_window: int | None = None  # what the provider uses, whatever the model could hold
-    accepts: frozenset[str] = frozenset({"text", "image"})
+    # What it uses, whatever the model could hold: Ollama cuts a longer prompt without saying so.
+    context_window: int | None = None
+    accepts: Sequence[str] = ("text", "image")
     key_page: str = ""  # where a person makes a key
 
 
-# The order is that in which a key in the environment picks its provider.
-KNOWN_PROVIDERS: Mapping[str, KnownProvider] = {
-    provider.name: provider
-    for provider in (
-        KnownProvider(
-            "anthropic",
-            "anthropic-messages",
-            "https://api.anthropic.com",
-            ("ANTHROPIC_API_KEY",),
-            "claude-sonnet-5-5",
-            200_000,
-            key_page="https://console.anthropic.com/settings/keys",
-        ),
-        KnownProvider(
-            "openai",
-            "openai-responses",
-            "https://api.openai.com/v1",
-            ("OPENAI_API_KEY",),
-            "gpt-5-mini",
-            128_000,
-            key_page="https://platform.openai.com/api-keys",
-        ),
-        KnownProvider(
-            "google",
-            "google-generative-ai",
-            "https://generativelanguage.googleapis.com",
-            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            "gemini-3.5-flash",
-            1_000_000,
-            key_page="https://aistudio.google.com/apikey",
-        ),
-        KnownProvider(
-            "openrouter",
-            "openai-completions",
-            "https://openrouter.ai/api/v1",
-            ("OPENROUTER_API_KEY",),
-            "anthropic/claude-sonnet-5",
-            128_000,
-            key_page="https://openrouter.ai/keys",
-        ),
-        KnownProvider(
-            "ollama",
-            "openai-completions",
-            "http://127.0.0.1:11434/v1",
-            context_window=OLLAMA_CONTEXT_WINDOW,
-            accepts=frozenset({"text"}),
-        ),
-        KnownProvider(
-            "lmstudio",
-            "openai-completions",
-            "http://127.0.0.1:1234/v1",
-            accepts=frozenset({"text"}),
-        ),
-    )
-}
+@cache
+def known_providers() -> Mapping[str, KnownProvider]:
+    """In the order in which a key in the environment picks its provider."""
+    listed = json.loads(Path(__file__).with_name("providers.json").read_bytes())
+    return {name: KnownProvider(name, **facts) for name, facts in listed.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +180,7 @@ async def choose(
 def _from_keys(providers: Providers, environ: Mapping[str, str]) -> Choice | None:
     keyed = [
         (variable, known)
-        for known in KNOWN_PROVIDERS.values()
+        for known in known_providers().values()
         if (variable := next((name for name in known.key_variables if environ.get(name)), None))
     ]
     # One whose library is not installed is no use, unless there is no other: then the error says how.
@@ -259,14 +211,14 @@ def resolve(ref: str, providers: Providers, environ: Mapping[str, str]) -> Candi
             return local
         window, most = entry.context_window, entry.max_tokens
         return replace(local, context_window=window, max_tokens=most, path=entry.path)
-    known = KNOWN_PROVIDERS.get(provider)
+    known = known_providers().get(provider)
     if config is None and known is None:
-        names = ", ".join(sorted({*providers, *KNOWN_PROVIDERS, LOCAL_PROVIDER}))
+        names = ", ".join(sorted({*providers, *known_providers(), LOCAL_PROVIDER}))
         raise ModelUnavailable(
             f"the model {ref!r} names an unknown provider {provider!r}",
             hint=f"known providers: {names}; add others under models.providers",
         )
-    known = known or KnownProvider(provider, "openai-completions", "", accepts=frozenset({"text"}))
+    known = known or KnownProvider(provider, "openai-completions", "", accepts=("text",))
     candidate = _built_in(known, model, environ)
     return candidate if config is None else _configured(candidate, config, entry)
 
@@ -297,7 +249,7 @@ def _built_in(known: KnownProvider, model: str, environ: Mapping[str, str]) -> C
         api_key=f"secret://env/{variable}" if variable else None,
         context_window=known.context_window,
         smallest_window=known.smallest_window,
-        accepts=known.accepts,
+        accepts=frozenset(known.accepts),
         key_hint=" or ".join(known.key_variables),
     )
 

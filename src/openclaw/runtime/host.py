@@ -23,7 +23,7 @@ from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSource
 from openclaw.gateway.tokens import read_owner_token
-from openclaw.models.choose import KNOWN_PROVIDERS
+from openclaw.models.choose import known_providers
 from openclaw.policy.decide import Policy, Rules, server_wholly_denied
 from openclaw.secrets.backends import open_backends
 from openclaw.secrets.redactor import Redactor
@@ -171,7 +171,7 @@ def hide_known(loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redac
     A person may write a key into the very first message, before the model that it is for was built.
     """
     directory = state_dir(environ)
-    variables = [name for one in KNOWN_PROVIDERS.values() for name in one.key_variables]
+    variables = [name for one in known_providers().values() for name in one.key_variables]
     values = [*loaded.credentials, *(environ.get(name, "") for name in variables)]
     if token := read_owner_token(directory):
         values.append(token.reveal())

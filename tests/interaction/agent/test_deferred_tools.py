@@ -29,10 +29,10 @@ def config(
     model: ScriptedModel, provider: str, patch: pytest.MonkeyPatch, *, vendor: bool = True
 ) -> Config:
     """A provider at its known address, which is that of the scripted model, or elsewhere."""
-    known = choose.KNOWN_PROVIDERS[provider]
+    known = choose.known_providers()[provider]
     url = model.url + ("/v1" if provider == "openai" else "")
     if vendor:
-        providers = cast("dict[str, choose.KnownProvider]", choose.KNOWN_PROVIDERS)
+        providers = cast("dict[str, choose.KnownProvider]", choose.known_providers())
         patch.setitem(providers, provider, replace(known, base_url=url))
     name = MODELS[provider]
     entry = {"baseUrl": url, "apiKey": "key", "api": known.api, "models": [{"id": name}]}

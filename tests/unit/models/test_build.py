@@ -27,7 +27,6 @@ from openclaw.core.errors import MissingExtra, ModelUnavailable, SecretUnavailab
 from openclaw.models.build import Built, ModelBuilder
 from openclaw.models.choose import (
     FALLBACK_CONTEXT_WINDOW,
-    OLLAMA_CONTEXT_WINDOW,
     Candidate,
     Choice,
     resolve,
@@ -174,7 +173,7 @@ async def test_searches_are_counted_in_responses_and_not_in_chats() -> None:
         ("openai/gpt-4o", 128_000),
         ("openai/gpt-5-mini", 400_000),
         ("openrouter/anthropic/claude-sonnet-5", 1_000_000),
-        ("ollama/gpt-oss:20b", OLLAMA_CONTEXT_WINDOW),
+        ("ollama/gpt-oss:20b", 8_192),
     ],
 )
 async def test_context_windows_come_from_the_library(ref: str, window: int) -> None:

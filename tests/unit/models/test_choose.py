@@ -9,9 +9,8 @@ from openclaw.config.agent_schema import ModelChoice
 from openclaw.config.schema import Config
 from openclaw.core.errors import ModelUnavailable
 from openclaw.models.choose import (
-    KNOWN_PROVIDERS,
-    OLLAMA_CONTEXT_WINDOW,
     choose,
+    known_providers,
     ollama_models,
     ollama_url,
     resolve,
@@ -65,7 +64,7 @@ async def test_a_key_in_the_environment_picks_its_provider(
     environ = dict.fromkeys(variables, "some-key")
     chosen = await choose(None, {}, environ, probe=somebody)
     assert chosen.candidates[0].provider == provider
-    assert chosen.candidates[0].model == KNOWN_PROVIDERS[provider].default_model
+    assert chosen.candidates[0].model == known_providers()[provider].default_model
     assert chosen.candidates[0].api_key == f"secret://env/{variables[0]}"
     assert chosen.reason == f"{variables[0]} is set"
 
@@ -79,7 +78,7 @@ async def test_an_ollama_that_answers_comes_before_the_embedded_model() -> None:
     chosen = await choose(None, {}, {}, probe=somebody)
     assert chosen.candidates[0].ref == "ollama/llama3.2:latest"
     assert chosen.candidates[0].base_url == "http://127.0.0.1:11434/v1"
-    assert chosen.candidates[0].context_window == OLLAMA_CONTEXT_WINDOW
+    assert chosen.candidates[0].context_window == 8_192
 
 
 async def test_with_nothing_at_hand_the_embedded_model_answers() -> None:

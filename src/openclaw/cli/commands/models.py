@@ -54,7 +54,7 @@ def _local_facts(env: Environment) -> list[dict[str, Any]]:
 
 
 def _provider_facts(env: Environment) -> list[dict[str, Any]]:
-    from openclaw.models.choose import KNOWN_PROVIDERS
+    from openclaw.models.choose import known_providers
 
     configured = [
         {"id": f"{name}/{model}", "from": f"models.providers.{name}"}
@@ -63,7 +63,7 @@ def _provider_facts(env: Environment) -> list[dict[str, Any]]:
     ]
     keyed = [
         {"id": f"{known.name}/{known.default_model}", "from": f"{variable} is set"}
-        for known in KNOWN_PROVIDERS.values()
+        for known in known_providers().values()
         for variable in known.key_variables
         if env.environ.get(variable)
     ]

@@ -138,7 +138,7 @@ def offered_models(env: Environment) -> tuple[ModelOffer, ...]:
     """
     keyed: list[ModelOffer] = []
     others: list[ModelOffer] = []
-    for known in choose.KNOWN_PROVIDERS.values():
+    for known in choose.known_providers().values():
         ref = f"{known.name}/{known.default_model}"
         extra = choose.missing_extra(known.api)
         lacking = f"; first: {install_command(extra)}" if extra else ""
@@ -155,7 +155,7 @@ def offered_models(env: Environment) -> tuple[ModelOffer, ...]:
 
 
 async def _running(env: Environment) -> list[ModelOffer]:
-    studio = choose.KNOWN_PROVIDERS["lmstudio"].base_url
+    studio = choose.known_providers()["lmstudio"].base_url
     offers: list[ModelOffer] = []
     for provider, title, models in (
         ("ollama", "Ollama", await choose.ollama_models(choose.ollama_url(env.environ))),
@@ -228,7 +228,7 @@ def _with_key(
         offer = replace(offer, variable=str(candidate.api_key).removeprefix("secret://env/"))
     if asker is None or candidate.api_key or not candidate.key_hint:
         return offer
-    known = choose.KNOWN_PROVIDERS[candidate.provider]
+    known = choose.known_providers()[candidate.provider]
     asker.say(f"\nCreate a key at {known.key_page} and paste it here; it won't be shown.")
     while key := asker.hidden("  key (Enter to go back): "):
         try:
