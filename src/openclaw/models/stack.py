@@ -35,40 +35,31 @@ class TextGate:
 
     show: Callable[[str], None]
     diverged: Callable[[], None]
-    _shown: str = ""
     _attempt: str = ""
-    _repeating: bool = False
+    _shown: str = ""  # by attempts before, while this one may still repeat it
 
     def feed(self, piece: str) -> None:
         self._attempt += piece
-        if not self._repeating:
-            self._shown += piece
+        if not self._shown:
             self.show(piece)
-        elif self._attempt.startswith(self._shown):
-            rest = self._attempt[len(self._shown) :]
-            if rest:
-                self._repeating = False
-                self._shown = self._attempt
-                self.show(rest)
         elif not self._shown.startswith(self._attempt):
-            self._start_over()
+            self._go_on()
 
     def restart(self) -> None:
-        self._attempt = ""
-        self._repeating = bool(self._shown)
+        self._shown, self._attempt = self._shown or self._attempt, ""
 
     def finish(self) -> None:
         """The attempt is complete: an answer shorter than what was shown is another answer."""
-        if self._repeating and self._attempt != self._shown:
-            self._start_over()
-        self._repeating = False
+        if self._shown and self._attempt != self._shown:
+            self._go_on()
 
-    def _start_over(self) -> None:
-        self._repeating = False
-        self._shown = self._attempt
-        self.diverged()
-        if self._attempt:
-            self.show(self._attempt)
+    def _go_on(self) -> None:
+        shown, self._shown = self._shown, ""
+        rest = self._attempt.removeprefix(shown)
+        if rest == self._attempt:
+            self.diverged()
+        if rest:
+            self.show(rest)
 
 
 FIRST_DELAY = 0.5

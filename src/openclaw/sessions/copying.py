@@ -20,7 +20,6 @@ from openclaw.sessions.model import (
 )
 from openclaw.sessions.store import SessionStore
 
-_PAGE = 200  # sessions that are listed at once
 _PIECE = 100  # entries that go over in one transaction
 
 
@@ -41,7 +40,7 @@ async def copy_sessions(
 ) -> CopyReport:
     """Copy every session; the report names those that cannot be copied."""
     report = CopyReport()
-    async for info in _sessions(source):
+    for info in (await source.list_sessions(limit=None)).sessions:
         try:
             added = await _copy_one(source, target, info)
         except NotFound:
@@ -54,16 +53,6 @@ async def copy_sessions(
             report.unchanged += added is None
         on_progress(report)
     return report
-
-
-async def _sessions(source: SessionStore) -> AsyncIterator[SessionInfo]:
-    cursor: str | None = None
-    while True:
-        page = await source.list_sessions(limit=_PAGE, cursor=cursor)
-        for info in page.sessions:
-            yield info
-        if (cursor := page.cursor) is None:
-            return
 
 
 async def _copy_one(source: SessionStore, target: SessionStore, info: SessionInfo) -> int | None:

@@ -1,14 +1,14 @@
 """Which store a setting or a `--store` names."""
 
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest
-from openclaw.sessions.postgres.pool import Resolve, is_address
+from openclaw.sessions.postgres.pool import Resolve, is_address, resolved
 
 if TYPE_CHECKING:
     from openclaw.sessions.store import SessionStore
@@ -28,7 +28,8 @@ def store_path(spec: str, paths: StatePaths) -> Path:
     return paths.database if spec == FILE else Path(spec).expanduser()
 
 
-def open_store(
+@asynccontextmanager
+async def open_store(
     spec: str,
     paths: StatePaths,
     clock: Clock | None = None,
@@ -36,7 +37,7 @@ def open_store(
     lease_seconds: float | None = None,
     resolve: Resolve | None = None,
     create: bool = True,
-) -> "AbstractAsyncContextManager[SessionStore]":
+) -> "AsyncGenerator[SessionStore]":
     """The store that `spec` names.
 
     `lease_seconds` is how long a frozen process keeps its sessions. Without `create`, a database
@@ -46,20 +47,12 @@ def open_store(
 
     lease = lease_seconds or LEASE_SECONDS
     if is_address(spec):
-        return _open_server(spec, lease, resolve, create)
-    from openclaw.sessions.sqlite.store import open_file_store
+        from openclaw.sessions.postgres.store import open_postgres_store
 
-    path = store_path(spec, paths)
-    return open_file_store(path, clock or SystemClock(), lease=lease)
+        opened = open_postgres_store(await resolved(spec, resolve), lease=lease, create=create)
+    else:
+        from openclaw.sessions.sqlite.store import open_file_store
 
-
-@asynccontextmanager
-async def _open_server(
-    spec: str, lease: float, resolve: Resolve | None, create: bool
-) -> "AsyncGenerator[SessionStore]":
-    from openclaw.sessions.postgres.pool import resolved
-    from openclaw.sessions.postgres.store import open_postgres_store
-
-    address = await resolved(spec, resolve)
-    async with open_postgres_store(address, lease=lease, create=create) as store:
+        opened = open_file_store(store_path(spec, paths), clock or SystemClock(), lease=lease)
+    async with opened as store:
         yield store
