@@ -61,10 +61,10 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
+    """`reason` names the layer and the rule."""
+
     outcome: Outcome
     reason: str
-    layer: str | None = None
-    rule: str | None = None
 
     @property
     def allowed(self) -> bool:
@@ -73,9 +73,6 @@ class Decision:
     @property
     def asks(self) -> bool:
         return self.outcome is Outcome.ASK
-
-
-_ALLOWED = Decision(Outcome.ALLOW, "no layer restricts it")
 
 
 def decide(
@@ -88,31 +85,21 @@ def decide(
     another. If the natural name is `contested`, it allows nothing: it may mean somebody else's tool.
     """
     names = (name,) if natural is None or natural == name else (name, natural)
-    allowing = (name,) if contested else names
-    decision = _ALLOWED
-    asking: Decision | None = None
+    reason, ask_reason = "no layer restricts it", ""
     for rules in policy.layers:
-        decision = _decide_layer(rules, names, allowing)
-        if not decision.allowed:
-            return decision
+        denied = _first_match(rules.deny, names)
+        if denied is not None:
+            return Decision(Outcome.DENY, f"{rules.layer}.deny has '{denied}'")
+        reason = f"{rules.layer} allows all"
+        if rules.allow:
+            allowed = _first_match(rules.allow, (name,) if contested else names)
+            if allowed is None:
+                return Decision(Outcome.DENY, f"{rules.layer}.allow does not have it")
+            reason = f"{rules.layer}.allow has '{allowed}'"
         asked = _first_match(rules.ask, names)
-        if asking is None and asked is not None:
-            reason = f"{rules.layer}.ask has '{asked}', and nobody can be asked here"
-            asking = Decision(Outcome.ASK, reason, rules.layer, asked)
-    return asking or decision
-
-
-def _decide_layer(rules: Rules, names: Sequence[str], allowing: Sequence[str]) -> Decision:
-    denied = _first_match(rules.deny, names)
-    if denied is not None:
-        reason = f"{rules.layer}.deny has '{denied}'"
-        return Decision(Outcome.DENY, reason, rules.layer, denied)
-    if not rules.allow:
-        return Decision(Outcome.ALLOW, f"{rules.layer} allows all", rules.layer)
-    allowed = _first_match(rules.allow, allowing)
-    if allowed is None:
-        return Decision(Outcome.DENY, f"{rules.layer}.allow does not have it", rules.layer)
-    return Decision(Outcome.ALLOW, f"{rules.layer}.allow has '{allowed}'", rules.layer, allowed)
+        if asked is not None and not ask_reason:
+            ask_reason = f"{rules.layer}.ask has '{asked}', and nobody can be asked here"
+    return Decision(Outcome.ASK, ask_reason) if ask_reason else Decision(Outcome.ALLOW, reason)
 
 
 def _first_match(patterns: Iterable[str], names: Sequence[str]) -> str | None:
