@@ -1,10 +1,8 @@
 """What is installed: the text files beside our code, and how to add an extra."""
 
-import pkgutil
 import re
 import sys
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ DISTRIBUTION = "openclaw-runtime"
 def install_command(extra: str) -> str:
     """The command that adds an extra to this installation, from where the rest of it came."""
     import tomllib
+    from importlib.util import find_spec
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
@@ -57,9 +56,8 @@ def _origin() -> tuple[str, bool]:
 
 
 def read_data(package: str, name: str) -> bytes:
-    raw = pkgutil.get_data(package, name)
-    assert raw is not None  # every loader of a package can read the package's files
-    return raw
+    """A file of a package that is imported; `pkgutil` would take longer to import than to read it."""
+    return Path(sys.modules[package].__path__[0], name).read_bytes()
 
 
 @cache
@@ -76,9 +74,6 @@ def sections(package: str, name: str) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-_PART = re.compile(r"\{([A-Z]+)\}")
-
-
 @cache
 def compiled(package: str, kind: str) -> dict[str, re.Pattern[str]]:
     return {name: re.compile(text) for name, text in patterns(package, kind).items()}
@@ -88,6 +83,6 @@ def patterns(package: str, kind: str) -> dict[str, str]:
     """The patterns of a kind in the package's `patterns.txt`; {PART} in one stands for that part."""
     found = sections(package, "patterns.txt")
     return {
-        name: _PART.sub(lambda part: "".join(found["part"][part[1]]), "".join(lines))
+        name: re.sub(r"\{([A-Z]+)\}", lambda part: "".join(found["part"][part[1]]), "".join(lines))
         for name, lines in found[kind].items()
     }
