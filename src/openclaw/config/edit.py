@@ -165,10 +165,24 @@ def _insert(text: str, container: Node, path: KeyPath, value: Any, style: _Style
     if not entries:
         return _insert_first(text, container, prefix, value, style)
     first, last_end = entries[0][0], entries[-1][1]
-    if not _LINE_END.search(text, container.start, first):
-        return _insert_inline(text, last_end, prefix + style.render(value))
-    indent = _indent_at(text, first)
-    return _insert_line(text, last_end, indent, prefix + style.render(value, indent), style)
+    own_line = _LINE_END.search(text, container.start, first) is not None
+    indent = _indent_at(text, first) if own_line else None
+    gap = " " if indent is None else style.newline + indent
+    comma = skip_blank(text, last_end)
+    trailing = text.startswith(",", comma)
+    if not trailing:
+        text = _splice(text, last_end, last_end, ",")
+    after = comma + 1 if trailing else last_end + 1
+    place = _end_of_line(text, after) if own_line else after
+    piece = gap + prefix + style.render(value, indent) + ("," if trailing else "")
+    return _splice(text, place, place, piece)
+
+
+def _end_of_line(text: str, after: int) -> int:
+    """Behind a remark on this line, unless something else stands there."""
+    rest = _REST_OF_LINE.match(text, after)
+    end = rest.end() if rest else after
+    return end if _LINE_END.match(text, end) else after
 
 
 def _insert_first(text: str, container: Node, prefix: str, value: Any, style: _Style) -> str:
@@ -178,27 +192,6 @@ def _insert_first(text: str, container: Node, prefix: str, value: Any, style: _S
     comments = text[container.start + 1 : close].rstrip()
     piece = style.newline + inner + prefix + style.render(value, inner) + style.newline + outer
     return _splice(text, container.start + 1, close, comments + piece)
-
-
-def _insert_inline(text: str, last_end: int, piece: str) -> str:
-    comma = skip_blank(text, last_end)
-    if text.startswith(",", comma):
-        return _splice(text, comma + 1, comma + 1, f" {piece},")
-    return _splice(text, last_end, last_end, f", {piece}")
-
-
-def _insert_line(text: str, last_end: int, indent: str, piece: str, style: _Style) -> str:
-    comma = skip_blank(text, last_end)
-    trailing = text.startswith(",", comma)
-    if not trailing:
-        text = _splice(text, last_end, last_end, ",")
-    after = comma + 1 if trailing else last_end + 1
-    rest = _REST_OF_LINE.match(text, after)
-    end_of_line = rest.end() if rest else after
-    if not _LINE_END.match(text, end_of_line):  # something else stands on this line
-        end_of_line = after
-    line = style.newline + indent + piece + ("," if trailing else "")
-    return _splice(text, end_of_line, end_of_line, line)
 
 
 def _cut(text: str, start: int, end: int, *, comma: int | None = None) -> str:

@@ -205,4 +205,4 @@ def _words(text: str) -> Iterator[str]:
 def _shapes() -> "Patterns":
     from openclaw.secrets.patterns import Patterns
 
-    return Patterns((), (), ())
+    return Patterns()

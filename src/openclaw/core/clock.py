@@ -24,11 +24,6 @@ class SystemClock:
         return time.monotonic()
 
 
-def jittered(delay: float, fraction: float, unit_random: float) -> float:
-    """`delay` moved by at most `fraction` of itself; `unit_random` is in [0, 1)."""
-    return delay * (1 + fraction * (2 * unit_random - 1))
-
-
 def random_id() -> str:
     """64 random bits as 16 hexadecimal characters."""
     import secrets  # takes as long to import as all of this package

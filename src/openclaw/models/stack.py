@@ -15,7 +15,7 @@ from pydantic_ai import messages as m
 from pydantic_ai.models import ModelRequestParameters
 
 from openclaw.config.agent_schema import ModelChoice, ProviderConfig
-from openclaw.core.clock import Clock, jittered
+from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, OpenClawError
 from openclaw.core.events import STARTS_OVER
 from openclaw.models import build
@@ -184,7 +184,7 @@ def delay_before(attempt: int, failure: Failure, unit_random: float) -> float | 
     if failure.retry_after is not None:
         return failure.retry_after if failure.retry_after <= LONGEST_RETRY_AFTER else None
     plain = min(FIRST_DELAY * 2 ** (attempt - 1), LONGEST_DELAY)
-    return jittered(plain, _JITTER, unit_random)
+    return plain * (1 + _JITTER * (2 * unit_random - 1))
 
 
 COOL_DOWN_SECONDS = 60.0  # for so long a model that failed is tried last

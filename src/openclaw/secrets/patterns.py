@@ -141,8 +141,13 @@ class Patterns:
     """The forms of every registered value and the anchors of every shape, in one automaton."""
 
     def __init__(
-        self, anywhere: Iterable[str], standalone: Iterable[str], keyed: Iterable[str]
+        self,
+        anywhere: Iterable[str] = (),
+        standalone: Iterable[str] = (),
+        keyed: Iterable[str] = (),
+        in_bytes: Iterable[bytes] = (),
     ) -> None:
+        self._in_bytes = sorted(in_bytes)
         self._anywhere = list(anywhere)
         self._certain = len(self._anywhere)
         alone = list(standalone)
@@ -231,22 +236,16 @@ class Patterns:
     def longest_joined(self) -> int:
         return max(map(len, self._joined_forms), default=0)
 
-
-class BytePatterns:
-    def __init__(self, forms: Iterable[bytes]) -> None:
-        wanted = sorted(forms)
-        self._overlap = max(map(len, wanted), default=0)
+    @cached_property
+    def _byte_automaton(self) -> BytesAhoCorasick:
         # With this kind the search passes over many bytes at a time.
-        kind = MatchKind.LeftmostFirst
-        self._automaton = BytesAhoCorasick(wanted, matchkind=kind) if wanted else None
+        return BytesAhoCorasick(self._in_bytes, matchkind=MatchKind.LeftmostFirst)
 
     def occur_in(self, data: bytes) -> bool:
-        """Whether one of them stands there; looked for piece by piece, until the first is found."""
-        if self._automaton is None:
-            return False
-        view = memoryview(data)
-        return any(
-            self._automaton.find_matches_as_indexes(view[at : at + _WINDOW + self._overlap])
+        """Whether a value stands there; looked for piece by piece, until the first is found."""
+        view, overlap = memoryview(data), max(map(len, self._in_bytes), default=0)
+        return bool(self._in_bytes) and any(
+            self._byte_automaton.find_matches_as_indexes(view[at : at + _WINDOW + overlap])
             for at in range(0, len(data), _WINDOW)
         )
 

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus, urlsplit
 
 from openclaw.secrets.credentials import looks_like_credential
-from openclaw.secrets.patterns import BytePatterns, Patterns, replace_spans
+from openclaw.secrets.patterns import Patterns, replace_spans
 from openclaw.secrets.streaming import StreamRedactor
 
 # Short values need a rule, because a value of a few characters turns up by chance:
@@ -53,12 +53,14 @@ class Forms:
         self.anywhere: set[str] = set()
         self.standalone: set[str] = set()
         self.keyed: set[str] = set()
+        self.in_bytes: set[bytes] = set()
 
     def add(self, value: str) -> None:
         value = value[:_REGISTERED_UP_TO]
         stripped = value.strip()
         if not stripped:
             return
+        self.in_bytes.update(_in_bytes(stripped))
         if len(stripped) < MIN_LENGTH or stripped.lower() in COMMON_WORDS:
             self.keyed.add(stripped)
         elif len(stripped) < _MIN_ANYWHERE and (stripped.isalpha() or stripped.isdecimal()):
@@ -77,9 +79,8 @@ def _forms(value: str) -> Iterator[str]:
         yield from _plain(line)
 
 
-def in_bytes(value: str) -> Iterator[bytes]:
+def _in_bytes(stripped: str) -> Iterator[bytes]:
     """How the value is written in binary files; only forms that can't occur by chance."""
-    stripped = value[:_REGISTERED_UP_TO].strip()
     if stripped.lower() in COMMON_WORDS:
         return
     for part in {stripped, *_parts(stripped), *_secret_lines(stripped)}:
@@ -236,7 +237,6 @@ class Redactor:
         self._values: set[str] = set()
         self._forms = Forms()
         self._patterns: Patterns | None = None
-        self._bytes: BytePatterns | None = None
 
     def register(self, value: str) -> None:
         with self._lock:
@@ -245,7 +245,6 @@ class Redactor:
             self._forms.add(value)
             self._values.add(value)
             self._patterns = None
-            self._bytes = None
 
     def redact(self, text: str, *, shapes: bool = True) -> str:
         """The text with every registered value and, with `shapes`, every credential replaced."""
@@ -277,13 +276,7 @@ class Redactor:
         """Whether a registered value is in there: in bytes as UTF-8 or UTF-16, but not compressed."""
         if isinstance(data, str):
             return self.redact(data, shapes=False) != data
-        with self._lock:
-            if self._bytes is None:
-                self._bytes = BytePatterns(
-                    {form for value in self._values for form in in_bytes(value)}
-                )
-            known = self._bytes
-        return known.occur_in(data)
+        return self.patterns().occur_in(data)
 
     def patterns(self) -> Patterns:
         patterns = self._patterns
@@ -292,7 +285,9 @@ class Redactor:
         with self._lock:
             if self._patterns is None:
                 forms = self._forms
-                self._patterns = Patterns(forms.anywhere, forms.standalone, forms.keyed)
+                self._patterns = Patterns(
+                    forms.anywhere, forms.standalone, forms.keyed, forms.in_bytes
+                )
             return self._patterns
 
 
