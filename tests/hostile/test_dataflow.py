@@ -29,9 +29,10 @@ from openclaw.core.tools import (
     ToolSpec,
 )
 from openclaw.mcp_client.bridge.results import Rendering, render_result
+from openclaw.policy.dataflow import index
 from openclaw.policy.dataflow.check import Call
 from openclaw.policy.dataflow.effects import Tool
-from openclaw.policy.dataflow.index import OURS, OURSELVES, Text
+from openclaw.policy.dataflow.index import OURS, Text
 from openclaw.policy.dataflow.rules import Rules
 from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
@@ -39,6 +40,7 @@ from openclaw.secrets.redactor import Redactor
 ALL = [*ATTACKS, *A]
 ORDINARY = [*SESSIONS, *H]
 MOST_WITH_MORE_THAN_ONE = 5
+OURSELVES = index.Origin("ourselves")
 
 
 class Source:

@@ -156,31 +156,25 @@ class Interpolation:
         if "\0" in text:
             self.problems.append((path, "contains a NUL character"))
             return text
-        if "${" not in text:
-            self._check_references(text, path)
-            return text
-        problems: list[str] = []
-
-        def replace(match: re.Match[str]) -> str:
-            if match[0] == "$${":
-                return "${"
-            name = match["name"]
-            if name is None:
-                problems.append(
-                    "'${' is not followed by a variable's name and '}'; write '$${' for the characters themselves"
-                )
-            elif (value := self.environ.get(name)) is None:
-                problems.append(f"the environment variable {name} is not set")
-            else:
-                if looks_like_credential(name):
-                    self.credentials.add(value)
-                return value
-            return match[0]
-
-        replaced = _MARK.sub(replace, text)
-        self.problems.extend((path, problem) for problem in dict.fromkeys(problems))
+        replaced = _MARK.sub(lambda mark: self._value(mark, path), text)
         self._check_references(replaced, path)
         return replaced
+
+    def _value(self, mark: re.Match[str], path: KeyPath) -> str:
+        if mark[0] == "$${":
+            return "${"
+        name = mark["name"]
+        if name is None:
+            how = "write '$${' for the characters themselves"
+            problem = f"'${{' is not followed by a variable's name and '}}'; {how}"
+        elif name not in self.environ:
+            problem = f"the environment variable {name} is not set"
+        else:
+            if looks_like_credential(name):
+                self.credentials.add(self.environ[name])
+            return self.environ[name]
+        self.problems.append((path, problem))
+        return mark[0]
 
     def _check_references(self, text: str, path: KeyPath) -> None:
         if path[-1:] == ("systemPrompt",):  # prose may speak of references
@@ -297,7 +291,8 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
             check.report(path, message)
     config = check.validated(tree)
     if check.problems:
-        raise InvalidConfig(check.sorted(), source=str(source))
+        found = sorted(check.problems, key=lambda one: (one.line or 0, one.column or 0))
+        raise InvalidConfig(found, source=str(source))
     written = document.root.plain()  # an object, or it would not have been valid
     plaintext = list(dict.fromkeys(path for path, _ in plain_credentials(written)))
     reminders = _reminders(plaintext)
@@ -351,9 +346,6 @@ class _Check:
         self._document = document
         self._reported: set[KeyPath] = set()
         self.problems: list[Problem] = []
-
-    def sorted(self) -> list[Problem]:
-        return sorted(self.problems, key=lambda problem: (problem.line or 0, problem.column or 0))
 
     def report(self, path: KeyPath, message: str, *, of_key: bool = False) -> None:
         if any(path[:length] in self._reported for length in range(len(path) + 1)):

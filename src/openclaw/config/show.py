@@ -4,13 +4,13 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import cache
 from itertools import pairwise
 from typing import Any, cast
 
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import to_jsonable_python
 
 from openclaw.config.agent_schema import Section
 from openclaw.config.consistency import unsupported_keys
@@ -89,21 +89,12 @@ def _hidden(credential: str) -> str:
 
 
 def _agent(agent: EffectiveAgent) -> dict[str, Any]:
-    values = {to_camel(one.name): _plain(getattr(agent, one.name)) for one in fields(agent)}
-    entry = {name: value for name, value in values.items() if value is not None}
-    servers = {
-        name: {**_plain(server), "transport": server.kind} for name, server in agent.servers.items()
-    }
-    del entry["servers"]
-    return {**entry, "mcp": {"servers": servers}}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Section):
-        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    if isinstance(value, tuple):
-        return [_plain(child) for child in cast("Sequence[Any]", value)]
-    return value
+    entry = to_jsonable_python(agent, by_alias=True, exclude_none=True)
+    servers = entry.pop("servers")
+    for name, server in agent.servers.items():
+        servers[name]["transport"] = server.kind
+    given = {to_camel(name): one for name, one in entry.items() if one is not None}
+    return {**given, "mcp": {"servers": servers}}
 
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

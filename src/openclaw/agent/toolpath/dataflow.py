@@ -25,7 +25,7 @@ from openclaw.core.tools import Answer, CallContext, Choice, JsonObject, ToolRes
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import Call, check, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Tool, effect_of
-from openclaw.policy.dataflow.index import OURS, PERSON, Index, Origin, Text, parse, server
+from openclaw.policy.dataflow.index import OURS, PERSON, Index, Origin, Text, parse
 from openclaw.policy.dataflow.rules import Allowance, Decision, Rules, allowances
 
 logger = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class SessionFlow:
         self.index.add(Text(PERSON, typed))
         if item.typed is not None:
             sender = typed.strip().removeprefix("/").partition(":")[0]
-            self.index.add(Text(server(sender, "prompt"), unframed(item.text)))
+            self.index.add(Text(Origin("server", sender, "prompt"), unframed(item.text)))
         for one in item.attachments:
             if one.text:
                 self.index.add(Text(Origin("attachment", one.label), unframed(one.text)))
@@ -157,7 +157,7 @@ class SessionFlow:
                 continue
             self._described.add(text)
             if _ADDRESS.search(text):
-                self.index.add(Text(server(name, spec.origin.tool or spec.name), text))
+                self.index.add(Text(Origin("server", name, spec.origin.tool or spec.name), text))
 
     def searched(self, found: str) -> None:
         """Index what a model's provider found on the web by itself."""

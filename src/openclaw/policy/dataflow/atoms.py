@@ -14,6 +14,11 @@ from urllib.parse import unquote
 
 from openclaw.core.installed import compiled, sections
 
+
+def word_lists(kind: str) -> dict[str, list[str]]:
+    return sections("openclaw.policy.dataflow", "words.txt")[kind]
+
+
 # Brings texts and values to comparable forms, and undoes common disguises.
 #
 # Folding for comparison with the person's words is strict: a lookalike letter stays different.
@@ -36,14 +41,7 @@ _LOOKALIKES = str.maketrans(
     "aeopcyxijsdnghlkmtbhoavptiekyxabezhikmnoptyxabekmhopctx",
 )
 _DIGITS = {
-    word: str(digit)
-    for row in (
-        "zero one two three four five six seven eight nine",
-        "null eins zwei drei vier fünf sechs sieben acht neun",
-        "zéro un deux trois quatre cinq six sept huit neuf",
-        "cero uno dos tres cuatro cinco seis siete ocho nueve",
-    )
-    for digit, word in enumerate(row.split())
+    word: str(digit) for row in word_lists("digits")[""] for digit, word in enumerate(row.split())
 }
 _DIGIT_WORDS = re.compile(
     r"\b(?:{0})(?:[\s,.-]+(?:{0}))+\b".format("|".join(sorted(_DIGITS, key=len, reverse=True))),
@@ -170,10 +168,6 @@ def _readable(raw: bytes) -> str:
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLURAL = re.compile(r"(?<=[^s])s$")
-
-
-def word_lists(kind: str) -> dict[str, list[str]]:
-    return sections("openclaw.policy.dataflow", "words.txt")[kind]
 
 
 def patterns(kind: str) -> dict[str, re.Pattern[str]]:

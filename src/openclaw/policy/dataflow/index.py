@@ -48,11 +48,6 @@ class Origin:
 
 
 PERSON = Origin("person")
-OURSELVES = Origin("ourselves")
-
-
-def server(name: str, tool: str = "", *, trusted: bool = False) -> Origin:
-    return Origin("server", name, tool, trusted)
 
 
 @dataclass(frozen=True, slots=True)

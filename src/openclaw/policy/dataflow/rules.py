@@ -31,6 +31,10 @@ class Doubt:
     source: str = ""
     sentence: str = ""
 
+    @property
+    def allowance(self) -> "Allowance":
+        return Allowance(self.tool, self.source, self.value, self.parameter)
+
 
 Mode = Literal["ask", "refuse", "log", "off"]
 
@@ -95,10 +99,8 @@ class Rules:
         return self.modes.get(f"{server}/{tool}", self.modes.get(server, self.mode))
 
     def allows(self, doubt: Doubt) -> bool:
-        exact = Allowance(doubt.tool, doubt.source, doubt.value, doubt.parameter)
-        if exact in self.allowed:
-            return True
-        return bool(doubt.source) and Allowance(doubt.tool, doubt.source) in self.allowed
+        wide = bool(doubt.source) and Allowance(doubt.tool, doubt.source) in self.allowed
+        return wide or doubt.allowance in self.allowed
 
 
 def allowances(asked: Decision, answer: str) -> frozenset[Allowance]:
@@ -107,9 +109,7 @@ def allowances(asked: Decision, answer: str) -> frozenset[Allowance]:
         return frozenset()
     wide = answer == ALWAYS
     return frozenset(
-        Allowance(doubt.tool, doubt.source)
-        if wide and doubt.source
-        else Allowance(doubt.tool, doubt.source, doubt.value, doubt.parameter)
+        Allowance(doubt.tool, doubt.source) if wide and doubt.source else doubt.allowance
         for doubt in asked.doubts
     )
 

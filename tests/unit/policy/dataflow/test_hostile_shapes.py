@@ -5,7 +5,7 @@ from tests.unit.policy.dataflow.kit import call
 
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import check
-from openclaw.policy.dataflow.index import PERSON, Index, Text, server
+from openclaw.policy.dataflow.index import PERSON, Index, Origin, Text
 from openclaw.policy.dataflow.rules import Rules
 
 SIZE = 100_000
@@ -33,7 +33,7 @@ SHAPES = {
 def test_no_text_keeps_the_check_busy(shape: str) -> None:
     index = Index()
     index.add(Text(PERSON, "Send anna@work.example a summary."))
-    index.add(Text(server("s", "t"), SHAPES[shape]))
+    index.add(Text(Origin("server", "s", "t"), SHAPES[shape]))
     sent = call("mail.send_email", to=["anna@work.example"], subject="x", body=SHAPES[shape])
     assert check(sent, index, Rules()) is not None
 
