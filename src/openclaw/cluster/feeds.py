@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from openclaw.agent import event_codec
 from openclaw.agent.port import ClientResult, MessageContext, Reply
-from openclaw.core.content import Block, InboundMedia, Media, Text
+from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import Event
 from openclaw.media.files import OrderFiles
@@ -69,19 +69,11 @@ def order_from(body: bytes, files: OrderFiles | None) -> tuple[MessageContext, b
     context = event_codec.message_from(item)
     context = replace(
         context,
-        media=tuple(_placed(one, files) for one in context.media),
+        media=tuple(map(files.place, context.media)) if files is not None else context.media,
         options=_OPTIONS.validate_python(item.get("options")),
         results=tuple(ClientResult(**one) for one in item.get("results", ())),
     )
     return context, item["streams"], item["callbacks"]
-
-
-def _placed(one: InboundMedia, files: OrderFiles | None) -> InboundMedia:
-    media = one.media
-    if media.data is None or files is None:
-        return one
-    path = files.save([media.data], media.mime_type)
-    return replace(one, media=Media(media.mime_type, path=path, name=media.name))
 
 
 def answer_bytes(result: Reply | BaseException) -> bytes:

@@ -38,7 +38,7 @@ _LISTEN_SECONDS = 2.0  # how long to wait for messages before orders are taken w
 _BEATS_PER_PRUNING = 30
 
 Json = dict[str, Any]
-Figure = tuple[str, str, str, dict[tuple[()], float]]  # for the metrics: kind, name, help, value
+Figure = tuple[str, str, dict[tuple[()], float]]  # for the metrics: name, help, value
 
 _UNREADY = ("connecting", "error", "failed", "needs_login")
 
@@ -300,15 +300,7 @@ class ClusterNode:
             ("turns_lost_total", "Turns that another gateway took over.", counts.lost),
             ("turns_returned_total", "Turns handed to another gateway.", counts.returned),
         ]
-        return [
-            (
-                "counter" if name.endswith("_total") else "gauge",
-                f"openclaw_{name}",
-                text,
-                {(): value},
-            )
-            for name, text, value in found
-        ]
+        return [(name, text, {(): value}) for name, text, value in found]
 
     def _facts(self) -> Json:
         return {

@@ -12,7 +12,7 @@ _NOUNS: Final = ("agents", "events", "logs", "messages", "reload", "servers", "s
 _METHODS: Final = ("GET", "POST", "DELETE", "HEAD", "PUT", "PATCH", "OPTIONS")
 
 Labels = tuple[tuple[str, str], ...]
-Family = tuple[str, str, str, Mapping[Labels, float]]  # kind, name, help, values
+Family = tuple[str, str, Mapping[Labels, float]]  # name, help, values
 
 
 class Histogram:
@@ -56,13 +56,14 @@ class Metrics:
         tokens = {(("kind", kind),): float(count) for kind, count in self._tokens.items()}
         families: list[Family] = [
             *others,
-            ("counter", "openclaw_http_requests_total", "Requests answered.", self._requests),
-            ("counter", "openclaw_turns_total", "Turns that ended.", self._turns),
-            ("counter", "openclaw_model_tokens_total", "Model tokens.", tokens),
-            ("counter", "openclaw_reloads_total", "Reloads.", self._reloads),
+            ("http_requests_total", "Requests answered.", self._requests),
+            ("turns_total", "Turns that ended.", self._turns),
+            ("model_tokens_total", "Model tokens.", tokens),
+            ("reloads_total", "Reloads.", self._reloads),
         ]
         lines: list[str] = []
-        for kind, name, text, values in families:
+        for short, text, values in families:
+            name, kind = f"openclaw_{short}", "counter" if short.endswith("_total") else "gauge"
             lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
             lines += [f"{name}{_labels(labels)} {value:.15g}" for labels, value in values.items()]
         lines += _histograms("openclaw_http_request_seconds", "Time to answer.", self._seconds)

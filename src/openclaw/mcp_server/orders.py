@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -171,36 +172,34 @@ def describe_event(event: events.Event) -> str | None:
             return None
 
 
-class ProgressReporter:
+@asynccontextmanager
+async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[events.Emit | None]:
     """Passes events on as progress, and breaks a silence that lasts too long."""
+    if report is None:
+        yield None
+        return
+    put, queue = anyio.create_memory_object_stream[str](_QUEUED)
+    doing, began = "waiting for the session", clock.monotonic()
 
-    def __init__(self, report: Report, clock: Clock, silence: float = SILENCE_SECONDS) -> None:
-        self._report = report
-        self._clock = clock
-        self._silence = silence
-        self._send, self._receive = anyio.create_memory_object_stream[str](_QUEUED)
-        self._doing = "waiting for the session"
-        self._steps = 0
-
-    def on_event(self, event: events.Event) -> None:
+    def on_event(event: events.Event) -> None:
+        nonlocal doing
         message = describe_event(event)
         if message is not None:
-            self._doing = message
+            doing = message
             with suppress(anyio.WouldBlock):  # a slow client misses it
-                self._send.send_nowait(message)
+                put.send_nowait(message)
 
-    async def run(self) -> None:
-        started = self._clock.monotonic()
-        async with self._send, self._receive:
-            while True:
-                message: str | None = None
-                with anyio.move_on_after(self._silence):
-                    message = await self._receive.receive()
-                if message is None:
-                    seconds = round(self._clock.monotonic() - started)
-                    message = f"still working ({self._doing}, {seconds} s)"
-                self._steps += 1  # the protocol wants a number that grows
-                await self._report(float(self._steps), None, message)
+    async def run() -> None:
+        for step in count(1):  # the protocol wants a number that grows
+            message: str | None = None
+            with anyio.move_on_after(SILENCE_SECONDS):
+                message = await queue.receive()
+            seconds = round(clock.monotonic() - began)
+            await report(float(step), None, message or f"still working ({doing}, {seconds} s)")
+
+    async with put, queue, helper_tasks() as tasks:
+        tasks.start_soon(run, name="order progress")
+        yield on_event
 
 
 ASKS_BY_RESULT = "2026-07-28"  # from this revision on, a server asks by its result or in a task
@@ -403,17 +402,6 @@ def _root_directory(uri: str) -> Path | None:
         return place if local and place.is_dir() else None
     except (OSError, ValueError):  # not an address, a name too long, or no right to look
         return None
-
-
-@asynccontextmanager
-async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[events.Emit | None]:
-    if report is None:
-        yield None
-        return
-    reporter = ProgressReporter(report, clock)
-    async with helper_tasks() as tasks:
-        tasks.start_soon(reporter.run, name="order progress")
-        yield reporter.on_event
 
 
 def refusal(message: str) -> Json:

@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections.abc import Generator, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from openclaw.config.paths import (
 )
 from openclaw.config.paths import lock as take_lock
 from openclaw.core.clock import Clock, SystemClock, random_id
+from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
 
@@ -32,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 QUOTA_BYTES = 512 * kinds.MIB
 _LOCK = ".lock"
+_PIECE = 1 << 20
 _UNLOCKED_SECONDS = 3600.0
 
 
@@ -54,6 +57,20 @@ class OrderFiles:
                     )
                 file.write(piece)
         return path
+
+    def place(self, one: InboundMedia) -> InboundMedia:
+        """An attachment in a file here, unless it is one of an order already."""
+        media, orders = one.media, self.directory.parent
+        if media.path is not None:
+            if media.path.resolve().is_relative_to(orders.resolve()):
+                return one
+            with media.path.open("rb") as file:
+                path = self.save(iter(lambda: file.read(_PIECE), b""), media.mime_type)
+        elif media.data is not None:
+            path = self.save([media.data], media.mime_type)
+        else:
+            return one
+        return replace(one, media=Media(media.mime_type, path=path, name=media.name))
 
 
 @contextlib.contextmanager

@@ -24,7 +24,6 @@ from openclaw.agent.port import (
     named_agent,
 )
 from openclaw.config.paths import file_digest, home_dir
-from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import (
     InvalidConfig,
     InvalidRequest,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.media.documents import Extracted
-    from openclaw.media.files import OrderFiles
     from openclaw.media.transcription import Transcriber
     from openclaw.sessions.store import SessionStore
 
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Read = Callable[[AsyncIterator[bytes]], AsyncIterator[tuple[str, Any]]]
 
-_PIECE = 1 << 20
 _TOOLS_SECONDS = 30.0  # how long to wait for servers; the gateway itself waits less long
 
 
@@ -117,9 +114,8 @@ class GatewayClient:
             return context
         from openclaw.media.files import order_files
 
-        temp = self._root / "tmp"
-        files = stack.enter_context(order_files(temp))
-        media = [await anyio.to_thread.run_sync(_placed, one, files, temp) for one in context.media]
+        files = stack.enter_context(order_files(self._root / "tmp"))
+        media = [await anyio.to_thread.run_sync(files.place, one) for one in context.media]
         return replace(context, media=tuple(media))
 
     @asynccontextmanager
@@ -199,20 +195,6 @@ async def _answered(question: Json, listener: TurnListener) -> Mapping[str, Any]
     if question["kind"] == "elicitation" and listener.elicit is not None:
         return await listener.elicit(*elicitation_from(question))
     return {"action": "decline"}
-
-
-def _placed(one: InboundMedia, files: "OrderFiles", temp: Path) -> InboundMedia:
-    media = one.media
-    if media.path is not None and media.path.resolve().is_relative_to(temp.resolve()):
-        return one
-    if media.path is not None:
-        with media.path.open("rb") as file:
-            path = files.save(iter(lambda: file.read(_PIECE), b""), media.mime_type)
-    elif media.data is not None:
-        path = files.save([media.data], media.mime_type)
-    else:
-        return one
-    return replace(one, media=Media(media.mime_type, path=path, name=media.name))
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:

@@ -354,9 +354,9 @@ async def test_a_turn_that_ended_can_still_be_watched_from_any_number_on(place: 
         assert whole[-1][2].text == "Done."
         rest = [event async for event in member.watch_turn("k", after=whole[2][0])]
         assert [name for _, name, _ in rest] == names[3:]
-        figures = {name: values[()] for _, name, _, values in member.figures()}
-        assert figures["openclaw_turns_taken_total"] == 1
-        assert figures["openclaw_database_up"] == 1
+        figures = {name: values[()] for name, _, values in member.figures()}
+        assert figures["turns_taken_total"] == 1
+        assert figures["database_up"] == 1
 
 
 async def test_a_gateway_ends_without_a_database_that_would_hear_of_it(

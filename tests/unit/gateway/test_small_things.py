@@ -191,7 +191,7 @@ def test_labels_are_of_a_bounded_set_whatever_clients_send() -> None:
     for number in range(100):
         metrics.request(f"M{number}", f"/api/{number}", 404, 0.1)
         metrics.request("GET", f"/{number}", 404, 0.1)
-    text = metrics.render([("gauge", "g", 'a "gauge"', {(("name", 'x"\n\\'),): 1.0})])
+    text = metrics.render([("g", 'a "gauge"', {(("name", 'x"\n\\'),): 1.0})])
     assert text.count("openclaw_http_requests_total{") == 2
     assert 'g{name="x\\"\\n\\\\"} 1' in text
     assert text.endswith("\n")
@@ -200,7 +200,7 @@ def test_labels_are_of_a_bounded_set_whatever_clients_send() -> None:
 def test_large_counts_and_times_are_not_rounded() -> None:
     metrics = Metrics()
     metrics.turn("ok", 0.1, 12_345_678, 0)
-    text = metrics.render([("gauge", "started", "When.", {(): 1794978034.123})])
+    text = metrics.render([("started", "When.", {(): 1794978034.123})])
     assert 'openclaw_model_tokens_total{kind="input"} 12345678\n' in text
     assert "started 1794978034.123\n" in text
 

@@ -1,7 +1,7 @@
 """Views of agents, sessions, servers and tools. Read-only, except for restart and delete."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -258,7 +258,7 @@ def server_row(one: "ServerStatus", clock: Clock, redact: Callable[[str], str]) 
 
 
 def gauges(gateway: Gateway) -> list[Family]:
-    found: list[tuple[str, str, Mapping[Labels, float]]] = [
+    found: list[Family] = [
         ("up", "1 while the gateway takes orders.", {(): gateway.opened is not None}),
         ("start_time_seconds", "When the gateway was started.", {(): gateway.started / 1000}),
         ("turns_running", "Turns that run now.", {(): len(gateway.turns.running)}),
@@ -271,7 +271,7 @@ def gauges(gateway: Gateway) -> list[Family]:
             ("mcp_server_up", "1 where the MCP server is ready.", ready),
             ("mcp_server_restarts", "Restarts since the server last ran well.", restarts),
         ]
-    return [("gauge", f"openclaw_{name}", text, values) for name, text, values in found]
+    return found
 
 
 def _server(one: "ServerStatus") -> Labels:
