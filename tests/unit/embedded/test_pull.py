@@ -28,8 +28,8 @@ def no_pip(environ: Mapping[str, str]) -> list[list[str]]:
 
 
 @pytest.fixture
-def puller(store: WeightStore, environ: dict[str, str]) -> Puller:
-    return Puller(store, environ)
+def puller(store: WeightStore, environ: dict[str, str], unpacked_pip: list[str]) -> Puller:
+    return Puller(store, environ, pips=lambda _: [unpacked_pip])
 
 
 def left_behind(store: WeightStore) -> list[str]:

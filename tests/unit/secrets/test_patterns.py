@@ -1,5 +1,6 @@
 import pytest
 
+from openclaw.secrets import patterns
 from openclaw.secrets.patterns import NOISE, PIECE, Joined, joined
 from openclaw.secrets.redactor import Redactor
 
@@ -20,10 +21,14 @@ BETWEEN = ("", "\n", "\t" * 9, "\\n", "\x1b[31m", "\x1b]0;title\x07")
     ("filling", "between"),
     [*((filling, "\n") for filling in FILLINGS), *(("word ", between) for between in BETWEEN)],
 )
-def test_a_secret_over_the_edge_of_a_piece_is_found(filling: str, between: str) -> None:
+def test_a_secret_over_the_edge_of_a_piece_is_found(
+    filling: str, between: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = PIECE // 32  # so that every offset can be tried; other tests have whole pieces
+    monkeypatch.setattr(patterns, "PIECE", small)
     secret = between.join(SECRET)
     for offset in range(-len(secret) - 3, 3, 1 + len(between)):
-        times, rest = divmod(PIECE + offset, len(filling))
+        times, rest = divmod(small + offset, len(filling))
         before = filling * times + "." * (rest + 1)
         text = f"{before}{secret}.{filling * 400}"
         assert redact(text) == f"{before}[REDACTED].{filling * 400}"
