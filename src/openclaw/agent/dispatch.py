@@ -170,34 +170,28 @@ class Dispatcher:
         done: dict[int, tuple[ResultItem, ToolResult]] = {}
         at_once = anyio.Semaphore(MOST_AT_ONCE)
 
-        async def make(at: int, ready: Ready) -> None:
+        async def make(at: int) -> None:
             async with at_once:
-                result = await self._call(ready, within="")
-                done[at] = await self.record(ready.call, result), result
+                one = prepared[at]
+                result = await self._call(one, within="") if isinstance(one, Ready) else one
+                done[at] = await self.record(calls[at], result), result
 
         # A call is recorded when it is made, which may be after a person has agreed to it.
-        answered = [(at, one) for at, one in enumerate(prepared) if not isinstance(one, Ready)]
-        known = [(at, transcript.result_item(calls[at], one), one) for at, one in answered]
-        entries = [answer, *(transcript.result_entry(item) for _, item, _ in known)]
-        first, *numbers = await self.lane.append(self.turn, entries)
-        for (at, item, result), number in zip(known, numbers, strict=True):
-            self._open.pop(item.call_id, None)
-            done[at] = replace(item, seq=number), result
-        running = [(at, one) for at, one in enumerate(prepared) if isinstance(one, Ready)]
+        (number,) = await self.lane.append(self.turn, [answer])
         try:
-            if len(running) == 1:
-                await make(*running[0])
+            if len(calls) == 1:
+                await make(0)
             else:
                 async with anyio.create_task_group() as tasks:
-                    for at, ready in running:
-                        tasks.start_soon(make, at, ready, name=f"tool {ready.call.name}")
+                    for at, call in enumerate(calls):
+                        tasks.start_soon(make, at, name=f"tool {call.name}")
         except BaseExceptionGroup as group:  # the store's error, as if there were only one call
             raise cause_of(group) from None
         finally:  # what a stopped turn's tools handed over belongs to its answer, too
             in_order = [done[at] for at in sorted(done)]
             for item, result in in_order:
                 self.deliver(item.name, result)
-        return first, [item for item, _ in in_order]
+        return number, [item for item, _ in in_order]
 
     def close_open(self, text: str) -> list[NewEntry]:
         """Results for the calls that a stopped turn leaves without; `text` for those that were sent."""

@@ -402,9 +402,7 @@ def _summary(entry: Entry, data: Mapping[str, Any]) -> SummaryItem:
 
 def _calls(data: Mapping[str, Any]) -> Iterator[CallItem]:
     for call in data.get("calls", ()):
-        arguments = call.get("arguments", "{}")
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        yield CallItem(str(call["id"]), str(call["name"]), text)
+        yield CallItem(call["id"], call["name"], call["arguments"])
 
 
 def _result(entry: Entry, data: Mapping[str, Any]) -> ResultItem:

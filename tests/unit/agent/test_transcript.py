@@ -115,13 +115,6 @@ def test_a_summary_stands_first() -> None:
     assert items_from(entries(entry)) == [SummaryItem("it was long", 1)]
 
 
-def test_arguments_kept_as_an_object_are_read_too() -> None:
-    data: dict[str, Any] = {"text": "", "calls": [{"id": "x", "name": "n", "arguments": {"a": 1}}]}
-    items = items_from(entries(NewEntry(EntryKind.ASSISTANT_MESSAGE, data)))
-    assert isinstance(items[0], AssistantItem)
-    assert items[0].calls == (CallItem("x", "n", '{"a": 1}'),)
-
-
 def test_media_come_back_by_digest_or_address() -> None:
     attachments = (
         Attachment(None, "one", digest="d1", mime_type="image/png"),

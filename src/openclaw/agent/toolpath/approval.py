@@ -84,8 +84,7 @@ class Approval(Wrapper):
         if refusal is None:
             return await self.source.call(name, arguments, context._replace(approved=True))
         self.refused(arguments, context)
-        why = visible(refusal.reason[:_MOST_REASON]).strip()
-        told = f"They say: {why}" if why else "Do without it."
+        told = f"They say: {refusal.reason}" if refusal.reason else "Do without it."
         result = tools.failed(f"The person did not allow this call of {name}. {told}")
         context.emit(ToolFinished(context.call_id, name, result, 0.0))
         return result
@@ -107,7 +106,7 @@ class Approval(Wrapper):
             rule = rule_for(name, arguments)
             request = await self._request(name, arguments, context, rule)
             answer = await self._answered(request, context)
-            if not request.allowed_by(answer):
+            if answer.choice == tools.NO:
                 return answer
             if rule is not None and answer.choice in (tools.SESSION, tools.ALWAYS):
                 written = answer.choice == tools.ALWAYS and await self._written(rule, context)
@@ -115,6 +114,7 @@ class Approval(Wrapper):
         return None
 
     async def _answered(self, request: tools.PermissionRequest, context: CallContext) -> Answer:
+        """The person's answer, with a reason that can be shown; whatever does not allow it is no."""
         assert context.ask is not None
         answer = await context.ask(request)
         label = next((one.label for one in request.choices if one.id == answer.choice), "")
@@ -122,7 +122,7 @@ class Approval(Wrapper):
         asked = context.call_id, request.name, request.label, request.title, request.body
         allowed = request.allowed_by(answer)
         context.emit(ToolApproval(*asked, answer.choice, label, allowed, reason))
-        return answer
+        return Answer(answer.choice if allowed else tools.NO, reason)
 
     async def ask(
         self,
@@ -143,13 +143,7 @@ class Approval(Wrapper):
             parts = [request.body, *(f"and {one.title}\n{one.body}" for one in more)]
             parts.append(f"{_IN_DOUBT}\n{visible(self.hide(doubts))}")
             request = replace(request, body="\n\n".join(parts), choices=choices, doubt=True)
-            answer = await self._answered(request, context)
-        reason = visible(answer.reason[:_MOST_REASON]).strip()
-        return (
-            replace(answer, reason=reason)
-            if request.allowed_by(answer)
-            else Answer(tools.NO, reason)
-        )
+            return await self._answered(request, context)
 
     async def _request(
         self, name: str, arguments: JsonObject, context: CallContext, rule: str | None

@@ -529,20 +529,18 @@ class FileTools:
             status = spot.status()
             if status is None or not spot.name:
                 raise ToolFailure(f"There is no '{path}' in the workspace; use list to look.")
-            found = self._files_in(spot, path)
-            for relative in found:
+            folder = stat.S_ISDIR(status.st_mode)
+            found = self._files_in(spot, path) if folder else [spot.relative]
+            for relative in found if folder or stat.S_ISREG(status.st_mode) else ():
                 self._keep(relative, context)
-            if stat.S_ISDIR(status.st_mode):
+            if folder:
                 shutil.rmtree(spot.name, dir_fd=spot.directory)
             else:
                 os.unlink(spot.name, dir_fd=spot.directory)
-            many = f" ({len(found)} files)" if stat.S_ISDIR(status.st_mode) else ""
+            many = f" ({len(found)} files)" if folder else ""
             return said(f"Deleted '{spot.relative}'{many}. The person can undo it with /undo.")
 
     def _files_in(self, spot: Spot, path: str) -> list[str]:
-        status = spot.status()
-        if status is None or not stat.S_ISDIR(status.st_mode):
-            return [spot.relative] if status and stat.S_ISREG(status.st_mode) else []
         found: list[str] = []
         for one in self.workspace.walk(spot):
             if one.private:

@@ -100,16 +100,12 @@ def plugin_skills() -> list[Path]:
 _SKILL = base.spec("skill", "Read a skill, or one of its files.", "name", name="", file="")
 
 
-def _every(name: str) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Skills:
     """The `usable` skills in these places, then the `foreign` ones; the first with a name wins."""
 
     places: Sequence[Path]
-    usable: Callable[[str], bool] = _every
+    usable: Callable[[str], bool] = lambda name: True
     foreign: Path | None = None
 
     def found(self) -> Iterator[Skill]:

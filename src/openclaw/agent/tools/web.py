@@ -118,19 +118,15 @@ _BOMS = (
 )
 
 
-def open_guarded() -> AbstractAsyncContextManager["GuardedClient"]:
-    from openclaw.net.client import GuardedClient
-
-    return GuardedClient()
-
-
 async def fetch_page(
-    url: str, connect: OpenClient = open_guarded, max_bytes: int = MAX_BYTES
+    url: str, connect: OpenClient | None = None, max_bytes: int = MAX_BYTES
 ) -> Page:
     """Get a URL through the guarded client, which refuses addresses that are not public."""
+    from openclaw.net.client import GuardedClient
+
     body = bytearray()
     async with (
-        connect() as client,
+        (connect or GuardedClient)() as client,
         client.stream(url, headers={"Accept": _ACCEPT}) as answer,
     ):
         declared = answer.headers.get("content-type", "")
