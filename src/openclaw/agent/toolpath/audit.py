@@ -8,7 +8,7 @@ import threading
 from asyncio import get_running_loop
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -104,6 +104,7 @@ _MOST_WAITING: Final = 1000
 _MOST_AT_ONCE: Final = 64 * 1024  # bytes of one write
 
 
+@dataclass(slots=True)
 class AuditLog:
     """Appends records; several processes may append to the same file at once.
 
@@ -113,24 +114,17 @@ class AuditLog:
     costs one warning and never fails the call.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        redactor: Redactor,
-        bodies: bool = False,
-        max_bytes: int = MAX_BYTES,
-        keep: int = FILES_KEPT,
-    ) -> None:
-        self._path = path
-        self._redactor = redactor
-        self._bodies = bodies
-        self._max_bytes = max_bytes
-        self._keep = keep
-        self._lock = threading.Lock()
-        self._waiting: list[CallRecord] = []
-        self._torn = False
-        self._warned = False
-        self._file: int | None = None
+    path: Path
+    redactor: Redactor
+    bodies: bool = False
+    max_bytes: int = MAX_BYTES
+    keep: int = FILES_KEPT
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: list[CallRecord] = field(default_factory=list[CallRecord])
+    _torn: bool = False
+    _warned: bool = False
+    _file: int | None = None
+    _opened: os.stat_result = field(init=False)
 
     def record(self, call: CallRecord) -> None:
         with self._lock:
@@ -149,7 +143,7 @@ class AuditLog:
             calls, self._waiting = self._waiting, []
             data = b""
             for line in map(self._line, calls):
-                if data and len(data) + len(line) > min(self._max_bytes, _MOST_AT_ONCE):
+                if data and len(data) + len(line) > min(self.max_bytes, _MOST_AT_ONCE):
                     self._write(data)
                     data = b""
                 data += line
@@ -157,7 +151,7 @@ class AuditLog:
                 self._write(data)
 
     def _line(self, call: CallRecord) -> bytes:
-        now_ms, redact = call.ended_ms, self._redactor.redact
+        now_ms, redact = call.ended_ms, self.redactor.redact
         arguments, result = _dumped(call.arguments), text_of(call.blocks)
         media = sum([len(one.data or b"") for one in call.blocks if isinstance(one, Media)])
         fields: dict[str, Any] = {
@@ -172,13 +166,13 @@ class AuditLog:
             "argumentBytes": len(arguments),
             "resultBytes": _size(result) + media,
         }
-        if self._bodies:
+        if self.bodies:
             fields |= {"arguments": self._body(arguments.decode()), "result": self._body(result)}
         return _line(fields)
 
     def _body(self, text: str) -> str:
         # Redacted before it is cut: half a secret would not be recognised.
-        redacted = self._redactor.redact(text[: 4 * MAX_BODY])
+        redacted = self.redactor.redact(text[: 4 * MAX_BODY])
         return redacted if len(redacted) <= MAX_BODY else redacted[:MAX_BODY] + "…"
 
     def _write(self, data: bytes) -> None:
@@ -190,7 +184,7 @@ class AuditLog:
             self._close()  # the next record opens the file again
             if not self._warned:
                 self._warned = True
-                logger.warning("the audit log %s cannot be written: %s", self._path, error.strerror)
+                logger.warning("the audit log %s cannot be written: %s", self.path, error.strerror)
         else:
             self._warned = False
 
@@ -198,7 +192,7 @@ class AuditLog:
         """Append to the file; False if it was full and has been rotated instead."""
         file, size = self._current()
         try:
-            if not anyway and size and size + len(data) > self._max_bytes:
+            if not anyway and size and size + len(data) > self.max_bytes:
                 self._rotate(file)
                 return False
             data = b"\n" + data if self._torn else data
@@ -212,16 +206,16 @@ class AuditLog:
         """The file that is at the path now, and its size. It stays open for the next record."""
         if self._file is not None:
             with suppress(FileNotFoundError):
-                now, opened = os.lstat(str(self._path)), self._opened
+                now, opened = os.lstat(str(self.path)), self._opened
                 if os.path.samestat(now, opened) and now.st_mode == opened.st_mode:
                     return self._file, now.st_size
             self._close()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC | NOFOLLOW
         try:
-            file = os.open(self._path, flags, 0o600)
+            file = os.open(self.path, flags, 0o600)
         except FileNotFoundError:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file = os.open(self._path, flags, 0o600)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = os.open(self.path, flags, 0o600)
         self._file = file
         if sys.platform != "win32":
             os.fchmod(file, 0o600)
@@ -243,20 +237,20 @@ class AuditLog:
         try:
             take_lock(lock)
             with suppress(FileNotFoundError):
-                if not os.path.samestat(self._path.stat(), os.fstat(file)):
+                if not os.path.samestat(self.path.stat(), os.fstat(file)):
                     return  # another process was first
-                for number in range(self._keep - 1, 0, -1):
+                for number in range(self.keep - 1, 0, -1):
                     with suppress(FileNotFoundError):
                         self._numbered(number).replace(self._numbered(number + 1))
-                if self._keep > 0:
-                    self._path.replace(self._numbered(1))
+                if self.keep > 0:
+                    self.path.replace(self._numbered(1))
                 else:
-                    self._path.unlink()
+                    self.path.unlink()
         finally:
             os.close(lock)
 
     def _numbered(self, suffix: int | str) -> Path:
-        return self._path.with_name(f"{self._path.name}.{suffix}")
+        return self.path.with_name(f"{self.path.name}.{suffix}")
 
 
 @lru_cache(maxsize=2)

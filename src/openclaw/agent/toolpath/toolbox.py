@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
@@ -49,8 +50,8 @@ class Toolbox:
     may_search: bool = True  # whether a provider may search the web by itself, without approval
     deferred: Sequence[ToolSpec] = ()  # not in the last list: the provider searches and loads them
     _opening: str | None = None
-    _added: list[str] = field(default_factory=list[str])
-    _recent: list[str] = field(default_factory=list[str])
+    _used: dict[str, int] = field(default_factory=dict[str, int])  # and when, the latest highest
+    _uses: int = 0
     _tools: dict[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     _first: tuple[int, Sequence[ToolSpec], tuple[ToolSpec, ...]] = (-1, (), ())
     _before: int | None = None
@@ -85,7 +86,8 @@ class Toolbox:
             elif isinstance(item, ResultItem):
                 self._use(item.name)
                 found = search.names_in(item.text) if item.name == search.SEARCH_TOOL else []
-                self._added += [name for name in dict.fromkeys(found) if name not in self._added]
+                for name in found:
+                    self._used.setdefault(name, 0)
                 for name in reversed(found):  # so that the best match is the last to go
                     self._use(name)
 
@@ -110,7 +112,7 @@ class Toolbox:
         first = await self._at_first(specs, min(tokens, search.MOST_AT_FIRST))
         deferring = deferring and self.sizes.total(specs) <= search.MOST_DEFERRED
         if deferring and self._before is None:
-            self._before = len(self._added)
+            self._before = len(self._used)
         shown = [*first, *self._added_since(first, tokens, self._before if deferring else None)]
         if deferring:
             seen = {spec.name for spec in shown}
@@ -138,13 +140,13 @@ class Toolbox:
         """What was found and used since, in that order; if that is too much, the latest of it."""
         shown = {spec.name for spec in first}
         kept: set[str] = set()
-        for name in reversed(self._recent):
+        for name in sorted(self._used, key=self._used.__getitem__, reverse=True):
             if name in self._tools and name not in shown:
                 tokens -= self.sizes.of(self._tools[name])
                 if tokens < 0 and kept:
                     break
                 kept.add(name)
-        return [self._tools[name] for name in self._added[:before] if name in kept]
+        return [self._tools[name] for name in islice(self._used, before) if name in kept]
 
     def find(self, name: str) -> ToolSpec | None:
         return self._tools.get(name) or self._own(name)
@@ -157,11 +159,8 @@ class Toolbox:
         return search.search_spec() if name == search.SEARCH_TOOL else None
 
     def _use(self, name: str) -> None:
-        if name not in self._added:
-            self._added.append(name)
-        if name in self._recent:
-            self._recent.remove(name)
-        self._recent.append(name)
+        self._uses += 1
+        self._used[name] = self._uses
 
     async def _search(self, arguments: Arguments, context: CallContext) -> ToolResult:
         """Tools that fit each need; they are shown once the answer is recalled."""

@@ -179,19 +179,8 @@ _SEARCH = spec(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """An engine and what it needs. `key` is not resolved yet."""
-
-    engine: Engine
-    address: str
-    key: str | None
-    most: int
-    seconds: float
-
-
-def engine_of(settings: WebSearchConfig, environ: Mapping[str, str]) -> Search | None:
-    """The configured engine, else one whose key or address is in the environment."""
+def engine_of(settings: WebSearchConfig, environ: Mapping[str, str]) -> WebSearchConfig | None:
+    """The settings with their engine, or one whose key or address is in the environment."""
     if not settings.enabled or settings.provider == "native":
         return None
     engine, key, address = settings.provider, settings.api_key, settings.base_url
@@ -207,49 +196,56 @@ def engine_of(settings: WebSearchConfig, environ: Mapping[str, str]) -> Search |
     address = address or _ADDRESSES.get(engine, "")
     if engine == "searxng":
         address = f"{address.rstrip('/').removesuffix('/search')}/search"
-    return Search(engine, address, key, settings.max_results, float(settings.timeout_seconds))
+    chosen = {"provider": engine, "api_key": key, "base_url": address}
+    return settings.model_copy(update=chosen)
 
 
 def search_tool(
-    search: Search, resolve: Callable[[str], Awaitable[str]], environ: Mapping[str, str]
+    search: WebSearchConfig, resolve: Callable[[str], Awaitable[str]], environ: Mapping[str, str]
 ) -> FunctionTool:
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
         query = " ".join(arguments.text("query").split())[:400]
         if not query:
             raise ToolFailure("Give `query` as a few words.")
         try:
-            key = await resolve(search.key) if search.key else ""
+            key = await resolve(search.api_key) if search.api_key else ""
         except OpenClawError as error:
             raise ToolFailure(f"The search has no key: {error.message}.") from error
-        host = urlsplit(search.address).hostname or search.engine
-        answer = await _ask(search, query, key, environ, host)
+        answer = await _ask(search, query, key, environ)
         results = json_list(json_object(answer.get("web", answer)).get("results"))
         found = [one for one in map(json_object, results) if one]
-        lines = [_shown(number, one) for number, one in enumerate(found[: search.most], 1)]
-        return quoted("\n".join(lines) or "Nothing was found.", _SOURCE, host)
+        lines = [_shown(number, one) for number, one in enumerate(found[: search.max_results], 1)]
+        return quoted("\n".join(lines) or "Nothing was found.", _SOURCE, _engine_host(search))
 
     return FunctionTool(_SEARCH, run)
 
 
+def _engine_host(search: WebSearchConfig) -> str:
+    return urlsplit(search.base_url or "").hostname or str(search.provider)
+
+
 async def _ask(
-    search: Search, query: str, key: str, environ: Mapping[str, str], host: str
+    search: WebSearchConfig, query: str, key: str, environ: Mapping[str, str]
 ) -> Mapping[str, Any]:
     import httpx2
 
-    method, address = "GET", search.address
+    method, address, host = "GET", search.base_url or "", _engine_host(search)
     headers: dict[str, str] = {}
     content: bytes | None = None
-    if search.engine == "tavily":
-        method, content = "POST", json.dumps({"query": query, "max_results": search.most}).encode()
+    if search.provider == "tavily":
+        method, content = (
+            "POST",
+            json.dumps({"query": query, "max_results": search.max_results}).encode(),
+        )
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     else:
-        own = {"format": "json"} if search.engine == "searxng" else {"count": search.most}
+        own = {"format": "json"} if search.provider == "searxng" else {"count": search.max_results}
         address = f"{address}?{urlencode({'q': query, **own})}"
         headers = {"X-Subscription-Token": key} if key else {}
     body = bytearray()
     try:
         async with (
-            open_client(search.address, environ, silence=search.seconds) as client,
+            open_client(address, environ, silence=search.timeout_seconds) as client,
             client.stream(method, address, headers=headers, content=content) as answer,
         ):
             async for piece in answer.aiter_bytes():

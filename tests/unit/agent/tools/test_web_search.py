@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Generator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from tests.support.fake_http import QuietHandler, serving
 from tests.unit.agent.tools.conftest import CONTEXT
 
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.web import Search, engine_of, search_tool
+from openclaw.agent.tools.web import engine_of, search_tool
 from openclaw.config.schema import WebSearchConfig
 from openclaw.content.frame import frame_result
 from openclaw.core.content import text_of
@@ -54,12 +53,12 @@ async def resolve(reference: str) -> str:
     return "key-0123"
 
 
-async def asked(search: Search, query: str = "tide  times") -> ToolResult:
+async def asked(search: WebSearchConfig, query: str = "tide  times") -> ToolResult:
     tools = NativeTools([search_tool(search, resolve, {})])
     return frame_result(await tools.call("web_search", {"query": query}, CONTEXT))
 
 
-def found(provider: Any, address: str, **more: Any) -> Search:
+def found(provider: Any, address: str, **more: Any) -> WebSearchConfig:
     settings = {"provider": provider, "baseUrl": address, **more}
     search = engine_of(WebSearchConfig.model_validate(settings), {})
     assert search is not None
@@ -87,11 +86,11 @@ async def test_brave_and_tavily_get_their_key_in_their_own_way(address: str) -> 
 async def test_what_goes_wrong_is_told(address: str) -> None:
     search = found("searxng", address)
     assert "Give `query`" in text_of((await asked(search, "  ")).blocks)
-    nowhere = replace(search, address="http://127.0.0.1:9/search")
+    nowhere = search.model_copy(update={"base_url": "http://127.0.0.1:9/search"})
     assert "could not be reached" in text_of((await asked(nowhere)).blocks)
-    odd = replace(search, address=f"{address}/broken")
+    odd = search.model_copy(update={"base_url": f"{address}/broken"})
     assert "did not answer in JSON" in text_of((await asked(odd)).blocks)
-    unset = replace(search, key="secret://env/missing")
+    unset = search.model_copy(update={"api_key": "secret://env/missing"})
     assert "The search has no key" in text_of((await asked(unset)).blocks)
     Engine.status = 403
     assert "HTTP status 403; it refused the key" in text_of((await asked(search)).blocks)
@@ -115,5 +114,5 @@ def test_the_engine_is_the_named_one_or_one_that_is_at_hand(
     settings: Any, environ: dict[str, str], engine: str | None
 ) -> None:
     search = engine_of(WebSearchConfig.model_validate(settings), environ)
-    assert (search.engine if search else None) == engine
-    assert search is None or search.key is None or search.key.startswith("secret://env/")
+    assert (search.provider if search else None) == engine
+    assert search is None or search.api_key is None or search.api_key.startswith("secret://env/")
