@@ -22,7 +22,7 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.terminal import Redact, visible, wants_colour
 from openclaw.config.paths import CLOEXEC, private_directory
 from openclaw.core.errors import OpenClawError, sentence
-from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.redactor import Redactor, redacted_tree
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -109,7 +109,7 @@ class JsonFormatter(logging.Formatter):
         trace = _traceback_of(record)
         if trace:
             fields["traceback"] = self._redact(trace)[:MAX_RECORD]
-        line = _dumps(self._clean(fields))
+        line = _dumps(redacted_tree(fields, self._redact))
         redacted = self._redact(line)
         try:
             if redacted != line:
@@ -117,17 +117,6 @@ class JsonFormatter(logging.Formatter):
         except ValueError:  # a secret that is not in a string, such as a number
             return _dumps({"level": "info", "message": redacted})
         return redacted
-
-    def _clean(self, value: Any, depth: int = 0) -> Any:
-        if isinstance(value, str):
-            return self._redact(value)
-        if value is None or isinstance(value, bool | int | float):
-            return value
-        if depth < 8 and isinstance(value, Mapping):
-            return {self._redact(_shown(k)): self._clean(v, depth + 1) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType] - anyone's extra
-        if depth < 8 and isinstance(value, list | tuple | set | frozenset):
-            return [self._clean(item, depth + 1) for item in value]  # pyright: ignore[reportUnknownVariableType] - anyone's extra
-        return self._redact(_shown(value))
 
 
 def _dumps(value: Any) -> str:

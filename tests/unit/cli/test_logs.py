@@ -75,7 +75,7 @@ def test_a_plain_line_has_neither_time_nor_names(redactor: Redactor) -> None:
 
 def test_a_line_for_a_machine(redactor: Redactor) -> None:
     stream = machine(redactor)
-    logger.info("ready", extra={"server": "docs", "tags": {"a"}, "deep": {"b": (1, None, 2.5)}})
+    logger.info("ready", extra={"server": "docs", "tags": ["a"], "deep": {"b": (1, None, 2.5)}})
     (record,) = records(stream)
     assert record.pop("time").endswith("Z")
     assert record == {
