@@ -69,11 +69,8 @@ def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
     """
     if environ.get("NO_COLOR"):
         return False
-    return forced(environ) or (stream.isatty() and not is_dumb(environ))
-
-
-def forced(environ: Mapping[str, str]) -> bool:
-    return environ.get("FORCE_COLOR", "0") not in ("", "0")
+    forced = environ.get("FORCE_COLOR", "0") not in ("", "0")
+    return forced or (stream.isatty() and not is_dumb(environ))
 
 
 def is_dumb(environ: Mapping[str, str]) -> bool:
@@ -86,15 +83,15 @@ def console(stream: TextIO, environ: Mapping[str, str], **options: Any) -> "Cons
 
     colour = wants_colour(stream, environ)
     terminal = stream.isatty() and not is_dumb(environ)
-    settings: dict[str, Any] = {
-        "file": stream,
-        "force_terminal": terminal or (colour and forced(environ)),
-        "no_color": not colour,
-        "color_system": "auto" if colour and terminal else "standard" if colour else None,
+    return Console(
+        file=stream,
+        force_terminal=terminal or colour,
+        no_color=not colour,
+        color_system=None if not colour else "auto" if terminal else "standard",
         # Rich would read the process's own variables.
-        "_environ": {k: v for k, v in environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")},
-    }
-    return Console(**(settings | options))
+        _environ={k: v for k, v in environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")},
+        **options,
+    )
 
 
 def fitted(text: str, stream: TextIO, *, hang: int = 0) -> str:
