@@ -52,15 +52,15 @@ Scalar = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class AlsoAs:
-    """Adds a field's short forms to the JSON Schema."""
+    """Adds a field's short form to the JSON Schema."""
 
-    forms: tuple[dict[str, Any], ...]
+    form: dict[str, Any]
 
     def __get_pydantic_json_schema__(
         self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         own = handler(core_schema)
-        return {"anyOf": [*self.forms, *own.get("anyOf", [own])]}
+        return {"anyOf": [self.form, *own.get("anyOf", [own])]}
 
 
 def short_forms(expected: str, forms: Mapping[Any, Any], *shapes: type | None) -> BeforeValidator:
@@ -134,7 +134,7 @@ class SandboxConfig(Section):
     network: Annotated[
         Flag | Literal["internet"],
         short_forms('true, false or "internet"', _NETWORKS),
-        AlsoAs(({"const": "internet"},)),
+        AlsoAs({"const": "internet"}),
     ] = True
     """Network access: `true` for everything, including services on this machine; `"internet"` for public addresses only, through our proxy (the program must support proxies); `false` for none."""
     workspace: Flag | None = None
@@ -175,7 +175,7 @@ _SANDBOXES = {mode: {"mode": mode} for mode in ("off", "auto", "strict")}
 Sandbox = Annotated[
     SandboxConfig,
     short_forms('"off", "auto", "strict" or an object', _SANDBOXES, dict, SandboxConfig),
-    AlsoAs(({"enum": [*_SANDBOXES]},)),
+    AlsoAs({"enum": [*_SANDBOXES]}),
 ]
 _SAMPLING = {answer: {"enabled": answer} for answer in (True, False)}
 _PINS = {"off": "off", "warn": "warn", "strict": "strict", True: "warn", False: "off"}
@@ -197,7 +197,7 @@ class McpServerConfig(Section):
     transport: Annotated[
         Transport | None,
         BeforeValidator(lambda value: "http" if value == "streamable-http" else value),
-        AlsoAs(({"const": "streamable-http"},)),
+        AlsoAs({"const": "streamable-http"}),
     ] = None
     """How to connect. If not set: stdio for a `command`; http for a `url`, falling back to SSE."""
     command: NonEmptyText | None = None
@@ -215,7 +215,7 @@ class McpServerConfig(Section):
     auth: Annotated[
         McpAuthConfig | None,
         short_forms('"oauth" or an object', {"oauth": {}}, dict, McpAuthConfig, None),
-        AlsoAs(({"const": "oauth"},)),
+        AlsoAs({"const": "oauth"}),
     ] = None
     """Log in to a remote server: `"oauth"`, or an object with the details."""
     timeout: Milliseconds = 30_000
@@ -248,13 +248,13 @@ class McpServerConfig(Section):
     pin: Annotated[
         PinMode,
         short_forms('"off", "warn", "strict", true or false', _PINS),
-        AlsoAs(({"type": "boolean"},)),
+        AlsoAs({"type": "boolean"}),
     ] = "warn"
     """If a tool's definition changes: `off` does nothing, `warn` reports it, `strict` withholds the tool until you accept it."""
     sampling: Annotated[
         SamplingConfig,
         short_forms("true, false or an object", _SAMPLING, dict, SamplingConfig),
-        AlsoAs(({"type": "boolean"},)),
+        AlsoAs({"type": "boolean"}),
     ] = SamplingConfig(enabled=False)
     """Let the server request completions from our model: `true`, or an object with a budget."""
     framing: Literal["frame", "datamark"] = "frame"
@@ -441,7 +441,7 @@ class AgentToolsConfig(ToolPolicyConfig):
     """Which tools an agent may use, and its shell."""
 
     exec: Annotated[
-        ExecToolConfig, BeforeValidator(_exec), AlsoAs(({"enum": ["off", "ask", "allow"]},))
+        ExecToolConfig, BeforeValidator(_exec), AlsoAs({"enum": ["off", "ask", "allow"]})
     ] = ExecToolConfig()
     """The shell: `"off"`, `"ask"` (before each command; the default) or `"allow"`, or an object."""
 
@@ -482,9 +482,7 @@ class SubagentsConfig(Section):
 class AgentDefaults(Section):
     """Settings for every agent, unless its own entry overrides them."""
 
-    model: Annotated[ModelChoice | None, BeforeValidator(_model), AlsoAs(({"type": "string"},))] = (
-        None
-    )
+    model: Annotated[ModelChoice | None, BeforeValidator(_model), AlsoAs({"type": "string"})] = None
     """`"provider/model"`, or an object with fallbacks. If not set, the first available model is used."""
     workspace: NonEmptyText | None = None
     """The agent's default working directory; `~` is your home directory. `openclaw agent` and `chat` work in the current directory instead."""

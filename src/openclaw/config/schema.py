@@ -155,7 +155,7 @@ class GatewayReload(Section):
     mode: Annotated[
         Literal["off", "hot"],
         BeforeValidator(lambda value: "hot" if value in ("hybrid", "restart") else value),
-        AlsoAs(({"enum": ["hybrid", "restart"]},)),
+        AlsoAs({"enum": ["hybrid", "restart"]}),
     ] = "hot"
     """`hot` applies a valid change without a restart (`hybrid` and `restart` mean the same); `off` waits for a restart."""
     debounce_ms: Milliseconds = 300
@@ -375,7 +375,7 @@ class CronConfig(Section):
     """Run them."""
     missed: Literal["run", "skip"] = "run"
     """If runs were missed because no gateway was running: `run` the last one late, or `skip` them."""
-    notify: Annotated[Texts, BeforeValidator(_notify), AlsoAs(({"const": "desktop"},))] = ()
+    notify: Annotated[Texts, BeforeValidator(_notify), AlsoAs({"const": "desktop"})] = ()
     """Where to send each result: `"desktop"`, or a command with its arguments. The command gets JSON on its input: `id`, `session`, `outcome`, `text`; in its arguments, `{id}`, `{outcome}` and `{text}` stand for them."""
     webhook: NonEmptyText | None = None
     """An address to post the same JSON to."""
