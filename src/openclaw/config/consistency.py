@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
-from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
@@ -22,6 +21,7 @@ from openclaw.config.agent_schema import (
 from openclaw.config.json5 import KeyPath, format_path, quoted
 from openclaw.config.merge import agent_servers, default_servers, overlay
 from openclaw.config.schema import Config
+from openclaw.core.installed import sections
 
 _AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -259,11 +259,9 @@ def _is_address(text: str) -> bool:
 @cache
 def unsupported_keys() -> Mapping[KeyPath, frozenset[str]]:
     """Names of unsupported settings by path; "*" is any name or index."""
-    text = Path(__file__).with_name("unsupported_keys.txt").read_text("utf-8")
-    entries = re.findall(r"^([^#\s].*):\n((?: .*\n)+)", text, re.MULTILINE)
     return {
-        tuple(filter(None, path.split("."))): frozenset(names.split())
-        for paths, names in entries
+        tuple(filter(None, path.split("."))): frozenset(" ".join(rows).split())
+        for paths, rows in sections("openclaw.config", "unsupported_keys.txt")["below"].items()
         for path in paths.split()
     }
 
