@@ -15,15 +15,16 @@ from datetime import date
 from functools import lru_cache
 from typing import Any
 
+from openclaw.discovery.words import stem
 from openclaw.embedded.entities import Span, within, without
 from openclaw.embedded.tool_doc import WITH_COUNTRY, WITH_STATE, Param, Role, ToolDoc
 from openclaw.embedded.words import (
     NUMBER_WORDS,
     STOP_WORDS,
     fold,
-    stem,
     synonyms,
     terms,
+    vocabulary,
     word_set,
     words,
 )
@@ -95,10 +96,7 @@ _RUN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _COUNTS = word_set("count limit max n num number top maximum")
-# The words before or after a number that say that it is how many are wanted.
-_BESIDE_COUNTS = word_set(
-    "top first last next latest newest recent final bottom find list show get give fetch me most only"
-)
+_BESIDE_COUNTS = vocabulary("beside_counts")
 _LATEST = re.compile(
     r"\b(?:last|latest|most recent|newest)\b(?!\s+(?:few|some|couple|several)\b|\s+\w+s\b)",
     re.IGNORECASE,
@@ -542,15 +540,7 @@ _ID = re.compile(r"(?<![\w.])(?=[\w/#.-]*\d)[A-Za-z0-9#][\w/#.-]*\w|(?<![\w.])\d
 _FORMULA = re.compile(r"(?<![\w.])[\d(]*x[\dx)]*\s?[-+*/^][\dx()+*/^ .-]*[\dx)](?!\w)")
 _LINK = r"\s*(?:is|are|of|as|=|:|named|called|being|to|with)?\s+(?:the\s+|an?\s+)?"
 _LIST = re.compile(r"[\[(]([^\[\]()]+)[\])]")
-# Words with which requests begin: capitals that are no names.
-_NO_NAMES = STOP_WORDS | word_set(
-    """find get what who which when where how calculate compute determine give show tell can could i
-    please is are book order search list check create generate convert fetch retrieve estimate predict
-    identify compare look help need want add update set write analyze analyse play start stop turn send
-    the a an in for on my using if let do does did will would should provide locate return use make run
-    assess evaluate solve simulate plan schedule translate rank track view you we it this that hey hi
-    id ids uuid ip api url pin"""
-)
+_NO_NAMES = STOP_WORDS | vocabulary("not_names")
 
 
 def _lists(message: str, *, numbers: bool) -> list[Span]:

@@ -8,15 +8,13 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any, Literal
 
-from openclaw.embedded.words import NUMBER_WORDS, fold, word_set
+from openclaw.embedded.words import NUMBER_WORDS, fold, vocabulary, word_set
 
 _REGIONS = (
     "Africa/", "America/", "Antarctica/", "Arctic/", "Asia/", "Atlantic/", "Australia/", "Europe/",
     "Indian/", "Pacific/",
 )  # fmt: skip
-# Last parts of zone names that are plain words rather than places.
-_NOT_PLACES = word_set("""acre center central east easter eastern general greenwich knox local mountain navajo
-    north pacific south troll universal west zulu yukon samoa center""")
+_NOT_PLACES = vocabulary("not_places")
 # Short names that are also everyday words count only in capitals, as people write them.
 _ONLY_IN_CAPITALS = frozenset({"la", "uk"})
 MAX_PLACE_WORDS = 4
@@ -172,12 +170,8 @@ _REFS = (
     re.compile(rf"\b(?:branch|tag|revision)\s+(?:called\s+|named\s+)?({_REF_NAME})", re.IGNORECASE),
     re.compile(rf"\b({_REF_NAME})\s+(?:branch|tag)\b", re.IGNORECASE),
 )
-_NOT_A_REF = word_set("""the a an this that which what in at of on for to from and or is are was were does do did has
-    have all any each every remote local current new other my our git create switch list show
-    names exist there here with by named called""")
-_NOT_A_DIRECTORY = _NOT_A_REF | word_set(
-    "tree listing contents content size parent same whole entire working home it make structure"
-)
+_NOT_A_REF = vocabulary("not_refs")
+_NOT_A_DIRECTORY = _NOT_A_REF | vocabulary("not_directories")
 _NAMED = re.compile(r"\b(?:called|named|titled)\s+([\w][\w.-]*)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.:-])-?\d+(?:\.\d+)?(?![\w:]|\.\w)")
 _PLACE_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*\.?")  # noqa: RUF001 a typographic apostrophe is how people write it

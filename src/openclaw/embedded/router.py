@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from openclaw.discovery.words import stem
 from openclaw.embedded.arguments import Reading, path_role, read_arguments
 from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
 from openclaw.embedded.tool_doc import (
@@ -18,7 +19,7 @@ from openclaw.embedded.tool_doc import (
     describe_tool,
 )
 from openclaw.embedded.tool_intent import Ask, fact_to_remember, goes_on, read_ask, text_to_write
-from openclaw.embedded.words import stem, synonyms, terms, word_set
+from openclaw.embedded.words import synonyms, terms, vocabulary, word_set
 
 _REMEMBER = stem("remember")
 _SYNONYM_WEIGHT = 0.5
@@ -41,11 +42,7 @@ _MAX_CALLS = 4
 _TYPED_CANDIDATES = 8
 _MEANT = 1.1
 MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a request before it
-_GIT_WORDS = frozenset(
-    stem(word)
-    for word in word_set("""branch branches checkout commit commits committed diff git history log merge
-    repo repository staged unstaged status tree uncommitted working""")
-)
+_GIT_WORDS = frozenset(map(stem, vocabulary("of_git")))
 _FILE = stem("file")
 _MAKING = frozenset({stem("create"), stem("make")})
 # Words that say that a path without an ending is a file.

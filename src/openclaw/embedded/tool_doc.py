@@ -3,10 +3,19 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from openclaw.core.tools import json_list, json_object
-from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set, words
+from openclaw.discovery.words import stem
+from openclaw.embedded.words import (
+    STOP_WORDS,
+    synonyms,
+    terms,
+    vocabularies,
+    vocabulary,
+    word_set,
+    words,
+)
 
 Want = Literal[
     "url", "email", "date", "time", "zone", "place", "glob", "path", "ref", "number", "flag", "choice",
@@ -35,31 +44,8 @@ class Param:
     name_stems: frozenset[str] = field(default_factory=frozenset[str])
 
 
-_BY_NAME: Mapping[Want, frozenset[str]] = {
-    "url": word_set("url uri link href website"),
-    "email": word_set("email mail recipient recipients"),
-    "zone": word_set("timezone tz zone timezones"),
-    "date": word_set("date dates day since until timestamp datetime"),
-    "time": word_set("time"),
-    "glob": word_set("pattern glob patterns include exclude"),
-    "ref": word_set("revision ref branch sha commit tag rev"),
-    "path": word_set(
-        "path paths file files filename filepath directory dir folder cwd root repo repository"
-    ),
-    "place": word_set(
-        "city location loc place town country state region area address destination origin where venue"
-    ),
-    "command": word_set("command cmd"),
-    "query": word_set("query search q term keyword keywords question topic"),
-    "id": word_set(
-        "id ids identifier code number uuid key docket version sku isbn phone zip ticket"
-    ),
-}
-_ROLES: Mapping[Role, frozenset[str]] = {
-    "repository": word_set("repo repository"),
-    "directory": word_set("directory dir folder cwd root directories"),
-    "file": word_set("file filename filepath files"),
-}
+_BY_NAME = cast("Mapping[Want, frozenset[str]]", vocabularies("parameters"))
+_ROLES = cast("Mapping[Role, frozenset[str]]", vocabularies("paths"))
 _OF_GIT = word_set("commit commits branch branches git")
 _OF_FILES = word_set("file files directory directories folder folders")
 _ENDS = word_set("source destination")  # of a file that is moved, else of a journey
@@ -224,19 +210,10 @@ class ToolDoc:
 
 _NAME_WEIGHT, _FIRST_SENTENCE, _PARAM_WEIGHT, _REST_WEIGHT = 3.0, 1.5, 0.8, 0.3
 _MAX_DESCRIPTION = 1500
-_CHANGING = word_set("""add append apply approve archive assign attach cancel clear clone close commit create delete
-    deploy disable drop edit enable erase exec execute exec install invite kill merge modify move
-    patch pay post publish purge push put rebase remove rename replace reset restart restore run
-    save schedule send set stop submit trigger truncate uninstall update upload write checkout
-    switch insert""")
-# A server that says that such a tool only reads is not believed.
-_PLAINLY_CHANGING = word_set(
-    "delete drop edit erase kill move overwrite purge remove rename reset truncate uninstall write"
-)
+_CHANGING = vocabulary("changing")
+_PLAINLY_CHANGING = vocabulary("plainly_changing")
+_READING = vocabulary("reading")
 CHANGING_STEMS = frozenset(map(stem, _CHANGING))
-_READING = word_set("""check compare convert count current describe diff explain fetch find get grep info inspect
-    list log look lookup query read retrieve search show stat status summarize tree validate view
-    history branch""")
 _PREFIX = re.compile(r"^\[MCP server: [^\]]*\]\s*")
 _LABEL = re.compile(r"MCP: ([^/]+)/(.+)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")

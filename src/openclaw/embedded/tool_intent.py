@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from openclaw.discovery.words import stem
 from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
-from openclaw.embedded.words import STOP_WORDS, stem, terms, word_set, words
+from openclaw.embedded.words import STOP_WORDS, terms, vocabulary, word_set, words
 
 _POLITE = re.compile(
     r"^(?:(?:please|hey|hi|hello|ok|okay|so|now|then|and|also|well|just|kindly|openclaw)\b[\s,!:]*"
@@ -21,8 +22,7 @@ _WISH = re.compile(
     r"|(?:i'm|i am|we're|we are)\s+(?:looking|searching|trying|hoping|interested)\b)",
     re.IGNORECASE,
 )
-_SUBJECTS = word_set("""i we he she they you it its this that my our his her their there everyone nobody im ive
-    youre were theyre""")
+_SUBJECTS = vocabulary("subjects")
 # Questions about a notion, and things to write: a tool that merely shares a word is not meant.
 _EXPLAINS = re.compile(
     r"^\s*(?:please\s+)?(?:(?:can|could|would) you\s+(?:please\s+)?)?"
@@ -204,18 +204,8 @@ _NEW_PLACE = re.compile(
 )
 _CODE = re.compile(r"\b(?:function|script|program|code|class|method|snippet)\b", re.IGNORECASE)
 _NAMED_FILE = re.compile(rf"\b{_HIDDEN} (?:\w+ )?(?:file|document) $", re.IGNORECASE)
-_FILE_VERBS = frozenset(
-    map(
-        stem,
-        word_set("""read open show print cat view display list find search grep count browse look
-    summarise summarize delete remove edit move copy rename create make write save append put attach
-    send load compare fetch get change replace commit check overwrite erase add update translate"""),
-    )
-)
-_ENDINGS = word_set("""txt md rst csv tsv json json5 jsonl yaml yml toml ini cfg conf log xml html htm css js ts tsx
-    jsx py rb go rs java kt c h cpp hpp cc php sh bash bat sql pdf doc docx odt rtf xls xlsx ods ppt
-    pptx png jpg jpeg gif webp svg bmp tiff mp3 wav ogg flac m4a mp4 mov avi mkv zip tar gz tgz bz2
-    xz rar exe db sqlite lock ipynb tex bib eml ics vcf""")
+_FILE_VERBS = frozenset(map(stem, vocabulary("file_verbs")))
+_ENDINGS = vocabulary("file_endings")
 _PRODUCTS = word_set("node vue react next nuxt three d express angular ember backbone chart p")
 _ACTION = re.compile(
     r"^\W*(?:please |(?:can|could|would|will) you (?:please )?)?(?:"

@@ -1,7 +1,7 @@
 import pytest
 
+from openclaw.discovery.words import stem
 from openclaw.embedded.tool_intent import read_ask
-from openclaw.embedded.words import stem
 
 
 @pytest.mark.parametrize("message", ["I had a great time in Paris.", "My name is Anna", "", "…"])

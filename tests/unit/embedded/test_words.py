@@ -1,4 +1,5 @@
-from openclaw.embedded.words import fold, stem, synonyms, terms, words
+from openclaw.discovery.words import stem
+from openclaw.embedded.words import fold, synonyms, terms, words
 
 
 def test_names_of_every_style_fall_apart_into_words() -> None:
