@@ -1,11 +1,11 @@
 """What tools cost the context, how long a search takes, and whether the list stays the same.
 
-usage: bench_tools.py [TOOLS ...] [--words] [--json]
+usage: bench_tools.py [TOOLS ...] [--json]
 
 For each number of made-up tools, of one server per seven. The list of tools is taken from the
 requests that a scripted model recorded over several steps and turns. Tokens are reckoned from the
 JSON that was sent. `build_ms` and `reopen_ms` are the first search of a process, without and with
-the index in a file; both hash the catalogue and read the word vectors. With --words, without word vectors.
+the index in a file; both hash the catalogue and read the word vectors.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.budget import estimate
 from openclaw.agent.toolpath.search import ToolSearch
-from openclaw.discovery import IndexCache
+from openclaw.discovery import load_vectors
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
 VERBS = [
@@ -152,7 +152,7 @@ def measured(milliseconds: Sequence[float]) -> tuple[float, float]:
     return statistics.median(milliseconds), max(milliseconds)
 
 
-async def figures(count: int, *, words: bool) -> Figures:
+async def figures(count: int) -> Figures:
     tools = catalogue(count)
     specs = tools.specs()
     requests = await requests_of(tools)
@@ -165,10 +165,8 @@ async def figures(count: int, *, words: bool) -> Figures:
         times: list[float] = []
         finder = ToolSearch()
         for _ in range(2):  # the second finds the file of the first
-            cache = (
-                IndexCache(Path(directory), lambda: None) if words else IndexCache(Path(directory))
-            )
-            finder = ToolSearch(cache=cache)
+            load_vectors.cache_clear()
+            finder = ToolSearch(Path(directory))
             started = time.perf_counter()
             await finder.find(specs, ["send an invoice"], 5)
             times.append((time.perf_counter() - started) * 1000)
@@ -194,11 +192,10 @@ async def figures(count: int, *, words: bool) -> Figures:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tools", nargs="*", type=int, default=[50, 500, 5000])
-    parser.add_argument("--words", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     for count in options.tools:
-        found = asdict(anyio.run(lambda n=count: figures(n, words=options.words)))
+        found = asdict(anyio.run(lambda n=count: figures(n)))
         if options.json:
             print(json.dumps(found))
         else:

@@ -1,17 +1,17 @@
 """How often the search finds the right tools; prints a Markdown table.
 
-usage: measure_search.py SET.json ... [--words]
+usage: measure_search.py SET.json ...
 
 A set is {"tools": [{"full_name", "server", "name", "description", "schema", "server_description"}],
 "queries": [[text, [full name, ...]], ...], "ks": [1, 5]}. R@k is the share of a query's tools that are
-among the first k, averaged over the queries. With --words, without word vectors.
+among the first k, averaged over the queries.
 """
 
 import argparse
 import json
 from pathlib import Path
 
-from openclaw.discovery import ToolDocument, ToolIndex, build_index, load_vectors
+from openclaw.discovery import ToolDocument, ToolIndex, build_index
 
 
 def recall(index: ToolIndex, queries: list[tuple[str, list[str]]], ks: list[int]) -> list[float]:
@@ -26,13 +26,11 @@ def recall(index: ToolIndex, queries: list[tuple[str, list[str]]], ks: list[int]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sets", nargs="+", type=Path)
-    parser.add_argument("--words", action="store_true")
     options = parser.parse_args()
-    vectors = None if options.words else load_vectors()
     print("| set | tools | queries | recall |\n|---|---:|---:|---|")
     for path in options.sets:
         read = json.loads(path.read_text(encoding="utf-8"))
-        index = build_index([ToolDocument(**each) for each in read["tools"]], vectors)
+        index = build_index([ToolDocument(**each) for each in read["tools"]])
         shares = recall(index, read["queries"], read["ks"])
         told = ", ".join(
             f"R@{k} {share:.1f} %" for k, share in zip(read["ks"], shares, strict=True)

@@ -28,7 +28,9 @@ from torch.nn.functional import normalize, softplus
 
 from openclaw.discovery import ToolDocument, build_index
 from openclaw.discovery.scoring import (
-    WITH_VECTORS,
+    CONCEPTS_WEIGHT,
+    VECTORS_WEIGHT,
+    WORDS_WEIGHT,
     Scorer,
     query_concepts,
     query_stems,
@@ -154,7 +156,7 @@ class Catalogue:
         similar = similar[:, self._candidates]
         # Not 0 for a query of which every word was left out.
         spread = (similar.var(1, correction=0, keepdim=True) + 1e-8).sqrt()
-        near = WITH_VECTORS.vectors * (similar - similar.mean(1, keepdim=True)) / spread
+        near = VECTORS_WEIGHT * (similar - similar.mean(1, keepdim=True)) / spread
         scores = SHARPNESS * (self._scores[places] + near)
         right = torch.zeros_like(scores)
         for row, place in enumerate(places):
@@ -173,8 +175,8 @@ def by_words(scorer: Scorer, words: Mapping[str, float]) -> Vector:
     """What the search adds up for each tool besides the vectors' similarity."""
     stems = scorer.spelt(query_stems(words))
     found = (
-        (WITH_VECTORS.words, scorer.words.scores_of(stems)),
-        (WITH_VECTORS.concepts, scorer.concepts.scores_of(query_concepts(stems))),
+        (WORDS_WEIGHT, scorer.words.scores_of(stems)),
+        (CONCEPTS_WEIGHT, scorer.concepts.scores_of(query_concepts(stems))),
     )
     parts = [
         spread.factor(weight) * (np.array(scores, np.float32) - spread.average)

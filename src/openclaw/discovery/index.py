@@ -6,14 +6,14 @@ import tempfile
 import threading
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from heapq import nlargest
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -39,7 +39,7 @@ from openclaw.discovery.words import (
 )
 
 if TYPE_CHECKING:
-    from openclaw.discovery.vectors import ToolVectors, WordVectors
+    from openclaw.discovery.vectors import ToolVectors, Vector, WordVectors
 
 # In units of the fused score, where a clear winner is ahead by 1 to 3.
 PART_WEIGHT = 0.6
@@ -107,7 +107,8 @@ def build_index(
     vectors: "WordVectors | None" = None,
     previous: ToolIndex | None = None,
 ) -> ToolIndex:
-    """Without `vectors`, search goes by words and concepts alone."""
+    """With our own table of word vectors, unless another is given."""
+    vectors = vectors or load_vectors()
     digests = tuple(digest(document) for document in documents)
     counts = _stem_counts(documents, digests, previous)
     concepts = [
@@ -121,7 +122,7 @@ def build_index(
         scorer=Scorer(
             words=build_postings(counts),
             concepts=build_postings(concepts),
-            tool_vectors=_tool_vectors(documents, digests, vectors, previous) if vectors else None,
+            tool_vectors=_tool_vectors(documents, digests, vectors, previous),
             word_vectors=vectors,
         ),
     )
@@ -149,8 +150,9 @@ def _tool_vectors(
 
     from openclaw.discovery.vectors import combine, document_vector
 
-    before = previous.scorer.tool_vectors if previous is not None else None
-    known = dict(zip(previous.digests, before.own, strict=True)) if previous and before else {}
+    known: dict[str, Vector] = {}
+    if previous is not None:
+        known = dict(zip(previous.digests, previous.scorer.tool_vectors.own, strict=True))
     own = np.zeros((len(documents), vectors.dimensions), dtype=np.float16)
     for place, (key, document) in enumerate(zip(digests, documents, strict=True)):
         own[place] = known[key] if key in known else document_vector(document, vectors)
@@ -162,36 +164,19 @@ FORMAT = 8
 _LENGTH_BYTES = 8
 
 
-class _Header(TypedDict):
-    """`sizes` are those of the blocks that follow: four for words, four for concepts, vectors."""
-
-    signature: str
-    names: list[str]
-    servers: list[str]
-    digests: list[str]
-    words: list[str]
-    concepts: list[str]
-    dimensions: int
-    sizes: list[int]
-
-
 def save_index(index: ToolIndex, path: Path, catalogue: str) -> None:
     """`catalogue` is the hash to load it by. A reader never sees half a file."""
     words, concepts = index.scorer.words, index.scorer.concepts
-    vectors = index.scorer.tool_vectors
-    blocks = [
-        *_blocks(words),
-        *_blocks(concepts),
-        vectors.own.tobytes() if vectors else b"",
-    ]
-    header: _Header = {
+    own = index.scorer.tool_vectors.own
+    blocks = [*_blocks(words), *_blocks(concepts), own.tobytes()]
+    header = {
         "signature": _signature(catalogue),
         "names": list(index.names),
         "servers": list(index.servers),
         "digests": list(index.digests),
         "words": list(words.terms),
         "concepts": list(concepts.terms),
-        "dimensions": vectors.own.shape[1] if vectors else 0,
+        "dimensions": own.shape[1],
         "sizes": [len(block) for block in blocks],
     }
     start = orjson.dumps(header)
@@ -206,7 +191,7 @@ def load_index(
 ) -> ToolIndex | None:
     """None if there is no file, or it holds something else than this catalogue's index."""
     with suppress(OSError, ValueError, KeyError, TypeError, StopIteration):
-        return _read(path.read_bytes(), catalogue, vectors)
+        return _read(path.read_bytes(), catalogue, vectors or load_vectors())
     return None
 
 
@@ -219,12 +204,10 @@ def _blocks(postings: Postings) -> list[bytes]:
     return [each.tobytes() for each in arrays]
 
 
-def _read(data: bytes, catalogue: str, vectors: "WordVectors | None") -> ToolIndex | None:
+def _read(data: bytes, catalogue: str, vectors: "WordVectors") -> ToolIndex | None:
     end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
-    header = cast("_Header", orjson.loads(data[_LENGTH_BYTES:end]))
-    if header["signature"] != _signature(catalogue):
-        return None
-    if vectors is not None and header["dimensions"] != vectors.dimensions:
+    header = orjson.loads(data[_LENGTH_BYTES:end])
+    if header["signature"] != _signature(catalogue) or header["dimensions"] != vectors.dimensions:
         return None
     places = list(accumulate(header["sizes"], initial=end))
     if places[-1] != len(data):
@@ -238,7 +221,7 @@ def _read(data: bytes, catalogue: str, vectors: "WordVectors | None") -> ToolInd
         scorer=Scorer(
             words=_postings(size, header["words"], blocks),
             concepts=_postings(size, header["concepts"], blocks),
-            tool_vectors=_combined(header, next(blocks)) if vectors is not None else None,
+            tool_vectors=_combined(next(blocks), header["dimensions"], header["servers"]),
             word_vectors=vectors,
         ),
     )
@@ -255,15 +238,16 @@ def _postings(size: int, terms: list[str], blocks: Iterator[bytes]) -> Postings:
     )
 
 
-def _combined(header: _Header, block: bytes) -> "ToolVectors":
+def _combined(block: bytes, dimensions: int, servers: Sequence[str]) -> "ToolVectors":
     import numpy as np
 
     from openclaw.discovery.vectors import combine
 
-    own = np.frombuffer(block, dtype=np.float16).reshape(-1, header["dimensions"])
-    return combine(own, header["servers"])
+    own = np.frombuffer(block, dtype=np.float16).reshape(-1, dimensions)
+    return combine(own, servers)
 
 
+@cache
 def load_vectors() -> "WordVectors":
     from openclaw.discovery.vectors import read_table  # imports numpy
 
@@ -281,13 +265,8 @@ SUFFIX = ".index"
 class IndexCache:
     """Safe to share between threads. Without a `directory`, nothing is written."""
 
-    def __init__(
-        self,
-        directory: Path | None = None,
-        vectors: "Callable[[], WordVectors | None]" = load_vectors,
-    ) -> None:
+    def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
-        self._vectors = cache(vectors)
         self._indexes: OrderedDict[str, ToolIndex] = OrderedDict()
         self._working = threading.Lock()
 
@@ -307,7 +286,7 @@ class IndexCache:
         if self._directory is None:
             return None
         path = self._directory / f"{key}{SUFFIX}"
-        found = load_index(path, key, self._vectors())
+        found = load_index(path, key)
         if found is not None:
             with suppress(OSError):
                 path.touch()  # the files used longest ago are removed first
@@ -315,7 +294,7 @@ class IndexCache:
 
     def _build(self, documents: Sequence[ToolDocument], key: str) -> ToolIndex:
         previous = next(reversed(self._indexes.values()), None)
-        index = build_index(documents, self._vectors(), previous)
+        index = build_index(documents, previous=previous)
         if self._directory is not None:
             try:
                 save_index(index, self._directory / f"{key}{SUFFIX}", key)

@@ -118,11 +118,9 @@ def _rarity(count: int, size: int) -> float:
 # tool sets; training/README.md has the figures.
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    words: float
-    concepts: float
-    vectors: float
+WORDS_WEIGHT = 0.33
+CONCEPTS_WEIGHT = 0.18
+VECTORS_WEIGHT = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,28 +132,10 @@ class Spread:
         return weight / self.deviation if self.deviation > 0 else 0.0
 
 
-WITH_VECTORS = Weights(words=0.33, concepts=0.18, vectors=0.75)
-WORDS_ONLY = Weights(words=0.46, concepts=0.35, vectors=0.0)
-
-
 def spread_of(scores: Sequence[float], size: int) -> Spread:
     average = sum(scores) / size
     squares = sum(map(mul, scores, scores)) / size
     return Spread(average, math.sqrt(max(0.0, squares - average * average)))
-
-
-def fuse(signals: Sequence[tuple[float, Sequence[float], Spread]]) -> list[float]:
-    """Two or three signals, each with its weight and one score per tool."""
-    factors = [spread.factor(weight) for weight, _, spread in signals]
-    offset = sum(
-        factor * spread.average for factor, (_, _, spread) in zip(factors, signals, strict=True)
-    )
-    columns = [scores for _, scores, _ in signals]
-    if len(columns) == 2:
-        a, b = factors
-        return [a * x + b * y - offset for x, y in zip(*columns, strict=True)]
-    a, b, c = factors
-    return [a * x + b * y + c * z - offset for x, y, z in zip(*columns, strict=True)]
 
 
 FITS = 0.5  # a confidence
@@ -171,7 +151,7 @@ class Scores:
     places: Sequence[int]
     totals: list[float]
     by_words: Callable[[int], float]
-    similarities: Sequence[float] | None
+    similarities: Sequence[float]
     reachable: float
 
     def confidence(self, place: int) -> float:
@@ -179,17 +159,16 @@ class Scores:
         coverage = self.by_words(place) / max(self.reachable, 1e-9)
         # Learnt by logistic regression on queries whose first match is right, and on queries put
         # to a catalogue that has nothing for them.
-        if self.similarities is None:
-            return _logistic(7.6 * coverage - 2.7)
-        return _logistic(5.2 * coverage + 7.5 * self.similarities[place] - 7.0)
+        value = 5.2 * coverage + 7.5 * self.similarities[place] - 7.0
+        return 1 / (1 + math.exp(-value))
 
 
 @dataclass(frozen=True)
 class Scorer:
     words: Postings
     concepts: Postings
-    tool_vectors: "ToolVectors | None"
-    word_vectors: "WordVectors | None"
+    tool_vectors: "ToolVectors"
+    word_vectors: "WordVectors"
 
     def whole(self, words: Mapping[str, float]) -> Scores:
         """Scores every tool."""
@@ -197,12 +176,12 @@ class Scorer:
         stems = self.spelt(query_stems(words))
         by_words = self.words.scores_of(stems)
         by_concepts = self.concepts.scores_of(query_concepts(stems))
-        similar = self._similarities(words)
+        similar, spread = self._similarities(words)
         return Scores(
             places=range(self.words.size),
-            totals=self._fused(by_words, by_concepts, similar),
+            totals=self._fused(by_words, by_concepts, similar, spread),
             by_words=by_words.__getitem__,
-            similarities=None if similar is None else similar[0],
+            similarities=similar,
             reachable=self._reachable(stems),
         )
 
@@ -216,13 +195,13 @@ class Scorer:
         word_scores, concept_scores = (
             list(map(scores.get, places, repeat(0.0))) for scores in (by_words, by_concepts)
         )
-        similar = self._similarities(words)
-        near = None if similar is None else ([similar[0][each] for each in places], similar[1])
+        similar, spread = self._similarities(words)
+        near = [similar[each] for each in places]
         return Scores(
             places=places,
-            totals=self._fused(word_scores, concept_scores, near),
+            totals=self._fused(word_scores, concept_scores, near, spread),
             by_words=lambda place: by_words.get(place, 0.0),
-            similarities=None if similar is None else similar[0],
+            similarities=similar,
             reachable=self._reachable(stems),
         )
 
@@ -230,22 +209,22 @@ class Scorer:
         self,
         by_words: Sequence[float],
         by_concepts: Sequence[float],
-        similar: tuple[Sequence[float], Spread] | None,
+        similar: Sequence[float],
+        spread: Spread,
     ) -> list[float]:
         size = self.words.size
-        weights = WORDS_ONLY if similar is None else WITH_VECTORS
-        signals = [
-            (weights.words, by_words, spread_of(by_words, size)),
-            (weights.concepts, by_concepts, spread_of(by_concepts, size)),
-        ]
-        return fuse(signals if similar is None else [*signals, (weights.vectors, *similar)])
+        spreads = (spread_of(by_words, size), spread_of(by_concepts, size), spread)
+        weights = (WORDS_WEIGHT, CONCEPTS_WEIGHT, VECTORS_WEIGHT)
+        factors = [each.factor(weight) for each, weight in zip(spreads, weights, strict=True)]
+        offset = sum(map(mul, factors, (each.average for each in spreads)))
+        a, b, c = factors
+        columns = zip(by_words, by_concepts, similar, strict=True)
+        return [a * x + b * y + c * z - offset for x, y, z in columns]
 
     def _reachable(self, stems: Mapping[str, float]) -> float:
         return sum(weight * self.words.rarity(each) for each, weight in stems.items())
 
-    def _similarities(self, words: Mapping[str, float]) -> tuple[list[float], Spread] | None:
-        if self.tool_vectors is None or self.word_vectors is None:
-            return None
+    def _similarities(self, words: Mapping[str, float]) -> tuple[list[float], Spread]:
         return self.tool_vectors.similarities(self.word_vectors.mean(words))
 
     def _as_meant(self, words: Mapping[str, float]) -> Mapping[str, float]:
@@ -257,8 +236,7 @@ class Scorer:
         return result
 
     def _is_known(self, word: str) -> bool:
-        whole = self.word_vectors is not None and len(self.word_vectors.pieces(word)) == 1
-        return whole or stem(word) in self.words.terms
+        return stem(word) in self.words.terms or len(self.word_vectors.pieces(word)) == 1
 
     def spelt(self, stems: dict[str, float]) -> dict[str, float]:
         """Adds words of the catalogue for those that it does not have."""
@@ -272,10 +250,6 @@ class Scorer:
     @cached_property
     def _speller(self) -> Speller:
         return Speller(self.words.terms)
-
-
-def _logistic(value: float) -> float:
-    return 1 / (1 + math.exp(-value))
 
 
 QUERY_CHARACTERS = 4000

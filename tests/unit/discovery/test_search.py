@@ -90,7 +90,9 @@ def test_a_need_in_english_finds_a_tool_described_in_chinese() -> None:
     assert first(build_index([*TOOLS, trains]), "train tickets") == "mcp_12306_left"
 
 
-@pytest.mark.parametrize("place", ["/srv/forecast/weather/city.txt", r"C:\weather\forecast\city"])
+@pytest.mark.parametrize(
+    "place", ["/srv/forecast/weather/city.txt", r"C:\weather\forecast\city.txt"]
+)
 def test_a_path_stands_for_a_file_more_than_for_its_words(index: ToolIndex, place: str) -> None:
     assert first(index, f"read {place}") == "mcp_files_read_file"
 

@@ -66,26 +66,12 @@ def test_a_stored_index_with_vectors_finds_the_same(tmp_path: Path, vectors: Wor
     assert loaded.search("parchment issue") == index.search("parchment issue")
 
 
-def test_a_file_without_vectors_is_not_loaded_for_them(
-    tmp_path: Path, vectors: WordVectors
-) -> None:
+def test_a_file_with_other_vectors_is_not_loaded(tmp_path: Path, vectors: WordVectors) -> None:
     save_index(build_index(TOOLS), tmp_path / "index", "hash")
     assert load_index(tmp_path / "index", "hash", vectors) is None
-
-
-def test_a_file_with_vectors_serves_a_search_by_words(tmp_path: Path, vectors: WordVectors) -> None:
-    save_index(build_index(TOOLS, vectors), tmp_path / "index", "hash")
-    loaded = load_index(tmp_path / "index", "hash")
-    assert loaded is not None
-    assert loaded.search("issue") == build_index(TOOLS).search("issue")
 
 
 def test_an_updated_index_has_the_vectors_of_a_new_one(vectors: WordVectors) -> None:
     before = build_index(TOOLS[2:], vectors)
     updated = build_index(TOOLS, vectors, before)
-    assert updated.search("grievance") == build_index(TOOLS, vectors).search("grievance")
-
-
-def test_vectors_can_be_added_to_an_index_by_words(vectors: WordVectors) -> None:
-    updated = build_index(TOOLS, vectors, build_index(TOOLS))
     assert updated.search("grievance") == build_index(TOOLS, vectors).search("grievance")

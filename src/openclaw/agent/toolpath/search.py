@@ -162,8 +162,8 @@ class _Catalogue:
 class ToolSearch:
     """Searches any list of tools. Without a `directory`, indexes live in memory only."""
 
-    def __init__(self, directory: Path | None = None, cache: IndexCache | None = None) -> None:
-        self._cache = cache or IndexCache(directory)
+    def __init__(self, directory: Path | None = None) -> None:
+        self._cache = IndexCache(directory)
         # The catalogue holds the tools, so that their ids cannot come to mean others.
         self._known: OrderedDict[tuple[int, ...], _Catalogue] = OrderedDict()
 
