@@ -13,27 +13,21 @@ MAX_SERVER_REQUESTS = 32
 
 
 class RateLimit:
-    """A token bucket. `refused` counts what did not pass since it was last taken."""
+    """A token bucket."""
 
-    __slots__ = ("_burst", "_last", "_rate", "_tokens", "refused")
+    __slots__ = ("_burst", "_last", "_rate", "_tokens")
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate, self._burst = rate, burst
         self._tokens, self._last = burst, 0.0
-        self.refused = 0
 
     def allows(self, now: float) -> bool:
         self._tokens = min(self._burst, self._tokens + (now - self._last) * self._rate)
         self._last = now
         if self._tokens < 1:
-            self.refused += 1
             return False
         self._tokens -= 1
         return True
-
-    def take_refused(self) -> int:
-        refused, self.refused = self.refused, 0
-        return refused
 
 
 def printable(text: str, limit: int = MAX_LOG_CHARS) -> str:

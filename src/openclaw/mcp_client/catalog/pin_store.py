@@ -193,20 +193,16 @@ class CrossingWatch:
     """Finds servers that shadow or mention each other's tools; logs each pair once."""
 
     def __init__(self) -> None:
-        self._version = -1
-        self._found: list[pins.Crossing] = []
         self._told: set[tuple[str, str, str]] = set()
 
-    def look(self, version: int, servers: Iterable[tuple[str, Pinning]]) -> list[pins.Crossing]:
-        if version != self._version:
-            self._version = version
-            self._found = pins.crossings({name: pinning.mentions for name, pinning in servers})
-            pairs = Counter((one.server, one.other, one.kind) for one in self._found)
-            for one in self._found:
-                pair = (one.server, one.other, one.kind)
-                if pair not in self._told and len(self._told) < _MOST_TOLD:
-                    self._told.add(pair)
-                    more = f" (and {pairs[pair] - 1} more)" if pairs[pair] > 1 else ""
-                    words = f"{one.words()}{more}"
-                    logger.warning("MCP servers: %s", words, extra={"server": one.server})
-        return self._found
+    def look(self, servers: Iterable[tuple[str, Pinning]]) -> list[pins.Crossing]:
+        found = pins.crossings({name: pinning.mentions for name, pinning in servers})
+        pairs = Counter((one.server, one.other, one.kind) for one in found)
+        for one in found:
+            pair = (one.server, one.other, one.kind)
+            if pair not in self._told and len(self._told) < _MOST_TOLD:
+                self._told.add(pair)
+                more = f" (and {pairs[pair] - 1} more)" if pairs[pair] > 1 else ""
+                words = f"{one.words()}{more}"
+                logger.warning("MCP servers: %s", words, extra={"server": one.server})
+        return found

@@ -268,9 +268,7 @@ class ServerConnection:
         on_progress: OnProgress = unheard,
     ) -> RawResult:
         timeout = self._tool_timeout if timeout is None else timeout
-        link = self._link
-        if link is None:
-            link = await self._ready_link(self.config.timeout / 1000)
+        link = self._link or await self._ready_link(self.config.timeout / 1000)
         try:
             return await link.request(method, params, timeout=timeout, on_progress=on_progress)
         except errors.Unavailable:
@@ -374,7 +372,7 @@ class ServerConnection:
             stderr=self._stderr,
             on_asked=self.asked.set,
         )
-        async with open_link(params) as link:
+        async with await open_link(params) as link:
             await self._list_all(link, following)
             async with anyio.create_task_group() as group:
                 group.start_soon(following.run, link, name=f"following {self.name}")

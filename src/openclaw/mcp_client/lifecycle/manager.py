@@ -24,7 +24,13 @@ from openclaw.mcp_client.catalog.pin_store import CrossingWatch, PinStore
 from openclaw.mcp_client.catalog.pins import Crossing
 from openclaw.mcp_client.catalog.tools import ServerTools, build_catalog, safe_name
 from openclaw.mcp_client.errors import CallFailed
-from openclaw.mcp_client.lifecycle import managed_server
+from openclaw.mcp_client.lifecycle.managed_server import (
+    INSTRUCTIONS_HEADING,
+    ManagedServer,
+    Place,
+    ServerStatus,
+    fingerprint,
+)
 from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.session.listing import CatalogCache
 
@@ -89,16 +95,14 @@ class McpManager:
         self._redact = deps.connection.redactor.redact
         cache = deps.connection.cache
         self._cache = CatalogCache(cache / "catalog", self._redact) if cache is not None else None
-        self._units: dict[str, managed_server.ManagedServer] = {}
-        self._places: dict[User, dict[str, managed_server.Place]] = {}
+        self._units: dict[str, ManagedServer] = {}
+        self._places: dict[User, dict[str, Place]] = {}
         self._added: dict[str, dict[str, McpServerConfig]] = {}
-        self._leaving: set[managed_server.ManagedServer] = (
-            set()
-        )  # given up, but a turn still uses them
-        self._version = 0  # grows with every change
+        self._leaving: set[ManagedServer] = set()  # given up, but a turn still uses them
         self._generation = 0  # grows with every configuration that is applied
         self._views: dict[object, ToolView] = {}  # forgotten with every change
-        self._crossings = CrossingWatch()
+        self._crossings: list[Crossing] | None = None  # forgotten with every change
+        self._watch = CrossingWatch()
         self._group: anyio.abc.TaskGroup | None = None
         self._stack = AsyncExitStack()
 
@@ -210,7 +214,7 @@ class McpManager:
 
     def instructions(self, agent: str, session: str | None = None) -> str:
         blocks = [place.instructions() for place in self._of(agent, session).values()]
-        told = "\n".join([managed_server.INSTRUCTIONS_HEADING, "", *filter(None, blocks)])
+        told = "\n".join([INSTRUCTIONS_HEADING, "", *filter(None, blocks)])
         return self._redact(told) if any(blocks) else ""
 
     def unavailable(self, agent: str, session: str | None = None) -> str:
@@ -267,7 +271,7 @@ class McpManager:
 
     # What operators use
 
-    def status(self) -> tuple[managed_server.ServerStatus, ...]:
+    def status(self) -> tuple[ServerStatus, ...]:
         crossings = self._look_for_crossings()
         found = [unit.status(crossings) for unit in self._units.values()]
         return tuple(sorted(found, key=lambda status: status.snapshot.name))
@@ -310,7 +314,7 @@ class McpManager:
         except KeyError:
             raise NotFound(f"there is no agent '{agent}'") from None
 
-    def _of(self, agent: str, session: str | None) -> dict[str, managed_server.Place]:
+    def _of(self, agent: str, session: str | None) -> dict[str, Place]:
         """The agent's servers by name, overridden by the session's."""
         shared = self._places.get((agent, EVERYWHERE), {})
         own = self._places.get((agent, session), {}) if session else {}
@@ -321,7 +325,7 @@ class McpManager:
         known = self._agent(agent)
         user = (agent, scope)
         before = self._places.get(user, {})
-        after: dict[str, managed_server.Place] = {}
+        after: dict[str, Place] = {}
         wanted = known.servers if scope == EVERYWHERE else self._added.get(scope, {})
         for name, config in wanted.items():
             if config.enabled and known.wholly_denied(safe_name(config.tool_prefix or name)):
@@ -333,28 +337,24 @@ class McpManager:
         self._release(user, {n: p for n, p in before.items() if p.unit not in kept})
         self._changed()
 
-    def _take(
-        self, user: User, agent: AgentServers, name: str, config: McpServerConfig
-    ) -> managed_server.Place:
+    def _take(self, user: User, agent: AgentServers, name: str, config: McpServerConfig) -> Place:
         connection = self._deps.connection
         roots = server_roots(config, agent.roots, connection.environ)
-        key = managed_server.fingerprint(name, config, roots)
+        key = fingerprint(name, config, roots)
         unit = self._units.get(key)
         if unit is None:
             deps, keep = replace(connection, roots=roots), (self._cache, self._deps.pins)
-            unit = managed_server.ManagedServer(
-                key, name, config, deps, *keep, on_change=self._changed
-            )
+            unit = ManagedServer(key, name, config, deps, *keep, on_change=self._changed)
             self._units[key] = unit
             self._start(unit)
         unit.users.add(user)
-        return managed_server.Place(config, unit)
+        return Place(config, unit)
 
     def _drop(self, users: Iterable[User]) -> None:
         for user in users:
             self._release(user, self._places.pop(user))
 
-    def _release(self, user: User, places: Mapping[str, managed_server.Place]) -> None:
+    def _release(self, user: User, places: Mapping[str, Place]) -> None:
         for place in places.values():
             place.unit.users.discard(user)
             if not place.unit.users and self._units.pop(place.unit.key, None) is not None:
@@ -362,24 +362,26 @@ class McpManager:
                 self._leave(place.unit)
         self._changed()
 
-    def _leave(self, unit: managed_server.ManagedServer) -> None:
+    def _leave(self, unit: ManagedServer) -> None:
         if unit in self._leaving and not unit.holders:
             self._leaving.discard(unit)
             unit.connection.stop()
 
     def _changed(self) -> None:
-        self._version += 1
+        self._crossings = None
         self._views.clear()
 
     def _look_for_crossings(self) -> list[Crossing]:
-        servers = ((unit.name, unit.pinning) for unit in self._units.values())
-        return self._crossings.look(self._version, servers)
+        if self._crossings is None:
+            servers = ((unit.name, unit.pinning) for unit in self._units.values())
+            self._crossings = self._watch.look(servers)
+        return self._crossings
 
-    def _start(self, unit: managed_server.ManagedServer) -> None:
+    def _start(self, unit: ManagedServer) -> None:
         assert self._group is not None, "the manager is used inside its context"
         self._group.start_soon(self._run, unit, name=f"mcp {unit.name}")
 
-    async def _run(self, unit: managed_server.ManagedServer) -> None:
+    async def _run(self, unit: ManagedServer) -> None:
         """Run one server; a bug in how we handle it must not end the others."""
         try:
             await unit.run()
@@ -394,9 +396,7 @@ class McpManager:
             self._views[user] = self._build_view(self._agent(agent), self._of(agent, session))
         return self._views[user]
 
-    def _build_view(
-        self, agent: AgentServers, places: Mapping[str, managed_server.Place]
-    ) -> ToolView:
+    def _build_view(self, agent: AgentServers, places: Mapping[str, Place]) -> ToolView:
         catalog = build_catalog(
             ServerTools(name, place.config.tool_prefix or name, place.tools(agent.resource_budget))
             for name, place in places.items()

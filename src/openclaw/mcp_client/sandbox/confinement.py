@@ -228,11 +228,7 @@ class Sandbox:
         self._home = home_dir(environ)
 
     def confine(
-        self,
-        config: McpServerConfig,
-        program: Program,
-        name: str = "",
-        roots: Sequence[Path] = (),
+        self, config: McpServerConfig, program: Program, name: str = "", roots: Sequence[Path] = ()
     ) -> Program:
         """The program to start; raises `SpawnFailed` if `strict` can't be kept.
 

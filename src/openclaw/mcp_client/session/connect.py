@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,17 +80,14 @@ class ConnectParams:
     """Called when all is loaded and the server has the word."""
 
 
-@asynccontextmanager
-async def open_link(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
+async def open_link(opening: ConnectParams) -> AbstractAsyncContextManager[ServerSession]:
+    """What opens the connection when it is entered, and closes it."""
     if opening.config.kind == "stdio":
-        async with _open_stdio(opening) as link:
-            yield link
-        return
+        return _open_stdio(opening)
     await load("openclaw.mcp_client.session.http")
     from openclaw.mcp_client.session.http import open_http
 
-    async with open_http(opening) as link:
-        yield link
+    return open_http(opening)
 
 
 @asynccontextmanager

@@ -87,22 +87,16 @@ def merged(old: Listing, parts: dict[str, Listed]) -> Listing:
 
 
 def without(listing: Listing, refuses: Callable[[Any], str | None]) -> Listing:
-    reasons = [(tool, refuses(tool.input_schema)) for tool in listing.tools]
-    if all(reason is None for _, reason in reasons):
-        return listing
-    return replace(
-        listing,
-        tools=tuple(tool for tool, reason in reasons if reason is None),
-        dropped=(
-            *listing.dropped,
-            *(
-                f"tools: '{bounds.printable(tool.name, 80)}' was left out "
-                f"({bounds.printable(reason, 200)})"
-                for tool, reason in reasons
-                if reason is not None
-            ),
-        ),
-    )
+    kept: list[declared.Tool] = []
+    notes: list[str] = []
+    for tool in listing.tools:
+        reason = refuses(tool.input_schema)
+        if reason is None:
+            kept.append(tool)
+        else:
+            name, why = bounds.printable(tool.name, 80), bounds.printable(reason, 200)
+            notes.append(f"tools: '{name}' was left out ({why})")
+    return replace(listing, tools=tuple(kept), dropped=(*listing.dropped, *notes))
 
 
 async def _fetch_one(ask: Ask, catalogue: _Catalogue, redact: Redact) -> Listed:

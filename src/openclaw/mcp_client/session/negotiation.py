@@ -121,6 +121,20 @@ def as_sdk_result(greeting: Greeting) -> "InitializeResult | DiscoverResult":
     )
 
 
+def initialize_params(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "protocolVersion": HANDSHAKE_VERSIONS[-1],
+        "capabilities": capabilities,
+        "clientInfo": CLIENT_INFO,
+    }
+
+
+def own_meta(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """What every request of the modern era says of us in its `_meta`."""
+    told = {VERSION_KEY: MODERN_VERSION, CLIENT_INFO_KEY: CLIENT_INFO}
+    return {**told, CAPABILITIES_KEY: dict(capabilities)}
+
+
 class Greeter:
     """Greets without the SDK. `greeting` is what came of it, once there is something."""
 
@@ -134,25 +148,16 @@ class Greeter:
         self.greeting: Greeting | None = None
 
     async def initialize(self) -> Greeting:
-        params = {
-            "protocolVersion": HANDSHAKE_VERSIONS[-1],
-            "capabilities": self._capabilities,
-            "clientInfo": CLIENT_INFO,
-        }
+        params = initialize_params(self._capabilities)
         self.greeting = initialized(await self._call(INITIALIZE, params, cancellable=False))
         headers = {_VERSION_HEADER: self.greeting.protocol}
         await self._notify("notifications/initialized", None, {"headers": headers})
         return self.greeting
 
     async def discover(self) -> Greeting:
-        meta = {
-            VERSION_KEY: MODERN_VERSION,
-            CLIENT_INFO_KEY: CLIENT_INFO,
-            CAPABILITIES_KEY: self._capabilities,
-        }
         found = await self._call(
             DISCOVER,
-            {"_meta": meta},
+            {"_meta": own_meta(self._capabilities)},
             timeout=_DISCOVER_TIMEOUT,
             cancellable=False,
             headers={_VERSION_HEADER: MODERN_VERSION, _METHOD_HEADER: DISCOVER},

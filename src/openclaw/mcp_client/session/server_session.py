@@ -32,7 +32,7 @@ class RequestMetadata:
     ) -> None:
         self._version, self._http = greeting.protocol, http
         self._modern = greeting.era is negotiation.Era.MODERN
-        self._meta = _meta(self._version, capabilities) if self._modern else {}
+        self._meta = {**negotiation.own_meta(capabilities), _LOG_LEVEL_KEY: _log_level()}
         self._parameter_headers: dict[str, Any] = {}
 
     @property
@@ -75,15 +75,6 @@ class RequestMetadata:
             if mapping:
                 headers.update(inbound.mcp_param_headers(mapping, params.get("arguments") or {}))
         return headers
-
-
-def _meta(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        negotiation.VERSION_KEY: version,
-        negotiation.CLIENT_INFO_KEY: negotiation.CLIENT_INFO,
-        negotiation.CAPABILITIES_KEY: dict(capabilities),
-        _LOG_LEVEL_KEY: _log_level(),
-    }
 
 
 def _log_level() -> str:

@@ -101,12 +101,8 @@ class RemoteTask:
             try:
                 status = await self._get()
                 ended = await self._ended(status)
-            except (
-                errors.Interrupted,
-                errors.Unavailable,
-                errors.TimedOut,
-            ) as gone:  # to look again repeats nothing
-                failures += 1
+            except (errors.Interrupted, errors.Unavailable, errors.TimedOut) as gone:
+                failures += 1  # to look again repeats nothing
                 if failures > _MAX_FAILURES:
                     raise errors.Interrupted(gone.message) from None
                 continue

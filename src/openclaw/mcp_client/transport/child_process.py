@@ -499,7 +499,7 @@ class StderrTail:
         self.flush = self._live.flush
         self._lines: deque[bytes] = deque(maxlen=_REMEMBERED_LINES)
         self._partial = b""
-        self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
+        self._limit, self._skipped = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST), 0
         self._shown: tuple[str, ...] = ()
         self._shown_with: object = None  # the patterns with which that was made
 
@@ -512,7 +512,7 @@ class StderrTail:
         now = self._clock.monotonic()
         for index, line in enumerate(lines):
             if not self._limit.allows(now):
-                self._limit.refused += len(lines) - index - 1
+                self._skipped += len(lines) - index
                 break
             self._live.feed(_decoded(line))
 
@@ -533,9 +533,10 @@ class StderrTail:
         text = printable(line)
         if not text:
             return
-        skipped = self._limit.take_refused()
-        if skipped:
-            logger.warning("MCP server '%s' stderr: %d lines not shown", self._server, skipped)
+        if self._skipped:
+            told = "MCP server '%s' stderr: %d lines not shown"
+            logger.warning(told, self._server, self._skipped)
+            self._skipped = 0
         logger.warning("MCP server '%s' stderr: %s", self._server, text)
 
 

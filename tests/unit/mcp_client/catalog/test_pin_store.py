@@ -113,7 +113,7 @@ def test_what_is_shown_of_a_server_holds_no_credential() -> None:
 def test_two_servers_with_the_same_tools_are_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     tools = {f"tool_{n}": frozenset[str]() for n in range(12)}
     servers: Any = [(name, SimpleNamespace(mentions=tools)) for name in ("a", "b")]
-    found = CrossingWatch().look(1, servers)
+    found = CrossingWatch().look(servers)
     assert len(found) >= 12
     assert len(caplog.messages) == 1
     assert "(and 11 more)" in caplog.messages[0]
