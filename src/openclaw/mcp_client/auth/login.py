@@ -15,6 +15,8 @@ import httpx2
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.shared.auth import AuthorizationCodeResult
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.content.labels import single_line
@@ -22,7 +24,7 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.oauth import CALLBACK_PATH, check_address
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.errors import first_cause
-from openclaw.mcp_client.session import negotiation
+from openclaw.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -174,6 +176,15 @@ async def log_in(
 
 
 _ids = count(1)
+_US = {"name": "openclaw", "version": __version__}
+_HELLO: dict[str, Any] = {
+    "protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _US,
+}  # fmt: skip
+_META: dict[str, Any] = {"_meta": {
+    PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+    CLIENT_INFO_META_KEY: _US,
+    CLIENT_CAPABILITIES_META_KEY: {},
+}}  # fmt: skip
 
 
 async def _knock(config: McpServerConfig, logins: Logins, person: CallbackServer) -> None:
@@ -184,13 +195,11 @@ async def _knock(config: McpServerConfig, logins: Logins, person: CallbackServer
         if config.kind == "sse":
             response = await _ask(client, config.url)
         else:
-            hello = negotiation.initialize_params({})
-            response = await _ask(client, config.url, negotiation.INITIALIZE, hello)
+            response = await _ask(client, config.url, "initialize", _HELLO)
             if auth.context.current_tokens is None:
                 # Some let everybody greet them, and want to know who asks for more.
                 headers = _manners(response)
-                meta = {"_meta": negotiation.own_meta({})}
-                response = await _ask(client, config.url, "tools/list", meta, **headers)
+                response = await _ask(client, config.url, "tools/list", _META, **headers)
     if auth.context.current_tokens is None:
         raise LoginFailed(
             f"the server did not ask for a login (it answered {response.status_code})",
@@ -221,7 +230,7 @@ async def _ask(
 def _manners(greeted: httpx2.Response) -> dict[str, str]:
     """The headers of the request after the greeting, for the revision that the server speaks."""
     if not greeted.is_success:
-        return {"MCP-Protocol-Version": negotiation.MODERN_VERSION, "Mcp-Method": "tools/list"}
+        return {"MCP-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/list"}
     session = greeted.headers.get("mcp-session-id")
     own = {"mcp-session-id": session} if session else {}
-    return {"MCP-Protocol-Version": negotiation.HANDSHAKE_VERSIONS[-1], **own}
+    return {"MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION, **own}

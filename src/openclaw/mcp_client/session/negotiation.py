@@ -121,14 +121,6 @@ def as_sdk_result(greeting: Greeting) -> "InitializeResult | DiscoverResult":
     )
 
 
-def initialize_params(capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "protocolVersion": HANDSHAKE_VERSIONS[-1],
-        "capabilities": capabilities,
-        "clientInfo": CLIENT_INFO,
-    }
-
-
 def own_meta(capabilities: Mapping[str, Any]) -> dict[str, Any]:
     """What every request of the modern era says of us in its `_meta`."""
     told = {VERSION_KEY: MODERN_VERSION, CLIENT_INFO_KEY: CLIENT_INFO}
@@ -148,7 +140,11 @@ class Greeter:
         self.greeting: Greeting | None = None
 
     async def initialize(self) -> Greeting:
-        params = initialize_params(self._capabilities)
+        params = {
+            "protocolVersion": HANDSHAKE_VERSIONS[-1],
+            "capabilities": self._capabilities,
+            "clientInfo": CLIENT_INFO,
+        }
         self.greeting = initialized(await self._call(INITIALIZE, params, cancellable=False))
         headers = {_VERSION_HEADER: self.greeting.protocol}
         await self._notify("notifications/initialized", None, {"headers": headers})
