@@ -63,7 +63,7 @@ def talking(spec: dict[str, Any], *, stderr: int = subprocess.DEVNULL) -> Genera
     ) as process:
         try:
             yield Talk(process)
-            process.communicate(timeout=10)  # its input ends, and so does it
+            process.communicate(timeout=60)  # its input ends, and so does it
         finally:
             process.kill()
 

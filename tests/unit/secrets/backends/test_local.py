@@ -175,7 +175,7 @@ async def test_a_command_that_hangs_is_killed_with_its_children(
     with anyio.fail_after(60):
         assert await reason_of(resolver, "secret://exec/hang") == "no answer within 1 s"
     child = int(note.read_text())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline
         await anyio.sleep(0.01)
