@@ -23,7 +23,7 @@ from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 from openclaw.agent.budget import estimate
 from openclaw.agent.toolpath.search import ToolSearch
-from openclaw.discovery import load_vectors
+from openclaw.discovery.vectors import load_vectors
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
 VERBS = [

@@ -11,7 +11,8 @@ import argparse
 import json
 from pathlib import Path
 
-from openclaw.discovery import ToolDocument, ToolIndex, build_index
+from openclaw.discovery.index import ToolIndex, build_index
+from openclaw.discovery.words import ToolDocument
 
 
 def recall(index: ToolIndex, queries: list[tuple[str, list[str]]], ks: list[int]) -> list[float]:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, softplus
 
-from openclaw.discovery import ToolDocument, build_index
+from openclaw.discovery.index import build_index
 from openclaw.discovery.scoring import (
     CONCEPTS_WEIGHT,
     VECTORS_WEIGHT,
@@ -35,7 +35,7 @@ from openclaw.discovery.scoring import (
     query_concepts,
     query_stems,
     read_query,
-    spread_of,
+    standardised,
 )
 from openclaw.discovery.vectors import (
     OWN,
@@ -46,7 +46,7 @@ from openclaw.discovery.vectors import (
     document_words,
     write_table,
 )
-from openclaw.discovery.words import ACTIONS, members, stem, topics_of
+from openclaw.discovery.words import ACTIONS, ToolDocument, members, stem, topics_of
 
 EPOCHS = 4
 BATCH = 256
@@ -174,16 +174,9 @@ class Catalogue:
 def by_words(scorer: Scorer, words: Mapping[str, float]) -> Vector:
     """What the search adds up for each tool besides the vectors' similarity."""
     stems = scorer.spelt(query_stems(words))
-    found = (
-        (WORDS_WEIGHT, scorer.words.scores_of(stems)),
-        (CONCEPTS_WEIGHT, scorer.concepts.scores_of(query_concepts(stems))),
-    )
-    parts = [
-        spread.factor(weight) * (np.array(scores, np.float32) - spread.average)
-        for weight, scores in found
-        for spread in [spread_of(scores, len(scores))]
-    ]
-    return np.sum(parts, axis=0, dtype=np.float32)
+    by_stems = scorer.words.scores_of(stems)
+    by_concepts = scorer.concepts.scores_of(query_concepts(stems))
+    return WORDS_WEIGHT * standardised(by_stems) + CONCEPTS_WEIGHT * standardised(by_concepts)
 
 
 def learn(start: Tensor, pieces: Sequence[str], catalogues: Sequence[Catalogue]) -> Tensor:

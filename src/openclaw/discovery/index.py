@@ -1,20 +1,15 @@
 """Ranks the tools of a catalogue by how well they fit a need."""
 
-import logging
 import sys
 import tempfile
-import threading
-from array import array
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from heapq import nlargest
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
 import orjson
 
 from openclaw.discovery.scoring import (
@@ -27,9 +22,16 @@ from openclaw.discovery.scoring import (
     read_conversation,
     read_query,
 )
+from openclaw.discovery.vectors import (
+    ToolVectors,
+    Vector,
+    WordVectors,
+    combine,
+    document_vector,
+    load_vectors,
+)
 from openclaw.discovery.words import (
     ToolDocument,
-    catalogue_hash,
     concept_counts,
     digest,
     document_stems,
@@ -37,9 +39,6 @@ from openclaw.discovery.words import (
     named_actions,
     stems,
 )
-
-if TYPE_CHECKING:
-    from openclaw.discovery.vectors import ToolVectors, Vector, WordVectors
 
 # In units of the fused score, where a clear winner is ahead by 1 to 3.
 PART_WEIGHT = 0.6
@@ -82,29 +81,19 @@ class ToolIndex:
         whole = self.scorer.whole(query.words)
         parts = [self.scorer.part(words) for words in query.parts]
         totals = whole.totals
-        for place, bonus in _best_parts(parts).items():
-            totals[place] += PART_WEIGHT * bonus
-        places = nlargest(limit, whole.places, key=totals.__getitem__)
-        return [self._match(place, totals[place], [whole, *parts]) for place in places]
+        if parts:  # a tool that fits one sentence well need not fit the others
+            totals += PART_WEIGHT * np.maximum(0, np.max([part.totals for part in parts], axis=0))
+        places = np.argsort(-totals, kind="stable")[:limit].tolist()
+        return [self._match(place, float(totals[place]), [whole, *parts]) for place in places]
 
     def _match(self, place: int, score: float, scores: Sequence[Scores]) -> Match:
         likelihood = max(each.confidence(place) for each in scores)
         return Match(self.names[place], self.servers[place], score, likelihood)
 
 
-def _best_parts(parts: Iterable[Scores]) -> dict[int, float]:
-    """A tool that fits one sentence well need not fit the others."""
-    best: dict[int, float] = {}
-    for part in parts:
-        for place, score in zip(part.places, part.totals, strict=True):
-            if score > best.get(place, 0.0):
-                best[place] = score
-    return best
-
-
 def build_index(
     documents: Sequence[ToolDocument],
-    vectors: "WordVectors | None" = None,
+    vectors: WordVectors | None = None,
     previous: ToolIndex | None = None,
 ) -> ToolIndex:
     """With our own table of word vectors, unless another is given."""
@@ -143,13 +132,9 @@ def _stem_counts(
 def _tool_vectors(
     documents: Sequence[ToolDocument],
     digests: Sequence[str],
-    vectors: "WordVectors",
+    vectors: WordVectors,
     previous: ToolIndex | None,
-) -> "ToolVectors":
-    import numpy as np
-
-    from openclaw.discovery.vectors import combine, document_vector
-
+) -> ToolVectors:
     known: dict[str, Vector] = {}
     if previous is not None:
         known = dict(zip(previous.digests, previous.scorer.tool_vectors.own, strict=True))
@@ -160,7 +145,7 @@ def _tool_vectors(
 
 
 # Raise it when the analysis of documents changes: files of another format are not used.
-FORMAT = 8
+FORMAT = 9
 _LENGTH_BYTES = 8
 
 
@@ -186,9 +171,7 @@ def save_index(index: ToolIndex, path: Path, catalogue: str) -> None:
     Path(draft.name).replace(path)
 
 
-def load_index(
-    path: Path, catalogue: str, vectors: "WordVectors | None" = None
-) -> ToolIndex | None:
+def load_index(path: Path, catalogue: str, vectors: WordVectors | None = None) -> ToolIndex | None:
     """None if there is no file, or it holds something else than this catalogue's index."""
     with suppress(OSError, ValueError, KeyError, TypeError, StopIteration):
         return _read(path.read_bytes(), catalogue, vectors or load_vectors())
@@ -196,7 +179,7 @@ def load_index(
 
 
 def _signature(catalogue: str) -> str:
-    return f"{FORMAT} {sys.byteorder} {array('I').itemsize} {fingerprint()} {catalogue}"
+    return f"{FORMAT} {sys.byteorder} {fingerprint()} {catalogue}"
 
 
 def _blocks(postings: Postings) -> list[bytes]:
@@ -204,7 +187,7 @@ def _blocks(postings: Postings) -> list[bytes]:
     return [each.tobytes() for each in arrays]
 
 
-def _read(data: bytes, catalogue: str, vectors: "WordVectors") -> ToolIndex | None:
+def _read(data: bytes, catalogue: str, vectors: WordVectors) -> ToolIndex | None:
     end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
     header = orjson.loads(data[_LENGTH_BYTES:end])
     if header["signature"] != _signature(catalogue) or header["dimensions"] != vectors.dimensions:
@@ -231,86 +214,13 @@ def _postings(size: int, terms: list[str], blocks: Iterator[bytes]) -> Postings:
     return Postings(
         size=size,
         terms={term: place for place, term in enumerate(terms)},
-        starts=array("I", next(blocks)),
-        documents=array("I", next(blocks)),
-        frequencies=array("f", next(blocks)),
-        scores=array("f", next(blocks)),
+        starts=np.frombuffer(next(blocks), np.uint32),
+        documents=np.frombuffer(next(blocks), np.uint32),
+        frequencies=np.frombuffer(next(blocks), np.float32),
+        scores=np.frombuffer(next(blocks), np.float32),
     )
 
 
-def _combined(block: bytes, dimensions: int, servers: Sequence[str]) -> "ToolVectors":
-    import numpy as np
-
-    from openclaw.discovery.vectors import combine
-
+def _combined(block: bytes, dimensions: int, servers: Sequence[str]) -> ToolVectors:
     own = np.frombuffer(block, dtype=np.float16).reshape(-1, dimensions)
     return combine(own, servers)
-
-
-@cache
-def load_vectors() -> "WordVectors":
-    from openclaw.discovery.vectors import read_table  # imports numpy
-
-    return read_table()
-
-
-logger = logging.getLogger(__name__)
-
-IN_MEMORY = 4
-IN_FILES = 16  # agents, workspaces and versions of servers each have a catalogue of their own
-
-SUFFIX = ".index"
-
-
-class IndexCache:
-    """Safe to share between threads. Without a `directory`, nothing is written."""
-
-    def __init__(self, directory: Path | None = None) -> None:
-        self._directory = directory
-        self._indexes: OrderedDict[str, ToolIndex] = OrderedDict()
-        self._working = threading.Lock()
-
-    def index_of(self, documents: Sequence[ToolDocument]) -> ToolIndex:
-        """From memory, from its file, or built from what the last one has of it. May take seconds."""
-        key = catalogue_hash(documents)
-        with self._working:
-            index = self._indexes.get(key)
-            if index is None:
-                index = self._indexes[key] = self._read(key) or self._build(documents, key)
-            self._indexes.move_to_end(key)
-            while len(self._indexes) > IN_MEMORY:
-                self._indexes.popitem(last=False)
-            return index
-
-    def _read(self, key: str) -> ToolIndex | None:
-        if self._directory is None:
-            return None
-        path = self._directory / f"{key}{SUFFIX}"
-        found = load_index(path, key)
-        if found is not None:
-            with suppress(OSError):
-                path.touch()  # the files used longest ago are removed first
-        return found
-
-    def _build(self, documents: Sequence[ToolDocument], key: str) -> ToolIndex:
-        previous = next(reversed(self._indexes.values()), None)
-        index = build_index(documents, previous=previous)
-        if self._directory is not None:
-            try:
-                save_index(index, self._directory / f"{key}{SUFFIX}", key)
-                self._remove_old(self._directory)
-            except OSError as error:
-                logger.warning("the index of tools could not be saved: %s", error)
-        return index
-
-    def _remove_old(self, directory: Path) -> None:
-        files = sorted(directory.glob(f"*{SUFFIX}"), key=_used, reverse=True)
-        for path in files[IN_FILES:]:
-            path.unlink(missing_ok=True)
-
-
-def _used(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # another process removed it
-        return 0.0

@@ -1,15 +1,16 @@
-"""Scores every tool for one query, or the likely ones for one sentence of it."""
+"""Scores every tool for one query, or for one sentence of it."""
 
 import math
 import re
-from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, repeat
-from operator import mul
-from typing import TYPE_CHECKING
+from itertools import accumulate
 
+import numpy as np
+from numpy.typing import NDArray
+
+from openclaw.discovery.vectors import ToolVectors, Vector, WordVectors
 from openclaw.discovery.words import (
     SHORTEST,
     Speller,
@@ -19,9 +20,6 @@ from openclaw.discovery.words import (
     split_words,
     stem,
 )
-
-if TYPE_CHECKING:
-    from openclaw.discovery.vectors import ToolVectors, WordVectors
 
 SATURATION = 1.0
 LENGTH_WEIGHT = 0.6
@@ -35,31 +33,18 @@ class Postings:
 
     size: int
     terms: dict[str, int]
-    starts: "array[int]"
-    documents: "array[int]"
-    frequencies: "array[float]"
-    scores: "array[float]"
+    starts: NDArray[np.uint32]
+    documents: NDArray[np.uint32]
+    frequencies: Vector
+    scores: Vector
 
-    def scores_of(self, weights: Mapping[str, float]) -> list[float]:
-        totals = [0.0] * self.size
+    def scores_of(self, weights: Mapping[str, float], most: float = math.inf) -> Vector:
+        """Of each document. Terms that more than `most` documents have do not count."""
+        totals = np.zeros(self.size, dtype=np.float32)
         for term, weight in weights.items():
             begin, end = self._range(term)
-            entries = zip(self.documents[begin:end], self.scores[begin:end], strict=True)
-            for document, score in entries:
-                totals[document] += weight * score
-        return totals
-
-    def some_scores_of(self, weights: Mapping[str, float]) -> dict[int, float]:
-        """The scores that are not 0, without the terms that too many documents have."""
-        most = COMMON_LEAST + self.size * COMMON_SHARE
-        totals: dict[int, float] = {}
-        for term, weight in weights.items():
-            begin, end = self._range(term)
-            if end - begin > most:
-                continue
-            entries = zip(self.documents[begin:end], self.scores[begin:end], strict=True)
-            for document, score in entries:
-                totals[document] = totals.get(document, 0.0) + weight * score
+            if end - begin <= most:
+                totals[self.documents[begin:end]] += weight * self.scores[begin:end]
         return totals
 
     def rarity(self, term: str) -> float:
@@ -68,14 +53,15 @@ class Postings:
 
     def _range(self, term: str) -> tuple[int, int]:
         place = self.terms.get(term)
-        return (0, 0) if place is None else (self.starts[place], self.starts[place + 1])
+        return (0, 0) if place is None else tuple(self.starts[place : place + 2].tolist())
 
     def by_document(self) -> list[dict[str, float]]:
         """Each document's term frequencies: what `build_postings` was given."""
         result: list[dict[str, float]] = [{} for _ in range(self.size)]
-        for term, place in self.terms.items():
-            for entry in range(self.starts[place], self.starts[place + 1]):
-                result[self.documents[entry]][term] = self.frequencies[entry]
+        documents, frequencies = self.documents.tolist(), self.frequencies.tolist()
+        for term in self.terms:
+            for entry in range(*self._range(term)):
+                result[documents[entry]][term] = frequencies[entry]
         return result
 
 
@@ -87,26 +73,26 @@ def build_postings(documents: Sequence[Mapping[str, float]]) -> Postings:
     return Postings(
         size=len(documents),
         terms={term: place for place, term in enumerate(entries)},
-        starts=array("I", accumulate(map(len, entries.values()), initial=0)),
-        documents=array("I", (each[0] for found in entries.values() for each in found)),
-        frequencies=array("f", (each[1] for found in entries.values() for each in found)),
+        starts=np.fromiter(accumulate(map(len, entries.values()), initial=0), np.uint32),
+        documents=np.fromiter((at for found in entries.values() for at, _ in found), np.uint32),
+        frequencies=np.fromiter((n for found in entries.values() for _, n in found), np.float32),
         scores=_scores(documents, entries),
     )
 
 
 def _scores(
     documents: Sequence[Mapping[str, float]], entries: Mapping[str, list[tuple[int, float]]]
-) -> "array[float]":
+) -> Vector:
     lengths = [sum(frequencies.values()) for frequencies in documents]
     average = sum(lengths) / max(1, len(lengths)) or 1.0
     damping = [
         SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * each / average) for each in lengths
     ]
-    scores = array("f")
+    scores: list[float] = []
     for found in entries.values():
         factor = _rarity(len(found), len(documents)) * (SATURATION + 1)
         scores.extend(factor * count / (count + damping[place]) for place, count in found)
-    return scores
+    return np.array(scores, dtype=np.float32)
 
 
 def _rarity(count: int, size: int) -> float:
@@ -123,19 +109,9 @@ CONCEPTS_WEIGHT = 0.18
 VECTORS_WEIGHT = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    average: float
-    deviation: float
-
-    def factor(self, weight: float) -> float:
-        return weight / self.deviation if self.deviation > 0 else 0.0
-
-
-def spread_of(scores: Sequence[float], size: int) -> Spread:
-    average = sum(scores) / size
-    squares = sum(map(mul, scores, scores)) / size
-    return Spread(average, math.sqrt(max(0.0, squares - average * average)))
+def standardised(scores: Vector) -> Vector:
+    deviation = float(scores.std())
+    return (scores - scores.mean()) / deviation if deviation > 0 else np.zeros_like(scores)
 
 
 FITS = 0.5  # a confidence
@@ -143,23 +119,22 @@ FITS = 0.5  # a confidence
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """`totals` has one entry for each of `places`, which are tools.
+    """One entry for each tool: in all, for its words, and how near its vector is to the query's.
 
-    `by_words` is what a tool gets for its words, `reachable` what it would get for every one.
+    `reachable` is what a tool would get for having every one of the words.
     """
 
-    places: Sequence[int]
-    totals: list[float]
-    by_words: Callable[[int], float]
-    similarities: Sequence[float]
+    totals: Vector
+    by_words: Vector
+    similarities: Vector
     reachable: float
 
     def confidence(self, place: int) -> float:
         """A likelihood from 0 to 1 that the tool does what the query asks."""
-        coverage = self.by_words(place) / max(self.reachable, 1e-9)
+        coverage = float(self.by_words[place]) / max(self.reachable, 1e-9)
         # Learnt by logistic regression on queries whose first match is right, and on queries put
         # to a catalogue that has nothing for them.
-        value = 5.2 * coverage + 7.5 * self.similarities[place] - 7.0
+        value = 5.2 * coverage + 7.5 * float(self.similarities[place]) - 7.0
         return 1 / (1 + math.exp(-value))
 
 
@@ -167,65 +142,31 @@ class Scores:
 class Scorer:
     words: Postings
     concepts: Postings
-    tool_vectors: "ToolVectors"
-    word_vectors: "WordVectors"
+    tool_vectors: ToolVectors
+    word_vectors: WordVectors
 
     def whole(self, words: Mapping[str, float]) -> Scores:
-        """Scores every tool."""
-        words = self._as_meant(words)
-        stems = self.spelt(query_stems(words))
-        by_words = self.words.scores_of(stems)
-        by_concepts = self.concepts.scores_of(query_concepts(stems))
-        similar, spread = self._similarities(words)
-        return Scores(
-            places=range(self.words.size),
-            totals=self._fused(by_words, by_concepts, similar, spread),
-            by_words=by_words.__getitem__,
-            similarities=similar,
-            reachable=self._reachable(stems),
-        )
+        return self._scores(words, math.inf)
 
     def part(self, words: Mapping[str, float]) -> Scores:
-        """Scores the tools that share a telling word or concept with the words."""
+        """Nothing for tools that share no telling word or concept with the words."""
+        return self._scores(words, COMMON_LEAST + self.words.size * COMMON_SHARE)
+
+    def _scores(self, words: Mapping[str, float], most: float) -> Scores:
         words = self._as_meant(words)
         stems = self.spelt(query_stems(words))
-        by_words = self.words.some_scores_of(stems)
-        by_concepts = self.concepts.some_scores_of(query_concepts(stems))
-        places = [*(by_words.keys() | by_concepts.keys())]
-        word_scores, concept_scores = (
-            list(map(scores.get, places, repeat(0.0))) for scores in (by_words, by_concepts)
-        )
-        similar, spread = self._similarities(words)
-        near = [similar[each] for each in places]
-        return Scores(
-            places=places,
-            totals=self._fused(word_scores, concept_scores, near, spread),
-            by_words=lambda place: by_words.get(place, 0.0),
-            similarities=similar,
-            reachable=self._reachable(stems),
-        )
-
-    def _fused(
-        self,
-        by_words: Sequence[float],
-        by_concepts: Sequence[float],
-        similar: Sequence[float],
-        spread: Spread,
-    ) -> list[float]:
-        size = self.words.size
-        spreads = (spread_of(by_words, size), spread_of(by_concepts, size), spread)
-        weights = (WORDS_WEIGHT, CONCEPTS_WEIGHT, VECTORS_WEIGHT)
-        factors = [each.factor(weight) for each, weight in zip(spreads, weights, strict=True)]
-        offset = sum(map(mul, factors, (each.average for each in spreads)))
-        a, b, c = factors
-        columns = zip(by_words, by_concepts, similar, strict=True)
-        return [a * x + b * y + c * z - offset for x, y, z in columns]
+        by_words = self.words.scores_of(stems, most)
+        by_concepts = self.concepts.scores_of(query_concepts(stems), most)
+        similar = self.tool_vectors.similarities(self.word_vectors.mean(words))
+        totals = WORDS_WEIGHT * standardised(by_words)
+        totals += CONCEPTS_WEIGHT * standardised(by_concepts)
+        totals += VECTORS_WEIGHT * standardised(similar)
+        if most < math.inf:
+            totals[(by_words == 0) & (by_concepts == 0)] = 0
+        return Scores(totals, by_words, similar, self._reachable(stems))
 
     def _reachable(self, stems: Mapping[str, float]) -> float:
         return sum(weight * self.words.rarity(each) for each, weight in stems.items())
-
-    def _similarities(self, words: Mapping[str, float]) -> tuple[list[float], Spread]:
-        return self.tool_vectors.similarities(self.word_vectors.mean(words))
 
     def _as_meant(self, words: Mapping[str, float]) -> Mapping[str, float]:
         """With typing errors corrected in words that neither the catalogue nor the table has."""

@@ -6,7 +6,7 @@ The table is mapped, not read: only the rows of words that occur are ever in mem
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +14,6 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from openclaw.discovery.scoring import Spread
 from openclaw.discovery.words import (
     DESCRIPTION_CHARACTERS,
     ToolDocument,
@@ -116,6 +115,11 @@ def read_table(path: Path = OWN) -> WordVectors:
     return WordVectors(partial(cut_greedily, vocabulary=vocabulary), rows)
 
 
+@cache
+def load_vectors() -> WordVectors:
+    return read_table()
+
+
 DESCRIPTION_WORDS = 80
 FIRST_SENTENCE_WEIGHT = 0.8
 PARAMETER_WEIGHT = 0.3
@@ -130,10 +134,9 @@ class ToolVectors:
     own: NDArray[np.float16]
     combined: NDArray[np.float32]
 
-    def similarities(self, query: Vector) -> tuple[list[float], Spread]:
+    def similarities(self, query: Vector) -> Vector:
         # Not `@`: on a busy machine, BLAS threads wait for each other 20 times as long.
-        found = np.einsum("td,d->t", self.combined, query)
-        return found.tolist(), Spread(float(found.mean()), float(found.std()))
+        return np.einsum("td,d->t", self.combined, query)
 
 
 def document_vector(document: ToolDocument, vectors: WordVectors) -> Vector:

@@ -1,6 +1,6 @@
 """A small catalogue of made-up tools."""
 
-from openclaw.discovery import ToolDocument
+from openclaw.discovery.words import ToolDocument
 
 
 def tool(server: str, name: str, description: str, **parameters: str) -> ToolDocument:

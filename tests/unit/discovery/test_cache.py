@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.unit.discovery.catalogue import TOOLS, tool
 
-from openclaw.discovery import IndexCache, ToolDocument
-from openclaw.discovery.index import IN_FILES, IN_MEMORY
+from openclaw.discovery.cache import IN_FILES, IN_MEMORY, IndexCache
+from openclaw.discovery.words import ToolDocument
 
 
 @pytest.fixture

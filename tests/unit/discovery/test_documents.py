@@ -2,8 +2,14 @@ from dataclasses import replace
 
 from tests.unit.discovery.catalogue import TOOLS
 
-from openclaw.discovery import ToolDocument, catalogue_hash
-from openclaw.discovery.words import ENUM_VALUES, PARAMETERS, digest, parameters
+from openclaw.discovery.words import (
+    ENUM_VALUES,
+    PARAMETERS,
+    ToolDocument,
+    catalogue_hash,
+    digest,
+    parameters,
+)
 
 
 def test_the_order_of_tools_does_not_change_the_hash() -> None:

@@ -3,7 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.unit.discovery.catalogue import TOOLS, tool
 
-from openclaw.discovery import ToolDocument, ToolIndex, build_index
+from openclaw.discovery.index import ToolIndex, build_index
+from openclaw.discovery.words import ToolDocument
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,8 @@ from pathlib import Path
 import pytest
 from tests.unit.discovery.catalogue import TOOLS
 
-from openclaw.discovery import (
-    Match,
-    ToolIndex,
-    build_index,
-    index,
-    load_index,
-    save_index,
-    words,
-)
+from openclaw.discovery import index, words
+from openclaw.discovery.index import Match, ToolIndex, build_index, load_index, save_index
 from openclaw.discovery.words import ToolDocument
 
 QUERIES = ("create an issue", "rain tomorrow", "recipent", "erase a file. Then send a mail to Ann")
@@ -83,5 +76,5 @@ def test_an_update_reads_only_the_tools_that_changed(monkeypatch: pytest.MonkeyP
 
 
 def test_importing_the_search_does_not_import_numpy() -> None:
-    script = "import sys, openclaw.discovery; sys.exit('numpy' in sys.modules)"
+    script = "import sys, openclaw.discovery.cache; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from tests.unit.discovery.catalogue import TOOLS
 
-from openclaw.discovery import build_index, load_index, load_vectors, save_index
-from openclaw.discovery.vectors import WordVectors, cut_greedily, read_table, write_table
+from openclaw.discovery.index import build_index, load_index, save_index
+from openclaw.discovery.vectors import (
+    WordVectors,
+    cut_greedily,
+    load_vectors,
+    read_table,
+    write_table,
+)
 
 WORDS = {
     "issue": [1.0, 0.0, 0.0],

@@ -6,14 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio.to_thread
 
 from openclaw.agent.budget import ToolSizes
 from openclaw.content.labels import single_line
 from openclaw.core.tools import JsonObject, ToolSpec, json_list, json_object
-from openclaw.discovery import IndexCache, ToolDocument, ToolIndex
+from openclaw.discovery.cache import IndexCache
+from openclaw.discovery.words import ToolDocument
+
+if TYPE_CHECKING:
+    from openclaw.discovery.index import ToolIndex  # imports numpy
 
 DEFAULT_PERCENT = 3.0
 # Tokens, if a part or all of the tools are shown. Large contexts have room for more, but what nobody
@@ -146,7 +150,7 @@ class _Catalogue:
     specs: Sequence[ToolSpec]
     by_name: dict[str, ToolSpec]
     by_folded: dict[str, ToolSpec]
-    index: ToolIndex
+    index: "ToolIndex"
 
     def search(self, need: str, limit: int) -> Found:
         """A tool whose name is asked for comes first; one that shares nothing is left out."""
