@@ -262,14 +262,7 @@ class Puller:
 
     def _check(self, path: Path, weights: Weights) -> None:
         size = path.stat().st_size
-        done = 0
-
-        def tick(count: int) -> None:
-            nonlocal done
-            done += count
-            self._report(Downloading("check", done, size))
-
-        found = file_sha256(path, tick)
+        found = file_sha256(path, lambda done: self._report(Downloading("check", done, size)))
         if found != weights.sha256:
             path.unlink()  # nothing of it can be trusted, so that the next try starts afresh
             raise DownloadFailed(

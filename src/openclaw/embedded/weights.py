@@ -77,11 +77,12 @@ def check_name(name: str) -> str:
 
 
 def file_sha256(path: Path, tick: Callable[[int], None] = lambda done: None) -> str:
+    """`tick` is told how many bytes have been read so far."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(_CHUNK):
             digest.update(piece)
-            tick(len(piece))
+            tick(file.tell())
     return digest.hexdigest()
 
 
