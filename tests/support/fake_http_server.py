@@ -113,6 +113,7 @@ class FakeHttpServer:
         self.documents: dict[str, Json] = {}
         self.requests: list[Request] = []
         self.available = True
+        self.refusal_body = b""
         self.port = 0
         self._session = secrets.token_hex(8)
         self._connections: set[_Connection] = set()
@@ -192,7 +193,7 @@ class FakeHttpServer:
             await connection.respond(200, json.dumps(self.documents[path]).encode())
         elif (refusal := self.refusal(request)) is not None:
             status, headers = refusal
-            await connection.respond(status, b"", **headers)
+            await connection.respond(status, self.refusal_body, **headers)
         elif path == "/sse" and request.method == "GET":
             await self._listen(connection, endpoint=True)
         elif path == "/messages":

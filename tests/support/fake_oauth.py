@@ -204,7 +204,9 @@ class ProtectedServer(FakeHttpServer):
         words = f'Bearer resource_metadata="{where}"'
         if scheme != "Bearer" or token not in self.authority.access:
             scope = f', scope="{self.challenge}"' if self.challenge else ""
-            return None if method in self.open_to else (401, {"WWW_Authenticate": words + scope})
+            packed = {"Content_Encoding": "gzip"} if self.refusal_body else {}
+            refusal = 401, {"WWW_Authenticate": words + scope, **packed}
+            return None if method in self.open_to else refusal
         needed = self.scopes.get(method)
         if needed is None or needed in self.authority.scopes[-1].split():
             return None

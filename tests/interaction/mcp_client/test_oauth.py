@@ -1,8 +1,10 @@
 """Logging in to a protected MCP server, with a real authorization server, all over sockets."""
 
+import gzip
 import json
 import os
 import stat
+import tracemalloc
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +27,7 @@ from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret
 
+_BOMB = 128 * 1024 * 1024  # bytes of a refusal once it is unpacked
 SPEC = {"tools": [fake_tool("echo")]}
 
 
@@ -139,6 +142,20 @@ async def test_a_token_that_the_server_no_longer_takes_is_refreshed_in_the_middl
         desk.authority.access.clear()
         assert "again" in await installation.said("mcp_docs_echo", text="again")
     assert desk.authority.forms[-1]["grant_type"] == "refresh_token"
+
+
+async def test_the_body_of_a_refusal_is_not_unpacked(desk: Desk) -> None:
+    bomb = gzip.compress(bytes(_BOMB))
+    desk.server.refusal_body = bomb
+    await desk.log_in()
+    async with desk.installation() as installation:
+        desk.authority.access.clear()
+        tracemalloc.start()
+        try:
+            assert "again" in await installation.said("mcp_docs_echo", text="again")
+            assert tracemalloc.get_traced_memory()[1] < _BOMB // 4
+        finally:
+            tracemalloc.stop()
 
 
 @pytest.mark.parametrize("ended", ["by the clock", "by the server"])

@@ -110,6 +110,7 @@ class Auth(OAuthClientProvider):
             self._initialized = False  # another process may have refreshed it
         flow = super()._auth_flow(request)
         refreshed = False
+        refusal: httpx2.Response | None = None
         try:
             outgoing = await flow.__anext__()
             while True:
@@ -120,14 +121,15 @@ class Auth(OAuthClientProvider):
                 if outgoing is not request:
                     response = await self._fetch(outgoing)
                 else:
-                    response = yield outgoing
+                    await _drop_body(refusal)
+                    refusal = response = yield outgoing
                     self._answered_from = _peer(response) or self._answered_from
                     self._wants_more = response.status_code == _FORBIDDEN
                     if response.status_code == _UNAUTHORIZED and not refreshed:
                         refreshed = True
                         if await self._refresh():
                             self._add_auth_header(request)
-                            response = yield request
+                            continue
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
@@ -201,6 +203,13 @@ class Auth(OAuthClientProvider):
             raise OAuthFlowError(error.message) from None
         kept = {k: v for k, v in got.headers.items() if k.lower() not in _UNPACKED}
         return httpx2.Response(got.status, headers=kept, content=got.body, request=request)
+
+
+async def _drop_body(refusal: httpx2.Response | None) -> None:
+    """Before a request is sent again, the HTTP client would read and unpack all of its refusal."""
+    if refusal is not None and isinstance(refusal.stream, httpx2.AsyncByteStream):
+        await refusal.stream.aclose()
+        refusal.stream = httpx2.ByteStream(b"")
 
 
 def _peer(response: httpx2.Response) -> str | None:

@@ -44,12 +44,14 @@ def login_key(url: str) -> str:
     return hashlib.sha256(url.encode()).hexdigest()[:32]
 
 
-class FileVault:
+class Vault:
+    """Logins in files. One process at a time changes one: most refresh tokens work only once."""
+
     def __init__(self, directory: Path) -> None:
-        self._directory = self.locks = directory
+        self.directory = directory
 
     def _path(self, key: str) -> Path:
-        return self._directory / f"{key}.json"
+        return self.directory / f"{key}.json"
 
     def load(self, key: str) -> Record | None:
         path = self._path(key)
@@ -65,12 +67,14 @@ class FileVault:
             ) from error
 
     def change(self, key: str, edit: Callable[[Record], None]) -> None:
-        paths.private_directory(self._directory)
-        path = self._path(key)
-        with paths.locked(path):
+        paths.private_directory(self.directory)
+        with paths.locked(self._path(key)):
             record = self.load(key) or {}
             edit(record)
-            paths.write_atomically(path, json.dumps(record))
+            self._store(key, json.dumps(record))
+
+    def _store(self, key: str, text: str) -> None:
+        paths.write_atomically(self._path(key), text)
 
     def delete(self, key: str) -> bool:
         path = self._path(key)
@@ -81,9 +85,11 @@ class FileVault:
         return found
 
 
-class KeyringVault:
-    def __init__(self, locks: Path) -> None:
-        self.locks = locks
+class KeyringVault(Vault):
+    """Logins in the system's keyring; the directory has only their locks."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
         try:
             import keyring
             import keyring.errors
@@ -99,11 +105,9 @@ class KeyringVault:
             raise OperatorFacing(f"the keyring does not answer: {error}") from error
         return None if text is None else _record(str(text).encode())
 
-    def change(self, key: str, edit: Callable[[Record], None]) -> None:
-        record = self.load(key) or {}
-        edit(record)
+    def _store(self, key: str, text: str) -> None:
         try:
-            self._keyring.set_password(_SERVICE, key, json.dumps(record))
+            self._keyring.set_password(_SERVICE, key, text)
         except self._errors.KeyringError as error:
             raise OperatorFacing(f"the keyring did not accept the login: {error}") from error
 
@@ -111,14 +115,12 @@ class KeyringVault:
         if self.load(key) is None:
             return False
         self._keyring.delete_password(_SERVICE, key)
+        super().delete(key)
         return True
 
 
-Vault = FileVault | KeyringVault
-
-
 def open_vault(store: str, directory: Path) -> Vault:
-    return KeyringVault(directory) if store == "keyring" else FileVault(directory)
+    return KeyringVault(directory) if store == "keyring" else Vault(directory)
 
 
 def _record(text: bytes) -> Record:
@@ -205,7 +207,7 @@ class ServerLogin:
     async def refreshing(self) -> AsyncGenerator[None]:
         """Lets one process at a time refresh this login: most refresh tokens work only once."""
         path = paths.private_file(
-            paths.private_directory(self._vault.locks) / f".{self._key}.refresh"
+            paths.private_directory(self._vault.directory) / f".{self._key}.refresh"
         )
         descriptor = os.open(path, os.O_RDWR)
         try:

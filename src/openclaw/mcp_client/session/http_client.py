@@ -128,7 +128,8 @@ class RemoteClient(httpx2.AsyncClient):
 
 
 def _is_events(response: httpx2.Response) -> bool:
-    return response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    kind = response.headers.get("content-type", "").lower()
+    return response.is_success and kind.startswith("text/event-stream")
 
 
 def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:

@@ -11,7 +11,7 @@ import pytest
 from openclaw.cli.commands.doctor import ERROR, OK, WARNING, examine_trust
 from openclaw.cli.environment import Environment
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.auth.token_store import FileVault, login_key
+from openclaw.mcp_client.auth.token_store import Vault, login_key
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import Declaration
 
@@ -107,7 +107,7 @@ def test_a_sandbox_that_cannot_be_had_is_an_error_where_it_is_strict(
 
 
 def test_logins_that_are_missing_are_named(desk: Desk) -> None:
-    vault = FileVault(desk.state / "tokens")
+    vault = Vault(desk.state / "tokens")
     url = "https://in.example/mcp"
 
     def login(record: dict[str, Any]) -> None:

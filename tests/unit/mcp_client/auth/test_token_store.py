@@ -10,11 +10,12 @@ import keyring.backend
 import keyring.errors
 import pytest
 
+from openclaw.config import paths
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.token_store import (
-    FileVault,
     KeyringVault,
     ServerLogin,
+    Vault,
     is_logged_in,
     login_key,
     open_vault,
@@ -73,6 +74,17 @@ def test_the_keyring_keeps_changes_and_forgets(ring: MemoryKeyring, tmp_path: Pa
     assert not is_logged_in("keyring", tmp_path, "https://a.example/")
 
 
+def test_one_process_at_a_time_changes_a_login_in_the_keyring(
+    ring: MemoryKeyring, tmp_path: Path
+) -> None:
+    def interrupted(record: dict[str, Any]) -> None:
+        lock = paths.locked(tmp_path / "k.json", timeout=0)
+        with pytest.raises(OperatorFacing, match="another program"), lock:
+            pass
+
+    KeyringVault(tmp_path).change("k", interrupted)
+
+
 def test_a_keyring_that_is_locked_is_the_operators_matter(
     ring: MemoryKeyring, tmp_path: Path
 ) -> None:
@@ -83,7 +95,7 @@ def test_a_keyring_that_is_locked_is_the_operators_matter(
 
 
 def test_a_login_of_another_shape_is_refused(tmp_path: Path) -> None:
-    vault = FileVault(tmp_path)
+    vault = Vault(tmp_path)
     for text in ("[]", "{", "x" * 2_000_000):
         (tmp_path / "k.json").write_text(text)
         with pytest.raises(OperatorFacing, match="log"):
@@ -103,7 +115,7 @@ pathlib.Path(sys.argv[2]).touch()
 @pytest.mark.skipif(sys.platform == "win32", reason="it has other locks")
 async def test_a_refresh_waits_for_that_of_another_process(tmp_path: Path) -> None:
     url, done, seen = "https://a.example/", tmp_path / "done", list[bool]()
-    login = ServerLogin(FileVault(tmp_path), url)
+    login = ServerLogin(Vault(tmp_path), url)
     lock = tmp_path / f".{login_key(url)}.refresh"
     command = [sys.executable, "-c", HOLDER, str(lock), str(done)]
 
