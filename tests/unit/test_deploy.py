@@ -43,7 +43,7 @@ async def test_the_configuration_loads_and_names_a_server(name: str) -> None:
 def references(name: str) -> set[tuple[str, str]]:
     config = parse_config(CONFIGS[name], {}, source=Path("openclaw.json")).config
     texts = (config.sessions.store, config.gateway.auth.token or "")
-    return {(hit.ref.scheme, hit.ref.name) for text in texts for hit in find(text)}
+    return {(ref.scheme, ref.name) for text in texts for ref in find(text)}
 
 
 def test_every_secret_that_the_configuration_names_is_given_to_the_container() -> None:

@@ -180,9 +180,9 @@ class Interpolation:
         if path[-1:] == ("systemPrompt",):  # prose may speak of references
             return
         try:
-            for hit in find(text):
-                if hit.ref.scheme == "env":  # known at once, and so before anybody uses it
-                    self.credentials.add(self.environ.get(hit.ref.name) or "")
+            for ref in find(text):
+                if ref.scheme == "env":  # known at once, and so before anybody uses it
+                    self.credentials.add(self.environ.get(ref.name) or "")
         except InvalidReference as error:
             hint = f"; {error.hint}" if error.hint else ""
             self.problems.append((path, f"{error.message}{hint}"))

@@ -94,8 +94,8 @@ def references(tree: Any) -> dict[SecretRef, list[str]]:
     """Each reference to a secret in a configuration, with the places that use it."""
     found: dict[SecretRef, list[str]] = {}
     for path, text, _ in _texts(tree):
-        for hit in find(text):
-            found.setdefault(hit.ref, []).append(format_path(path))
+        for ref in find(text):
+            found.setdefault(ref, []).append(format_path(path))
     return found
 
 

@@ -20,7 +20,7 @@ from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_ag
 from openclaw.config.schema import Config
 from openclaw.config.sensitive import credential_values
 from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.refs import find
+from openclaw.secrets.refs import split
 
 REDACTED = "[REDACTED]"
 # Shorter values are hidden where they stand; elsewhere they are parts of ordinary words.
@@ -73,19 +73,12 @@ def show(loaded: LoadedConfig, *, redactor: Redactor | None = None) -> dict[str,
 
 def _hidden(credential: str) -> str:
     """A whole credential as `[REDACTED]`; of one with references in it, what is around them."""
-    occurrences = find(credential)
-    if not occurrences:
+    pieces = split(credential)
+    if len(pieces) == 1:
         return REDACTED
-
-    def around(text: str) -> str:
-        # "Bearer " and "Basic " before a reference say how it is used and hide nothing.
-        return text if len(text.strip()) < 8 else REDACTED
-
-    shown, position = "", 0
-    for one in occurrences:
-        shown += around(credential[position : one.start]) + credential[one.start : one.end]
-        position = one.end
-    return shown + around(credential[position:])
+    # "Bearer " and "Basic " before a reference say how it is used and hide nothing.
+    pieces[::2] = [one if len(one.strip()) < 8 else REDACTED for one in pieces[::2]]
+    return "".join(pieces)
 
 
 def _agent(agent: EffectiveAgent) -> dict[str, Any]:

@@ -19,7 +19,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote
 
@@ -29,34 +28,23 @@ PREFIX: Final = "secret://"
 _MAX_LENGTH: Final = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    form: str
-    fragment: str | None = None
-    query: frozenset[str] = frozenset()
-
-
-SCHEMES: Final[Mapping[str, Scheme]] = MappingProxyType(
-    {
-        "env": Scheme("secret://env/VAR"),
-        "store": Scheme("secret://store/NAME"),
-        "file": Scheme("secret://file/PATH[#FIELD]", "field"),
-        "exec": Scheme("secret://exec/NAME"),
-        "gcp": Scheme("secret://gcp/NAME[#VERSION]", "version"),
-        "aws": Scheme("secret://aws/NAME[#VERSION-or-STAGE][?key=json.field]", "version", frozenset({"key"})),
-        "vault": Scheme("secret://vault/PATH[#FIELD]", "field", frozenset({"version"})),
-        "azure": Scheme("secret://azure/VAULT/NAME[#VERSION]", "version"),
-        "keyring": Scheme("secret://keyring/SERVICE/USER"),
-        "op": Scheme("secret://op/VAULT/ITEM/FIELD"),
-    }
-)  # fmt: skip
+# How each kind is written; `#` and `?key=` say what it takes after the name.
+SCHEMES: Final[Mapping[str, str]] = {
+    "env": "secret://env/VAR",
+    "store": "secret://store/NAME",
+    "file": "secret://file/PATH[#FIELD]",
+    "exec": "secret://exec/NAME",
+    "gcp": "secret://gcp/NAME[#VERSION]",
+    "aws": "secret://aws/NAME[#VERSION-or-STAGE][?key=json.field]",
+    "vault": "secret://vault/PATH[#FIELD][?version=N]",
+    "azure": "secret://azure/VAULT/NAME[#VERSION]",
+    "keyring": "secret://keyring/SERVICE/USER",
+    "op": "secret://op/VAULT/ITEM/FIELD",
+}
 
 _REFERENCE: Final = re.compile(
-    r"<(?P<bracketed>secret://[^<>]*)>"
-    r"|(?<![A-Za-z0-9+.-])(?P<bare>secret://[^\s\"'`,;<>()\[\]{}|\\^]*)",
-    re.IGNORECASE,
+    r"(<secret://[^<>]*>|(?<![A-Za-z0-9+.-])secret://[^\s\"'`,;<>()\[\]{}|\\^]*)", re.IGNORECASE
 )
-_PARTS: Final = re.compile(r"(?P<name>[^#?]*)(?P<rest>(?:[#?][^#?]*)*)")
 
 
 class InvalidReference(SecretUnavailable):
@@ -77,13 +65,6 @@ class SecretRef:
         return dict(self.query).get(key)
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    start: int
-    end: int
-    ref: SecretRef
-
-
 def parse(reference: str) -> SecretRef:
     """Take one reference apart; raise `InvalidReference` saying what is wrong with it."""
     text = reference.strip()
@@ -92,32 +73,33 @@ def parse(reference: str) -> SecretRef:
     if len(text) > _MAX_LENGTH:
         raise InvalidReference(_shortened(text), f"longer than {_MAX_LENGTH} characters")
     scheme, slash, rest = text[len(PREFIX) :].partition("/")
-    rules = SCHEMES.get(scheme.lower())
-    if rules is None:
+    form = SCHEMES.get(scheme.lower())
+    if form is None:
         nearest = difflib.get_close_matches(scheme.lower(), SCHEMES, n=1, cutoff=0.5)
         known = f"known schemes: {', '.join(SCHEMES)}"
         hint = f"did you mean secret://{nearest[0]}/…?" if nearest else known
         unknown = f"unknown scheme '{_shortened(scheme.lower())}'"
         raise InvalidReference(_shortened(text), unknown, hint=hint)
-    parts = _PARTS.fullmatch(rest)
-    name = unquote(parts["name"]) if parts else ""
-    if not slash or not name.strip("/"):
-        raise InvalidReference(text, "nothing is named", hint=f"write {rules.form}")
-    fragment, query = _fragment_and_query(text, parts["rest"] if parts else "", rules)
-    return SecretRef(scheme.lower(), name, fragment, query, text)
+    name, *parts = re.split("(?=[#?])", rest)
+    if not slash or not unquote(name).strip("/"):
+        raise InvalidReference(text, "nothing is named", hint=f"write {form}")
+    fragment, query = _fragment_and_query(text, parts, form)
+    return SecretRef(scheme.lower(), unquote(name), fragment, query, text)
 
 
-def find(text: str) -> list[Occurrence]:
+def split(text: str) -> list[str]:
+    """What is around references, and between each two pieces of that the reference as written."""
+    return _REFERENCE.split(text)
+
+
+def find(text: str) -> list[SecretRef]:
     """Every reference in `text`, in order; raise `InvalidReference` for a malformed one."""
-    return [
-        Occurrence(m.start(), m.end(), parse(m["bracketed"] or m["bare"]))
-        for m in _REFERENCE.finditer(text)
-    ]
+    return [parse(one.strip("<>")) for one in split(text)[1::2]]
 
 
 def replaced(text: str, values: Mapping[SecretRef, str]) -> str:
     """The text with each reference's value in its place."""
-    return _REFERENCE.sub(lambda match: values[parse(match["bracketed"] or match["bare"])], text)
+    return _REFERENCE.sub(lambda match: values[parse(match[0].strip("<>"))], text)
 
 
 def has_reference(text: str) -> bool:
@@ -125,34 +107,18 @@ def has_reference(text: str) -> bool:
 
 
 def _fragment_and_query(
-    text: str, rest: str, rules: Scheme
+    text: str, parts: list[str], form: str
 ) -> tuple[str | None, tuple[tuple[str, str], ...]]:
-    fragment: str | None = None
-    query: dict[str, str] = {}
-    for mark, value in re.findall(r"([#?])([^#?]*)", rest):
-        if mark == "?":
-            query.update(_query(text, value, rules))
-        elif fragment is not None:
-            raise InvalidReference(text, "two fragments", hint="write # in a name as %23")
-        elif rules.fragment is None:
-            raise InvalidReference(text, "takes no #fragment", hint=f"write {rules.form}")
-        elif not value:
-            raise InvalidReference(text, f"the {rules.fragment} after # is empty")
-        else:
-            fragment = unquote(value)
-    return fragment, tuple(sorted(query.items()))
-
-
-def _query(text: str, value: str, rules: Scheme) -> dict[str, str]:
-    query: dict[str, str] = {}
-    for pair in value.split("&"):
-        key, equals, content = pair.partition("=")
-        if key not in rules.query:
-            raise InvalidReference(text, f"takes no ?{key}=", hint=f"write {rules.form}")
-        if not equals or not content:
-            raise InvalidReference(text, f"the value of ?{key}= is empty")
-        query[key] = unquote(content)
-    return query
+    fragments = [unquote(part[1:]) for part in parts if part[0] == "#"]
+    options = [pair for part in parts if part[0] == "?" for pair in part[1:].split("&")]
+    query = {key: unquote(value) for key, _, value in (pair.partition("=") for pair in options)}
+    unknown = query.keys() - set(re.findall(r"\?(\w+)=", form))
+    if unknown or len(fragments) > ("#" in form):
+        hint = f"write {form}, and # or ? in a name as %23 or %3F"
+        raise InvalidReference(text, "what follows the name does not belong there", hint=hint)
+    if not all(fragments) or not all(pair.partition("=")[2] for pair in options):
+        raise InvalidReference(text, "a part after the name is empty", hint=f"write {form}")
+    return next(iter(fragments), None), tuple(sorted(query.items()))
 
 
 def _shortened(text: str) -> str:

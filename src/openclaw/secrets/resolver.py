@@ -56,7 +56,7 @@ class SecretResolver:
             _, space, token = value.strip().partition(" ")
             if space and " " not in token:  # without `Bearer` before it too
                 self._redactor.register(token)
-        outcomes = await self.try_all(hit.ref for hits in found.values() for hit in hits)
+        outcomes = await self.try_all(ref for refs in found.values() for ref in refs)
         failures = [out for out in outcomes.values() if isinstance(out, SecretUnavailable)]
         if failures:
             raise failures[0] if len(failures) == 1 else SecretsUnavailable(failures)
@@ -79,8 +79,7 @@ class SecretResolver:
     async def _try(self, ref: SecretRef) -> Secret | SecretUnavailable:
         backend = self._backends.get(ref.scheme)
         if backend is None:
-            form = SCHEMES[ref.scheme].form
-            return SecretUnavailable(ref.text, f"no backend for {form} is open")
+            return SecretUnavailable(ref.text, f"no backend for {SCHEMES[ref.scheme]} is open")
         try:
             with anyio.fail_after(self._timeout):
                 value = await backend.read(ref)

@@ -18,7 +18,7 @@ import anyio
 import anyio.lowlevel
 
 from openclaw.core.errors import InvalidRequest, MissingExtra
-from openclaw.secrets.refs import Secret, find, has_reference
+from openclaw.secrets.refs import Secret, find, has_reference, split
 from openclaw.sessions.model import StoreError
 from openclaw.version import __version__
 
@@ -64,20 +64,17 @@ async def resolved(spec: str, resolve: Resolve | None) -> Address:
         return parsed(spec)
     if resolve is None:
         raise InvalidRequest("a secret:// reference cannot be resolved here", field=_FIELD)
-    pieces: list[str] = []
-    position = 0
-    for hit in find(spec):
-        whole = (hit.start, hit.end) == (0, len(spec))
-        if not whole and spec[hit.start] != "<":
-            raise InvalidRequest(
-                "a reference inside an address needs angle brackets around it",
-                field=_FIELD,
-                hint="write postgresql://USER:<secret://env/PGPASSWORD>@HOST/DATABASE",
-            )
-        value = (await resolve(hit.ref.text)).reveal()
-        pieces += spec[position : hit.start], value if whole else quote(value, safe="")
-        position = hit.end
-    return parsed("".join([*pieces, spec[position:]]))
+    pieces = split(spec)
+    whole = pieces[::2] == ["", ""]
+    if not whole and not all(reference.startswith("<") for reference in pieces[1::2]):
+        raise InvalidRequest(
+            "a reference inside an address needs angle brackets around it",
+            field=_FIELD,
+            hint="write postgresql://USER:<secret://env/PGPASSWORD>@HOST/DATABASE",
+        )
+    values = [(await resolve(ref.text)).reveal() for ref in find(spec)]
+    pieces[1::2] = values if whole else [quote(value, safe="") for value in values]
+    return parsed("".join(pieces))
 
 
 def parsed(url: str) -> Address:
