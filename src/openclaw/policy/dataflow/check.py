@@ -1,7 +1,7 @@
 """Decides about one call: pass, ask or refuse."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -30,7 +30,7 @@ class Judged:
         if self.value.role == "command":
             yield from command_doubts(tool, self, index)
             return
-        why = _BY_ROLE[self.value.role](self, effect, index)
+        why = _why(self, effect, index)
         if why is not None:
             yield self.doubt(tool, why, index)
         elif self.value.role in ("content", "other", "path") and self.level != "given":
@@ -190,7 +190,8 @@ def _lines(text: str) -> list[str]:
 
 
 _SMALL = 100
-_FOUNDED = ("given", "linked")
+_FOUNDED: tuple[Level, ...] = ("given", "linked")
+_IN_A_LIST: tuple[Level, ...] = (*_FOUNDED, "listed")
 _DICTATED_WORDS = 3
 
 
@@ -227,73 +228,47 @@ def _matters(atom: Atom, effect: Effect, plain: bool) -> bool:
     return effect.sends and atom.kind != "path"
 
 
-def _destination(one: Judged, effect: Effect, index: Index) -> Why | None:
-    if one.level == "given":
-        towards = not effect.sends or index.person.named_as_destination(one.value.text)
-        return None if towards else Why.SENDER
-    return None if one.level == "linked" else Why.DESTINATION
-
-
-def _handle(one: Judged, effect: Effect, index: Index) -> Why | None:
-    return None if one.level == "listed" else _destination(one, effect, index)
-
-
-def _target(one: Judged, effect: Effect, index: Index) -> Why | None:
-    if one.level in _FOUNDED or (one.level == "listed" and not effect.final):
-        return None
-    return Why.OBJECT
-
-
-def _secret(one: Judged, effect: Effect, index: Index) -> Why | None:
-    return None if one.level == "given" else Why.CREDENTIAL
-
-
-def _path(one: Judged, effect: Effect, index: Index) -> Why | None:
-    if one.level == "given":
-        return None
-    if atoms.is_sensitive_path(one.value.text):
-        return Why.PLACE
-    if effect.final:
-        return None if one.level == "linked" else Why.OBJECT
-    return _quoted(one, effect, index)
-
-
-def _quantity(one: Judged, effect: Effect, index: Index) -> Why | None:
-    canonical = number(one.value.text)
-    if canonical is not None and abs(float(canonical)) < _SMALL:
-        return None
-    return _quoted(one, effect, index)
-
-
-def _content(one: Judged, effect: Effect, index: Index) -> Why | None:
-    return _quoted(one, effect, index) if len(words(one.value.text)) >= _DICTATED_WORDS else None
-
-
-def _other(one: Judged, effect: Effect, index: Index) -> Why | None:
-    if effect.final and one.level not in _FOUNDED:
-        return Why.OBJECT
-    return _quoted(one, effect, index)
-
-
-def _quoted(one: Judged, effect: Effect, index: Index) -> Why | None:
-    source = one.source
-    if effect.local and source is not None and source.origin.of_workspace:
-        return None
-    if one.level != "quoted" or source is None or index.pointed_at(source):
-        return None
-    return Why.QUOTED
-
-
-_BY_ROLE: dict[Role, Callable[[Judged, Effect, Index], Why | None]] = {
-    "address": _destination,
-    "handle": _handle,
-    "target": _target,
-    "secret": _secret,
-    "path": _path,
-    "quantity": _quantity,
-    "content": _content,
-    "other": _other,
+# For these roles, how well a value must be founded, and what is wrong with one that is not.
+_NEEDED: Mapping[Role, tuple[tuple[Level, ...], Why]] = {
+    "address": (_FOUNDED, Why.DESTINATION),
+    "handle": (_IN_A_LIST, Why.DESTINATION),
+    "target": (_IN_A_LIST, Why.OBJECT),
+    "secret": (("given",), Why.CREDENTIAL),
 }
+
+
+def _why(one: Judged, effect: Effect, index: Index) -> Why | None:
+    role, text = one.value.role, one.value.text
+    if role in _NEEDED:
+        return _why_unfounded(one, effect, index)
+    if role == "path" and one.level != "given" and atoms.is_sensitive_path(text):
+        return Why.PLACE
+    if role in ("path", "other") and effect.final and one.level not in _FOUNDED:
+        return Why.OBJECT
+    if role == "quantity" and abs(float(number(text) or _SMALL)) < _SMALL:
+        return None
+    if role == "content" and len(words(text)) < _DICTATED_WORDS:
+        return None
+    return Why.QUOTED if _is_only_quoted(one, effect, index) else None
+
+
+def _why_unfounded(one: Judged, effect: Effect, index: Index) -> Why | None:
+    role = one.value.role
+    enough, why = _NEEDED[role]
+    if one.level not in enough or (role == "target" and one.level == "listed" and effect.final):
+        return why
+    names_a_place = role in ("address", "handle") and one.level == "given"
+    if names_a_place and effect.sends and not index.person.named_as_destination(one.value.text):
+        return Why.SENDER
+    return None
+
+
+def _is_only_quoted(one: Judged, effect: Effect, index: Index) -> bool:
+    source = one.source
+    if one.level != "quoted" or source is None or index.pointed_at(source):
+        return False
+    return not (effect.local and source.origin.of_workspace)
+
 
 _LINK_FIELD = atoms.word_set("link_field")
 _PLAIN_PATH = re.compile(r"[\w.-]*(?:/[\w.~%-]{0,48}){0,8}(?:#[\w.-]{0,48})?")
