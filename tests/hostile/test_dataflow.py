@@ -34,7 +34,6 @@ from openclaw.policy.dataflow.check import Call
 from openclaw.policy.dataflow.effects import Tool
 from openclaw.policy.dataflow.index import OURS, Text
 from openclaw.policy.dataflow.rules import Rules
-from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
 
 ALL = [*ATTACKS, *A]
@@ -86,7 +85,7 @@ class Conversation:
         self.flow = SessionFlow(Rules())
         self.flow.begin(Rules())
         deps = ToolPathDeps(Redactor(), SystemClock())
-        self.path = tool_path([self.source], Policy(), deps, flow=self.flow)
+        self.path = tool_path([self.source], (), deps, flow=self.flow)
         self.asked: list[PermissionRequest] = []
         self._count = 0
 

@@ -23,7 +23,7 @@ from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, Too
 from openclaw.models.build import ModelBuilder
 from openclaw.models.stack import ModelFactory, ModelStack
 from openclaw.policy.dataflow.rules import Rules as FlowRules
-from openclaw.policy.decide import Policy, Rules
+from openclaw.policy.decide import Rules
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 from openclaw.sessions.sqlite.store import open_file_store
@@ -156,9 +156,7 @@ async def agent_kit(
         deps = ToolPathDeps(redactor, SystemClock(), finder=finder, approvals=approvals)
         bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
         flow = known.of(session, data_flow) if data_flow is not None else None
-        return tool_path(
-            [box], Policy.from_layers(policy), deps, can_ask=can_ask, bounds=bounds, flow=flow
-        )
+        return tool_path([box], policy, deps, can_ask=can_ask, bounds=bounds, flow=flow)
 
     agents = effective_agents(config).values()
     async with AsyncExitStack() as opened:

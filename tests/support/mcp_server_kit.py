@@ -122,7 +122,7 @@ async def open_gateway_runtime(
         clean=partial(clean_result, redactor=redactor),
         traceparent=lambda session, call_id: traceparent,
     )
-    layers = Policy.from_layers(policy)
+    layers = policy
     try:
         async with McpManager(known, made) as manager:
             began = time.thread_time()

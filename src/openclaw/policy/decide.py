@@ -4,10 +4,10 @@ import fnmatch
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -19,25 +19,14 @@ class Rules:
     """
 
     layer: str = "tools"
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    ask: tuple[str, ...] = ()
-    approved: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, layer: str, **lists: Iterable[str]) -> Self:
-        return cls(layer, **{name: tuple(given) for name, given in lists.items()})
+    allow: Sequence[str] = ()
+    deny: Sequence[str] = ()
+    ask: Sequence[str] = ()
+    approved: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Policy:
-    """Layers in the order in which they are asked. A tool must pass every one of them."""
-
-    layers: tuple[Rules, ...] = field(default=())
-
-    @classmethod
-    def from_layers(cls, layers: Sequence[Rules]) -> Self:
-        return cls(tuple(one for one in layers if one.allow or one.deny or one.ask or one.approved))
+# Layers in the order in which they are asked. A tool must pass every one of them.
+Policy = Sequence[Rules]
 
 
 def glob_matches(pattern: str, name: str) -> bool:
@@ -61,10 +50,10 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`reason` names the layer and the rule."""
+    """`reason` names the layer and the rule that deny or ask."""
 
     outcome: Outcome
-    reason: str
+    reason: str = ""
 
     @property
     def allowed(self) -> bool:
@@ -85,21 +74,17 @@ def decide(
     another. If the natural name is `contested`, it allows nothing: it may mean somebody else's tool.
     """
     names = (name,) if natural is None or natural == name else (name, natural)
-    reason, ask_reason = "no layer restricts it", ""
-    for rules in policy.layers:
+    ask_reason = ""
+    for rules in policy:
         denied = _first_match(rules.deny, names)
         if denied is not None:
             return Decision(Outcome.DENY, f"{rules.layer}.deny has '{denied}'")
-        reason = f"{rules.layer} allows all"
-        if rules.allow:
-            allowed = _first_match(rules.allow, (name,) if contested else names)
-            if allowed is None:
-                return Decision(Outcome.DENY, f"{rules.layer}.allow does not have it")
-            reason = f"{rules.layer}.allow has '{allowed}'"
+        if rules.allow and _first_match(rules.allow, (name,) if contested else names) is None:
+            return Decision(Outcome.DENY, f"{rules.layer}.allow does not have it")
         asked = _first_match(rules.ask, names)
         if asked is not None and not ask_reason:
             ask_reason = f"{rules.layer}.ask has '{asked}', and nobody can be asked here"
-    return Decision(Outcome.ASK, ask_reason) if ask_reason else Decision(Outcome.ALLOW, reason)
+    return Decision(Outcome.ASK, ask_reason) if ask_reason else Decision(Outcome.ALLOW)
 
 
 def _first_match(patterns: Iterable[str], names: Sequence[str]) -> str | None:
@@ -114,7 +99,7 @@ def server_wholly_denied(policy: Policy, prefix: str) -> bool:
     such a name. A name that had to be cut ends in a hash but keeps its beginning.
     """
     start = f"mcp_{prefix}_".casefold()
-    for rules in policy.layers:
+    for rules in policy:
         if any(one.strip().endswith("*") and glob_matches(one, start) for one in rules.deny):
             return True
         if rules.allow and not any(_may_match(one, start) for one in rules.allow):

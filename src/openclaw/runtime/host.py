@@ -222,12 +222,7 @@ def configured_settings(
 def policy_of(agent: EffectiveAgent) -> Policy:
     names = chain(_POLICY_LAYERS, repeat("the limits of this session"))
     layers = zip(names, agent.tools, strict=False)
-    return Policy.from_layers(
-        [
-            Rules.of(name, allow=r.allow, deny=r.deny, ask=r.ask, approved=r.approved)
-            for name, r in layers
-        ]
-    )
+    return [Rules(name, r.allow, r.deny, r.ask, r.approved) for name, r in layers]
 
 
 def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules":

@@ -115,9 +115,8 @@ class _View:
         self._extract = extract
         self._pieces: deque[_Piece] = deque()
         self._text = ""  # of all the pieces, joined
-        self._begun: int | None = (
-            None  # where in it a secret has begun for at least four characters
-        )
+        # Where in it a secret has begun for at least four characters.
+        self._begun: int | None = None
 
     @property
     def waits_from(self) -> int | None:
@@ -197,17 +196,11 @@ class StreamRedactor:
         lines = (self._unfinished + text).splitlines(keepends=True)
         self._unfinished = ""
         if lines and lines[-1].splitlines()[0] == lines[-1]:  # it has no line break yet
-            self._unfinished = lines.pop()
-        released: list[str] = []
-        for line in lines:
-            released += self._take(line)
-        while len(self._unfinished) > self._max_line:
-            piece, self._unfinished = (
-                self._unfinished[: self._max_line],
-                self._unfinished[self._max_line :],
-            )
-            released += self._take(piece)
-        return released
+            last = lines.pop()
+            full = (len(last) - 1) // self._max_line * self._max_line
+            lines.append(last[:full])
+            self._unfinished = last[full:]
+        return [one for line in lines for one in self._take(line)]
 
     def flush(self) -> list[str]:
         rest, self._unfinished = self._unfinished, ""
@@ -217,11 +210,9 @@ class StreamRedactor:
         return released + self._release(len(self._held))
 
     def _take(self, text: str) -> list[str]:
-        released: list[str] = []
-        text = text.rstrip()
-        for start in range(0, len(text), self._max_line):
-            released += self._take_line(text[start : start + self._max_line])
-        return released
+        text, most = text.rstrip(), self._max_line
+        lines = (text[start : start + most] for start in range(0, len(text), most))
+        return [one for line in lines for one in self._take_line(line)]
 
     def _take_line(self, text: str) -> list[str]:
         patterns = self._redactor.patterns()

@@ -18,7 +18,7 @@ from openclaw.core.tools import (
 from openclaw.policy.decide import Rules
 from openclaw.testing.scripted_model import Step, scripted_model
 
-ASK = [Rules.of("tools", ask=["send*"])]
+ASK = [Rules("tools", ask=["send*"])]
 
 
 def sending(to: str) -> Step:

@@ -214,7 +214,7 @@ async def test_a_denied_tool_is_not_shown_and_not_run() -> None:
         agent_kit(
             scripted_config(model.url),
             tools=weather_tools(),
-            policy=[Rules.of("tools", deny=["wea*"])],
+            policy=[Rules("tools", deny=["wea*"])],
         ) as kit,
     ):
         await kit.say("Weather?")

@@ -24,7 +24,6 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text, text_of
 from openclaw.core.errors import Busy, InvalidConfig, OpenClawError
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
-from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.lanes import Lane
 from openclaw.sessions.model import LaneLost, SessionRef, StoreError
@@ -282,7 +281,7 @@ async def test_the_tool_path_asks_hooks_before_a_call_and_tells_them_after_it(
     for name in ("good", "bad"):
         tools.add(name, "done")
     deps = ToolPathDeps(Redactor(), SystemClock(), hooks=every)
-    path = tool_path([tools], Policy.from_layers(()), deps)
+    path = tool_path([tools], (), deps)
     context = CallContext("main", "s", "c")
     good, bad = [await path.call(name, {"a": 1}, context) for name in ("good", "bad")]
     assert not good.is_error

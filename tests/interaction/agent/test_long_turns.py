@@ -241,7 +241,7 @@ async def test_waiting_for_a_person_does_not_use_up_the_time() -> None:
         agent_kit(
             scripted_config(server.url, limits={"timeoutMs": 500_000}),
             tools=file_tools(10),
-            policy=[Rules.of("tools", ask=["read"])],
+            policy=[Rules("tools", ask=["read"])],
         ) as kit,
     ):
         reply = await kit.reply(MessageContext("go", "s"), TurnListener(ask=ask))
@@ -261,7 +261,7 @@ async def test_a_call_that_still_waited_for_approval_did_not_happen() -> None:
         agent_kit(
             scripted_config(server.url),
             tools=file_tools(10),
-            policy=[Rules.of("tools", ask=["read"])],
+            policy=[Rules("tools", ask=["read"])],
         ) as kit,
     ):
 

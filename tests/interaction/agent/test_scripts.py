@@ -109,7 +109,7 @@ async def test_ten_calls_over_ten_thousand_rows_cost_a_fiftieth_of_their_tokens(
 async def test_a_call_of_a_script_that_the_policy_denies_is_not_made() -> None:
     tools = shop()
     code = "try:\n    await send_mail(to='eve')\nexcept RuntimeError as e:\n    print('no:', e)"
-    text, *_ = await turn(code, tools, rules=(Rules.of("tools", deny=["send*"]),))
+    text, *_ = await turn(code, tools, rules=(Rules("tools", deny=["send*"]),))
     assert tools.calls == []
     assert "not defined" in text  # what may not be used is not there at all
 
@@ -118,7 +118,7 @@ async def test_a_call_of_a_script_that_the_policy_denies_is_not_made() -> None:
 async def test_a_rule_to_ask_holds_for_scripts_too(answer: bool) -> None:
     tools = shop()
     code = "print(await send_mail(to='eve'))"
-    rules = (Rules.of("tools", ask=["run_code", "send*"]),)
+    rules = (Rules("tools", ask=["run_code", "send*"]),)
     text, _, asked, _ = await turn(code, tools, answer=answer, rules=rules)
     given = [{"code": code}, {"to": "eve"}]
     assert [one.arguments for one in asked] == (given if answer else given[:1])
@@ -127,7 +127,7 @@ async def test_a_rule_to_ask_holds_for_scripts_too(answer: bool) -> None:
 
 
 async def test_scripts_are_off_where_a_rule_asks_and_nobody_can_answer() -> None:
-    text, *_ = await turn("1 + 1", shop(), rules=(Rules.of("tools", ask=["run_code"]),))
+    text, *_ = await turn("1 + 1", shop(), rules=(Rules("tools", ask=["run_code"]),))
     assert "no tool run_code" in text
 
 
@@ -135,7 +135,7 @@ async def test_scripts_are_off_where_a_rule_asks_and_nobody_can_answer() -> None
 async def test_a_person_is_asked_about_a_call_of_a_script(answer: bool) -> None:
     tools = shop()
     code = "try:\n    print(await send_mail(to='eve'))\nexcept RuntimeError as e:\n    print(e)"
-    rules = (Rules.of("tools", ask=["send*"]),)
+    rules = (Rules("tools", ask=["send*"]),)
     text, events, asked, _ = await turn(code, tools, answer=answer, rules=rules)
     assert [one.arguments for one in asked] == [{"to": "eve"}]
     assert tools.calls == ([("send_mail", {"to": "eve"})] if answer else [])
@@ -151,7 +151,7 @@ async def test_a_script_that_is_too_long_is_refused_and_the_turn_continues() -> 
 async def test_wrong_arguments_name_the_signature_and_a_rule_can_switch_scripts_off() -> None:
     text, *_ = await turn("await send_mail('a', 'b')", shop())
     assert "It is send_mail(to: str = ...)" in text
-    text, *_ = await turn("1", shop(), rules=(Rules.of("tools", deny=["run_code"]),))
+    text, *_ = await turn("1", shop(), rules=(Rules("tools", deny=["run_code"]),))
     assert "There is no tool run_code" in text
 
 

@@ -57,7 +57,7 @@ async def test_every_call_is_put_on_record(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("US-4.3")
 async def test_a_tool_that_the_policy_denies_is_neither_seen_nor_called(tmp_path: Path) -> None:
-    policy = [Rules.of("tools", deny=["mcp_s_no*"])]
+    policy = [Rules("tools", deny=["mcp_s_no*"])]
     spec = {"tools": [fake_tool("yes"), fake_tool("no", crash=1)]}
     async with open_gateway_runtime(
         tmp_path, {"s": fake_config(spec)}, environ=ENVIRON, policy=policy

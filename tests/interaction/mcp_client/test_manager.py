@@ -24,7 +24,7 @@ from openclaw.mcp_client.bridge.prompts import BegunArgument, parse_prompt_call
 from openclaw.mcp_client.lifecycle import managed_server
 from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
 from openclaw.mcp_client.lifecycle.state import ServerState
-from openclaw.policy.decide import Policy, Rules, server_wholly_denied
+from openclaw.policy.decide import Rules, server_wholly_denied
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 PID = {"tools": [fake_tool("pid", pid=True)]}
@@ -186,7 +186,7 @@ async def test_agents_with_other_roots_do_not_share(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("NFR-1.3")
 async def test_a_server_whose_every_tool_is_denied_is_not_started(tmp_path: Path) -> None:
-    policy = Policy.from_layers([Rules.of("tools", deny=["mcp_s_*"])])
+    policy = [Rules("tools", deny=["mcp_s_*"])]
     log = tmp_path / "pids"
     agent = AgentServers(
         {"s": fake_config({"faults": {"pidFile": str(log)}}), "t": fake_config()},

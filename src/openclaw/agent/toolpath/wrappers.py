@@ -260,4 +260,4 @@ class Policed:
         return any(covers(rule, name, arguments) for rule in self._rules() for name in names)
 
     def _rules(self) -> Iterator[str]:
-        return (rule for layer in self.policy.layers for rule in layer.approved)
+        return (rule for layer in self.policy for rule in layer.approved)

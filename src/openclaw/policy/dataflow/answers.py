@@ -58,7 +58,8 @@ class AnswerStream:
     """
 
     def __init__(self, known: Collection[str], *, links: bool = True) -> None:
-        self._worker = _Neutraliser({comparable_url(address) for address in known}, links)
+        self._known = {comparable_url(address) for address in known}
+        self._links = links
         self._held = ""
         self._paragraph = ""  # what was given since the last blank line, as it was written
         self._fence: re.Pattern[str] | None = None
@@ -127,25 +128,14 @@ class AnswerStream:
     def _neutral(self, end: int) -> str:
         # What does not begin its line must not look as if it did.
         before = "" if self._at_line_start else "."
-        return self._worker.run(before + self._take(end)).removeprefix(before)
+        return self._disarmed(before + self._take(end)).removeprefix(before)
 
     def _take(self, end: int) -> str:
         taken, self._held = self._held[:end], self._held[end:]
         self._paragraph = _BLANK_LINE.split(self._paragraph + taken)[-1]
         return taken
 
-
-def _word_start(text: str) -> int:
-    """Where the last word begins; the end if the text ends with a blank."""
-    return len(text) - (len(text.rsplit(None, 1)[-1]) if text and not text[-1].isspace() else 0)
-
-
-class _Neutraliser:
-    def __init__(self, known: set[str], links: bool) -> None:
-        self._known = known
-        self._links = links
-
-    def run(self, text: str) -> str:
+    def _disarmed(self, text: str) -> str:
         return _ACTIVE.sub(self._replace, text)
 
     def _replace(self, match: re.Match[str]) -> str:
@@ -160,12 +150,12 @@ class _Neutraliser:
         if match["tag"]:
             return self._tag(match.group())
         if match["broken"]:
-            return f"] ({self.run(match['rest'])}"
+            return f"] ({self._disarmed(match['rest'])}"
         return self._bare(match.group(), match["automatic"] or match.group())
 
     def _link(self, match: re.Match[str]) -> str:
         address = _clean(match["target"])
-        bang, inner = match["bang"], self.run(match["text"])
+        bang, inner = match["bang"], self._disarmed(match["text"])
         if self._may_follow(address, image=bool(bang)):
             same = inner == match["text"]
             return match.group() if same else f"{bang}[{inner}]({match['target']})"
@@ -207,6 +197,11 @@ class _Neutraliser:
         return _HARMLESS.fullmatch(address) is not None or (
             plain and len(address) < 120 and host_of(address) in self._known
         )
+
+
+def _word_start(text: str) -> int:
+    """Where the last word begins; the end if the text ends with a blank."""
+    return len(text) - (len(text.rsplit(None, 1)[-1]) if text and not text[-1].isspace() else 0)
 
 
 def _as_code(address: str) -> str:

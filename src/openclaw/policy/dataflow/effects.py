@@ -251,7 +251,10 @@ def effect_of(tool: Tool, table: Mapping[str, EffectClass]) -> Effect:
     action = action_of(tool.name)
     listed = table.get(f"{tool.server}/{tool.name}")
     if listed is not None:
-        return _keep_action(_BY_CLASS[listed], action)
+        effect = _BY_CLASS[listed]
+        # The table says how dangerous; the name still says which verb the person would use.
+        keeps = effect.none or action in ("read", "act")
+        return effect if keeps else replace(effect, action=action)
     if action in ("read", "open an address"):
         return _of_reading(tool, action)
     if action == "act" and tool.read_only and not _has_exit(tool):
@@ -283,10 +286,3 @@ def _has_exit(tool: Tool) -> bool:
         # A reader that looks something up by address (`search(sender=…)`) opens nothing.
         return any(word in name for name in exits for word in _OPENED)
     return bool(exits)
-
-
-def _keep_action(effect: Effect, action: Action) -> Effect:
-    """The table says how dangerous; the name still says which verb the person would use."""
-    if effect.none or action in ("read", "act"):
-        return effect
-    return replace(effect, action=action)

@@ -247,7 +247,6 @@ def _crc32c(data: bytes) -> int:
 
 
 _ENDPOINT: Final = "https://secretmanager.googleapis.com"
-_TOKEN_URI: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 _GCP_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 _FULL_NAME: Final = re.compile(r"projects/(?P<project>[^/]+)/secrets/(?P<name>[^/]+)")
 _GCP_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,254}")
@@ -331,7 +330,7 @@ class GcpBackend:
                 credentials, project = self._credentials
                 if not credentials.valid:
                     credentials.refresh(google.auth.transport.requests.Request())
-        except library.exceptions.GoogleAuthError as error:
+        except (library.exceptions.GoogleAuthError, ValueError) as error:
             raise BackendFailure(
                 f"no Google credentials: {type(error).__name__}",
                 hint="run gcloud auth application-default login",
@@ -363,16 +362,9 @@ class GcpBackend:
             from google.oauth2 import credentials
 
             user: Any = credentials.Credentials
-            quota = info.get("quota_project_id")
-            found = user(
-                None,
-                refresh_token=info.get("refresh_token"),
-                token_uri=info.get("token_uri") or _TOKEN_URI,
-                client_id=info.get("client_id"),
-                client_secret=info.get("client_secret"),
-                quota_project_id=quota,
-            )
-            return found, quota
+            found = user.from_authorized_user_info(info)
+            found = found.with_token_uri(info.get("token_uri") or found.token_uri)
+            return found, info.get("quota_project_id")
         return library.default(scopes=[_GCP_SCOPE])  # a metadata server, or a federated identity
 
     async def _by_gcloud(self, project: str | None, name: str, version: str) -> str:

@@ -28,7 +28,7 @@ from openclaw.core.tools import (
     Untrusted,
 )
 from openclaw.mcp_client.bridge.results import Rendering, render_result
-from openclaw.policy.decide import Policy, Rules
+from openclaw.policy.decide import Rules
 from openclaw.secrets.redactor import Redactor
 
 SECRET = "correct horse battery staple"
@@ -48,7 +48,7 @@ class Path_:
         self.result = result
         self.tools = FakeTools()
         self.tools.add("mcp_s_t", self._give, server="s")
-        self.policy = Policy.from_layers([Rules.of("tools", **rules)])
+        self.policy = [Rules("tools", **rules)]
         self.redactor = Redactor()
         self.redactor.register(SECRET)
 

@@ -13,7 +13,7 @@ from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, ToolSource
-from openclaw.policy.decide import Policy, Rules
+from openclaw.policy.decide import Rules
 from openclaw.secrets.redactor import Redactor
 
 WINDOW = 128_000
@@ -27,7 +27,7 @@ def toolbox(tools: FakeTools, most: int | None = None, deny: tuple[str, ...] = (
 def toolbox_of(
     tools: Sequence[ToolSource], most: int | None = None, deny: tuple[str, ...] = ()
 ) -> Toolbox:
-    policy = Policy.from_layers([Rules.of("tools", deny=deny)])
+    policy = [Rules("tools", deny=deny)]
     deps = ToolPathDeps(Redactor(), SystemClock())
     return tool_path(tools, policy, deps, bounds=Bounds(most=most))
 
@@ -306,11 +306,11 @@ async def test_all_sessions_share_one_index_and_the_next_process_reads_its_file(
     for _ in range(2):  # two processes
         deps = replace(deps, finder=ToolSearch(place))
         for _ in range(2):  # two sessions
-            box = tool_path([tools], Policy.from_layers([]), deps)
+            box = tool_path([tools], [], deps)
             assert "mcp_a_t222" in await asked(box, query="thing 222")
     (file,) = place.iterdir()
     tools.add("mcp_a_new", description="Translate text.", server="a")
-    box = tool_path([tools], Policy.from_layers([]), deps)
+    box = tool_path([tools], [], deps)
     assert "best first: mcp_a_new" in await asked(box, query="translate text")
     assert len(list(place.iterdir())) == 2
     assert file.exists()
