@@ -15,10 +15,17 @@ from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from openclaw.mcp_client.auth.token_store import login_key, open_vault
 from tests.support.fake_http_server import FakeHttpServer, Request
+
+
+def is_logged_in(store: str, directory: Path, url: str) -> bool:
+    record: dict[str, Any] = open_vault(store, directory).load(login_key(url)) or {}
+    return bool(record.get("issuers", {}).get(record.get("issuer"), {}).get("tokens"))
 
 
 @dataclass

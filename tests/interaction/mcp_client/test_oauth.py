@@ -14,7 +14,13 @@ import anyio
 import httpx2
 import pytest
 from mcp.client.auth import OAuthFlowError
-from tests.support.fake_oauth import FakeAuthority, ProtectedServer, browse, protected
+from tests.support.fake_oauth import (
+    FakeAuthority,
+    ProtectedServer,
+    browse,
+    is_logged_in,
+    protected,
+)
 from tests.support.mcp_server_kit import McpInstallation, fake_tool, open_gateway_runtime, until
 
 from openclaw.config.agent_schema import McpServerConfig
@@ -22,7 +28,7 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth import login as logging_in
 from openclaw.mcp_client.auth.login import LoginFailed, log_in, open_browser
 from openclaw.mcp_client.auth.oauth import check_address
-from openclaw.mcp_client.auth.token_store import Logins, is_logged_in
+from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret

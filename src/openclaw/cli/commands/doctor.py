@@ -10,8 +10,11 @@ import shutil
 import sqlite3
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -29,9 +32,11 @@ from openclaw.config.consistency import two_ways
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.secret_store import SecretStore
+from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, OpenClawError, describe
 from openclaw.gateway.listening import bind_addresses, listen
 from openclaw.gateway.lock import owner_token_path, running_gateway
+from openclaw.gateway.tokens import TokenFile
 from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
@@ -69,8 +74,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, env: Environment) -> int:
     found = list(examine(env, start=True))
     findings = [_fixed(finding) for finding in found] if args.fix else found
-    errors = sum(finding.level == ERROR for finding in findings)
-    warnings = sum(finding.level == WARNING for finding in findings)
     lines: list[str] = []
     facts: list[dict[str, Any]] = []
     for one in findings:
@@ -79,17 +82,16 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         fact = {"check": one.check, "level": one.level, "message": one.message}
         fact |= {"fixable": one.fix is not None} | ({"hint": one.hint} if one.hint else {})
         facts.append(fact)
+    levels = Counter(finding.level for finding in findings)
+    errors, warnings = levels[ERROR], levels[WARNING]
     fixable = sum(finding.fix is not None for finding in findings)
     more = f"; `{env.program} doctor --fix` fixes {fixable} of them" if fixable else ""
     lines.append(f"\n{counted(errors, 'error')}, {counted(warnings, 'warning')}{more}")
     if args.fix:
-        fixed = sum(old.level != new.level for old, new in zip(found, findings, strict=True))
-        fine = all(finding.level == OK for finding in found)
-        nothing = (
-            "There is nothing to fix."
-            if fine
-            else "--fix cannot fix any of this; follow the hints above."
-        )
+        fixed = levels[OK] - sum(finding.level == OK for finding in found)
+        left = errors or warnings
+        nothing = "--fix cannot fix any of this; follow the hints above."
+        nothing = nothing if left else "There is nothing to fix."
         lines.append(f"Fixed {fixed}." if fixed else nothing)
     env.report(args, {"findings": facts}, *lines)
     return EXIT_FAILED if errors else EXIT_OK
@@ -107,7 +109,7 @@ def _fixed(finding: Finding) -> Finding:
     return replace(finding, level=OK, message=told, hint=None, fix=None)
 
 
-# ---- the checks. Each yields what it found, and never raises for that.
+# ---- the checks. Each yields what it found; an error that it raises is a finding too.
 
 
 def _failed(check: str, error: OpenClawError, before: str = "") -> Finding:
@@ -127,13 +129,20 @@ def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
             yield Finding("config", ERROR, problem, f"edit {env.config_file}")
         return
     yield from _config(loaded)
-    yield from _secrets(env)
-    yield from _servers(env, start=start)
+    yield from _guarded("secrets", _secrets(env))
+    yield from _guarded("mcp", _servers(env, start=start))
     yield from examine_trust(env)
     yield from _policies(env)
     yield _gateway(env)
-    yield from _model(env, ask=start)
-    yield _database(env)
+    yield from _guarded("model", _model(env, ask=start))
+    yield from _guarded("sessions", _database(env))
+
+
+def _guarded(check: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    try:
+        yield from findings
+    except OpenClawError as error:
+        yield _failed(check, error)
 
 
 def _certificates(env: Environment) -> Iterator[Finding]:
@@ -191,17 +200,15 @@ def _state(env: Environment) -> Iterator[Finding]:
 def _damaged(env: Environment) -> Iterator[Finding]:
     """What the programs would stumble over only when they need it."""
     own = env.paths
-    for place in (own.logs, own.memory, own.models, own.tokens, own.undo, own.locks):
+    places = (own.logs, own.memory, own.models, own.tokens, own.undo, own.locks)
+    uses = [("state", partial(paths.check_directory, place)) for place in places]
+    for check, use in (*uses, ("secrets", SecretStore(env.environ).names)):
         try:
-            paths.check_directory(place)
+            use()
         except OpenClawError as error:
-            yield _failed("state", error)
+            yield _failed(check, error)
     if (token := owner_token_path(own.root)).is_dir():
         yield Finding("state", ERROR, f"{token} is a directory, not a file", f"move {token} away")
-    try:
-        SecretStore(env.environ).names()
-    except OpenClawError as error:
-        yield _failed("secrets", error)
 
 
 def _belonging(root: Path) -> Iterator[Finding]:
@@ -228,13 +235,13 @@ def _config(loaded: LoadedConfig) -> Iterator[Finding]:
 
 
 def _secrets(env: Environment) -> Iterator[Finding]:
-    for finding in check_all(env):
-        place = f" (used by {', '.join(finding.places)})" if finding.places else ""
-        if finding.problem is None:
-            yield Finding("secrets", OK, f"{finding.reference} resolves{place}")
+    for reference, places, problem in check_all(env):
+        used = f" (used by {', '.join(places)})" if places else ""
+        if problem is None:
+            yield Finding("secrets", OK, f"{reference} resolves{used}")
         else:
-            hint = finding.problem.hint or "make it available, or change the reference"
-            yield Finding("secrets", ERROR, f"{finding.problem.message}{place}", hint)
+            hint = problem.hint or "make it available, or change the reference"
+            yield Finding("secrets", ERROR, f"{problem.message}{used}", hint)
 
 
 def _servers(env: Environment, *, start: bool) -> Iterator[Finding]:
@@ -261,12 +268,7 @@ def _servers(env: Environment, *, start: bool) -> Iterator[Finding]:
 def _started(env: Environment, agent: EffectiveAgent) -> Iterator[Finding]:
     from openclaw.cli.commands.mcp_live import probed
 
-    try:
-        found = anyio.run(probed, env, [agent], START_SECONDS)
-    except OpenClawError as error:
-        yield _failed("mcp", error)
-        return
-    for one, _ in found:
+    for one, _ in anyio.run(probed, env, [agent], START_SECONDS):
         name, state, error = one.snapshot.name, one.snapshot.state.value, one.snapshot.last_error
         server, level, hint = f"MCP server '{name}'", WARNING, None
         if state == "ready":
@@ -318,15 +320,12 @@ def _policies(env: Environment) -> Iterator[Finding]:
 
 def _gateway(env: Environment) -> Finding:
     gateway = env.config.gateway
-    if gateway.bind not in _LOOPBACK and not gateway.auth.token:
-        told = f"gateway.bind is {gateway.bind!r}, and without gateway.auth.token anyone may use it"
-        return Finding("gateway", ERROR, told, "set gateway.auth.token, or bind to loopback")
     if (running := running_gateway(env.paths.gateway_lock)) is not None:
         place = running.url or "an address that is not known yet"
         return Finding("gateway", OK, f"a gateway is running at {place}")
     try:
-        places = bind_addresses(gateway.bind, gateway.port, has_token=bool(gateway.auth.token))
-        for one in listen(places):
+        token = gateway.auth.token or TokenFile(env.paths.root, SystemClock()).all()
+        for one in listen(bind_addresses(gateway.bind, gateway.port, has_token=bool(token))):
             one.close()
     except OpenClawError as error:
         told = f"a gateway could not start: {error.message}"
@@ -335,12 +334,7 @@ def _gateway(env: Environment) -> Finding:
 
 
 def _model(env: Environment, *, ask: bool) -> Iterator[Finding]:
-    try:
-        chosen = choices(env)
-    except OpenClawError as error:
-        yield _failed("model", error)
-        return
-    for agent, choice in chosen.items():
+    for agent, choice in choices(env).items():
         model = choice.candidates[0]
         problem = trouble(model, env)
         if problem is None:
@@ -376,32 +370,9 @@ def _asked(env: Environment, model: "Candidate", told: str) -> Finding | None:
     return None
 
 
-def _database(env: Environment) -> Finding:
-    from openclaw.sessions.open import is_address, store_path
-
-    try:
-        if is_address(env.config.sessions.store):
-            return _server_store(env)
-        path = store_path(env.config.sessions.store, env.paths)
-    except OpenClawError as error:
-        return _failed("sessions", error)
-    if not path.exists():
-        return Finding("sessions", OK, "no conversations are stored yet")
-    try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
-        try:
-            [answer] = connection.execute("PRAGMA quick_check").fetchone()
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        answer = str(error)
-    if answer == "ok":
-        return Finding("sessions", OK, f"{path} is intact")
-    return Finding("sessions", ERROR, f"{path}: {answer}", "restore it from a backup")
-
-
-def _server_store(env: Environment) -> Finding:
+def _database(env: Environment) -> Iterator[Finding]:
     from openclaw.cli.commands.sessions import opened
+    from openclaw.sessions.open import is_address, store_path
 
     async def attempt() -> bool:
         async with opened(None, env) as store:
@@ -409,9 +380,21 @@ def _server_store(env: Environment) -> Finding:
                 await store.list_sessions(limit=1)
             return store is not None
 
-    there = anyio.run(attempt)
-    what = "holds the conversations" if there else "answers; no conversations are stored yet"
-    return Finding("sessions", OK, f"the PostgreSQL server {what}")
+    if is_address(env.config.sessions.store):
+        there = anyio.run(attempt)
+        what = "holds the conversations" if there else "answers; no conversations are stored yet"
+        yield Finding("sessions", OK, f"the PostgreSQL server {what}")
+    elif not (path := store_path(env.config.sessions.store, env.paths)).exists():
+        yield Finding("sessions", OK, "no conversations are stored yet")
+    else:
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        try:
+            with closing(sqlite3.connect(address, uri=True, timeout=5)) as connection:
+                [answer] = connection.execute("PRAGMA quick_check").fetchone()
+        except sqlite3.Error as error:
+            answer = str(error)
+        wrong = Finding("sessions", ERROR, f"{path}: {answer}", "restore it from a backup")
+        yield Finding("sessions", OK, f"{path} is intact") if answer == "ok" else wrong
 
 
 Servers = Mapping[str, McpServerConfig]
@@ -426,9 +409,8 @@ def examine_trust(env: Environment) -> Iterator[Finding]:
     pins = env.paths.pins
     # What looks at them takes long to import. `exists` is false for links that lead in a circle.
     if servers or pins.is_symlink() or pins.exists():
-        yield from _pins(env, servers)
+        yield from _guarded("pins", _pins(env, servers))
         yield from _sandboxes(env, servers)
-        yield from _logins(env, servers)
 
 
 def _is_open(config: McpServerConfig) -> bool:
@@ -463,11 +445,7 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
     from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
     from openclaw.mcp_client.catalog.pins import shown_name
 
-    try:
-        known = PinStore(env.paths.pins).load()
-    except OpenClawError as error:
-        yield _failed("pins", error)
-        return
+    known = PinStore(env.paths.pins).load()
     found = {n: known[pin_key(c)] for n, c in servers.items() if pin_key(c) in known}
     changed = {name: pinned for name, pinned in found.items() if pinned.pending}
     for name, pinned in changed.items():
@@ -521,21 +499,3 @@ def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
     for name, mode in sorted(confined.items()):
         told = f"MCP server '{name}' cannot be confined: {means.missing}"
         yield Finding("sandbox", ERROR if mode == "strict" else WARNING, told, "install bubblewrap")
-
-
-def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
-    from openclaw.mcp_client.auth.token_store import is_logged_in
-
-    for name, config in sorted(servers.items()):
-        if config.auth is None or config.url is None:
-            continue
-        try:
-            there = is_logged_in(config.auth.store, env.paths.tokens, config.url)
-        except OpenClawError as error:
-            yield _failed("login", error, f"MCP server '{name}': ")
-            continue
-        if there:
-            yield Finding("login", OK, f"you are logged in to MCP server '{name}'")
-        else:
-            told = f"MCP server '{name}' needs a login"
-            yield Finding("login", WARNING, told, f"run: {env.program} mcp login {name}")

@@ -7,7 +7,6 @@ configuration refers to them as secret://store/NAME.
 import argparse
 import getpass
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -18,13 +17,6 @@ from openclaw.config.secret_store import SecretStore
 from openclaw.config.sensitive import references
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, SecretUnavailable, describe
 from openclaw.secrets.refs import SecretRef, parse
-
-
-@dataclass(frozen=True, slots=True)
-class SecretFinding:
-    reference: str
-    places: list[str]  # where it is used
-    problem: SecretUnavailable | None
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -69,28 +61,28 @@ def _remove(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _check(args: argparse.Namespace, env: Environment) -> int:
-    findings = check_all(env, only=args.reference)
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
-    for one in findings:
-        rows.append({"reference": one.reference, "ok": one.problem is None, "usedBy": one.places})
-        used = f"  ({', '.join(one.places)})" if one.places else ""
-        if one.problem is None:
-            lines.append(f"ok      {one.reference}{used}")
+    for reference, places, problem in check_all(env, only=args.reference):
+        rows.append({"reference": reference, "ok": problem is None, "usedBy": places})
+        used = f"  ({', '.join(places)})" if places else ""
+        if problem is None:
+            lines.append(f"ok      {reference}{used}")
             continue
-        lines.append(f"failed  {describe(one.problem)}{used}")
-        rows[-1]["reason"] = one.problem.reason
-        if one.problem.hint:
-            rows[-1]["hint"] = one.problem.hint
+        lines.append(f"failed  {describe(problem)}{used}")
+        rows[-1] |= {"reason": problem.reason} | ({"hint": problem.hint} if problem.hint else {})
     empty = "The configuration has no secret references."
     env.report(args, {"secrets": rows}, *lines, empty=empty)
-    return EXIT_FAILED if any(finding.problem for finding in findings) else EXIT_OK
+    return EXIT_OK if all(row["ok"] for row in rows) else EXIT_FAILED
 
 
-def check_all(env: Environment, only: str | None = None) -> list[SecretFinding]:
+def check_all(
+    env: Environment, only: str | None = None
+) -> list[tuple[str, list[str], SecretUnavailable | None]]:
+    """Each reference, where it is used, and why it does not resolve if it does not."""
     wanted: Mapping[SecretRef, list[str]] = {parse(only): []} if only is not None else {}
     if only is None:
         wanted = references(env.config.model_dump(mode="json", by_alias=True))
     found = anyio.run(env.secrets().try_all, wanted)
     wrong = {ref: one for ref, one in found.items() if isinstance(one, SecretUnavailable)}
-    return [SecretFinding(ref.text, list(wanted[ref]), wrong.get(ref)) for ref in wanted]
+    return [(ref.text, list(wanted[ref]), wrong.get(ref)) for ref in wanted]

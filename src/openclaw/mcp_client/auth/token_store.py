@@ -130,11 +130,6 @@ def _record(text: bytes) -> Record:
     return cast(Record, found)
 
 
-def is_logged_in(store: str, directory: Path, url: str) -> bool:
-    record: Record = open_vault(store, directory).load(login_key(url)) or {}
-    return bool(record.get("issuers", {}).get(record.get("issuer"), {}).get("tokens"))
-
-
 class ServerLogin:
     """One server's login, as the SDK's `TokenStorage`.
 

@@ -102,8 +102,11 @@ def test_each_problem_is_named_with_what_to_do(
         ("policy", "warning", "agent 'main' may use every tool of every MCP server"),
         (
             "gateway",
-            "error",
-            "gateway.bind is 'lan', and without gateway.auth.token anyone may use it",
+            "warning",
+            (
+                "a gateway could not start: gateway.bind is 'lan', but without a token for other "
+                "machines the gateway only listens on loopback"
+            ),
         ),
     ]
     assert all("hint" in f for f in found if f["level"] != "ok")
@@ -420,6 +423,15 @@ def test_a_port_that_another_program_has_is_a_warning(
     [(check, level, message)] = wrong(found)
     assert (check, level) == ("gateway", "warning")
     assert f"cannot listen on 127.0.0.1 port {port}" in message
+
+
+def test_a_named_token_lets_the_gateway_listen_for_other_machines(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(state, {"gateway": {"bind": "lan"}})
+    run("openclaw", ["gateway", "token", "add", "phone"])
+    capsys.readouterr()
+    assert wrong(findings(capsys)[1]) == []
 
 
 def test_a_full_disk_is_found(

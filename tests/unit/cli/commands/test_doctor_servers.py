@@ -11,7 +11,6 @@ import pytest
 from openclaw.cli.commands.doctor import ERROR, OK, WARNING, examine_trust
 from openclaw.cli.environment import Environment
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.auth.token_store import Vault, login_key
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import Declaration
 
@@ -104,29 +103,6 @@ def test_a_sandbox_that_cannot_be_had_is_an_error_where_it_is_strict(
     found = [one for one in desk.findings(**servers) if one[0] == "sandbox"]
     assert [one[1] for one in found] == [WARNING, ERROR]
     assert "bubblewrap (bwrap) is not installed" in found[1][2]
-
-
-def test_logins_that_are_missing_are_named(desk: Desk) -> None:
-    vault = Vault(desk.state / "tokens")
-    url = "https://in.example/mcp"
-
-    def login(record: dict[str, Any]) -> None:
-        record.update(issuer="i", issuers={"i": {"tokens": {"access_token": "t"}}})
-
-    vault.change(login_key(url), login)
-    vault.change(login_key("https://bad.example/"), lambda record: None)
-    (desk.state / "tokens" / f"{login_key('https://bad.example/')}.json").write_text("[]")
-    found = desk.findings(
-        out={"url": "https://out.example/mcp", "auth": "oauth"},
-        within={"url": url, "auth": "oauth"},
-        bad={"url": "https://bad.example/", "auth": "oauth"},
-    )
-    logins = [one[1:] for one in found if one[0] == "login"]
-    assert logins[0][0] == ERROR
-    assert logins[1:] == [
-        (WARNING, "MCP server 'out' needs a login"),
-        (OK, "you are logged in to MCP server 'within'"),
-    ]
 
 
 def test_an_address_without_encryption_is_named(desk: Desk) -> None:

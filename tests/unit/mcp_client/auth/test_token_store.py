@@ -9,6 +9,7 @@ import keyring
 import keyring.backend
 import keyring.errors
 import pytest
+from tests.support.fake_oauth import is_logged_in
 
 from openclaw.config import paths
 from openclaw.core.errors import OperatorFacing
@@ -16,7 +17,6 @@ from openclaw.mcp_client.auth.token_store import (
     KeyringVault,
     ServerLogin,
     Vault,
-    is_logged_in,
     login_key,
     open_vault,
 )
