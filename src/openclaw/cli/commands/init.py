@@ -104,8 +104,8 @@ def _facts(env: Environment, plan: plans.Plan, written: Sequence[plans.Written])
         "problems": plan.left_out,
         "changes": [{"path": str(one.path), "diff": one.difference(hide)} for one in planned],
         "written": [
-            {"path": str(one.path), "backup": str(one.backup) if one.backup else None}
-            for one in written
+            {"path": str(path), "backup": str(backup) if backup else None}
+            for path, backup in written
         ],
     }
 
@@ -126,7 +126,11 @@ def _planned(
     targets = {name: plans.client_target(name, env.environ) for name in plans.CLIENTS}
     clients = {name: path for name, path in targets.items() if path is not None}
     if asker is not None:
-        _introduce(env, found, fresh=text is None)
+        state = "will be created" if text is None else "exists and will only be added to"
+        env.say("Setting up OpenClaw. Nothing is written until you have seen it; Ctrl-C quits.")
+        env.say(f"{env.config_file} {state}.")
+        for note in found.notes:
+            env.say(fitted(f"note: {printable(note)}", env.stdout, hang=6))
     present = parse_config(text or "{}", env.environ, source=env.config_file).config
     model = present.agents.defaults.model
     now = model.primary if model else None
@@ -153,14 +157,6 @@ def _present(env: Environment) -> str | None:
         raise
     env.hide(loaded.credentials)
     return text
-
-
-def _introduce(env: Environment, found: plans.Found, *, fresh: bool) -> None:
-    state = "will be created" if fresh else "exists and will only be added to"
-    env.say("Setting up OpenClaw. Nothing is written until you have seen it; Ctrl-C quits.")
-    env.say(f"{env.config_file} {state}.")
-    for note in found.notes:
-        env.say(fitted(f"note: {printable(note)}", env.stdout, hang=6))
 
 
 def _servers(
@@ -233,21 +229,14 @@ def _write(env: Environment, plan: plans.Plan) -> list[plans.Written]:
         raise
     if where:
         env.say(f"\nStored the credentials in {where}.")
-    for one in written:
-        kept = f" (previous version: {one.backup})" if one.backup else ""
-        env.say(f"Wrote {one.path}{kept}")
+    for path, backup in written:
+        env.say(f"Wrote {path}" + (f" (previous version: {backup})" if backup else ""))
     return written
-
-
-def weights_missing(env: Environment) -> bool:
-    from openclaw.cli.commands.models import choices, trouble
-
-    chosen = [choice.candidates[0] for choice in choices(env).values()]
-    return any(one.api == "local" and trouble(one, env) is not None for one in chosen)
 
 
 def _report(env: Environment, plan: plans.Plan) -> None:
     from openclaw.cli.commands.doctor import OK, examine
+    from openclaw.cli.commands.models import choices, trouble
 
     if plan.model is not None:
         env.say(f"The agent uses {plan.model}.")
@@ -261,7 +250,8 @@ def _report(env: Environment, plan: plans.Plan) -> None:
             env.say(fitted(f"    -> {finding.hint}", env.stdout, hang=7))
     program = env.program
     env.say("\nNext:")
-    if weights_missing(env):
+    chosen = [choice.candidates[0] for choice in choices(env).values()]
+    if any(one.api == "local" and trouble(one, env) is not None for one in chosen):
         env.say(f"  {program} models pull   # the embedded model's weights, once")
     if plan.servers:
         env.say(f"  {program} mcp probe   # start each server once to check it")

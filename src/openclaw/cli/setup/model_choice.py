@@ -1,6 +1,6 @@
 """Lets a person choose a model: offers, asks, checks and stores it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
@@ -32,25 +32,14 @@ class Asker:
     def __init__(self, env: Environment) -> None:
         self._env = env
 
-    def one(
-        self,
-        question: str,
-        lines: Mapping[str, str],
-        *,
-        other: str,
-        objection: Callable[[str], InvalidRequest | None],
-    ) -> str:
-        """One of the lines, by default the first; or something with a slash, if it has no `objection`."""
+    def one(self, question: str, lines: Mapping[str, str], *, other: str) -> str:
+        """One of the lines, by default the first; or something with a slash."""
         self._show(question, lines)
         numbers = "1" if len(lines) == 1 else f"1 to {len(lines)}"
         while True:
             said = self.text(f"  a number, or {other} [1]: ") or "1"
             if "/" in said:
-                wrong = objection(said)
-                if wrong is None:
-                    return said
-                self.say(f"  {wrong.message}; {wrong.hint}", hang=2)
-                continue
+                return said
             try:
                 [chosen] = chosen_names(said, lines, "number")
             except (InvalidRequest, ValueError):
@@ -179,12 +168,8 @@ def chosen_model(
     named = said is not None
     while True:
         if said is None and asker is not None:
-            said = asker.one(
-                "Which model do you want to use?",
-                _lines(offers, now),
-                other="provider/model, or an address",
-                objection=lambda ref: None if _is_address(ref) else _objection(ref, env, providers),
-            )
+            question, other = "Which model do you want to use?", "provider/model, or an address"
+            said = asker.one(question, _lines(offers, now), other=other)
         assert said is not None
         if asker is not None and (said == _OWN or _is_address(said)):
             if (own := _own_server(env, asker, said, providers)) is not None:
@@ -193,20 +178,15 @@ def chosen_model(
             continue
         if said == AUTO or (not named and said == now):
             return None
-        if (wrong := _objection(said, env, providers)) is not None:
-            raise wrong
         offer = next((one for one in offers if one.ref == said), ModelOffer(said))
-        if (keyed := _with_key(env, asker, offer, providers)) is not None:
-            return keyed
-        said = None  # no key: choose again
-
-
-def _objection(ref: str, env: Environment, providers: Providers) -> InvalidRequest | None:
-    try:
-        choose.resolve(ref, providers, env.environ)
-    except ModelUnavailable as error:
-        return InvalidRequest(error.message, hint=error.hint)
-    return None
+        try:
+            if (keyed := _with_key(env, asker, offer, providers)) is not None:
+                return keyed
+        except ModelUnavailable as error:
+            if named or asker is None:
+                raise InvalidRequest(error.message, hint=error.hint) from error
+            asker.say(f"  {error.message}; {error.hint}", hang=2)
+        said = None  # there is no such model, or no key: choose again
 
 
 def _lines(offers: Sequence[ModelOffer], now: str | None) -> dict[str, str]:
@@ -273,7 +253,7 @@ def _own_server(
             address = ""
             continue
         lines = {one: printable(one) for one in models}
-        model = asker.one("Which of its models?", lines, other="a name", objection=lambda _: None)
+        model = asker.one("Which of its models?", lines, other="a name")
         variable = f"{name.upper().replace('-', '_')}_API_KEY" if key else None
         pasted = Secret(key) if key else None
         return ModelOffer(f"{name}/{model}", "", variable, pasted, base)

@@ -313,12 +313,9 @@ def make_plan(
     With `replace`, a server that is already there is replaced; None if there is no such option.
     """
     path = env.config_file
-    base = starter_text(model.ref if model else None) if text is None else text
-    if model is not None:
-        base = base if text is None else with_model(base, model.ref)
-        base = with_provider(base, model)
-    parse_config(base or "{}", env.environ, source=path)
-    after, notes, left_out = base, list[str](), list(found.unread)
+    after = _with_model(text, model)
+    parse_config(after or "{}", env.environ, source=path)
+    notes, left_out = list[str](), list(found.unread)
     taken: list[str] = []
     for server in (found.servers[name] for name in servers):
         place = (*target_place(after), server.name)
@@ -381,10 +378,7 @@ def _registered(env: Environment, name: str, notes: list[str]) -> FileChange | N
     return FileChange(path, lambda text: registered(text, name, entry), shown)
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    path: Path
-    backup: Path | None
+Written = tuple[Path, Path | None]  # a file, and the copy of what it was
 
 
 def write_all(env: Environment, plan: Plan, clock: Clock) -> tuple[list[Written], str]:
@@ -425,7 +419,7 @@ def write(change: FileChange, clock: Clock, undo: ExitStack) -> Written | None:
         else:
             undo.callback(backup.replace, target)
         paths.write_atomically(target, after, mode=mode)
-    return Written(change.path, backup)
+    return change.path, backup
 
 
 def _backed_up(path: Path, clock: Clock) -> Path:
@@ -440,26 +434,21 @@ def _backed_up(path: Path, clock: Clock) -> Path:
     return backup
 
 
-MODEL: KeyPath = ("agents", "defaults", "model")
-
+_MODEL: KeyPath = ("agents", "defaults", "model")
 _NO_MODEL = '// model: "provider/model",'
 
 
-def starter_text(model: str | None = None) -> str:
-    text = Path(__file__).with_name("starter.json5").read_text("utf-8")
+def _with_model(text: str | None, model: ModelOffer | None) -> str:
+    """The text, or a first one, with the model; a key that is there stays, unless one was pasted."""
+    fresh = Path(__file__).with_name("starter.json5").read_text("utf-8") if text is None else ""
     if model is None:
-        return text
-    return text.replace(_NO_MODEL, f"model: {json.dumps(model, ensure_ascii=False)},")
-
-
-def with_model(text: str, model: str) -> str:
-    chosen = parse(text).find(MODEL)
-    detailed = chosen is not None and chosen.kind == "object"
-    return set_value(text, (*MODEL, "primary") if detailed else MODEL, model)
-
-
-def with_provider(text: str, model: ModelOffer) -> str:
-    """The text with the model's provider; a key that is there stays, unless one was pasted."""
+        return text if text is not None else fresh
+    if text is None:
+        text = fresh.replace(_NO_MODEL, f"model: {json.dumps(model.ref, ensure_ascii=False)},")
+    else:
+        chosen = parse(text).find(_MODEL)
+        detailed = chosen is not None and chosen.kind == "object"
+        text = set_value(text, (*_MODEL, "primary") if detailed else _MODEL, model.ref)
     provider: KeyPath = ("models", "providers", model.ref.partition("/")[0])
     if model.base_url is not None:
         text = set_value(text, (*provider, "baseUrl"), model.base_url)
