@@ -144,9 +144,8 @@ def _delete(args: argparse.Namespace, env: Environment) -> None:
     messages = terminal.counted(info.messages, "message")
     title = f" ({terminal.visible(env.redactor.redact(info.title))})" if info.title else ""
     # Asked outside of an event loop, which would keep Ctrl-C from ending the question.
-    if not env.confirms(
-        args, f"Delete '{terminal.visible(info.key)}'{title} with {messages}", "delete it"
-    ):
+    question = f"Delete '{terminal.visible(info.key)}'{title} with {messages}"
+    if not env.confirms(args, question, "delete it"):
         env.say("Nothing was deleted.")
         return
     run_interruptible(env, delete)
@@ -326,7 +325,8 @@ def _print_session(
     if entries and entries[0].seq > 1:
         env.say(f"(entries {entries[0].seq} to {entries[-1].seq}; use --limit to see more)")
     for entry in entries:
-        if entry.kind in _SPEAKERS:
+        only_calls = entry.kind == "assistant_message" and not entry.text.strip()
+        if entry.kind in _SPEAKERS and (raw or not only_calls):
             _print_entry(env, entry, raw=raw)
     for turn in unfinished:
         calls = terminal.counted(len(turn.open_calls), "call")

@@ -295,7 +295,8 @@ async def fill_calls(path: Path) -> None:
         async with store.acquire_lane(session) as lane:
             turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "what time is it")])
             call = {"name": "mcp_time_now", "arguments": {"zone": "Asia/Tokyo", "pad": "x" * 500}}
-            entries = [NewEntry(EntryKind.TOOL_CALL, call, "mcp_time_now", call_id="1")]
+            entries = [NewEntry(EntryKind.ASSISTANT_MESSAGE, {})]
+            entries += [NewEntry(EntryKind.TOOL_CALL, call, "mcp_time_now", call_id="1")]
             await lane.append(turn, entries)
             said = frame("12:00\nsharp", sender="time")
             entries = [NewEntry(EntryKind.TOOL_RESULT, {}, said, call_id="1")]
@@ -313,7 +314,9 @@ def test_a_result_is_shown_as_its_servers_words_and_a_call_with_its_arguments(
     assert "UNTRUSTED" not in out
     assert 'mcp_time_now {"zone": "Asia/Tokyo"' in out
     assert "x" * 300 not in out
+    assert "assistant" not in out, "it said nothing"
     assert sessions("show", "calls", "--raw") == 0
     out = capsys.readouterr().out
+    assert "assistant" in out
     assert "<<<EXTERNAL_UNTRUSTED_CONTENT" in out
     assert "x" * 500 in out
