@@ -78,13 +78,11 @@ def _not_text(arguments: list[str]) -> str | None:
 
 
 def _command_index(arguments: list[str]) -> int | None:
-    index = 0
-    while index < len(arguments):
-        if arguments[index] == "--config":
-            index += 2
-        elif arguments[index].startswith("-"):
-            index += 1
-        else:
+    words = iter(enumerate(arguments))
+    for index, word in words:
+        if word == "--config":
+            next(words, None)
+        elif not word.startswith("-"):
             return index
     return None
 

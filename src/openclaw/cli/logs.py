@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from openclaw.mcp_server.bootstrap import Options
 
-FILE_BYTES: Final = 10 * 1024 * 1024
-FILES_KEPT: Final = 3
 MAX_RECORD: Final = 64 * 1024
 _MAX_BREAKS: Final = 200  # of one message; those beyond are escaped
 
@@ -145,12 +143,10 @@ def configure(
     json: bool,
     redactor: Redactor,
     stream: TextIO,
-    file: Path | None = None,
+    file: logging.Handler | None = None,
     environ: Mapping[str, str] | None = None,
     *,
     plain: bool = False,
-    file_bytes: int = FILE_BYTES,
-    files_kept: int = FILES_KEPT,
 ) -> ExitStack:
     """Send our records of `level` and up, and other libraries' warnings, to `stream` and `file`.
 
@@ -162,8 +158,7 @@ def configure(
     human = HumanFormatter(redactor.redact, colour=colour, plain=plain)
     _add(logging.getLogger(), LogStream(stream), as_json if json else human, _undo)
     if file is not None:
-        to_file = open_log_file(file, max_bytes=file_bytes, keep=files_kept)
-        _add(logging.getLogger(), to_file, as_json, _undo)
+        _add(logging.getLogger(), file, as_json, _undo)
     number = logging.getLevelNamesMapping()[level.upper()]
     warnings = logging.WARNING if number <= logging.INFO else logging.ERROR
     for name, least in (

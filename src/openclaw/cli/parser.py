@@ -253,9 +253,9 @@ _LONGEST = 200  # a server may call its tools anything
 _NEAR = 0.8  # a letter or two; names of one server's tools are often alike
 
 
-def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
+def not_there(words: str, name: str, known: Iterable[str], least: float = _NEAR) -> NotFound:
     names = list(known)
-    near = nearest(name, names, _NEAR)
+    near = nearest(name, names, least)
     if near:
         return NotFound(words, hint=f"did you mean '{printable(near, _LONGEST)}'?")
     there = ", ".join(printable(one, _LONGEST) for one in names[:_MOST_NAMED])

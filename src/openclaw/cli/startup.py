@@ -114,14 +114,8 @@ class _Loader:
     def __init__(self, real: "SourceFileLoader") -> None:
         self._real = real
 
-    def exec_module(self, module: ModuleType) -> None:
-        raise NotImplementedError
-
     def __getattr__(self, name: str) -> "Any":
         return getattr(self._real, name)
-
-    def create_module(self, spec: "ModuleSpec") -> ModuleType | None:
-        return self._real.create_module(spec)
 
 
 class _DeferredModels(_Loader):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from openclaw.cli import logs
-from openclaw.cli.logs import LogStream, configure
+from openclaw.cli.logs import LogStream, configure, open_log_file
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret
 
@@ -286,9 +286,7 @@ def test_the_file_is_private_rotated_and_redacted(redactor: Redactor, tmp_path: 
         json=False,
         redactor=redactor,
         stream=io.StringIO(),
-        file=file,
-        file_bytes=500,
-        files_kept=3,
+        file=open_log_file(file, max_bytes=500, keep=3),
     )
     for number in range(30):
         logger.info("line %d %s", number, SECRET)
@@ -310,9 +308,7 @@ def test_a_file_of_which_none_is_kept_begins_anew(redactor: Redactor, tmp_path: 
         json=False,
         redactor=redactor,
         stream=io.StringIO(),
-        file=file,
-        file_bytes=500,
-        files_kept=0,
+        file=open_log_file(file, max_bytes=500, keep=0),
     )
     for number in range(30):
         logger.info("line %d", number)
@@ -327,7 +323,8 @@ def test_a_file_that_cannot_be_written_does_not_stop_the_work(
 ) -> None:
     stream = io.StringIO()
     before = set(logging.getLogger().handlers)
-    configure("info", json=False, redactor=redactor, stream=stream, file=tmp_path / "x")
+    file = open_log_file(tmp_path / "x", max_bytes=500, keep=3)
+    configure("info", json=False, redactor=redactor, stream=stream, file=file)
     added: Any = set(logging.getLogger().handlers) - before
     for handler in added:
         if isinstance(handler, logging.FileHandler) and handler.stream is not None:

@@ -1,9 +1,10 @@
 """Shows a turn as it happens: running tools, a spinner, the answer piece by piece."""
 
 import json
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
@@ -74,14 +75,12 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-@asynccontextmanager
-async def waiting(
+def waiting(
     env: Environment, words: Callable[[], str], *, quiet: bool = False
-) -> AsyncGenerator[None]:
+) -> AbstractAsyncContextManager[None]:
     """Shows these words if this takes a while."""
     view = TurnView(env.stderr, env.redactor.redact, env.environ, words)
-    async with view.working(quiet=quiet):
-        yield
+    return view.working(quiet=quiet)
 
 
 _TICK_SECONDS = 0.1
@@ -217,10 +216,7 @@ def finished_blocks(text: str) -> int:
 
 def without_last_word(text: str) -> str:
     """The last word may be the beginning of something secret."""
-    end = len(text)
-    while end and not text[end - 1].isspace():
-        end -= 1
-    return text[:end]
+    return text.removesuffix(re.split(r"\s", text)[-1])
 
 
 class AnswerView(TurnView):
@@ -308,10 +304,8 @@ class TerminalView(AnswerView):
 
         lines = self._console.render_lines(rendered(text), pad=False)
         room = max(self._console.size.height - 4, 1)
-        segments: list[Segment] = []
-        for line in lines[-room:]:
-            segments += [*line, Segment.line()]
-        return Segments(segments[:-1])
+        parts = [part for line in lines[-room:] for part in (*line, Segment.line())]
+        return Segments(parts[:-1])
 
 
 _MARKS = {"completed": "✓", "in_progress": "▸", "pending": "·"}

@@ -6,13 +6,13 @@ import shlex
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 from openclaw.cli.environment import Environment, text_of
-from openclaw.cli.parser import add_action, option
+from openclaw.cli.parser import add_action, not_there, option
 from openclaw.config.edit import delete_value, edit_config, set_value
 from openclaw.config.json5 import KeyPath, parse, parse_path
 from openclaw.core import errors
@@ -49,7 +49,7 @@ def _get(args: Namespace, env: Environment) -> None:
     for part in _path_of(args.key):
         known = json_object(value) or range(len(json_list(value)))
         if part not in known:
-            raise _no_such_key(args.key, str(part), known)
+            raise not_there(f"there is no {args.key}", str(part), map(str, known), 0.7)
         value = value[part]
     env.stdout.write(env.json_text(value) + "\n")
 
@@ -60,14 +60,7 @@ def _set(args: Namespace, env: Environment) -> None:
         value = parse(f'{{ "value": {args.value}\n}}').root.plain()["value"]
     except (errors.InvalidConfig, KeyError):
         value = args.value.strip()
-    try:
-        _edited(args, env, lambda text: set_value(text, path, value))
-    except errors.InvalidConfig as error:
-        raise _not_written(error, env, args.key, value) from error
-    _warn_of_models(env, path, value)
-
-
-def _warn_of_models(env: Environment, path: KeyPath, value: Any) -> None:
+    _edited_key(args, env, lambda text: set_value(text, path, value), value)
     import anyio
 
     from openclaw.models.listing import model_problem, models_named
@@ -80,31 +73,30 @@ def _warn_of_models(env: Environment, path: KeyPath, value: Any) -> None:
 
 
 def _unset(args: Namespace, env: Environment) -> None:
-    try:
-        _edited(args, env, lambda text: delete_value(text, _path_of(args.key)))
-    except errors.InvalidConfig as error:
-        raise _not_written(error, env, args.key, None) from error
+    _edited_key(args, env, lambda text: delete_value(text, _path_of(args.key)))
 
 
-def _not_written(
-    error: errors.InvalidConfig, env: Environment, key: str, value: Any
-) -> errors.OpenClawError:
-    """What is wrong with the change; the error itself if the file was broken before."""
+def _edited_key(
+    args: Namespace, env: Environment, change: Callable[[str], str], value: Any = None
+) -> None:
+    """Raises what is wrong with the change, or what was wrong with the file before."""
     from openclaw.config.load import load_config
 
     try:
+        return _edited(args, env, change)
+    except errors.InvalidConfig as wrong:
         load_config(env.config_option, env.environ)
-    except errors.InvalidConfig:
-        return error
+        error = wrong
     hint = None
     if isinstance(value, str) and any("must be a list" in one.message for one in error.problems):
-        hint = f"write a list like this: {env.program} config set {key} '{json.dumps([value])}'"
+        listed = f"config set {args.key} '{json.dumps([value])}'"
+        hint = f"write a list like this: {env.program} {listed}"
     unknown = next((one.path for one in error.problems if one.message == "unknown key"), None)
     if unknown is not None:
         words = " ".join(filter(None, ("config explain", unknown.rpartition(".")[0])))
         hint = f"list the keys with: {env.program} {words}"
     told = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
-    return errors.InvalidRequest(f"nothing was written: {told}", hint=hint)
+    raise errors.InvalidRequest(f"nothing was written: {told}", hint=hint)
 
 
 def _edit(args: Namespace, env: Environment) -> int:
@@ -119,14 +111,12 @@ def _edit(args: Namespace, env: Environment) -> int:
         draft = Path(directory) / path.name
         draft.write_bytes(before.encode())
 
-        def changed(now: str) -> str:
-            if now and now != before:
-                raise errors.OperatorFacing(
-                    "the file has changed in the meantime; nothing was saved"
-                )
+        def edited(now: str) -> str:
             after = read_text(draft)
-            if after is None:
-                raise errors.OperatorFacing("the editor removed the file; nothing was saved")
+            if (now and now != before) or after is None:
+                changed = "the file has changed in the meantime"
+                what = "the editor removed the file" if after is None else changed
+                raise errors.OperatorFacing(f"{what}; nothing was saved")
             return after
 
         while True:
@@ -137,11 +127,10 @@ def _edit(args: Namespace, env: Environment) -> int:
                 told = f"the editor {editor!r} cannot be started: {error}"
                 raise errors.OperatorFacing(told, hint=hint) from error
             if done.returncode:
-                raise errors.OperatorFacing(
-                    f"the editor {editor!r} failed (exit code {done.returncode})"
-                )
+                failed = f"the editor {editor!r} failed (exit code {done.returncode})"
+                raise errors.OperatorFacing(failed)
             try:
-                _edited(args, env, changed)
+                _edited(args, env, edited)
             except errors.InvalidConfig as error:
                 env.warn(errors.describe(error))
                 env.warn("The file was not saved. Press Enter to edit again, Ctrl-C to give up.")
@@ -154,15 +143,13 @@ def _edit(args: Namespace, env: Environment) -> int:
 def _editor(env: Environment) -> str:
     named = env.environ.get("VISUAL") or env.environ.get("EDITOR")
     if named is None and not env.stdin.isatty():
-        raise errors.InvalidRequest(
-            "an editor needs a terminal", hint=f"try: {env.program} config set"
-        )
+        hint = f"try: {env.program} config set"
+        raise errors.InvalidRequest("an editor needs a terminal", hint=hint)
     usual = ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi")
     found = named or next((one for one in usual if shutil.which(one)), None)
     if found is None:
-        raise errors.OperatorFacing(
-            "no editor was found", hint="set EDITOR to your editor's command"
-        )
+        hint = "set EDITOR to your editor's command"
+        raise errors.OperatorFacing("no editor was found", hint=hint)
     return found
 
 
@@ -212,13 +199,6 @@ def _path_of(key: str) -> KeyPath:
         raise errors.InvalidRequest(f"{key!r} is not a key", hint=hint) from None
 
 
-def _no_such_key(key: str, part: str, known: Iterable[Any]) -> errors.NotFound:
-    from openclaw.config.consistency import suggest
-
-    close = suggest(part, [str(one) for one in known])
-    return errors.NotFound(f"there is no {key}", hint=f"did you mean {close}?" if close else None)
-
-
 def _explain(args: Namespace, env: Environment) -> None:
     from openclaw.config.show import json_schema
 
@@ -229,7 +209,7 @@ def _explain(args: Namespace, env: Environment) -> None:
         below = _below(schema, node)
         found = below.get(str(part)) or below.get("*")
         if found is None:
-            raise _no_such_key(args.key, str(part), below)
+            raise not_there(f"there is no {args.key}", str(part), below, 0.7)
         node, described = found, str(found.get("description", described))
     below = _below(schema, node)
     if list(below) == ["*"] and (inner := _below(schema, below["*"])):

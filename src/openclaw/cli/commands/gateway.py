@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.logs import configure
+from openclaw.cli.logs import configure, open_log_file
 from openclaw.cli.parser import add_action, option, whole_number
 from openclaw.config.paths import expand
 from openclaw.core.clock import SystemClock
@@ -164,9 +164,7 @@ def _log(args: argparse.Namespace, env: Environment) -> Path:
         json=args.log_json or settings.json_,
         redactor=env.redactor,
         stream=env.stderr,
-        file=path,
-        file_bytes=settings.max_file_bytes,
-        files_kept=settings.keep,
+        file=open_log_file(path, max_bytes=settings.max_file_bytes, keep=settings.keep),
         environ=env.environ,
     )
     return path

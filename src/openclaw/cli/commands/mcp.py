@@ -207,7 +207,7 @@ def _remove(args: argparse.Namespace, env: Environment) -> None:
 
 
 def set_effects(args: argparse.Namespace, env: Environment) -> None:
-    wanted = dict(_pair(word, "=", "TOOL=EFFECT") for word in args.changes)
+    wanted = dict(pair(word, "=", "TOOL=EFFECT") for word in args.changes)
 
     def changed(text: str) -> str:
         found = _written_at(text, args)[0]
@@ -251,9 +251,9 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
         "args": rest,
         "url": args.url,
         "transport": args.transport,
-        "env": dict(_pair(word, "=", "--env") for word in args.env),
+        "env": dict(pair(word, "=", "--env") for word in args.env),
         "inheritEnv": args.inherit_env,
-        "headers": dict(_pair(word, ":", "--header") for word in args.header),
+        "headers": dict(pair(word, ":", "--header") for word in args.header),
         "sandbox": _sandbox(args),
         "cwd": args.cwd,
         "toolPrefix": args.tool_prefix,
@@ -274,7 +274,7 @@ def _sandbox(args: argparse.Namespace) -> dict[str, Any]:
     return {"mode": DEFAULT, **wanted} if wanted else {}
 
 
-def _pair(word: str, separator: str, option: str) -> tuple[str, str]:
+def pair(word: str, separator: str, option: str) -> tuple[str, str]:
     key, found, value = word.partition(separator)
     if not found or not key.strip():
         raise InvalidRequest(f"{option} must have the form K{separator}V, not {word!r}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.cli.chat.turn_view import named, waiting
+from openclaw.cli.commands.mcp import pair, set_effects
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import last_words, servers_logged
 from openclaw.cli.parser import chosen_agent, no_server, not_there
@@ -56,8 +57,6 @@ async def list_tools(args: argparse.Namespace, env: Environment) -> int:
 
 async def effects(args: argparse.Namespace, env: Environment) -> None:
     if args.changes:
-        from openclaw.cli.commands.mcp import set_effects
-
         return set_effects(args, env)
     from openclaw.agent.toolpath.dataflow import tool_of
     from openclaw.policy.dataflow.effects import effect_of
@@ -157,11 +156,7 @@ def _arguments(args: argparse.Namespace) -> dict[str, Any]:
         if not isinstance(given, dict):
             raise InvalidRequest("--args is not a JSON object")
         arguments.update(given)  # pyright: ignore[reportUnknownArgumentType] - any JSON
-    for word in args.arguments:
-        key, equals, value = word.partition("=")
-        if not equals or not key:
-            hint = "pass all arguments as JSON with --args"
-            raise InvalidRequest(f"arguments must have the form key=value, not {word!r}", hint=hint)
+    for key, value in (pair(word, "=", "an argument") for word in args.arguments):
         try:
             arguments[key] = json.loads(value)
         except ValueError:
@@ -430,37 +425,25 @@ def _pins_of(
 
 
 def _show_pins(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
-    found = [one for _, one in _pins_of(args, env, store)]
-    if args.json:
-        rows = [
-            {
-                "target": pinned.target,
-                "accepted": {name: one.text for name, one in pinned.accepted.items()},
-                "pending": {
-                    name: {"text": one.text, "diff": diff(pinned, name)}
-                    for name, one in pinned.pending.items()
-                },
-                "removed": list(pinned.removed),
-            }
-            for pinned in found
-        ]
-        env.say_json({"name": args.name, "pins": rows})
-        return
-    for pinned in found:
-        _print_changes(env, args.name, pinned)
-
-
-def _print_changes(env: Environment, name: str, pinned: Pinned) -> None:
-    for key in pinned.pending:
-        what = "changed" if key in pinned.accepted else "new"
-        env.say(f"{shown_name(key)} ({what})\n{diff(pinned, key)}\n")
-    for key in pinned.removed:
-        env.say(f"{shown_name(key)} was removed\n")
-    if pinned.pending:
-        env.say(f"Accept it with: {env.program} mcp pins accept {name}")
-    elif not pinned.removed:
-        tools = ", ".join(shown_name(key) for key in pinned.accepted if key != INSTRUCTIONS)
-        env.say(f"'{name}' matches what you accepted: {tools or 'no tools'}")
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for _, pinned in _pins_of(args, env, store):
+        accepted = {key: one.text for key, one in pinned.accepted.items()}
+        pending = {
+            k: {"text": one.text, "diff": diff(pinned, k)} for k, one in pinned.pending.items()
+        }
+        row = {"target": pinned.target, "accepted": accepted, "pending": pending}
+        rows.append(row | {"removed": list(pinned.removed)})
+        for key, one in pending.items():
+            what = "changed" if key in accepted else "new"
+            lines.append(f"{shown_name(key)} ({what})\n{one['diff']}\n")
+        lines += [f"{shown_name(key)} was removed\n" for key in pinned.removed]
+        if pending:
+            lines.append(f"Accept it with: {env.program} mcp pins accept {args.name}")
+        elif not pinned.removed:
+            tools = ", ".join(shown_name(key) for key in accepted if key != INSTRUCTIONS)
+            lines.append(f"'{args.name}' matches what you accepted: {tools or 'no tools'}")
+    env.report(args, {"name": args.name, "pins": rows}, *lines)
 
 
 def _accept_pins(args: argparse.Namespace, env: Environment, store: PinStore) -> None:

@@ -1,6 +1,7 @@
 """List models, see which one is used and why, and download weights for the embedded one."""
 
 from argparse import ArgumentParser, Namespace
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,24 +175,18 @@ def _wanted(args: Namespace, env: Environment) -> Weights:
     return weights
 
 
-def pull(env: Environment, weights: Weights | None = None, *, force: bool = False) -> Path:
-    """Download weights, by default the smallest, with a progress bar on a terminal."""
+def _pull(args: Namespace, env: Environment) -> None:
     from openclaw.cli.chat.turn_view import download_bar
     from openclaw.embedded.pull import Puller
 
-    wanted = weights or next(one for one in CATALOGUE if one.name == DEFAULT_WEIGHTS)
-    if not env.stderr.isatty() or is_dumb(env.environ):
-        return Puller(_store(env), env.environ).pull(wanted, force=force)
-    with console(env.stderr, env.environ).status(wanted.title) as status:
+    weights = _wanted(args, env)
+    moves = env.stderr.isatty() and not is_dumb(env.environ)
+    with console(env.stderr, env.environ).status(weights.title) if moves else nullcontext() as bar:
 
         def report(progress: "Downloading") -> None:
-            status.update(f"{wanted.title}: {download_bar(progress)}")
+            if bar is not None:
+                bar.update(f"{weights.title}: {download_bar(progress)}")
 
-        return Puller(_store(env), env.environ, report=report).pull(wanted, force=force)
-
-
-def _pull(args: Namespace, env: Environment) -> None:
-    weights = _wanted(args, env)
-    path = pull(env, weights, force=args.force)
+        path = Puller(_store(env), env.environ, report=report).pull(weights, force=args.force)
     facts = {"id": f"local/{weights.name}", "path": str(path), "goodFor": weights.good_for}
     env.report(args, facts, f"{facts['id']} is at {path}", f"Good for: {weights.good_for}.")

@@ -52,12 +52,8 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         print_unpadded(env.stdout, env.environ, rendered(facts, env.redactor.redact))
     if not facts["config"]["valid"]:
         return errors.EXIT_USAGE
-    broken = ("error", "failed", "needs_login")
-    return (
-        errors.EXIT_FAILED
-        if any(row["state"] in broken for row in facts["servers"])
-        else errors.EXIT_OK
-    )
+    broken = {"error", "failed", "needs_login"} & {row["state"] for row in facts["servers"]}
+    return errors.EXIT_FAILED if broken else errors.EXIT_OK
 
 
 def _watch(args: argparse.Namespace, env: Environment) -> int:

@@ -185,9 +185,9 @@ def test_a_value_that_is_no_json5_is_a_text_and_a_secret_is_not_printed(
         (["set", "gateway.prot", "1"], 2, 'did you mean "port"'),
         (["set", "nosuch.key", "1"], 2, "List the keys with: openclaw config explain\n"),
         (["set", "gateway.zzzz", "1"], 2, "List the keys with: openclaw config explain gateway\n"),
-        (["get", "gateway.prot"], 1, "Did you mean port"),
+        (["get", "gateway.prot"], 1, "Did you mean 'port'"),
         (["get", "..x"], 2, "is not a key"),
-        (["explain", "gateway.prot"], 1, "Did you mean port"),
+        (["explain", "gateway.prot"], 1, "Did you mean 'port'"),
     ],
 )
 def test_a_wrong_key_is_refused_with_the_one_that_was_meant(
