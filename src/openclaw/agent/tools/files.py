@@ -62,38 +62,39 @@ _ATTACH = spec(
 )
 
 
-def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResult | bytes:
+def _read(
+    place: Workspace, path: str, kept: Untrusted | None, offset: int, limit: int
+) -> ToolResult | bytes:
     """The file as a result, or the bytes of a document, which another process reads."""
-    with workspace.open_file(path) as (file, status, _):
+    with place.open_file(path) as (file, status, _):
+        if kept is not None:
+            _check_size(status, MAX_FILE_BYTES, "The result", _SEARCH_IT)
+            return _as_server(kept, *_lines(file, b"", offset, limit, fold=True))
         head = file.read(kinds.HEAD_BYTES)
         file.seek(0)
         kind = kinds.sniff(head)
         if kind in kinds.IMAGE_TYPES:
-            return _image(file, path, kind, status.st_size)
+            _check_size(status, kinds.MAX_INBOUND_BYTES, f"The image '{path}'")
+            shown = Media(kind, data=file.read(kinds.MAX_INBOUND_BYTES), name=Path(path).name)
+            # No outputs: the model looks at it, and only attach hands something to the person.
+            return ToolResult(blocks=(Text(f"The image '{path}':"), shown))
         if kind in _DOCUMENTS and status.st_size <= MAX_FILE_BYTES:
             return file.read(MAX_FILE_BYTES)
         if not kinds.looks_like_text(head):
             what = kind or "binary data"
             raise ToolFailure(f"'{path}' is {what}, not text; attach hands it to the user.")
-        _refuse_large(status, f"'{path}'")
+        _check_size(status, MAX_FILE_BYTES, f"'{path}'", _SEARCH_IT)
         text, note = _lines(file, head, offset, limit)
         return quoted(text, WORKSPACE_FILE, path, note=note)
 
 
-def _read_kept(
-    directory: Workspace, name: str, kept: Untrusted, offset: int, limit: int
-) -> ToolResult:
-    with directory.open_file(name) as (file, status, _):
-        _refuse_large(status, "The result")
-        return _as_server(kept, *_lines(file, b"", offset, limit, fold=True))
+def _check_size(status: os.stat_result, most: int, what: str, advice: str = "") -> None:
+    if status.st_size > most:
+        advice = advice or f"the limit is {kinds.in_mb(most)}"
+        raise ToolFailure(f"{what} has {kinds.in_mb(status.st_size)}; {advice}.")
 
 
-def _refuse_large(status: os.stat_result, what: str) -> None:
-    if status.st_size > MAX_FILE_BYTES:
-        size = kinds.in_mb(status.st_size)
-        raise ToolFailure(f"{what} has {size}; use search to look inside.")
-
-
+_SEARCH_IT = "use search to look inside"
 _DOCUMENTS = {"application/pdf": PDF, "application/zip": OFFICE}
 
 
@@ -105,16 +106,6 @@ async def _document(content: bytes, path: str, offset: int) -> ToolResult:
     text, note = _lines(io.BytesIO(document.text.encode()), b"", offset, MAX_LINES, fold=True)
     notes = [f"[{document.note}]" if document.note else "", note]
     return quoted(text, WORKSPACE_FILE, path, note="\n".join(filter(None, notes)))
-
-
-def _image(file: BinaryIO, path: str, kind: str, size: int) -> ToolResult:
-    if size > kinds.MAX_INBOUND_BYTES:
-        raise ToolFailure(
-            f"The image '{path}' has {kinds.in_mb(size)}; the limit is {kinds.in_mb(kinds.MAX_INBOUND_BYTES)}."
-        )
-    shown = Media(kind, data=file.read(kinds.MAX_INBOUND_BYTES), name=Path(path).name)
-    # No outputs: the model looks at it, and only attach hands something to the person.
-    return ToolResult(blocks=(Text(f"The image '{path}':"), shown))
 
 
 def _lines(
@@ -206,50 +197,41 @@ _STANDS_FOR = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Edit:
-    old: str
-    new: str
-    everywhere: bool = False
-
-    def apply(self, content: bytes, path: str) -> tuple[bytes, int]:
-        """The new content, and how many places were changed."""
-        if not self.old:
-            raise ToolFailure("`old_text` is empty; use write to make a file.")
-        if self.old == self.new:
-            raise ToolFailure("`old_text` and `new_text` are the same: nothing would change.")
-        before, after = _fit_line_ends(content, _encoded(self.old), _encoded(self.new))
-        if before not in content and (found := as_shown(content, before, after)) is not None:
-            before, after = found
-        count = content.count(before)
-        if count == 0:
-            hidden = f": {_STANDS_FOR}" if HIDDEN in before else ""
-            hint = hidden or "; read the file and copy it exactly."
-            raise ToolFailure(f"`old_text` is not in '{path}'{hint}")
-        if count > 1 and not self.everywhere:
-            raise ToolFailure(
-                f"`old_text` occurs {count} times in '{path}'; include more surrounding text, "
-                "or set `all` to replace every one."
-            )
-        if HIDDEN in after and HIDDEN not in before:
-            raise ToolFailure(f"Nothing was changed: {_STANDS_FOR}")
-        return content.replace(before, after), count
+def _edited(content: bytes, path: str, edit: Arguments) -> tuple[bytes, int]:
+    """The new content, and how many places were changed."""
+    old, new = edit.text("old_text"), edit.text("new_text")
+    if not old:
+        raise ToolFailure("`old_text` is empty; use write to make a file.")
+    if old == new:
+        raise ToolFailure("`old_text` and `new_text` are the same: nothing would change.")
+    before, after = _fit_line_ends(content, _encoded(old), _encoded(new))
+    if before not in content and (found := as_shown(content, before, after)) is not None:
+        before, after = found
+    count = content.count(before)
+    if count == 0:
+        hidden = f": {_STANDS_FOR}" if HIDDEN in before else ""
+        hint = hidden or "; read the file and copy it exactly."
+        raise ToolFailure(f"`old_text` is not in '{path}'{hint}")
+    if count > 1 and not edit.flag("all"):
+        raise ToolFailure(
+            f"`old_text` occurs {count} times in '{path}'; include more surrounding text, "
+            "or set `all` to replace every one."
+        )
+    if HIDDEN in after and HIDDEN not in before:
+        raise ToolFailure(f"Nothing was changed: {_STANDS_FOR}")
+    return content.replace(before, after), count
 
 
-def _edits(arguments: Arguments) -> list[_Edit]:
+def _edits(arguments: Arguments) -> list[Arguments]:
     given: Any = arguments.all.get("edits")
     if given is None:
-        return [_one_edit(arguments)]
+        return [arguments]
     if not isinstance(given, list) or "old_text" in arguments.all:
         raise ToolFailure("Give `edits` as a list, or `old_text` and `new_text`, not both.")
     items = cast("list[Any]", given)
     if not items or not all(isinstance(one, dict) for one in items):
         raise ToolFailure("Give `edits` as a list of objects with `old_text` and `new_text`.")
-    return [_one_edit(Arguments(one)) for one in items]
-
-
-def _one_edit(arguments: Arguments) -> _Edit:
-    return _Edit(arguments.text("old_text"), arguments.text("new_text"), arguments.flag("all"))
+    return [Arguments(one) for one in items]
 
 
 def preview(root: Path, name: str, arguments: JsonObject) -> Change | None:
@@ -268,7 +250,7 @@ def preview(root: Path, name: str, arguments: JsonObject) -> Change | None:
         else:
             after = content
             for one in _edits(given):
-                after, _ = one.apply(after, path)
+                after, _ = _edited(after, path, one)
         shown = frozenset({"content", "old_text", "new_text", "all", "edits"})
         return Change(content.decode(), after.decode(), shown)
     except (ToolFailure, OSError, UnicodeDecodeError):
@@ -357,8 +339,6 @@ MAX_DEPTH = 8
 MAX_MATCHES = 200
 SEARCH_SECONDS = 20.0  # a pattern that takes longer is a bad one
 
-_NO_ANSWER = "The search ended without a result; try a narrower one."
-
 _LIST = spec(
     "list",
     "List a workspace directory: directories end in /, files show their size.",
@@ -396,17 +376,14 @@ async def _search(request: JsonObject) -> tuple[str, str]:
     try:
         with anyio.fail_after(SEARCH_SECONDS):
             done = await anyio.run_process(command, input=asked, check=False, env={})
+        answer = json.loads(done.stdout)
     except TimeoutError:
         raise ToolFailure(
             f"The search took longer than {SEARCH_SECONDS:.0f} s and was stopped; use a simpler "
             "pattern, `literal`, or a narrower `path` or `glob`."
         ) from None
-    except ExceptionGroup as gone:  # it died before it had read the request
-        raise ToolFailure(_NO_ANSWER) from gone
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        raise ToolFailure(_NO_ANSWER) from None
+    except (ExceptionGroup, ValueError) as gone:  # it died, perhaps before it read the request
+        raise ToolFailure("The search ended without a result; try a narrower one.") from gone
     if "error" in answer:
         raise ToolFailure(answer["error"])
     return answer["text"], answer["note"]
@@ -449,19 +426,14 @@ class FileTools:
         path = arguments.text("path")
         offset = arguments.whole("offset", 1, least=1, most=2**53)
         limit = arguments.whole("limit", MAX_LINES, least=1, most=MAX_LINES)
-        place, name, kept = self._place(path, context)
-        if kept is not None:
-            return await anyio.to_thread.run_sync(_read_kept, place, name, kept, offset, limit)
-        result = await anyio.to_thread.run_sync(_read, self.workspace, path, offset, limit)
+        where = self._place(path, context)
+        result = await anyio.to_thread.run_sync(_read, *where, offset, limit)
         return result if isinstance(result, ToolResult) else await _document(result, path, offset)
 
     def attach(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path, name = arguments.text("path"), arguments.text("name", "")
         with self.workspace.open_file(path) as (file, status, relative):
-            if status.st_size > kinds.MAX_OUTBOUND_BYTES:
-                raise ToolFailure(
-                    f"'{path}' has {kinds.in_mb(status.st_size)}; the limit is {kinds.in_mb(kinds.MAX_OUTBOUND_BYTES)}."
-                )
+            _check_size(status, kinds.MAX_OUTBOUND_BYTES, f"'{path}'")
             kind = mime_type(file.read(kinds.HEAD_BYTES), relative)
         shown = Path(name).name or Path(relative).name
         media = Media(kind, path=self.workspace.root / relative, name=shown)
@@ -495,7 +467,7 @@ class FileTools:
         places = 0
         for number, one in enumerate(edits, 1):
             try:
-                content, count = one.apply(content, path)
+                content, count = _edited(content, path, one)
             except ToolFailure as wrong:
                 which = f"Edit {number}: " if len(edits) > 1 else ""
                 raise ToolFailure(f"{which}{wrong.message}") from wrong

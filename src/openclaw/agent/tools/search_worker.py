@@ -101,15 +101,12 @@ def search(request: dict[str, Any]) -> tuple[str, str]:
     workspace = Workspace(
         Path(request["root"]), [Path(path) for path in request.get("private", ())]
     )
-    files: Iterator[tuple[str, bytes]] = iter(())
     if request.get("fold"):
-        hits = _hits_in_folded(pattern, workspace, path)
+        files = _folded_file(workspace, path)
     else:
-        wanted = PathGlob(request["glob"]) if request["glob"] else None
-        files = _files(workspace, path, wanted)
-        hits = _hits(pattern, islice(files, MAX_FILES))
+        files = _files(workspace, path, PathGlob(request["glob"]) if request["glob"] else None)
     most, note = request["most"], ""
-    found = list(islice(hits, most + 1))
+    found = list(islice(_hits(pattern, islice(files, MAX_FILES)), most + 1))
     if len(found) > most:
         note = "[there are more; narrow the search]"
     elif next(files, None) is not None:
@@ -117,23 +114,22 @@ def search(request: dict[str, Any]) -> tuple[str, str]:
     return "\n".join(found[:most]) or "(no line matches)", note
 
 
-def _hits(pattern: re.Pattern[str], files: Iterable[tuple[str, bytes]]) -> Iterator[str]:
-    for path, content in files:
-        for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
-            if pattern.search(line):
-                shown = line if len(line) <= MAX_HIT_CHARS else line[:MAX_HIT_CHARS] + "[…]"
-                yield f"{path}:{number}: {shown}"
+def _hits(pattern: re.Pattern[str], files: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
+    """The lines that match; of a long one, the part around the match."""
+    for place, lines in files:
+        for number, line in enumerate(lines, 1):
+            if match := pattern.search(line):
+                start = max(0, min(match.start() - MAX_HIT_CHARS // 3, len(line) - MAX_HIT_CHARS))
+                shown = line[start : start + MAX_HIT_CHARS].rstrip("\r\n")
+                more = "[…]" if len(line) > start + MAX_HIT_CHARS else ""
+                yield f"{place}{number}: {'[…]' if start else ''}{shown}{more}"
 
 
-def _hits_in_folded(pattern: re.Pattern[str], workspace: Workspace, path: str) -> Iterator[str]:
-    """Matches in a file that may be one long line, by the line numbers of `read`."""
+def _folded_file(workspace: Workspace, path: str) -> Iterator[tuple[str, Iterable[str]]]:
+    """A file that may be one long line, in the lines of `read`."""
     with workspace.open_file(path) as (file, _, _):
         text = file.read(MAX_FOLDED_BYTES).decode("utf-8", "replace")
-    for number, line in enumerate(folded(io.StringIO(text, newline="")), 1):
-        if match := pattern.search(line):
-            start = max(0, match.start() - MAX_HIT_CHARS // 3)
-            shown = line[start : start + MAX_HIT_CHARS].rstrip("\r\n")
-            yield f"{number}: {'[…]' if start else ''}{shown}"
+    yield "", folded(io.StringIO(text, newline=""))
 
 
 def _compiled(request: dict[str, Any]) -> re.Pattern[str]:
@@ -148,29 +144,31 @@ def _compiled(request: dict[str, Any]) -> re.Pattern[str]:
         ) from None
 
 
-def _files(workspace: Workspace, path: str, wanted: PathGlob | None) -> Iterator[tuple[str, bytes]]:
+def _files(
+    workspace: Workspace, path: str, wanted: PathGlob | None
+) -> Iterator[tuple[str, Iterable[str]]]:
     with workspace.locate(path) as spot:
         status = spot.status()
         if status is not None and stat.S_ISREG(status.st_mode):
-            if (content := _content(spot.directory, spot.name)) is not None:
-                yield spot.relative, content
+            if (lines := _lines(spot.directory, spot.name)) is not None:
+                yield f"{spot.relative}:", lines
             return
         for one in workspace.walk(spot, skipped=_SKIPPED):
             regular = stat.S_ISREG(one.status.st_mode) and not one.private
             if regular and (wanted is None or wanted.matches(one.path)):
                 with contextlib.suppress(OSError):  # gone or changed meanwhile, or not readable
-                    if (content := _content(one.directory, one.name)) is not None:
-                        yield one.path, content
+                    if (lines := _lines(one.directory, one.name)) is not None:
+                        yield f"{one.path}:", lines
 
 
-def _content(directory: int, name: str) -> bytes | None:
+def _lines(directory: int, name: str) -> list[str] | None:
     flags = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
     with os.fdopen(os.open(name, flags, dir_fd=directory), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
             return None
         content = file.read(MAX_FILE_BYTES)
-    return None if b"\0" in content[:8192] else content
+    return None if b"\0" in content[:8192] else content.decode("utf-8", "replace").splitlines()
 
 
 if __name__ == "__main__":
