@@ -289,16 +289,13 @@ class Dispatcher:
         self.media.extend(block for block in result.outputs if isinstance(block, Media))
         if self.listener.on_tool_result is None:
             return
-        stream = self.toolbox.flow.answers() if self.toolbox.flow is not None else None
-        if stream is not None:  # what is addressed to the person becomes part of the answer
-            outputs = (
-                replace(block, text=stream.whole(block.text))
-                if isinstance(block, Text) and block.addressed
-                else block
-                for block in result.outputs
-            )
-            result = replace(result, outputs=tuple(outputs))
-        self.listener.on_tool_result(name, result)
+        outputs = (  # what is addressed to the person becomes part of the answer
+            replace(block, text=self.toolbox.harmless(block.text))
+            if isinstance(block, Text) and block.addressed
+            else block
+            for block in result.outputs
+        )
+        self.listener.on_tool_result(name, replace(result, outputs=tuple(outputs)))
 
     async def _call_within(
         self, script: CallItem, number: int, name: str, arguments: JsonObject

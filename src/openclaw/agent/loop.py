@@ -151,19 +151,12 @@ class Loop:
         flow = self.dispatcher.toolbox.flow
         told = [f"Not done: {one}" for one in flow.refused] if flow is not None else []
         if told and self._streaming:
-            self.dispatcher.emit(
-                events.TextDelta(self.harmless("".join(f"\n\n{one}" for one in told)))
-            )
+            shown = self.harmless("".join(f"\n\n{one}" for one in told))
+            self.dispatcher.emit(events.TextDelta(shown))
         return told
 
     def harmless(self, text: str) -> str:
-        """An answer without images and links that only untrusted content named."""
-        stream = self._answer_stream()
-        return text if stream is None else stream.whole(text)
-
-    def _answer_stream(self) -> "AnswerStream | None":
-        flow = self.dispatcher.toolbox.flow
-        return flow.answers() if flow is not None else None
+        return self.dispatcher.toolbox.harmless(text)
 
     @property
     def _client_tools(self) -> set[str]:
@@ -307,7 +300,8 @@ class Loop:
     def _watcher(self) -> Watcher:
         text, thinking = (
             _Shown(
-                self._answer_stream(), lambda piece, kind=kind: self.dispatcher.emit(kind(piece))
+                self.dispatcher.toolbox.answers(),
+                lambda piece, kind=kind: self.dispatcher.emit(kind(piece)),
             )
             for kind in (events.TextDelta, events.ThinkingDelta)
         )

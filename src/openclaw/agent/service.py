@@ -202,11 +202,13 @@ class _Turn:
         except InvalidRequest as refusal:
             if wanted is None:
                 raise
-            if await self._found(wanted) is None:
+            found = await self._found(wanted)
+            if found is None:
                 raise InvalidRequest(refusal.message, field=_KEY) from refusal
-            resumed = context.claim is not None and await self._resumed(wanted)
+            resumed = context.claim is not None and found.state is TurnState.LOST
             if not resumed:
                 return await self._earlier(wanted)
+            await self._resume(found)
             turn = wanted
         self._id = turn
         self.emit(events.TurnStarted(lane.session.key, setup.agent.id, turn))
@@ -240,15 +242,12 @@ class _Turn:
             loop = await self._loop(dispatcher, items)
             return await self._answer(loop)
 
-    async def _resumed(self, turn: str) -> bool:
-        """Continue a turn whose program died; False if the turn ended otherwise.
+    async def _resume(self, lost: Turn) -> None:
+        """Continue a turn whose program died.
 
         A call of unknown outcome is marked so and never made again; the result of one that its server
         carries out as a task is fetched.
         """
-        found = await self._found(turn)
-        if found is None or found.state is not TurnState.LOST:
-            return False
         fetchable = {call.id for call, _ in transcript.open_tasks(await self._history())}
         unknown = [
             ResultItem(
@@ -257,14 +256,12 @@ class _Turn:
                 transcript.UNKNOWN_OUTCOME,
                 is_error=True,
             )
-            for call in found.open_calls
+            for call in lost.open_calls
             if call.call_id not in fetchable
         ]
-        await self.lane.resume_turn(
-            turn, [transcript.resumed_entry(_TAKEN_OVER), *map(transcript.result_entry, unknown)]
-        )
+        entries = [transcript.resumed_entry(_TAKEN_OVER), *map(transcript.result_entry, unknown)]
+        await self.lane.resume_turn(lost.id, entries)
         self.emit(events.Notice("warning", _TAKEN_OVER))
-        return True
 
     async def _answer(self, loop: "Loop") -> Reply:
         context, lane, dispatcher = self.context, self.lane, loop.dispatcher

@@ -28,6 +28,7 @@ from openclaw.secrets.redactor import Redactor
 if TYPE_CHECKING:
     from openclaw.agent.toolpath.dataflow import SessionFlow
     from openclaw.agent.toolpath.hooks import Hooks
+    from openclaw.policy.dataflow.answers import AnswerStream
 
 
 @dataclass(slots=True)
@@ -71,6 +72,14 @@ class Toolbox:
 
             path = self.scripting(NativeTools([code_tool(self.path.specs)]))
         return path.call(name, arguments, context._replace(spec=spec))
+
+    def answers(self) -> "AnswerStream | None":
+        """Removes images and links that only untrusted content named from an answer."""
+        return self.flow.answers() if self.flow is not None else None
+
+    def harmless(self, text: str) -> str:
+        stream = self.answers()
+        return text if stream is None else stream.whole(text)
 
     def recall(self, items: Iterable[Item]) -> None:
         """Take note of a conversation's first message and of the tools found and used.

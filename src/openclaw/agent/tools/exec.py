@@ -32,7 +32,8 @@ NAME, JOBS = "exec", "jobs"
 MAX_SECONDS = 3600
 MOST_JOBS = 16  # background jobs of one session
 _POLITE_SECONDS = 2.0  # between asking a command to end and ending it
-_DRAIN_SECONDS = 1.0  # for what is still in the pipe once the command itself has ended
+_LINGER_SECONDS = 0.3  # for what a command started, such as a `tee`, to write its last words
+_DRAIN_SECONDS = 1.0  # for what is still in the pipe once all of that has ended
 
 _PROGRESS_CHARS = 400
 _MAX_TOLD = 65_536  # all that a pipe holds: whatever the command wrote there, its shell wrote last
@@ -232,6 +233,8 @@ async def exit_code(
         async with anyio.create_task_group() as group:
             group.start_soon(collect)
             await process.wait()
+            with anyio.move_on_after(_LINGER_SECONDS):
+                await drained.wait()
             await anyio.to_thread.run_sync(kill_marked, marker)  # it may keep the pipe open
             with anyio.move_on_after(_DRAIN_SECONDS):
                 await drained.wait()
