@@ -21,7 +21,7 @@ from openclaw.content.labels import single_line
 from openclaw.core import tools
 from openclaw.core.clock import Clock
 from openclaw.core.content import Media, Text
-from openclaw.core.errors import ModelFacing, ToolFailure, cause_of
+from openclaw.core.errors import ToolFailure, cause_of
 from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress, ToolQuestion
 from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, ToolSpec
 from openclaw.secrets.redactor import Redactor
@@ -57,19 +57,15 @@ def read_arguments(spec: ToolSpec, raw: str) -> dict[str, Any]:
 
 
 def _parse(name: str, raw: str) -> dict[str, Any]:
-    if not raw.strip():
-        return {}
     try:
-        parsed: Any = json.loads(raw)
+        parsed: Any = json.loads(raw) if raw.strip() else {}
+        problem = f"must be a JSON object, not {_kind(parsed)}"
     except (ValueError, RecursionError) as error:
-        raise ToolFailure(
-            f"The call to {name} was not made: its arguments are not valid JSON ({error}). "
-            "Call it again with a JSON object."
-        ) from error
+        parsed, problem = None, f"are not valid JSON ({error})"
     if not isinstance(parsed, dict):
         raise ToolFailure(
-            f"The call to {name} was not made: its arguments must be a JSON object, "
-            f"not {_kind(parsed)}."
+            f"The call to {name} was not made: its arguments {problem}. "
+            "Call it again with a JSON object."
         )
     return cast("dict[str, Any]", parsed)
 
@@ -145,16 +141,15 @@ class Dispatcher:
         spec = self.toolbox.find(call.name)
         if spec is None:
             return Ready(call, None, {})
-        if call.cut:
-            problem = _CUT_CALL.format(name=call.name)
-        else:
-            try:
-                arguments = read_arguments(spec, call.arguments)
-                if self.budget.take_call():
-                    return Ready(call, spec, arguments)
-                problem = _TOO_MANY_CALLS
-            except ModelFacing as error:
-                problem = error.message
+        try:
+            if call.cut:
+                raise ToolFailure(_CUT_CALL.format(name=call.name))
+            arguments = read_arguments(spec, call.arguments)
+            if self.budget.take_call():
+                return Ready(call, spec, arguments)
+            problem = _TOO_MANY_CALLS
+        except ToolFailure as error:
+            problem = error.message
         return clean_result(tools.failed(problem), self.redactor)
 
     async def run(
@@ -268,19 +263,20 @@ class Dispatcher:
 
     def _context(self, call: CallItem) -> CallContext:
         elicit = self.listener.elicit
+
+        def progress(message: str) -> None:
+            self.emit(ToolProgress(call.id, call.name, message))
+
         return CallContext(
             agent=self.lane.session.agent,
             session=self.lane.session.key,
             call_id=call.id,
-            progress=partial(self._progressed, call),
+            progress=progress,
             elicit=partial(self._elicit, call.id, elicit) if elicit else None,
             ask=self.listener.ask,
             emit=partial(self._noted, call.id),
             turn=self.turn,
         )
-
-    def _progressed(self, call: CallItem, message: str) -> None:
-        self.emit(ToolProgress(call.id, call.name, message))
 
     async def _on_task(self, call: CallItem, handle: JsonObject) -> None:
         await self.lane.append(self.turn, [transcript.task_entry(call, handle)])

@@ -92,9 +92,7 @@ def parse_when(text: str) -> dict[str, str]:
             return {"at": datetime.fromisoformat(found[1]).isoformat()}
         except ValueError:
             raise InvalidRequest(f"{found[1]} is not a valid time", field="when") from None
-    if words in ("hourly", "every hour"):
-        return {"cron": "0 * * * *"}
-    if found := _EVERY.fullmatch(words):
+    if found := _EVERY.fullmatch("every hour" if words == "hourly" else words):
         return {"cron": _interval(int(found[1] or 1), found[2])}
     if (found := _ON_DAYS.fullmatch(words)) and (days := _DAYS.get(found[1])) is not None:
         hour, minute, half = int(found[2]), int(found[3] or 0), found[4]

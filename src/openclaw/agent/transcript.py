@@ -123,22 +123,19 @@ def images_in(items: Iterable[Item]) -> list[Attachment]:
 
 
 def user_entry(item: UserItem, origin: str, workspace: Path | None = None) -> NewEntry:
-    data: dict[str, Any] = {"text": item.text, "origin": origin}
-    if workspace is not None:
-        data["cwd"] = str(workspace)
-    if item.typed is not None:
-        data["typed"] = item.typed
+    data = {"text": item.text, "origin": origin}
+    data |= _given(cwd=workspace and str(workspace), typed=item.typed)
     return NewEntry(EntryKind.USER_MESSAGE, data | _media_json(item), item.text)
 
 
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def assistant_entry(item: AssistantItem, model: str) -> NewEntry:
-    data: dict[str, Any] = {"text": item.text, "model": model}
-    if item.thinking.strip():
-        data["thinking"] = item.thinking
-    if item.calls:
-        data["calls"] = [
-            {"id": call.id, "name": call.name, "arguments": call.arguments} for call in item.calls
-        ]
+    calls = [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in item.calls]
+    thinking = item.thinking if item.thinking.strip() else None
+    data = {"text": item.text, "model": model, **_given(thinking=thinking, calls=calls or None)}
     return NewEntry(EntryKind.ASSISTANT_MESSAGE, data, item.text)
 
 
@@ -146,11 +143,8 @@ def call_entry(
     call: CallItem, arguments: Mapping[str, Any], within: str = "", label: str = ""
 ) -> NewEntry:
     """Says that a call is about to run, perhaps `within` the script of another."""
-    data: dict[str, Any] = {"name": call.name, "arguments": dict(arguments)}
-    if label:
-        data["label"] = label
-    if within:
-        data["within"] = within
+    data = {"name": call.name, "arguments": dict(arguments)}
+    data |= _given(label=label or None, within=within or None)
     return NewEntry(EntryKind.TOOL_CALL, data, call.name, call_id=call.id)
 
 
@@ -207,9 +201,7 @@ def result_entry(
 ) -> NewEntry:
     """A result's entry; `facts` are how long it took and what the person said, for display."""
     data: dict[str, Any] = {"name": item.name, "text": item.text, "isError": item.is_error}
-    data |= facts or {}
-    if item.origin is not None:
-        data["origin"] = dict(item.origin)
+    data |= {**(facts or {}), **_given(origin=item.origin and dict(item.origin))}
     return NewEntry(
         EntryKind.TOOL_RESULT,
         data | _media_json(item),
@@ -245,9 +237,7 @@ def media_label(media: Media) -> str:
 def _media_json(item: UserItem | ResultItem) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for one in item.attachments:
-        row: dict[str, Any] = {"label": one.label}
-        if one.text is not None:
-            row["text"] = one.text
+        row = {"label": one.label, **_given(text=one.text)}
         if one.digest is not None:
             row |= {"mimeType": one.mime_type, "digest": one.digest}
         elif one.media is not None and one.media.url is not None:
@@ -376,13 +366,10 @@ def with_refusals(items: Sequence[Item], refused: Mapping[str, str]) -> list[Ite
 
 
 def _marked(item: Item, refused: Mapping[str, str]) -> Item:
-    if not isinstance(item, UserItem | ResultItem) or not item.attachments:
+    if not isinstance(item, UserItem | ResultItem):
         return item
-    marked = (
-        replace(one, refused=refused.get(one.digest or "")) if one.digest in refused else one
-        for one in item.attachments
-    )
-    return replace(item, attachments=tuple(marked))
+    found = ((one, refused.get(one.digest or "", one.refused)) for one in item.attachments)
+    return replace(item, attachments=tuple(replace(one, refused=why) for one, why in found))
 
 
 def _said(data: Mapping[str, Any], seq: int) -> UserItem:

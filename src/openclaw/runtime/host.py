@@ -266,13 +266,7 @@ def audited(host: Host) -> Generator["OnCall"]:
     from openclaw.agent.toolpath.audit import AuditLog
 
     settings, telemetry = host.config.audit, host.telemetry
-    log = AuditLog(
-        host.paths.audit_log,
-        host.redactor,
-        bodies=settings.bodies,
-        max_bytes=settings.max_bytes,
-        keep=settings.keep,
-    )
+    log = AuditLog(host.paths.audit_log, host.redactor, settings)
 
     def note(record: "CallRecord") -> None:
         if settings.enabled:

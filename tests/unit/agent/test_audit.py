@@ -14,6 +14,7 @@ import anyio.lowlevel
 import pytest
 
 from openclaw.agent.toolpath.audit import AuditLog, CallRecord
+from openclaw.config.schema import AuditConfig
 from openclaw.core.content import Media, Text
 from openclaw.secrets.redactor import Redactor
 
@@ -26,7 +27,7 @@ def redactor() -> Redactor:
 
 
 def opened(path: Path, redactor: Redactor, **options: Any) -> AuditLog:
-    return AuditLog(path, redactor, **options)
+    return AuditLog(path, redactor, AuditConfig(**options))
 
 
 def write(log: AuditLog, result: str = "found swordfish-and-chips", **changes: Any) -> None:
@@ -183,8 +184,9 @@ def test_several_processes_lose_nothing_and_mix_nothing(tmp_path: Path) -> None:
         import sys
         from pathlib import Path
         from openclaw.agent.toolpath.audit import AuditLog, CallRecord
+        from openclaw.config.schema import AuditConfig
         from openclaw.secrets.redactor import Redactor
-        log = AuditLog(Path(sys.argv[1]), Redactor(), max_bytes=20_000, keep=50)
+        log = AuditLog(Path(sys.argv[1]), Redactor(), AuditConfig(max_bytes=20_000, keep=50))
         for number in range(300):
             log.record(CallRecord(0, "a", sys.argv[2], "c", "s", str(number), {}, "ok", 1.0))
     """)

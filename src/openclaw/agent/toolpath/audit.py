@@ -20,6 +20,7 @@ from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.wrappers import Wrapper
 from openclaw.config.paths import CLOEXEC, NOFOLLOW
 from openclaw.config.paths import lock as take_lock
+from openclaw.config.schema import AuditConfig
 from openclaw.core.clock import Clock
 from openclaw.core.content import Block, Media, text_of
 from openclaw.core.events import ToolFinished, ToolStarted
@@ -96,8 +97,6 @@ class Audit(Wrapper):
             self.on_call(CallRecord(now, *who, arguments, outcome, elapsed, blocks))
 
 
-MAX_BYTES: Final = 10 * 1024 * 1024
-FILES_KEPT: Final = 5
 MAX_BODY: Final = 16 * 1024
 MAX_NAME: Final = 512
 _MOST_WAITING: Final = 1000
@@ -110,15 +109,13 @@ class AuditLog:
 
     What is recorded in one step of the event loop is written right after that step, so that no call
     waits for it: one write in append mode, so that records never mix. A full file becomes `….1`,
-    under a lock, and the oldest of `keep` older ones is dropped. A record that cannot be written
+    under a lock, and the oldest of the older ones is dropped. A record that cannot be written
     costs one warning and never fails the call.
     """
 
     path: Path
     redactor: Redactor
-    bodies: bool = False
-    max_bytes: int = MAX_BYTES
-    keep: int = FILES_KEPT
+    settings: AuditConfig
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _waiting: list[CallRecord] = field(default_factory=list[CallRecord])
     _torn: bool = False
@@ -143,7 +140,7 @@ class AuditLog:
             calls, self._waiting = self._waiting, []
             data = b""
             for line in map(self._line, calls):
-                if data and len(data) + len(line) > min(self.max_bytes, _MOST_AT_ONCE):
+                if data and len(data) + len(line) > min(self.settings.max_bytes, _MOST_AT_ONCE):
                     self._write(data)
                     data = b""
                 data += line
@@ -166,7 +163,7 @@ class AuditLog:
             "argumentBytes": len(arguments),
             "resultBytes": _size(result) + media,
         }
-        if self.bodies:
+        if self.settings.bodies:
             fields |= {"arguments": self._body(arguments.decode()), "result": self._body(result)}
         return _line(fields)
 
@@ -192,7 +189,7 @@ class AuditLog:
         """Append to the file; False if it was full and has been rotated instead."""
         file, size = self._current()
         try:
-            if not anyway and size and size + len(data) > self.max_bytes:
+            if not anyway and size and size + len(data) > self.settings.max_bytes:
                 self._rotate(file)
                 return False
             data = b"\n" + data if self._torn else data
@@ -239,10 +236,10 @@ class AuditLog:
             with suppress(FileNotFoundError):
                 if not os.path.samestat(self.path.stat(), os.fstat(file)):
                     return  # another process was first
-                for number in range(self.keep - 1, 0, -1):
+                for number in range(self.settings.keep - 1, 0, -1):
                     with suppress(FileNotFoundError):
                         self._numbered(number).replace(self._numbered(number + 1))
-                if self.keep > 0:
+                if self.settings.keep > 0:
                     self.path.replace(self._numbered(1))
                 else:
                     self.path.unlink()

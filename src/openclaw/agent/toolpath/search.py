@@ -4,13 +4,14 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio.to_thread
 
 from openclaw.agent.budget import ToolSizes
+from openclaw.agent.tools.base import WHOLE, schema
 from openclaw.content.labels import single_line
 from openclaw.core.tools import JsonObject, ToolSpec, json_list, json_object
 from openclaw.discovery.cache import IndexCache
@@ -148,19 +149,17 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class _Catalogue:
     specs: Sequence[ToolSpec]
-    by_name: dict[str, ToolSpec]
-    by_folded: dict[str, ToolSpec]
     index: "ToolIndex"
 
     def search(self, need: str, limit: int) -> Found:
         """A tool whose name is asked for comes first; one that shares nothing is left out."""
         matches = self.index.search(need, limit)
-        exact = self.by_folded.get(need.strip().casefold())
         near = [match for match in matches if match.score > 0 or match.fits]
-        names = [exact.name] if exact is not None else []
-        names += [match.full_name for match in near if match.full_name not in names]
-        specs = tuple(self.by_name[name] for name in names[:limit])
-        return Found(need, specs, exact is not None or any(match.fits for match in near))
+        by_name = {spec.name: spec for spec in self.specs}
+        exact = [name for name in by_name if name.casefold() == need.strip().casefold()]
+        names = dict.fromkeys([*exact[-1:], *(match.full_name for match in near)])
+        specs = tuple(by_name[name] for name in islice(names, limit))
+        return Found(need, specs, bool(exact) or any(match.fits for match in near))
 
 
 class ToolSearch:
@@ -196,12 +195,7 @@ class ToolSearch:
         return known
 
     def _read(self, specs: Sequence[ToolSpec]) -> _Catalogue:
-        return _Catalogue(
-            specs,
-            {spec.name: spec for spec in specs},
-            {spec.name.casefold(): spec for spec in specs},
-            self._cache.index_of([_document(spec) for spec in specs]),
-        )
+        return _Catalogue(specs, self._cache.index_of([_document(spec) for spec in specs]))
 
 
 def _document(spec: ToolSpec) -> ToolDocument:
@@ -230,18 +224,16 @@ _DESCRIPTION = (
     "Find tools by what they do: there are more than those listed. Search before concluding that "
     "something cannot be done. What is found can be called from the next step on."
 )
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "query": {"type": "string", "description": "What the tool should do."},
-        "queries": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": f"Or several needs, up to {MOST_NEEDS}.",
-        },
-        "limit": {"type": "integer", "description": "Tools for each."},
+_SCHEMA = schema(
+    (),
+    query="What the tool should do.",
+    queries={
+        "type": "array",
+        "items": {"type": "string"},
+        "description": f"Or several needs, up to {MOST_NEEDS}.",
     },
-}
+    limit={**WHOLE, "description": "Tools for each."},
+)
 
 
 def search_spec(lines: Sequence[str] = ()) -> ToolSpec:

@@ -221,8 +221,9 @@ def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[Fun
             page = await store.list_sessions(
                 context.agent, limit=MAX_SESSIONS, cursor=cursor, search=search
             )
-            readables = [one for one in page.sessions if _may_read(one.key, context, readable)]
-            shown += map(_session_line, readables)
+            shown += [
+                _session_line(one) for one in page.sessions if _may_read(one.key, context, readable)
+            ]
             if (cursor := page.cursor) is None:
                 break
         more = ["[there are more; use `search` or a greater `limit`]"] if shown[limit:] else []

@@ -216,14 +216,12 @@ class Workspace:
         if len(path) > 4096:
             raise ToolFailure("That path is too long.")
         if path.startswith("/"):
-            path = self._relative(PurePosixPath(path))
+            whole, roots = PurePosixPath(path), (self.root, self.root.resolve())
+            root = next((one for one in roots if whole.is_relative_to(one)), None)
+            if root is None:
+                raise ToolFailure(f"'{path}' is outside the workspace; give a path relative to it.")
+            path = str(whole.relative_to(root))
         return [part for part in reversed(path.split("/")) if part not in ("", ".")]
-
-    def _relative(self, path: PurePosixPath) -> str:
-        for root in (self.root, self.root.resolve()):
-            if path.is_relative_to(root):
-                return str(path.relative_to(root))
-        raise ToolFailure(f"'{path}' is outside the workspace; give a path relative to it.")
 
 
 @dataclass(frozen=True, slots=True)
