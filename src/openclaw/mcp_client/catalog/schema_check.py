@@ -214,21 +214,10 @@ class Undecided(Exception):
     """Raised when the steps are used up, or the depth is."""
 
 
-class _Misfit(Exception):
-    """Raised when the value does not fit; `path` is where."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path or 'the value'} {reason}")
-
-
 def why_unfit(schema: Mapping[str, Any], value: object, steps: int = MAX_STEPS) -> str | None:
     """The first place where the value doesn't fit, in our words; raises `Undecided`."""
-    try:
-        _Judge(schema, steps).judge(schema, value, "", 0)
-    except _Misfit as misfit:
-        return str(misfit)
-    except (BadSchema, RecursionError):
-        return None
+    with suppress(BadSchema, RecursionError):
+        return next(_Judge(schema, steps).misfits(schema, value, "", 0), None)
     return None
 
 
@@ -259,85 +248,88 @@ class _Judge:
         self._root = root
         self._steps = steps
 
-    def judge(self, schema: object, value: object, path: str, depth: int) -> None:
+    def misfits(self, schema: object, value: object, path: str, depth: int) -> Iterator[str]:
+        """Where the value doesn't fit, and how, in our words."""
         self._spend(1)
         if depth > MAX_VALUE_DEPTH:
             raise Undecided
         if schema is False:
-            raise _Misfit(path, "is not allowed")
+            yield f"{path or 'the value'} is not allowed"
         if not isinstance(schema, dict):
             return
         found = cast("dict[str, Any]", schema)
         if "$ref" in found:
-            self.judge(resolve_reference(self._root, found["$ref"]), value, path, depth + 1)
-        self._judge_value(found, value, path)
-        self._judge_combined(found, value, path, depth)
+            target = resolve_reference(self._root, found["$ref"])
+            yield from self.misfits(target, value, path, depth + 1)
+        for reason in self._about_itself(found, value):
+            yield f"{path or 'the value'} {reason}"
+        yield from self._combined(found, value, path, depth)
         if isinstance(value, dict):
-            self._judge_object(found, cast("dict[str, Any]", value), path, depth)
+            yield from self._of_object(found, cast("dict[str, Any]", value), path, depth)
         elif isinstance(value, list):
-            self._judge_array(found, cast("list[Any]", value), path, depth)
+            yield from self._of_array(found, cast("list[Any]", value), path, depth)
 
     def _spend(self, steps: int) -> None:
         self._steps -= steps
         if self._steps < 0:
             raise Undecided
 
-    def _judge_combined(self, schema: dict[str, Any], value: object, path: str, depth: int) -> None:
+    def _combined(
+        self, schema: dict[str, Any], value: object, path: str, depth: int
+    ) -> Iterator[str]:
         for one in schema.get("allOf") or ():
-            self.judge(one, value, path, depth + 1)
+            yield from self.misfits(one, value, path, depth + 1)
         # `oneOf` is taken for `anyOf`: two that fit may differ in what is not judged.
         for keyword in ("anyOf", "oneOf"):
             options = json_list(schema.get(keyword))
             if options and not any(self._fits(one, value, depth) for one in options):
-                raise _Misfit(path, f"fits none of the choices of '{keyword}'")
+                yield f"{path or 'the value'} fits none of the choices of '{keyword}'"
         if _is_judged(schema.get("not")) and self._fits(schema["not"], value, depth):
-            raise _Misfit(path, "matches what it must not")
+            yield f"{path or 'the value'} matches what it must not"
 
     def _fits(self, schema: object, value: object, depth: int) -> bool:
-        try:
-            self.judge(schema, value, "", depth + 1)
-        except _Misfit:
-            return False
-        return True
+        return next(self.misfits(schema, value, "", depth + 1), None) is None
 
-    def _judge_value(self, schema: dict[str, Any], value: object, path: str) -> None:
+    def _about_itself(self, schema: dict[str, Any], value: object) -> Iterator[str]:
         kinds = schema.get("type")
         if kinds is not None:
             named = cast("list[str]", kinds) if isinstance(kinds, list) else [str(kinds)]
             if not any(_is_a(value, kind) for kind in named):
-                raise _Misfit(path, f"is not of type {' or '.join(named)}")
+                yield f"is not of type {' or '.join(named)}"
         if isinstance(choices := schema.get("enum"), list):
             self._spend(len(cast("list[Any]", choices)))
             if not any(_same(value, one) for one in cast("list[Any]", choices)):
-                raise _Misfit(path, "is not one of the allowed values")
+                yield "is not one of the allowed values"
         if "const" in schema and not _same(value, schema["const"]):
-            raise _Misfit(path, "is not the allowed value")
+            yield "is not the allowed value"
         for keyword, (kind, fits) in _LIMITS.items():
             if _is_a(schema.get(keyword), "number") and _is_a(value, kind):
                 size = value if kind == "number" else len(cast("str", value))
                 if not fits(size, schema[keyword]):
-                    raise _Misfit(path, f"is beyond its {keyword}")
+                    yield f"is beyond its {keyword}"
 
-    def _judge_object(
+    def _of_object(
         self, schema: dict[str, Any], value: dict[str, Any], path: str, depth: int
-    ) -> None:
+    ) -> Iterator[str]:
         for name in schema.get("required") or ():
             self._spend(1)
             if name not in value:
-                raise _Misfit(path, f"lacks '{_shown(name)}'")
+                yield f"{path or 'the value'} lacks '{_shown(name)}'"
         properties: dict[str, Any] = schema.get("properties") or {}
         # What `patternProperties` would allow is not judged, so neither is the rest.
         rest = True if "patternProperties" in schema else schema.get("additionalProperties", True)
         for name, part in value.items():
             if (one := properties.get(name, rest)) is not True:
-                self.judge(one, part, f"{path}/{_shown(name)}", depth + 1)
+                yield from self.misfits(one, part, f"{path}/{_shown(name)}", depth + 1)
 
-    def _judge_array(self, schema: dict[str, Any], value: list[Any], path: str, depth: int) -> None:
+    def _of_array(
+        self, schema: dict[str, Any], value: list[Any], path: str, depth: int
+    ) -> Iterator[str]:
         prefix, rest = json_list(schema.get("prefixItems")), schema.get("items", True)
         judged = value[: len(prefix)] if rest is True else value
         for index, part in enumerate(judged):
             one = prefix[index] if index < len(prefix) else rest
-            self.judge(one, part, f"{path}/{index}", depth + 1)
+            yield from self.misfits(one, part, f"{path}/{index}", depth + 1)
 
 
 def _is_judged(schema: object) -> bool:

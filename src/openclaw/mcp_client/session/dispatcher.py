@@ -222,7 +222,10 @@ class PipeDispatcher:
                 self._pipe.pause()
                 self._stir()
                 return
-            self._take_line(line)
+            try:
+                self._take(jsonrpc.decode(line))
+            except jsonrpc.Undecodable as problem:
+                self._undecodable(line, problem)
 
     def ended(self, reason: str, too_long: TooLong | None) -> None:
         """The pipe is gone; whoever waits is told so."""
@@ -248,25 +251,15 @@ class PipeDispatcher:
 
     async def _take_deferred(self) -> None:
         line = self._deferred.popleft()
-        if len(line) < jsonrpc.LARGE:
-            self._take_line(line)
-        else:
-            try:
-                message = await anyio.to_thread.run_sync(jsonrpc.decode, line)
-            except jsonrpc.Undecodable as problem:
-                self._undecodable(line, problem)
-            else:
-                self._take(message)
-        if not self._deferred:
-            self._pipe.resume()
-
-    def _take_line(self, line: bytes) -> None:
         try:
-            message = jsonrpc.decode(line)
+            if len(line) < jsonrpc.LARGE:
+                self._take(jsonrpc.decode(line))
+            else:
+                self._take(await anyio.to_thread.run_sync(jsonrpc.decode, line))
         except jsonrpc.Undecodable as problem:
             self._undecodable(line, problem)
-        else:
-            self._take(message)
+        if not self._deferred:
+            self._pipe.resume()
 
     def _take(self, message: jsonrpc.Message | jsonrpc.Batch) -> None:
         if type(message) is list:

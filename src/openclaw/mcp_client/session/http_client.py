@@ -72,8 +72,10 @@ class Watch:
         if response.request.method != "DELETE":
             self.status = response.status_code if response.is_error else None
         self.session = response.headers.get(SESSION_HEADER, self.session)
-        if not _is_events(response) and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Bounded(response.stream, self.limit)
+        if not _is_events(response):
+            packed = httpx2.Response(200, headers=response.headers, stream=response.stream)
+            response.stream = _Bounded(packed, self.limit)
+            response.headers.pop("content-encoding", None)
 
 
 class RemoteClient(httpx2.AsyncClient):
@@ -97,7 +99,7 @@ class RemoteClient(httpx2.AsyncClient):
                 return self._as_events(response, exchange)
             if response.next_request is not None:
                 return response
-            return await self._whole(response)
+            return await _whole(response)
         except _NEVER_SENT as error:
             exchange.sent = False
             problem = Unavailable(f"cannot be reached ({worded(error)})")
@@ -105,26 +107,21 @@ class RemoteClient(httpx2.AsyncClient):
             problem = TooLarge(self.watch.limit)
         except jsonrpc.Undecodable as error:
             problem = jsonrpc.unreadable(error)
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             problem = Interrupted(worded(error))
         exchange.problem = self.watch.problem = problem
         return httpx2.Response(_FAILED, request=request)
 
-    async def _whole(self, response: httpx2.Response) -> httpx2.Response:
-        parts = bytearray()
-        async with aclosing(response):
-            async for part in response.aiter_bytes():  # what was compressed counts in full
-                parts += part
-                if len(parts) > self.watch.limit:
-                    raise _TooLong(self.watch.limit)
-        body = bytes(parts)
-        await _check(body)
-        return _with(response, content=body)
-
     def _as_events(
         self, response: httpx2.Response, exchange: Exchange | None = None
     ) -> httpx2.Response:
-        return _with(response, stream=_Events(response, self.watch.limit, exchange))
+        coded = ("content-encoding", "content-length", "transfer-encoding")
+        return httpx2.Response(
+            response.status_code,
+            headers=[pair for pair in response.headers.multi_items() if pair[0] not in coded],
+            request=response.request,
+            stream=_Events(response, self.watch.limit, exchange),
+        )
 
 
 def _is_events(response: httpx2.Response) -> bool:
@@ -132,10 +129,10 @@ def _is_events(response: httpx2.Response) -> bool:
     return response.is_success and kind.startswith("text/event-stream")
 
 
-def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:
-    coded = ("content-encoding", "content-length", "transfer-encoding")
-    headers = [(name, value) for name, value in response.headers.multi_items() if name not in coded]
-    return httpx2.Response(response.status_code, headers=headers, request=response.request, **body)
+async def _whole(response: httpx2.Response) -> httpx2.Response:
+    async with aclosing(response):
+        await _check(await response.aread())
+    return response
 
 
 async def _check(body: bytes) -> None:
@@ -152,12 +149,14 @@ class _TooLong(httpx2.StreamError):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int) -> None:
+    """A body, unpacked: what was compressed counts in full, whoever reads it."""
+
+    def __init__(self, inner: httpx2.Response, limit: int) -> None:
         self._inner, self._limit = inner, limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         total = 0
-        async for chunk in self._inner:
+        async for chunk in self._inner.aiter_bytes():
             total += len(chunk)
             if total > self._limit:
                 raise _TooLong(self._limit)

@@ -127,40 +127,6 @@ def own_meta(capabilities: Mapping[str, Any]) -> dict[str, Any]:
     return {**told, CAPABILITIES_KEY: dict(capabilities)}
 
 
-class Greeter:
-    """Greets without the SDK. `greeting` is what came of it, once there is something."""
-
-    def __init__(
-        self,
-        call: Callable[..., Awaitable[RawResult]],
-        notify: Callable[..., Awaitable[None]],
-        capabilities: Mapping[str, Any],
-    ) -> None:
-        self._call, self._notify, self._capabilities = call, notify, capabilities
-        self.greeting: Greeting | None = None
-
-    async def initialize(self) -> Greeting:
-        params = {
-            "protocolVersion": HANDSHAKE_VERSIONS[-1],
-            "capabilities": self._capabilities,
-            "clientInfo": CLIENT_INFO,
-        }
-        self.greeting = initialized(await self._call(INITIALIZE, params, cancellable=False))
-        headers = {_VERSION_HEADER: self.greeting.protocol}
-        await self._notify("notifications/initialized", None, {"headers": headers})
-        return self.greeting
-
-    async def discover(self) -> Greeting:
-        found = await self._call(
-            DISCOVER,
-            {"_meta": own_meta(self._capabilities)},
-            timeout=_DISCOVER_TIMEOUT,
-            cancellable=False,
-            headers={_VERSION_HEADER: MODERN_VERSION, _METHOD_HEADER: DISCOVER},
-        )
-        return discovered(found)
-
-
 class Era(StrEnum):
     LEGACY = "legacy"
     MODERN = "modern"
@@ -196,89 +162,109 @@ class EraMemory:
             logger.debug("the protocol era cannot be remembered: %s", error)
 
 
-async def greet(
-    greeter: Greeter, memory: EraMemory, turned_away: Callable[[], bool] | None = None
-) -> Greeting:
-    """Do the handshake that fits the server, and remember which one that was.
+class Greeter:
+    """Greets without the SDK. `greeting` is what came of it, once there is something.
 
-    `turned_away` says whether the last answer came from something in front of the server (a login,
-    a maintenance page): that says nothing about its era. Without it, the server is a child process.
-    """
-    remembered = await anyio.to_thread.run_sync(memory.recall)
-    probe = _Probe(greeter, turned_away or (lambda: False))
-    try:
-        if remembered is Era.LEGACY:
-            greeting = await _initialize_first(greeter)
-        else:
-            greeting = await _discover_first(greeter, probe)
-    except Exception:
-        if remembered is None and turned_away is None:
-            # A child that dies of the question is not asked again.
-            await anyio.to_thread.run_sync(memory.remember, Era.LEGACY)
-        raise
-    greeter.greeting = greeting
-    if not probe.turned_away:
-        await anyio.to_thread.run_sync(memory.remember, greeting.era)
-    return greeting
-
-
-async def _initialize_first(greeter: Greeter) -> Greeting:
-    try:
-        return await greeter.initialize()
-    except RemoteError as refusal:
-        if refusal.code not in (_UNSUPPORTED_VERSION, _METHOD_NOT_FOUND):
-            raise
-    return await greeter.discover()
-
-
-class _Probe:
-    """`server/discover`, asked in a task of its own so that its answer may come late.
-
-    `initializing` is what a late answer leaves only a moment for.
+    `server/discover` is asked in a task of its own, so that its answer may come late.
     """
 
-    def __init__(self, greeter: Greeter, was_turned_away: Callable[[], bool]) -> None:
-        self._greeter = greeter
-        self._was_turned_away = was_turned_away
-        self.turned_away = False
-        self.done = anyio.Event()
+    def __init__(
+        self,
+        call: Callable[..., Awaitable[RawResult]],
+        notify: Callable[..., Awaitable[None]],
+        capabilities: Mapping[str, Any],
+    ) -> None:
+        self._call, self._notify, self._capabilities = call, notify, capabilities
         self.greeting: Greeting | None = None
-        self.initializing = anyio.CancelScope()
+        self._discovered: Greeting | None = None
+        self._discovery_over = anyio.Event()
+        self._initializing = anyio.CancelScope()  # a late discovery leaves only a moment for it
+        self._turned_away = False
 
-    async def ask(self) -> None:
+    async def greet(
+        self, memory: EraMemory, turned_away: Callable[[], bool] | None = None
+    ) -> Greeting:
+        """Do the handshake that fits the server, and remember which one that was.
+
+        `turned_away` says whether the last answer came from something in front of the server (a
+        login, a maintenance page): that says nothing about its era. Without it, the server is a
+        child process.
+        """
+        remembered = await anyio.to_thread.run_sync(memory.recall)
         try:
-            self.greeting = await self._greeter.discover()
-            self.initializing.deadline = anyio.current_time() + LATE
+            if remembered is Era.LEGACY:
+                self.greeting = await self._initialize_first()
+            else:
+                await self._discover_first(turned_away or (lambda: False))
+        except Exception:
+            if remembered is None and turned_away is None:
+                # A child that dies of the question is not asked again.
+                await anyio.to_thread.run_sync(memory.remember, Era.LEGACY)
+            raise
+        assert self.greeting is not None
+        if not self._turned_away:
+            await anyio.to_thread.run_sync(memory.remember, self.greeting.era)
+        return self.greeting
+
+    async def _initialize_first(self) -> Greeting:
+        try:
+            return await self._initialize()
+        except RemoteError as refusal:
+            if refusal.code not in (_UNSUPPORTED_VERSION, _METHOD_NOT_FOUND):
+                raise
+        return await self._discover()
+
+    async def _discover_first(self, turned_away: Callable[[], bool]) -> None:
+        """Ask; greet in the old way when the answer is no, or does not come.
+
+        `initialize` may then stand behind a question that the server has not read yet, because it
+        is still starting. A server that answers both answers the question first, and refuses the
+        other.
+        """
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._ask, turned_away, name="server/discover")
+            with anyio.move_on_after(STALL):
+                await self._discovery_over.wait()
+            self.greeting = self._discovered or await self._initialize_unless_modern()
+            group.cancel_scope.cancel()
+
+    async def _ask(self, turned_away: Callable[[], bool]) -> None:
+        try:
+            self._discovered = await self._discover()
+            self._initializing.deadline = anyio.current_time() + LATE
         except CallFailed as refusal:
-            self.turned_away = self._was_turned_away()
+            self._turned_away = turned_away()
             logger.debug("server/discover was refused: %s", refusal)
         finally:
-            self.done.set()
+            self._discovery_over.set()
 
+    async def _initialize_unless_modern(self) -> Greeting:
+        with self._initializing:
+            try:
+                return await self._initialize()
+            except RemoteError as refusal:
+                if refusal.code != _UNSUPPORTED_VERSION:
+                    raise
+                await self._discovery_over.wait()
+        return self._discovered or await self._discover()
 
-async def _discover_first(greeter: Greeter, probe: _Probe) -> Greeting:
-    """Ask; greet in the old way when the answer is no, or does not come.
+    async def _initialize(self) -> Greeting:
+        params = {
+            "protocolVersion": HANDSHAKE_VERSIONS[-1],
+            "capabilities": self._capabilities,
+            "clientInfo": CLIENT_INFO,
+        }
+        self.greeting = initialized(await self._call(INITIALIZE, params, cancellable=False))
+        headers = {_VERSION_HEADER: self.greeting.protocol}
+        await self._notify("notifications/initialized", None, {"headers": headers})
+        return self.greeting
 
-    `initialize` may then stand behind a question that the server has not read yet, because it is
-    still starting. A server that answers both answers the question first, and refuses the other.
-    """
-    async with anyio.create_task_group() as group:
-        group.start_soon(probe.ask, name="server/discover")
-        with anyio.move_on_after(STALL):
-            await probe.done.wait()
-        probe.greeting = probe.greeting or await _initialized(greeter, probe)
-        group.cancel_scope.cancel()
-    assert probe.greeting is not None
-    return probe.greeting
-
-
-async def _initialized(greeter: Greeter, probe: _Probe) -> Greeting:
-    """The greeting of a legacy server, or of one that turned out to be modern."""
-    with probe.initializing:
-        try:
-            return await greeter.initialize()
-        except RemoteError as refusal:
-            if refusal.code != _UNSUPPORTED_VERSION:
-                raise
-            await probe.done.wait()
-    return probe.greeting or await greeter.discover()
+    async def _discover(self) -> Greeting:
+        found = await self._call(
+            DISCOVER,
+            {"_meta": own_meta(self._capabilities)},
+            timeout=_DISCOVER_TIMEOUT,
+            cancellable=False,
+            headers={_VERSION_HEADER: MODERN_VERSION, _METHOD_HEADER: DISCOVER},
+        )
+        return discovered(found)

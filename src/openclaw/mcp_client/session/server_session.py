@@ -141,7 +141,7 @@ class ServerSession:
     async def greet(
         self, memory: negotiation.EraMemory, turned_away: Callable[[], bool] | None = None
     ) -> None:
-        self.greeting = await negotiation.greet(self._greeter, memory, turned_away)
+        self.greeting = await self._greeter.greet(memory, turned_away)
         http, offered = self.transport != "stdio", self._answers.capabilities()
         self.stamp = RequestMetadata(self.greeting, offered, http=http)
 
