@@ -1,7 +1,7 @@
 """Logins to remote servers: the SDK's OAuth client, limited to addresses and issuers we accept."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,8 +22,6 @@ logger = logging.getLogger(__name__)
 # It logs every failure with a traceback, and the answers of token endpoints in it; we tell them once.
 logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
 
-OpenClient = Callable[..., GuardedClient]  # opens the client of one request
-
 CALLBACK_PATH = "/callback"
 _MAX_ANSWER = 1024 * 1024
 _SECONDS = 30.0
@@ -41,11 +39,6 @@ def check_address(url: str) -> None:
     raise OAuthFlowError(f"{where} is refused: a login needs https")
 
 
-def open_guarded(**options: Any) -> GuardedClient:
-    """A guarded client that trusts the certificates that requests to the server itself trust."""
-    return GuardedClient(ssl_context=httpx2.create_ssl_context(), **options)
-
-
 class Auth(OAuthClientProvider):
     """The authentication of one server's requests; raises `NeedsLogin` if a person is needed.
 
@@ -60,9 +53,7 @@ class Auth(OAuthClientProvider):
         metadata: OAuthClientMetadata,
         login: ServerLogin,
         person: "CallbackServer | None",
-        open_client: OpenClient = open_guarded,
     ) -> None:
-        self._open_client = open_client
         self._login = login
         self._person = person
         self._scope = metadata.scope
@@ -187,7 +178,8 @@ class Auth(OAuthClientProvider):
             if name.lower() not in ("host", "content-length")
         }
         own = None if self._answered_from is None else (self._host, self._answered_from)
-        client = self._open_client(
+        client = GuardedClient(
+            ssl_context=httpx2.create_ssl_context(),  # as requests to the server itself have
             max_bytes=_MAX_ANSWER,
             total_timeout=_SECONDS,
             exemptions=Exemptions(loopback=is_loopback(self._host), pair=own),

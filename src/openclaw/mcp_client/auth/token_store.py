@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from openclaw.config.agent_schema import McpAuthConfig, McpServerConfig
     from openclaw.mcp_client.auth.login import CallbackServer
-    from openclaw.mcp_client.auth.oauth import Auth, OpenClient
+    from openclaw.mcp_client.auth.oauth import Auth
     from openclaw.secrets.refs import Secret
 
 logger = logging.getLogger(__name__)
@@ -256,7 +256,6 @@ class Logins:
     directory: Path
     resolve_secrets: "Callable[[Mapping[str, str]], Awaitable[dict[str, Secret]]]"
     register: Callable[[str], None] = lambda value: None
-    open_client: "OpenClient | None" = None
 
     def log_out(self, config: "McpServerConfig") -> bool:
         auth, url = _settings(config)
@@ -292,7 +291,7 @@ class Logins:
             scope=" ".join(settings.scopes) or None,
             token_endpoint_auth_method=None if settings.client_secret else "none",
         )
-        return oauth.Auth(url, metadata, login, person, self.open_client or oauth.open_guarded)
+        return oauth.Auth(url, metadata, login, person)
 
     async def _preset(self, auth: "McpAuthConfig") -> "OAuthClientInformationFull | None":
         from mcp.shared.auth import OAuthClientInformationFull

@@ -40,7 +40,6 @@ class ResolvedResource:
     uri: str
     name: str
     content: str
-    mime_type: str = "text/plain"
     whole: bool = True
 
 
@@ -80,21 +79,15 @@ def resolve(
 ) -> ResolvedResource:
     """The answer to `resources/read` as text; binary content is a placeholder."""
     parts: list[str] = []
-    kinds: list[str] = []
     for found in json_objects(raw.get("contents")):
-        kind = mime_type(found.get("mimeType"), unknown=mime_type(resource.mime_type))
-        kinds.append(kind)
         text = found.get("text")
-        parts.append(text if isinstance(text, str) else binary_placeholder(kind))
+        if not isinstance(text, str):
+            unknown = mime_type(resource.mime_type)
+            text = binary_placeholder(mime_type(found.get("mimeType"), unknown=unknown))
+        parts.append(text)
     content = redact("\n".join(parts))
-    return ResolvedResource(
-        server=server,
-        uri=resource.uri,
-        name=resource.name,
-        content=content[:MAX_ONE],
-        mime_type=kinds[0] if kinds else "text/plain",
-        whole=len(content) <= MAX_ONE,
-    )
+    whole = len(content) <= MAX_ONE
+    return ResolvedResource(server, resource.uri, resource.name, content[:MAX_ONE], whole)
 
 
 def needs_reader(servers: ServerResources, budget: int = DEFAULT_BUDGET) -> bool:

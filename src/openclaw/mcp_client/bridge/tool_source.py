@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from openclaw.core.tools import PENDING, CallContext, JsonObject, ToolResult, ToolSpec, failed
+from openclaw.core.tools import (
+    PENDING,
+    CallContext,
+    JsonObject,
+    ToolResult,
+    ToolSpec,
+    failed,
+    json_parts,
+)
 from openclaw.mcp_client.bridge import results
 from openclaw.mcp_client.catalog.schema_check import hold
 from openclaw.mcp_client.catalog.tools import PreparedTool
@@ -33,10 +41,7 @@ class Bound:
     how: results.Rendering
 
 
-@dataclass(frozen=True, slots=True)
-class ToolView:
-    bound: Mapping[str, Bound]
-    specs: tuple[ToolSpec, ...]
+ToolView = Mapping[str, Bound]
 
 
 class McpToolSource:
@@ -46,10 +51,10 @@ class McpToolSource:
         self._view, self._traceparent = view, traceparent
 
     def specs(self) -> Sequence[ToolSpec]:
-        return self._view().specs
+        return tuple(one.spec for one in self._view().values())
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        bound = self._view().bound.get(name)
+        bound = self._view().get(name)
         if bound is None:
             return failed(f"There is no tool {name}.")
         how = bound.how
@@ -103,10 +108,7 @@ def _is_large(raw: RawResult) -> bool:
         nodes += 1
         if type(value) is str:
             characters += len(value)
-        elif type(value) is dict:
-            pending.extend(value.values())  # pyright: ignore[reportUnknownArgumentType]
-        elif type(value) is list:
-            pending.extend(value)  # pyright: ignore[reportUnknownArgumentType]
+        pending.extend(json_parts(value))
         if characters > _LARGE or nodes + len(pending) > _MANY:
             return True
     return False

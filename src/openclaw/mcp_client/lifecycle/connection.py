@@ -214,10 +214,7 @@ class ServerConnection:
         return result
 
     async def read_resource(self, uri: str) -> RawResult:
-        result = await self._request("resources/read", {"uri": uri})
-        if not are_objects(result.get("contents")):
-            raise errors.InvalidResult("the resource's contents are not a list of objects")
-        return result
+        return await self._objects("contents", "resources/read", {"uri": uri})
 
     async def list_skills(self) -> list[ServedSkill]:
         link, found = self._link, list[ServedSkill]()
@@ -238,9 +235,13 @@ class ServerConnection:
         return served_skills([page.get("skill")])
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> RawResult:
-        result = await self._request("prompts/get", {"name": name, "arguments": arguments})
-        if not are_objects(result.get("messages")):
-            raise errors.InvalidResult("the prompt's messages are not a list of objects")
+        params = {"name": name, "arguments": arguments}
+        return await self._objects("messages", "prompts/get", params)
+
+    async def _objects(self, key: str, method: str, params: Mapping[str, Any]) -> RawResult:
+        result = await self._request(method, params)
+        if not are_objects(result.get(key)):
+            raise errors.InvalidResult(f"the result's {key} are not a list of objects")
         return result
 
     async def complete(self, params: JsonObject) -> list[str]:

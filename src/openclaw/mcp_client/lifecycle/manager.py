@@ -202,7 +202,7 @@ class McpManager:
         known = self._agent(agent)
         readers = {
             one.unit.name: name
-            for name, one in self._view(agent, session).bound.items()
+            for name, one in self._view(agent, session).items()
             if one.tool.ours and (usable is None or name in usable)
         }
         shown = [
@@ -405,4 +405,4 @@ class McpManager:
         for spec, tool in catalog:
             place = places[spec.origin.server or ""]
             bound[spec.name] = Bound(spec, tool, place.unit, place.rendering(tool.name))
-        return ToolView(bound, tuple(one.spec for one in bound.values()))
+        return bound

@@ -363,24 +363,24 @@ async def _enter_first(
 async def _open(
     opening: ConnectParams, client: http_client.RemoteClient, url: str, transport: str
 ) -> AsyncGenerator[ServerSession]:
-    async with AsyncExitStack() as stack:
-        limit = opening.config.max_message_bytes
-        streams = await stack.enter_async_context(
-            sse_streams(client, url, limit, opening.config.timeout / 1000)
-            if transport == "sse"
-            else streamable_http_client(
-                url,
-                http_client=client,
-                terminate_on_close=False,  # it would not live to see it: see `_end_session`
-                max_sse_event_size=limit,
-            )
+    limit = opening.config.max_message_bytes
+    streams = (
+        sse_streams(client, url, limit, opening.config.timeout / 1000)
+        if transport == "sse"
+        else streamable_http_client(
+            url,
+            http_client=client,
+            terminate_on_close=False,  # it would not live to see it: see `_end_session`
+            max_sse_event_size=limit,
         )
-        dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*streams)
+    )
+    async with streams as ends:
+        dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*ends)
         caller = StreamDispatcher(dispatcher, client.watch)
         session = ServerSession(caller, opening.incoming, opening.answers, transport)
-        await stack.enter_async_context(session.running())
-        await shake_hands(opening, session, caller.turned_away)
-        yield session
+        async with session.running():
+            await shake_hands(opening, session, caller.turned_away)
+            yield session
 
 
 async def _end_session(client: http_client.RemoteClient, url: str) -> None:

@@ -4,6 +4,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -206,7 +207,7 @@ class ChangeSubscription:
         stale, self._stale = self._stale, set()
         touched, self._touched = self._touched, set()
         for kind in sorted(stale):
-            if not await _succeeds(self._refresh(link, kind)):
+            if not await _is_settled(self._refresh(link, kind)):
                 self._stale.add(kind)
         subscribed = link.greeting.era is not Era.LEGACY or await self._subscribe(link)
         for uri in sorted(touched):
@@ -216,12 +217,12 @@ class ChangeSubscription:
     async def _subscribe(self, link: ServerSession) -> bool:
         if link.greeting.capabilities.get("resources", {}).get("subscribe") is not True:
             return True
-        wanted = set(self._wanted)
+        wanted, ask = set(self._wanted), partial(link.request, timeout=SUBSCRIBE_TIMEOUT)
         for uri in sorted(self._subscribed - wanted):
             self._subscribed.discard(uri)
-            await _succeeds(_asked(link, "resources/unsubscribe", uri))
+            await _is_settled(ask("resources/unsubscribe", {"uri": uri}))
         for uri in sorted(wanted - self._subscribed):
-            if await _succeeds(_asked(link, "resources/subscribe", uri)):
+            if await _is_settled(ask("resources/subscribe", {"uri": uri})):
                 self._subscribed.add(uri)
         return wanted <= self._subscribed
 
@@ -267,18 +268,10 @@ class ChangeSubscription:
                 pass
 
 
-async def _asked(link: ServerSession, method: str, uri: str) -> bool:
-    """Whether that is settled: a server that says no would say it again."""
+async def _is_settled(step: Awaitable[object]) -> bool:
+    """Whether that need not be tried again: a server that says no would say it again."""
     try:
-        await link.request(method, {"uri": uri}, timeout=SUBSCRIBE_TIMEOUT)
-    except RemoteError as refusal:
-        logger.debug("%s was refused: %s", method, refusal)
-    return True
-
-
-async def _succeeds(step: Awaitable[bool]) -> bool:
-    try:
-        return await step
+        return await step is not False
     except CallFailed as failure:
         logger.debug("a change could not be followed: %s", failure)
-        return False
+        return isinstance(failure, RemoteError)
