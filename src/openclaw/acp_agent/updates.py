@@ -208,6 +208,8 @@ class Translator:
                 planned = self._planned(event)
                 return [self._tool(event)] if planned is None else planned
             case events.Notice(level="warning" | "error"):
+                if event == events.STARTS_OVER:
+                    self._written = ""  # so that the new text isn't taken for its continuation
                 return _thought(f"{self._redact(event.message)}\n")
             case _:
                 return []

@@ -44,8 +44,10 @@ def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
                 # A taken port is different: the program that has it would get our clients.
                 if sockets and ":" in host and error.errno != errno.EADDRINUSE:
                     continue
+                # The message of `create_server` has the address in it once more.
+                why = os.strerror(error.errno) if error.errno else error
                 raise OperatorFacing(
-                    f"cannot listen on {host} port {port}: {os.strerror(error.errno) if error.errno else error}",
+                    f"cannot listen on {host} port {port}: {why}",
                     hint="choose a free port with gateway.port or --port; --port 0 picks one",
                 ) from error
         stack.pop_all()

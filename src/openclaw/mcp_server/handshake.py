@@ -47,10 +47,9 @@ def parsed(line: bytes) -> "Any":
     try:
         text = line.decode("utf-8").strip(" \t\r\n")
         value, end = scan(text, 0)
+    # SystemError: the scanner's own error is in `json`, which may not be imported.
     except (ValueError, StopIteration, RecursionError, SystemError):
-        return (
-            None  # (SystemError: the scanner's own error is in `json`, which may not be imported)
-        )
+        return None
     return value if end == len(text) else None
 
 

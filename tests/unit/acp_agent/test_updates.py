@@ -8,6 +8,7 @@ from openclaw.acp_agent.updates import Translator, Update, kind_of
 from openclaw.agent.port import Reply
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.events import (
+    STARTS_OVER,
     BlockReply,
     Notice,
     TextDelta,
@@ -118,6 +119,14 @@ def test_an_answer_that_is_not_what_was_streamed_is_said_whole() -> None:
     started, whole = one.closing(reply("Stopped: too many steps."))
     assert started.content.text == " me"
     assert whole.content.text == "Stopped: too many steps."
+
+
+def test_an_answer_that_started_over_is_said_once_more_and_not_again_at_the_end() -> None:
+    one = translator()
+    one.updates(TextDelta("Hello y"))
+    one.updates(STARTS_OVER)
+    updates = one.updates(TextDelta("Good day")) + one.closing(reply("Good day"))
+    assert told(updates) == "Good day"
 
 
 def test_a_block_between_tool_calls_is_said_once() -> None:

@@ -7,8 +7,9 @@ earlier messages in it.
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -23,11 +24,12 @@ from openclaw.core.errors import (
     http_status,
 )
 from openclaw.gateway.api.routes import Attachments
-from openclaw.gateway.api.schema import Json
+from openclaw.gateway.api.schema import Json, given
 from openclaw.gateway.auth import own_session
 from openclaw.models.choose import ClientTool, ModelOptions
 
 T = TypeVar("T")
+NonEmpty = Annotated[str, Field(min_length=1)]
 
 SESSION_HEADER = "x-openclaw-session-key"
 MODEL = "openclaw"
@@ -64,7 +66,6 @@ def session_of(request: Request) -> str | None:
 _KINDS: Mapping[type, str] = {
     str: "a string",
     bool: "true or false",
-    int: "a whole number",
     dict: "an object",
 }
 
@@ -254,7 +255,6 @@ def error_response(error: BaseException) -> JSONResponse:
     return JSONResponse(error_body(error), http_status(error), headers)
 
 
-_MOST_STOPS = 4
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 # Read elsewhere, or without any effect on the answer.
@@ -289,36 +289,20 @@ def chat_options(body: Json) -> ModelOptions:
     _refuse_others(body, _CHAT)
     if body.get("n") not in (None, 1):
         raise InvalidRequest("only one choice per request is supported", field="n")
-    most = "max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
     place = "response_format"
     form = _object(body.get(place), place)
     if form.get("type") == "json_schema":
         place = f"{place}.json_schema"
         form = {"type": "json_schema", **_object(form.get("json_schema"), place)}
-    return ModelOptions(
-        max_tokens=_whole(body, most, least=1),
-        temperature=_number(body, "temperature", 0, 2),
-        top_p=_number(body, "top_p", 0, 1),
-        stop=_stops(body.get("stop")),
-        seed=_whole(body, "seed"),
-        presence_penalty=_number(body, "presence_penalty", -2, 2),
-        frequency_penalty=_number(body, "frequency_penalty", -2, 2),
-        **_format(form, place),
-        **_tools(body),
-    )
+    return _options(body, form, place)
 
 
 def response_options(body: Json) -> ModelOptions:
     _refuse_others(body, _RESPONSES)
     text = _object(body.get("text"), "text")
     _refuse_others(text, "format", "text.")
-    return ModelOptions(
-        max_tokens=_whole(body, "max_output_tokens", least=1),
-        temperature=_number(body, "temperature", 0, 2),
-        top_p=_number(body, "top_p", 0, 1),
-        **_format(_object(text.get("format"), "text.format"), "text.format"),
-        **_tools(body),
-    )
+    place = "text.format"
+    return _options(body, _object(text.get("format"), place), place)
 
 
 def _refuse_others(body: Mapping[str, Any], honoured: str, prefix: str = "") -> None:
@@ -329,29 +313,30 @@ def _refuse_others(body: Mapping[str, Any], honoured: str, prefix: str = "") -> 
         raise InvalidRequest("this gateway does not support it", field=f"{prefix}{name}")
 
 
-def _number(body: Json, name: str, least: float, most: float) -> float | None:
-    value = body.get(name)
-    if value is None:
-        return None
-    if type(value) not in (int, float) or not least <= value <= most:
-        raise InvalidRequest(f"has to be a number from {least:g} to {most:g}", field=name)
-    return float(value)
+def _one_or_more(value: Any) -> tuple[Any, ...]:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else (value,)
 
 
-def _whole(body: Json, name: str, least: int | None = None) -> int | None:
-    value = typed(body.get(name), int, name)
-    if value is not None and least is not None and value < least:
-        raise InvalidRequest(f"has to be at least {least}", field=name)
-    return value
+class _Settings(BaseModel):
+    """The settings that go to the model as they are."""
+
+    model_config = ConfigDict(strict=True)
+
+    max_tokens: PositiveInt | None = Field(
+        None,
+        validation_alias=AliasChoices("max_completion_tokens", "max_tokens", "max_output_tokens"),
+    )
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, ge=0, le=1)
+    stop: Annotated[tuple[NonEmpty, ...], BeforeValidator(_one_or_more), Field(max_length=4)] = ()
+    seed: int | None = None
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
 
 
-def _stops(given: Any) -> tuple[str, ...]:
-    if given is None:
-        return ()
-    listed: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [given]
-    if len(listed) > _MOST_STOPS or not all(isinstance(one, str) and one for one in listed):
-        raise InvalidRequest(f"has to be a text, or up to {_MOST_STOPS} texts", field="stop")
-    return tuple(listed)
+def _options(body: Json, form: Json, place: str) -> ModelOptions:
+    settings = given(_Settings, body).model_dump()
+    return ModelOptions(**settings, **_format(form, place), **_tools(body))
 
 
 def _format(form: Json, field: str) -> dict[str, Any]:
