@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import orjson
@@ -15,7 +15,15 @@ import pybase64
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from openclaw.agent.port import AgentSettings, ClientResult, MessageContext, Reply, TurnListener
+from openclaw.agent.port import (
+    NOBODY,
+    AgentSettings,
+    CallItem,
+    ClientResult,
+    MessageContext,
+    Reply,
+    TurnListener,
+)
 from openclaw.agent.transcript import waiting_calls
 from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, text_of
@@ -35,19 +43,13 @@ _BETWEEN = "\n\n"
 
 
 class Written:
-    """Collects blocks, pieces and the final answer; says what is to be sent next.
+    """Collects blocks, pieces and the final answer; says what is to be sent next."""
 
-    A text of which only the end counts (`last_only`), such as JSON, is sent when it is complete.
-    """
-
-    def __init__(self, *, last_only: bool = False) -> None:
+    def __init__(self) -> None:
         self._parts: list[str] = []  # finished blocks
         self._open = ""  # the block that is being written
-        self._last_only = last_only
 
     def on_event(self, event: Event) -> str:
-        if self._last_only:
-            return ""
         if isinstance(event, TextDelta):
             return self._add(event.text)
         if isinstance(event, BlockReply):
@@ -56,8 +58,7 @@ class Written:
 
     def add_block(self, blocks: tuple[Block, ...]) -> None:
         """A finished block, if pieces are not watched."""
-        if not self._last_only:
-            self._close(text_of(blocks))
+        self._close(text_of(blocks))
 
     def start_over(self) -> bool:
         """The current block is void; false if nothing of it was sent."""
@@ -71,9 +72,8 @@ class Written:
             # What was written so far was given up, and the answer says why.
             rest += self._close(self._open)
         rest += self._close(reply.text)
-        if not self._last_only:
-            for media in reply.media:
-                rest += self._close(_shown(media))
+        for media in reply.media:
+            rest += self._close(_shown(media))
         return rest
 
     @property
@@ -171,7 +171,7 @@ class Order(ABC):
         """Put the answer as it is written, to its end or to the error that ended it."""
 
     async def _whole(self) -> Response:
-        written = Written(last_only=self.options.structured)
+        written = Written()
         reply = await self._answered(TurnListener(on_block_reply=written.add_block))
         written.finish(reply)
         return JSONResponse(self.rendered(written.text, reply), headers=self.headers)
@@ -183,7 +183,7 @@ class Order(ABC):
 
         If the last block that was sent is void, `start_over` gets the text before it.
         """
-        written = Written(last_only=self.options.structured)
+        written = Written()
 
         def on_event(event: Event) -> None:
             if event == STARTS_OVER and written.start_over():
@@ -196,15 +196,8 @@ class Order(ABC):
             piece(rest)
         return written.text, reply
 
-    @staticmethod
-    def calls(reply: Reply) -> list[tuple[str, str, str]]:
-        return [
-            (requests.call_id(reply.session_id, call.id), call.name, call.arguments)
-            for call in reply.calls
-        ]
-
     async def _answered(self, listener: TurnListener) -> Reply:
-        """The agent's reply; raises if it is not the JSON that was asked for."""
+        """The agent's reply. If JSON was asked for, it is that alone, or this raises."""
         with ExitStack() as files:
             attachments = Attachments(self.gateway.paths.temp, files, self.settings.transcriber)
             text = await requests.order_text(
@@ -220,8 +213,11 @@ class Order(ABC):
                 options=self.options,
                 results=tuple(self._results),
             )
-            reply = await self.gateway.answer(context, listener)
-        if self.options.structured and reason_of(reply) == "stop":  # one that was cut says so
+            structured = self.options.structured
+            reply = await self.gateway.answer(context, NOBODY if structured else listener)
+        if not structured:
+            return reply
+        if reason_of(reply) == "stop":  # one that was cut says so
             try:
                 orjson.loads(reply.text)
             except orjson.JSONDecodeError as error:
@@ -229,7 +225,7 @@ class Order(ABC):
                     f"the model's answer is not the JSON that was asked for: {error}",
                     hint="ask again, or use a model that supports structured output",
                 ) from None
-        return reply
+        return replace(reply, media=())
 
 
 _STARTS_OVER = "\n\n[The connection to the model broke. The answer starts over.]\n\n"
@@ -303,8 +299,12 @@ class _Completion(Order):
 
     def _tool_calls(self, reply: Reply) -> list[Json]:
         return [
-            {"id": name, "type": "function", "function": {"name": tool, "arguments": arguments}}
-            for name, tool, arguments in self.calls(reply)
+            {
+                "id": requests.call_id(reply.session_id, call.id),
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in reply.calls
         ]
 
     def _chunk(self, delta: Json, reason: str | None = None) -> bytes:
@@ -366,11 +366,7 @@ async def show_response(gateway: Gateway, request: Request) -> Response:
     status = _STATUS[turn.state]
     output = [_message(f"msg_{turn.id}", "\n\n".join(said), "completed")] if said else []
     if turn.state is TurnState.OK:
-        calls = [
-            (requests.call_id(session.id, call.id), call.name, call.arguments)
-            for call in waiting_calls(entries).values()
-        ]
-        output += _function_calls(turn.id, calls)
+        output += _function_calls(turn.id, session.id, waiting_calls(entries).values())
     failure = {"code": "server_error", "message": "the turn did not finish"}
     body = _body(
         given, turn.started_ms // 1000, status, {"model": f"{requests.MODEL}/{session.agent}"}
@@ -454,7 +450,8 @@ class _Response(Order):
 
         text, reply = await self.write(lambda text: item.add(text), start_over)
         item.end("completed")
-        for at, call in enumerate(_function_calls(self.turn, self.calls(reply)), item.index + 1):
+        calls = _function_calls(self.turn, reply.session_id, reply.calls)
+        for at, call in enumerate(calls, item.index + 1):
             begun = {**call, "arguments": "", "status": "in_progress"}
             place = {"item_id": call["id"], "output_index": at}
             done = {"name": call["name"], "arguments": call["arguments"]}
@@ -474,7 +471,7 @@ class _Response(Order):
             "incomplete_details": None if whole else {"reason": cut},
             "output": [
                 _message(item or f"msg_{self.turn}", text, "completed"),
-                *_function_calls(self.turn, self.calls(reply)),
+                *_function_calls(self.turn, reply.session_id, reply.calls),
             ],
             "usage": {
                 "input_tokens": used.input_tokens,
@@ -527,17 +524,17 @@ def _message(name: str, text: str, status: str) -> Json:
     }
 
 
-def _function_calls(turn: str, calls: Iterable[tuple[str, str, str]]) -> list[Json]:
+def _function_calls(turn: str, session: str, calls: Iterable[CallItem]) -> list[Json]:
     return [
         {
             "id": f"fc_{turn}_{at}",
             "type": "function_call",
             "status": "completed",
-            "call_id": name,
-            "name": tool,
-            "arguments": arguments,
+            "call_id": requests.call_id(session, call.id),
+            "name": call.name,
+            "arguments": call.arguments,
         }
-        for at, (name, tool, arguments) in enumerate(calls)
+        for at, call in enumerate(calls)
     ]
 
 
