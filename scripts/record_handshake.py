@@ -74,10 +74,8 @@ async def record(program: str) -> dict[str, bytes]:
 
 def bare_server(program: str) -> Server[Any]:
     """The server with no agent behind it: enough for everything but a well-formed order."""
-    nobody, clock = cast("Agent", None), SystemClock()
-    desk = OrderDesk(TOOLS[program], nobody, clock, None)
-    tasks = OrderTasks(desk, nobody, clock) if program == "openclaw" else None
-    return make_server(program, desk, tasks)
+    desk = OrderDesk(program, cast("Agent", None), SystemClock(), None)
+    return make_server(desk, OrderTasks(desk) if program == "openclaw" else None)
 
 
 async def source() -> str:

@@ -19,7 +19,7 @@ from openclaw.acp_agent.session import ClientServer, Session
 from openclaw.acp_agent.updates import ContentBlock, replay
 from openclaw.agent.port import Agent, OpenAgent
 from openclaw.core import errors
-from openclaw.core.clock import random_id
+from openclaw.core.clock import random_id, timestamp
 from openclaw.stdio.descriptors import claim_stdio, on_termination, run_and_leave
 from openclaw.stdio.lines import LineSplitter, TooLong
 from openclaw.stdio.pipes import HIGH_WATER, LineReader, Writer, open_reader, open_writer
@@ -291,7 +291,7 @@ class OpenClawAgent:
             update = schema.SessionInfoUpdate(
                 session_update="session_info_update",
                 title=found[0].title,
-                updated_at=sessions.timestamp(found[0].updated_ms),
+                updated_at=timestamp(found[0].updated_ms),
             )
             await self._client.session_update(session.id, update)
 

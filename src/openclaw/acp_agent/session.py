@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -29,6 +28,7 @@ from openclaw.acp_agent.updates import (
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
+from openclaw.core.clock import timestamp
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import Cancelled, InvalidRequest, OpenClawError
 from openclaw.core.tools import ALWAYS, NO, SESSION, Answer, Choice, JsonObject, PermissionRequest
@@ -380,7 +380,3 @@ async def list_page(
                 updated_at=timestamp(info.updated_ms),
             )
     return list(found.values()), page.cursor
-
-
-def timestamp(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")

@@ -24,6 +24,13 @@ class SystemClock:
         return time.monotonic()
 
 
+def timestamp(at_ms: int) -> str:
+    """This time in ISO 8601, as protocols write it."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
+
+
 def random_id() -> str:
     """64 random bits as 16 hexadecimal characters."""
     import secrets  # takes as long to import as all of this package

@@ -212,11 +212,10 @@ class Gateway:
             assert grant is not None
             return orders.Person(grant.name, grant.allows("admin"), grant.session)
 
-        agent, clock = self.backend.agent, self.clock
-        desk = orders.OrderDesk(orders.TOOLS["openclaw"], agent, clock, None, self.answer)
-        clustered = self.backend.cluster is not None
-        kept = tasks.OrderTasks(desk, agent, clock, in_gateway=True, resumes=clustered)
-        made, most = server.make_server("openclaw", desk, kept), self.settings.limits
+        agent, clustered = self.backend.agent, self.backend.cluster is not None
+        desk = orders.OrderDesk("openclaw", agent, self.clock, None, self.answer)
+        kept = tasks.OrderTasks(desk, in_gateway=True, resumes=clustered)
+        made, most = server.make_server(desk, kept), self.settings.limits
         async with (
             kept.running(),
             http_app.serve_http(made, kept, most_bytes=most.max_request_bytes, who=who) as app,

@@ -19,7 +19,7 @@ from openclaw.core.content import InboundMedia, Text
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.core.tools import NO, Ask, Elicit, JsonObject, PermissionRequest
 from openclaw.core.tools import Answer as Consent
-from openclaw.mcp_server.outbound import Collector, Json, OutboundRules, fetch_guarded, render
+from openclaw.mcp_server.outbound import Collector, Json, OutboundRules, render
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.sessions.helper_tasks import helper_tasks
@@ -306,9 +306,9 @@ Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True)
 class OrderDesk:
-    """Takes the orders of one tool, and has the agent or `answer` answer them."""
+    """Takes the orders of one program's tool, and has the agent or `answer` answer them."""
 
-    tool: Json
+    program: str
     agent: Agent
     clock: Clock
     agent_id: str | None
@@ -332,7 +332,7 @@ class OrderDesk:
             return False
 
     async def _carry_out(self, arguments: dict[str, Any] | None, caller: Caller) -> Json:
-        order = checked_order(self.tool["inputSchema"], arguments)
+        order = checked_order(TOOLS[self.program]["inputSchema"], arguments)
         settings = await self.agent.settings(caller.agent_id or self.agent_id)
         workspace = await _workspace(settings, caller) if caller.local else None
         with order_files(settings.temp_root) as files:
@@ -352,7 +352,6 @@ class OrderDesk:
             await self._work(context, collector, caller)
             rules = OutboundRules(
                 directories=(workspace or settings.directories[0], files.directory),
-                fetch=fetch_guarded,
                 audio=settings.audio,
                 secrets=settings.redactor,
             )

@@ -4,7 +4,6 @@ import mimetypes
 import os
 import stat
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,15 +28,26 @@ _FETCH_SECONDS = 30.0  # the person waits for the answer meanwhile
 
 Json = dict[str, Any]
 Fetch = Callable[[str, int], Awaitable[tuple[bytes, str | None]]]  # takes a URL and a limit
-OpenClient = Callable[[], AbstractAsyncContextManager["GuardedClient"]]
+
+
+async def fetch_guarded(
+    url: str, limit: int, client: "GuardedClient | None" = None
+) -> tuple[bytes, str | None]:
+    from openclaw.net.client import GuardedClient
+
+    async with client or GuardedClient(total_timeout=_FETCH_SECONDS) as opened:
+        fetched = await opened.fetch(url, max_bytes=limit)
+    if fetched.status != 200:
+        raise ToolFailure(f"its address answered with HTTP {fetched.status}")
+    return fetched.body, fetched.mime_type or None
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundRules:
     directories: tuple[Path, ...]
-    fetch: Fetch | None
     audio: str  # auto, audio or resource
     secrets: "Redactor | None" = None  # None if media was redacted before
+    fetch: Fetch = fetch_guarded
 
 
 class LeftOut(OpenClawError):
@@ -74,8 +84,8 @@ async def _load(item: Media, rules: OutboundRules, room: int) -> tuple[bytes, st
         data = item.data
     elif item.path is not None:
         data = await anyio.to_thread.run_sync(_read_inside, item.path, rules.directories, limit)
-    elif rules.fetch is None or item.url is None:
-        raise LeftOut("its URL may not be fetched")
+    elif item.url is None:
+        raise LeftOut("there is nothing in it")
     else:
         try:
             data, fetched_type = await rules.fetch(item.url, limit)
@@ -209,19 +219,3 @@ class Collector:
 
     def text(self) -> str:
         return combine(self._parts)
-
-
-def open_guarded() -> AbstractAsyncContextManager["GuardedClient"]:
-    from openclaw.net.client import GuardedClient
-
-    return GuardedClient(total_timeout=_FETCH_SECONDS)
-
-
-async def fetch_guarded(
-    url: str, limit: int, open_client: OpenClient = open_guarded
-) -> tuple[bytes, str | None]:
-    async with open_client() as client:
-        fetched = await client.fetch(url, max_bytes=limit)
-    if fetched.status != 200:
-        raise ToolFailure(f"its address answered with HTTP {fetched.status}")
-    return fetched.body, fetched.mime_type or None

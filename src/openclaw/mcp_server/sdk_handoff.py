@@ -18,7 +18,6 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
 from pydantic_core import from_json
 
-from openclaw.agent.port import Agent
 from openclaw.core.clock import random_id
 from openclaw.mcp_server.handshake import can_be_written, is_answer, parsed
 from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
@@ -110,8 +109,6 @@ def _dumped(message: types.JSONRPCMessage) -> Json:
 
 
 async def serve(
-    program: str,
-    agent: Agent,
     desk: OrderDesk,
     lines: LineReader,
     writer: MessageWriter,
@@ -120,7 +117,7 @@ async def serve(
 ) -> None:
     """Serve the rest of a connection, except what `is_taken` takes for orders begun before."""
     reader = MessageReader(lines, writer.tell, _replayed(queue), is_taken)
-    async with open_server(program, agent, desk) as server:
+    async with open_server(desk) as server:
         options = server.create_initialization_options()
         await server.run(reader, MessageSender(writer), options)
 

@@ -15,8 +15,7 @@ from mcp.shared.inbound import decode_header_value
 from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY
 from pydantic import ValidationError
 
-from openclaw.agent.port import Agent, Notify
-from openclaw.core.clock import SystemClock
+from openclaw.agent.port import Notify
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.mcp_server import orders
 from openclaw.mcp_server.tasks import EXTENSION, OrderTasks
@@ -65,7 +64,6 @@ class _UpdateParams(_TaskParams):
 class _Handlers:
     """What the server does about each request; `forward` has a gateway do it, if one runs."""
 
-    tool: types.Tool
     desk: orders.OrderDesk
     tasks: OrderTasks | None
     forward: Forward | None
@@ -73,11 +71,11 @@ class _Handlers:
     async def list_tools(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[self.tool])
+        tool = types.Tool.model_validate(orders.TOOLS[self.desk.program])
+        return types.ListToolsResult(tools=[tool])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
-        if params.name != self.tool.name:
-            wanted = self.tool.name
+        if params.name != (wanted := orders.TOOLS[self.desk.program]["name"]):
             return orders.refusal(f"there is no tool {params.name!r}; the only one is {wanted!r}")
         wants_progress = context.meta is not None and "progress_token" in context.meta
         caller = orders.Caller(
@@ -196,15 +194,12 @@ class _Handlers:
 
 
 def make_server(
-    program: str,
-    desk: orders.OrderDesk,
-    tasks: OrderTasks | None = None,
-    forward: Forward | None = None,
+    desk: orders.OrderDesk, tasks: OrderTasks | None = None, forward: Forward | None = None
 ) -> Server[dict[str, Any]]:
     """The server of `openclaw` or `clawdbot`; over HTTP, `?agent=ID` names the agent."""
-    handlers = _Handlers(types.Tool.model_validate(orders.TOOLS[program]), desk, tasks, forward)
+    handlers = _Handlers(desk, tasks, forward)
     server: Server[dict[str, Any]] = Server(
-        program,
+        desk.program,
         version=__version__,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
@@ -249,11 +244,9 @@ def _person_of(context: Context) -> orders.Person:
 
 
 @asynccontextmanager
-async def open_server(
-    program: str, agent: Agent, desk: orders.OrderDesk
-) -> AsyncGenerator[Server[dict[str, Any]]]:
-    if program != "openclaw":
-        yield make_server(program, desk)
+async def open_server(desk: orders.OrderDesk) -> AsyncGenerator[Server[dict[str, Any]]]:
+    if desk.program != "openclaw":
+        yield make_server(desk)
         return
-    async with OrderTasks(desk, agent, SystemClock()).running() as tasks:
-        yield make_server(program, desk, tasks, partial(agent.forward, desk.agent_id))
+    async with OrderTasks(desk).running() as tasks:
+        yield make_server(desk, tasks, partial(desk.agent.forward, desk.agent_id))

@@ -45,7 +45,6 @@ Line = bytes | TooLong
 class StdioServer:
     """Takes ordinary orders, and gives everything else, in order, to the SDK."""
 
-    program: str
     desk: orders.OrderDesk
     handshake: Handshake
     lines: LineReader
@@ -123,7 +122,7 @@ class StdioServer:
         if result is None or scope.cancel_called:
             return  # an order that the client cancelled is not answered
         if order.version >= orders.ASKS_BY_RESULT:
-            result["_meta"] = {_SERVER_INFO: {"name": self.program, "version": __version__}}
+            result["_meta"] = {_SERVER_INFO: {"name": self.desk.program, "version": __version__}}
         else:
             del result["resultType"]
         await self._send(id=order.id, result=result)
@@ -209,14 +208,14 @@ def prepare(
             wire.reader or open_reader(wire.wire_in), wire.splitter, at_end=wire.at_end
         )
         async with open_agent() as agent:
-            desk = orders.OrderDesk(orders.TOOLS[program], agent, SystemClock(), agent_id)
+            desk = orders.OrderDesk(program, agent, SystemClock(), agent_id)
             async with anyio.create_task_group() as tasks:
                 on_termination(tasks.cancel_scope.cancel)
-                server = StdioServer(program, desk, handshake, lines, writer, tasks)
+                server = StdioServer(desk, handshake, lines, writer, tasks)
                 rest = await server.run()
                 if rest is not None:
                     serve_rest = await import_in_thread(_import_sdk)
-                    await serve_rest(program, agent, desk, lines, writer, rest, server.is_ours)
+                    await serve_rest(desk, lines, writer, rest, server.is_ours)
                 tasks.cancel_scope.cancel()
             await writer.aclose()
 

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any, cast
 
 import anyio
@@ -23,8 +22,8 @@ import orjson
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 
-from openclaw.agent.port import Agent, MessageContext
-from openclaw.core.clock import Clock, order_session_key, random_id
+from openclaw.agent.port import MessageContext
+from openclaw.core.clock import Clock, order_session_key, random_id, timestamp
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Event
 from openclaw.core.tools import JsonObject
@@ -138,8 +137,6 @@ class OrderTasks:
     """
 
     desk: OrderDesk
-    agent: Agent
-    clock: Clock
     in_gateway: bool = False
     resumes: bool = False
     _runner: str = field(default_factory=random_id)
@@ -164,8 +161,8 @@ class OrderTasks:
         self, arguments: Json | None, caller: Caller, person: Person, *, tasks: bool, asks: bool
     ) -> Json:
         arguments = arguments or {}
-        now, key = self.clock.now_ms(), arguments.get("sessionKey")
-        key = key if isinstance(key, str) and key else order_session_key(self.clock)
+        now, key = self.desk.clock.now_ms(), arguments.get("sessionKey")
+        key = key if isinstance(key, str) and key else order_session_key(self.desk.clock)
         task = Task(
             id=f"task-{secrets.token_urlsafe(_ID_BYTES)}",
             reader=person.name,
@@ -183,10 +180,14 @@ class OrderTasks:
         )
         run = _Run(task, arguments, records.TTL_MS / 1000 if tasks else _STATE_SECONDS)
         self._carry_out_later(run, caller)
+        return await self._answer(run, tasks=tasks)
+
+    async def _answer(self, run: _Run, *, tasks: bool) -> Json:
+        """The order's result, or what the client gets until there is one."""
         try:
             await self._first_news(run, tasks=tasks)
             if run.task.open:
-                await self._keep(run)
+                await (self._save(run) if run.kept else self._keep(run))
         except BaseException:
             run.scope.cancel()
             raise
@@ -194,7 +195,7 @@ class OrderTasks:
             return _result(run.task)
         if tasks:
             return {"resultType": "task", **_head(run.task)}
-        return _round(run.task, run.arguments, self.clock)
+        return _round(run.task, run.arguments, self.desk.clock)
 
     def _carry_out_later(self, run: _Run, caller: Caller) -> None:
         assert self._group is not None
@@ -207,7 +208,7 @@ class OrderTasks:
         def on_event(event: Event) -> None:
             told = describe_event(event)
             if told is not None and run.task.open:
-                run.change(message=told, updated_ms=self.clock.now_ms())
+                run.change(message=told, updated_ms=self.desk.clock.now_ms())
 
         def began(context: MessageContext) -> None:
             run.task = replace(run.task, agent=context.agent_id)
@@ -246,17 +247,17 @@ class OrderTasks:
 
     async def _task_after(self) -> float:
         try:
-            return (await self.agent.settings()).task_after
+            return (await self.desk.agent.settings()).task_after
         except OpenClawError:
             return 0.0  # the order will find out why, and say so
 
     def _end(self, run: _Run, **fields: Any) -> None:
-        now = self.clock.now_ms()
+        now = self.desk.clock.now_ms()
         ttl = now - run.task.created_ms + records.TTL_MS
         run.change(**{"message": "", **fields}, requests={}, updated_ms=now, ttl_ms=ttl)
 
     async def _fail(self, run: _Run, why: str) -> None:
-        message = f"{why} {await records.what_happened(await self.agent.store(), run.task)}"
+        message = f"{why} {await records.what_happened(await self.desk.agent.store(), run.task)}"
         self._end(
             run,
             status="failed",
@@ -267,16 +268,18 @@ class OrderTasks:
     async def _finish(self, run: _Run) -> None:
         if run.kept:
             await self._save(run)
-            await records.forget_order(await self.agent.store(), run.task.id, self.clock.now_ms())
+            await records.forget_order(
+                await self.desk.agent.store(), run.task.id, self.desk.clock.now_ms()
+            )
         self._runs.pop(run.task.id, None)
 
     async def _first_news(self, run: _Run, *, tasks: bool) -> None:
         """Wait for the end, a question, or the time after which an order becomes a task."""
-        began = self.clock.monotonic()
+        began = self.desk.clock.monotonic()
         while run.task.open and not run.questions:
             left = None
             if tasks and run.after is not None:
-                left = run.after - (self.clock.monotonic() - began)
+                left = run.after - (self.desk.clock.monotonic() - began)
             with anyio.move_on_after(left) as patience:
                 await run.changed.wait()
             if patience.cancelled_caught:
@@ -284,7 +287,7 @@ class OrderTasks:
 
     async def _keep(self, run: _Run) -> None:
         """Make it a task on disk, which doesn't need the request any more."""
-        store = await self.agent.store()
+        store = await self.desk.agent.store()
         await self._say_alive(store)
         await records.keep_order(store, run.task, run.arguments)
         run.kept = True
@@ -296,7 +299,9 @@ class OrderTasks:
     async def _save(self, run: _Run, *, durable: bool = True) -> None:
         async with run.saving:
             run.unsaved = False
-            saved = await records.write_task(await self.agent.store(), run.task, durable=durable)
+            saved = await records.write_task(
+                await self.desk.agent.store(), run.task, durable=durable
+            )
             if saved is None:
                 logger.warning("task %s was taken over by another process", run.task.id)
                 run.kept = False
@@ -313,26 +318,18 @@ class OrderTasks:
         id = state.partition(".")[0]
         run = self._runs.get(id)
         task = run.task if run is not None else await self._stored(id)
-        if task is None or not _is_signed(task, state, arguments or {}, person, self.clock):
+        if task is None or not _is_signed(task, state, arguments or {}, person, self.desk.clock):
             raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState")
         _check_answers(responses)
         if run is None:
             return await self._resume_elsewhere(task, arguments or {}, responses)
         run.deliver(responses)
-        try:
-            await self._first_news(run, tasks=False)
-        except BaseException:
-            run.scope.cancel()
-            raise
-        if run.task.open:
-            await self._save(run)
-            return _round(run.task, run.arguments, self.clock)
-        return _result(run.task)
+        return await self._answer(run, tasks=False)
 
     async def _resume_elsewhere(
         self, task: Task, arguments: Json, responses: Mapping[str, Any]
     ) -> Json:
-        store = await self.agent.store()
+        store = await self.desk.agent.store()
         if task.open:
             await records.tell_task(store, task, responses)
         while True:
@@ -342,7 +339,7 @@ class OrderTasks:
             if not found.open:
                 return _result(found)
             if found.requests.keys() - responses.keys():
-                return _round(found, arguments, self.clock)
+                return _round(found, arguments, self.desk.clock)
             await anyio.sleep(_LOOK_SECONDS)
 
     # ---- what clients ask about tasks
@@ -375,7 +372,7 @@ class OrderTasks:
         if run is not None:
             run.deliver(responses)
         elif task.open:
-            await records.tell_task(await self.agent.store(), task, responses)
+            await records.tell_task(await self.desk.agent.store(), task, responses)
 
     async def cancel(self, id: str, person: Person) -> None:
         task = await self._readable(id, person)
@@ -383,7 +380,7 @@ class OrderTasks:
         if run is not None:
             run.scope.cancel()
         elif task.open:
-            await records.tell_task(await self.agent.store(), task, cancel=True)
+            await records.tell_task(await self.desk.agent.store(), task, cancel=True)
 
     def runs(self, id: str) -> bool:
         return id.partition(".")[0] in self._runs
@@ -414,14 +411,14 @@ class OrderTasks:
             return run.task if run.kept else None
         task = await self._stored(id)
         if task is not None and task.open:
-            store = await self.agent.store()
-            if await records.is_abandoned(store, task, self.clock.now_ms()):
+            store = await self.desk.agent.store()
+            if await records.is_abandoned(store, task, self.desk.clock.now_ms()):
                 return await self._resume_abandoned(store, task)
         return task
 
     async def _stored(self, id: str) -> Task | None:
-        task = await records.find_task(await self.agent.store(), id)
-        return task if task is not None and task.expires_ms > self.clock.now_ms() else None
+        task = await records.find_task(await self.desk.agent.store(), id)
+        return task if task is not None and task.expires_ms > self.desk.clock.now_ms() else None
 
     async def _resume_abandoned(self, store: SessionStore, task: Task) -> Task:
         """Continue a task whose process is gone, if that is safe: no turn is begun twice."""
@@ -454,7 +451,7 @@ class OrderTasks:
     async def _say_alive(self, store: SessionStore) -> None:
         if not self._alive:
             self._alive = True
-            await records.say_alive(store, self._runner, self.clock.now_ms())
+            await records.say_alive(store, self._runner, self.desk.clock.now_ms())
 
     async def _tend(self) -> None:
         """Look for answers that other processes got, and save tasks for them to see."""
@@ -473,9 +470,9 @@ class OrderTasks:
                 logger.warning("tasks cannot be updated: %s", error.message)
 
     async def _look_after(self, kept: list[_Run], *, lease: bool) -> None:
-        store = await self.agent.store()
+        store = await self.desk.agent.store()
         if lease:
-            await records.say_alive(store, self._runner, self.clock.now_ms())
+            await records.say_alive(store, self._runner, self.desk.clock.now_ms())
         inboxes = await records.read_inboxes(store, [run.task.id for run in kept])
         for run in kept:
             inbox = inboxes.get(run.task.id, {})
@@ -494,17 +491,13 @@ def _result(task: Task) -> Json:
     raise MCPError(types.INTERNAL_ERROR, task.message or "the order was cancelled")
 
 
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
-
-
 def _head(task: Task) -> Json:
     age = task.updated_ms - task.created_ms
     head: Json = {
         "taskId": task.id,
         "status": task.status,
-        "createdAt": _time(task.created_ms),
-        "lastUpdatedAt": _time(task.updated_ms),
+        "createdAt": timestamp(task.created_ms),
+        "lastUpdatedAt": timestamp(task.updated_ms),
         "ttlMs": task.ttl_ms,
         "pollIntervalMs": _POLL_MS if age < 60_000 else _SLOW_POLL_MS,
     }
