@@ -236,7 +236,7 @@ def http_page() -> str:
     for name, schema in described["components"]["schemas"].items():
         parts.append(f"\n## {name}\n\n| field | type | |\n|---|---|---|")
         for key, value in schema["properties"].items():
-            needed = "required" if key in schema["required"] else ""
+            needed = "required" if key in schema.get("required", ()) else ""
             text = "; ".join(filter(None, (needed, value.get("description", ""))))
             parts.append(f"| `{key}` | {_wire_type(value)} | {text} |")
     return "\n".join(parts) + "\n"

@@ -17,9 +17,8 @@ from openclaw.config.load import LoadedConfig, load_config
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.daemon import Daemon, serve
-from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway
+from openclaw.gateway.lock import GatewayInfo, gateway_lock, read_token, running_gateway
 from openclaw.gateway.service_files import Notifier
-from openclaw.gateway.tokens import read_owner_token
 from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
 from openclaw.runtime.host import open_secrets
 from openclaw.runtime.runtime import open_backend
@@ -90,9 +89,9 @@ class Installation:
     @property
     def token(self) -> str:
         """The token of the gateway that runs."""
-        found = read_owner_token(self.state)
+        found = read_token(self.state)
         assert found is not None
-        return found.reveal()
+        return found
 
     @property
     def headers(self) -> dict[str, str]:

@@ -30,13 +30,14 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
 from openclaw.core.clock import timestamp
 from openclaw.core.content import InboundMedia, Media
-from openclaw.core.errors import Cancelled, InvalidRequest, OpenClawError
+from openclaw.core.errors import Cancelled, InvalidRequest
 from openclaw.core.tools import ALWAYS, NO, SESSION, Answer, Choice, JsonObject, PermissionRequest
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.media.intake import Intake
 from openclaw.media.transcription import Transcriber
 from openclaw.secrets.refs import has_reference
+from openclaw.sessions.helper_tasks import helper_tasks
 from openclaw.sessions.model import Entry
 from openclaw.sessions.store import SessionStore
 
@@ -208,19 +209,15 @@ class _Turn:
             ask=self._ask,
             elicit=None if self.forms is None else self._elicit,
         )
-        ended: Reply | OpenClawError | None = None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._send_all, name=f"updates of {session.id}")
-            with self._queue:
+        with self._queue, self._queued:
+            async with helper_tasks() as tasks:
+                tasks.start_soon(self._send_all, name=f"updates of {session.id}")
                 try:
-                    ended = await self.agent.reply(context, listener)
-                    self._put(self._translator.closing(ended))
-                except OpenClawError as error:
-                    ended = error  # raised in here, it would come out in a group of errors
-        if isinstance(ended, OpenClawError):
-            raise ended
-        assert ended is not None
-        return ended
+                    reply = await self.agent.reply(context, listener)
+                    self._put(self._translator.closing(reply))
+                finally:
+                    await self._all_shown()
+                return reply
 
     def _put(self, updates: Sequence[Update]) -> None:
         for update in updates:

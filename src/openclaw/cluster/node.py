@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from openclaw.agent.event_codec import listener_to, tell
+from openclaw.agent.event_codec import error_json, listener_to, reply_json, tell
 from openclaw.agent.port import NOBODY, Agent, MessageContext, Reply, TurnListener
 from openclaw.agent.redaction import clean_message
 from openclaw.cluster import feeds
@@ -204,8 +204,8 @@ class ClusterNode:
     async def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[feeds.NamedEvent]:
         """The events of a turn from any gateway after number `after`, then its answer.
 
-        The answer is named `reply` or `error`, with a `Reply` or an exception. `NotFound` if there
-        is no such turn, or it ended long ago.
+        The answer is named `reply` or `error`. `NotFound` if there is no such turn, or it ended
+        long ago.
         """
         orders = await self.queue.find(turn)
         if not orders:
@@ -215,8 +215,10 @@ class ClusterNode:
             async with aclosing(self._watches.events(watch)) as events:
                 async for event in events:
                     yield event
-            name = "reply" if isinstance(watch.result, Reply) else "error"
-            yield (watch.seen + 1, name, watch.result)
+            if isinstance(watch.result, Reply):
+                yield (watch.seen + 1, "reply", reply_json(watch.result))
+            elif watch.result is not None:
+                yield (watch.seen + 1, "error", error_json(watch.result))
 
     # ---- running
 

@@ -17,7 +17,7 @@ from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock, random_id
-from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
+from openclaw.core.errors import Busy, Cancelled, OperatorFacing
 from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted, Usage
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.auth import grant_of
@@ -87,19 +87,9 @@ class Turns:
         if turn.scope.cancelled_caught:
             raise Cancelled(turn.why or _BY_REQUEST)
 
-    def has(self, id: str) -> bool:
-        return id in self._running
-
-    def cancel(self, id: str) -> None:
-        turn = self._running.get(id)
-        if turn is None:
-            raise NotFound(f"no turn '{id}' is running")
-        turn.stop(_BY_REQUEST)
-
-    def cancel_session(self, session: str, agent: str | None) -> int:
-        """Stop the turns that run in a session or wait for it; returns how many."""
-        ours = [turn for turn in self.running if turn.session == session]
-        found = [turn for turn in ours if agent in (None, turn.agent)]
+    def cancel(self, wanted: Callable[[Running], bool]) -> int:
+        """Stop turns, also those that wait for their session; returns how many."""
+        found = [turn for turn in self.running if wanted(turn)]
         for turn in found:
             turn.stop(_BY_REQUEST)
         return len(found)

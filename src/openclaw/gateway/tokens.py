@@ -70,18 +70,13 @@ class NamedToken:
 def owner_token(root: Path) -> Secret:
     path = owner_token_path(root)
     with locked(path):
-        found = read_owner_token(root)
-        if found is None:
-            found = Secret(secrets.token_urlsafe(TOKEN_BYTES))
-            write_atomically(path, found.reveal())
+        token = read_token(root)
+        if token is None:
+            token = secrets.token_urlsafe(TOKEN_BYTES)
+            write_atomically(path, token)
         else:
             path.chmod(PRIVATE_FILE)
-    return found
-
-
-def read_owner_token(root: Path) -> Secret | None:
-    text = read_token(root)
-    return Secret(text) if text is not None else None
+    return Secret(token)
 
 
 class TokenFile:

@@ -22,7 +22,7 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSource
-from openclaw.gateway.tokens import read_owner_token
+from openclaw.gateway.lock import read_token
 from openclaw.models.choose import known_providers
 from openclaw.policy.decide import Policy, Rules, server_wholly_denied
 from openclaw.secrets.backends import open_backends
@@ -172,10 +172,8 @@ def hide_known(loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redac
     """
     directory = state_dir(environ)
     variables = [name for one in known_providers().values() for name in one.key_variables]
-    values = [*loaded.credentials, *(environ.get(name, "") for name in variables)]
-    if token := read_owner_token(directory):
-        values.append(token.reveal())
-    for value in (*values, *known_values(directory)):
+    values = [*loaded.credentials, *(environ.get(name) for name in variables)]
+    for value in (*values, read_token(directory), *known_values(directory)):
         if value:
             redactor.register(value)
 

@@ -351,7 +351,7 @@ async def test_a_turn_that_ended_can_still_be_watched_from_any_number_on(place: 
         names = [name for _, name, _ in whole]
         assert names[0] == "turn_started"
         assert names[-1] == "reply"
-        assert whole[-1][2].text == "Done."
+        assert whole[-1][2]["text"] == "Done."
         rest = [event async for event in member.watch_turn("k", after=whole[2][0])]
         assert [name for _, name, _ in rest] == names[3:]
         figures = {name: values[()] for name, _, values in member.figures()}

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from openclaw.agent import event_codec
-from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply
+from openclaw.agent.port import NOBODY, AgentSettings, MessageContext
 from openclaw.core.clock import random_id
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import Busy, InvalidRequest, NotFound, OpenClawError, http_status
@@ -123,14 +123,7 @@ async def turn_events(
         try:
             async with aclosing(cluster.watch_turn(turn, seen)) as events:
                 async for number, name, body in events:
-                    shown = body
-                    if name in ("reply", "error"):
-                        shown = (
-                            event_codec.reply_json(body)
-                            if isinstance(body, Reply)
-                            else event_codec.error_json(body)
-                        )
-                    put(b"id: %d\n%s" % (number, frame(shown, name)))
+                    put(b"id: %d\n%s" % (number, frame(body, name)))
         except OpenClawError as error:
             put(frame(event_codec.error_json(error), "error"))
 
@@ -158,7 +151,7 @@ async def post_message(gateway: Gateway, request: Request, body: Message) -> Any
         return await detached(gateway, message.turn, message.stream)
     if body.stream:
         return EventStream(message.stream)
-    return WatchedAnswer(message.answer, failed)
+    return WatchedAnswer(message.whole, failed)
 
 
 @dataclass
@@ -205,13 +198,10 @@ class _Message:
             raise InvalidRequest("has neither data nor path", field=field)
         await attachments.take(item.mime_type, item.data, field, item.name, of_object=True)
 
-    async def whole(self) -> Json:
+    async def whole(self) -> Response:
         with ExitStack() as files:
             reply = await self.gateway.answer(await self._context(files), NOBODY)
-        return {"sessionKey": self.session, **event_codec.reply_json(reply)}
-
-    async def answer(self) -> Response:
-        return JSONResponse(await self.whole())
+        return JSONResponse({"sessionKey": self.session, **event_codec.reply_json(reply)})
 
     async def stream(self, put: Put) -> None:
         try:
@@ -283,9 +273,8 @@ async def list_turns(gateway: Gateway) -> Json:
 async def cancel_turn(gateway: Gateway, turn: str) -> Json:
     """Stop a turn."""
     cluster = gateway.backend.cluster
-    if cluster is None or gateway.turns.has(turn):
-        gateway.turns.cancel(turn)
-    elif not await cluster.cancel_turn(turn):
+    here = gateway.turns.cancel(lambda one: one.id == turn)
+    if not here and (cluster is None or not await cluster.cancel_turn(turn)):
         raise NotFound(f"no turn '{turn}' is running")
     return {"cancelled": 1}
 
@@ -298,12 +287,12 @@ async def cancel_session(
     key = own_session(request.scope, key)
     cluster = gateway.backend.cluster
     found = await cluster.cancel_session(key, agent) if cluster is not None else 0
-    here = gateway.turns.cancel_session(key, agent)
+    here = gateway.turns.cancel(lambda one: one.session == key and agent in (None, one.agent))
     return {"cancelled": max(found, here)}
 
 
 @operation("POST /api/sessions/{key:path}/undo", needs="orders")
-async def undo(gateway: Gateway, request: Request, key: str, agent: str | None = None) -> Json:
+async def undo(gateway: Gateway, request: Request, key: str, agent: str | None = None) -> Response:
     """Restore the files that the last turn changed; a second call redoes the changes."""
     settings = await gateway.backend.agent.settings(agent)
     key = own_session(request.scope, key)

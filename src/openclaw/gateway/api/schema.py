@@ -251,28 +251,14 @@ def _schema(kind: Any, components: Json) -> Json:
     """The schema of a type; those of models go into `components` and are referred to."""
     if isinstance(kind, Mapping):
         fields = {name: _schema(one, components) for name, one in cast("Fields", kind).items()}
-        return {"type": "object", "properties": fields, "required": []}
+        return {"type": "object", "properties": fields}
     schema = _adapter(kind).json_schema(ref_template="#/components/schemas/{model}")
     for name, inner in schema.pop("$defs", {}).items():
-        components.setdefault(name, _plain(inner))
+        components.setdefault(name, inner)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        components.setdefault(kind.__name__, _plain(schema))
+        components.setdefault(kind.__name__, schema)
         return {"$ref": f"#/components/schemas/{kind.__name__}"}
-    return _plain(schema)
-
-
-def _plain(schema: Any) -> Any:
-    """Without titles, which only repeat names, and without defaults that are null."""
-    if isinstance(schema, list):
-        return [_plain(one) for one in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    left = {k: v for k, v in cast("Json", schema).items() if k != "title" and v is not None}
-    if "properties" not in left:
-        return {key: _plain(value) for key, value in left.items()}
-    left.pop("additionalProperties", None)
-    fields = {name: _plain(one) for name, one in left["properties"].items()}
-    return {**left, "properties": fields, "required": left.get("required", [])}
+    return schema
 
 
 def document(url: str) -> Json:
