@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import psutil
 import pytest
 from pydantic_ai import BinaryImage
@@ -140,8 +141,15 @@ async def test_a_reader_is_told_nothing_of_our_environment(
     arguments = ["pypdf", str(waiting), "1", "9"]
     async with output_of("document", arguments, memory_bytes=1 << 30, cpu_seconds=5):
         (reader,) = set(psutil.Process().children()) - before
+        # Until it opens the file, it may not have its command line and environment yet: the kernel
+        # sets them a moment after the exec that ends our wait for the start.
+        with anyio.fail_after(60):
+            writing = await anyio.to_thread.run_sync(
+                os.open, waiting, os.O_WRONLY, abandon_on_cancel=True
+            )
         assert "openclaw.media.limited_process" in reader.cmdline()
         assert reader.environ().keys() <= {"LC_CTYPE"}
+    os.close(writing)
 
 
 # Images
