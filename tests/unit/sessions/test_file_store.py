@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from openclaw.sessions.model import (
     StoreError,
 )
 from openclaw.sessions.sqlite import connections
-from openclaw.sessions.sqlite.connections import Writer, explain
+from openclaw.sessions.sqlite.connections import FileDatabase, Statements, explain
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
 
 VERSION = len([*connections.SQL.glob("*.sql")])
@@ -226,41 +227,39 @@ async def test_a_database_that_stays_locked_is_an_error_and_no_hang(
 
 async def test_work_that_queues_up_shares_a_commit_and_fails_alone(database: Path) -> None:
     await open_and_close(database)
-    running = Writer(database, SystemClock().now_ms)
-    await running.start()
     started, go_on = threading.Event(), threading.Event()
     results: dict[str, object] = {}
 
-    def hold(db: sqlite3.Connection) -> None:
+    async def hold(db: Statements) -> None:
         started.set()
         go_on.wait(10)
 
-    def insert(name: str, db: sqlite3.Connection) -> int:
+    async def insert(name: str, db: Statements) -> int:
         if name == "bad":
-            db.execute("DELETE FROM sessions")
+            await db.execute("DELETE FROM sessions")
             raise ZeroDivisionError
-        db.execute(
-            "INSERT INTO sessions (id, agent, key, created_ms, updated_ms) VALUES (?, '', ?, 0, 0)",
-            (name, name),
+        await db.execute(
+            "INSERT INTO sessions (id, agent, key, created_ms, updated_ms)"
+            " VALUES ($1, '', $1, 0, 0)",
+            name,
         )
-        return db.total_changes
+        return await db.fetchval("SELECT total_changes()")
 
-    async def submit(name: str) -> None:
-        try:
-            results[name] = await running.run(lambda db: insert(name, db), durable=True)
-        except ZeroDivisionError as error:
-            results[name] = error
+    async with FileDatabase(database, SystemClock().now_ms).opened() as running:
 
-    try:
+        async def submit(name: str) -> None:
+            try:
+                results[name] = await running.transact(partial(insert, name))
+            except ZeroDivisionError as error:
+                results[name] = error
+
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: running.run(hold, durable=False))
+            group.start_soon(lambda: running.transact(hold, durable=False))
             await anyio.to_thread.run_sync(started.wait)
             for name in ("a", "bad", "b"):
                 group.start_soon(submit, name)
             await anyio.wait_all_tasks_blocked()
             go_on.set()
-    finally:
-        await running.close()
     assert isinstance(results.pop("bad"), ZeroDivisionError)
     connection = sqlite3.connect(database)
     assert connection.execute("SELECT id FROM sessions ORDER BY id").fetchall() == [("a",), ("b",)]
@@ -372,15 +371,15 @@ class Failing:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broken = False
         self.failed = anyio.Event()
-        run = Writer.run
+        transact = FileDatabase.transact
 
-        async def run_or_fail(itself: Writer, work: Any, *, durable: bool) -> Any:
+        async def transact_or_fail(itself: FileDatabase, work: Any, *, durable: bool = True) -> Any:
             if self.broken:
                 self.failed.set()
                 raise StoreError("no space is left")
-            return await run(itself, work, durable=durable)
+            return await transact(itself, work, durable=durable)
 
-        monkeypatch.setattr(Writer, "run", run_or_fail)
+        monkeypatch.setattr(FileDatabase, "transact", transact_or_fail)
 
 
 async def test_a_heartbeat_that_fails_is_tried_again(

@@ -1,11 +1,9 @@
 """The PostgreSQL store: sessions that many machines share."""
 
 import hashlib
-import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass
-from importlib import resources
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,7 +65,7 @@ def install_script() -> str:
     return _GUARDED.format(script=script.decode())
 
 
-_FILE = re.compile(r"(?P<number>\d{3})_(?P<name>\w+)\.sql")
+SQL = Path(__file__).with_name("sql")
 _LOCK = 0x4F43_4C57  # the advisory lock for migrating
 _QUEUE = 100  # the first number that belongs to the queue; its SQL is PGMQ's own
 
@@ -80,13 +78,11 @@ class Migration:
 
 
 def known() -> list[Migration]:
-    found = [Migration(_QUEUE, "pgmq", install_script())]
-    for file in resources.files("openclaw.sessions.postgres").joinpath("sql").iterdir():
-        match = _FILE.fullmatch(file.name)
-        if match:
-            number = int(match["number"])
-            found.append(Migration(number, match["name"], file.read_text(encoding="utf-8")))
-    return sorted(found, key=lambda step: step.number)
+    steps = [Migration(_QUEUE, "pgmq", install_script())]
+    for file in SQL.glob("*.sql"):
+        number, _, name = file.stem.partition("_")
+        steps.append(Migration(int(number), name, file.read_text("utf-8")))
+    return sorted(steps, key=lambda step: step.number)
 
 
 async def migrate(database: Database, *, create: bool = True) -> None:

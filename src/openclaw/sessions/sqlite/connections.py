@@ -201,89 +201,16 @@ def _pragma(connection: sqlite3.Connection, text: str) -> Any:
     return connection.execute(f"PRAGMA {text}").fetchone()[0]
 
 
-Work = Callable[[sqlite3.Connection], Result]
-
 _BATCH = 64  # most pieces of work in one transaction, so that the first doesn't wait for ever
 
 
 @dataclass(slots=True)
 class _Job:
-    work: Work[Any]
+    work: "Query[Any]"
     durable: bool
     future: Future[Any] = field(default_factory=Future[Any])
     result: Any = None
     error: Exception | None = None
-
-
-class Writer:
-    def __init__(self, path: Path, now_ms: Callable[[], int]) -> None:
-        self._path, self._now_ms = path, now_ms
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._closed = False
-
-    async def start(self) -> None:
-        connection = await anyio.to_thread.run_sync(open_writer, self._path)
-        connection.create_function("now_ms", 0, self._now_ms)
-        self._thread = threading.Thread(
-            target=self._serve, args=(connection,), name="openclaw-session-writer", daemon=True
-        )
-        self._thread.start()
-
-    async def close(self) -> None:
-        self._closed = True
-        self._jobs.put(None)
-        if self._thread is not None:
-            await anyio.to_thread.run_sync(self._thread.join)
-
-    async def run(self, work: Work[Result], *, durable: bool) -> Result:
-        """Commit `work` and return its result; an exception undoes only this work.
-
-        Only a `durable` commit survives a loss of power. Cancellation waits for the commit.
-        """
-        if self._closed:
-            raise StoreError("the session store was closed")
-        job = _Job(work, durable)
-        job.future.set_running_or_notify_cancel()  # nobody can call it off any more
-        future = asyncio.wrap_future(job.future)
-        self._jobs.put(job)
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait([future])
-        return future.result()
-
-    def _serve(self, connection: sqlite3.Connection) -> None:
-        try:
-            while batch := self._next_batch():
-                self._commit(connection, batch)
-                _deliver(batch)
-        finally:
-            connection.close()
-
-    def _next_batch(self) -> list[_Job]:
-        batch: list[_Job] = []
-        job = self._jobs.get()
-        while job is not None:
-            batch.append(job)
-            if len(batch) == _BATCH or self._jobs.empty():
-                return batch
-            job = self._jobs.get_nowait()
-        if batch:
-            self._jobs.put(None)  # stop after this batch
-        return batch
-
-    def _commit(self, connection: sqlite3.Connection, batch: Sequence[_Job]) -> None:
-        durable = any(job.durable for job in batch)
-        try:
-            # A durable commit syncs the whole log, with every commit that went before it.
-            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            begin(connection)
-            for job in batch:
-                _attempt(connection, job)
-            connection.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - the callers wait for it, whatever it is
-            for job in batch:
-                job.error = explain(error, self._path)
-            _roll_back(connection)
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
@@ -295,7 +222,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 def _attempt(connection: sqlite3.Connection, job: _Job) -> None:
     connection.execute("SAVEPOINT piece")
     try:
-        job.result = job.work(connection)
+        job.result = at_once(job.work(Statements(connection)))
     except sqlite3.Error:
         raise  # the database itself failed: nothing in this transaction can be trusted
     except Exception as error:  # noqa: BLE001 - raised where the work came from
@@ -356,31 +283,41 @@ _MOST_READERS = 4  # more would only wait for the same processors
 
 
 class FileDatabase:
-    """One connection writes. A few read, opened when needed and used by one reader at a time."""
+    """One connection writes, in a thread. A few read, opened when needed and used one at a time."""
 
     def __init__(self, path: Path, now_ms: Callable[[], int]) -> None:
-        self._path, self._writer = path, Writer(path, now_ms)
+        self._path, self._now_ms = path, now_ms
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._idle: list[sqlite3.Connection] = []
         self._limiter = anyio.CapacityLimiter(_MOST_READERS)
         self._closed = False
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncGenerator["FileDatabase"]:
-        await self._writer.start()
+        connection = await anyio.to_thread.run_sync(open_writer, self._path)
+        connection.create_function("now_ms", 0, self._now_ms)
+        writer = threading.Thread(
+            target=self._serve, args=(connection,), name="openclaw-session-writer", daemon=True
+        )
+        writer.start()
         try:
             yield self
         finally:
             self._closed = True
+            self._jobs.put(None)
             with anyio.CancelScope(shield=True):
                 while self._idle:
                     await anyio.to_thread.run_sync(self._idle.pop().close)
-                await self._writer.close()
+                await anyio.to_thread.run_sync(writer.join)
 
     async def read(self, work: Query[Result]) -> Result:
         """Run `work` in a thread, on one consistent view of the database."""
+        self._require_open()
+        return await anyio.to_thread.run_sync(self._read, work, limiter=self._limiter)
+
+    def _require_open(self) -> None:
         if self._closed:
             raise StoreError("the session store was closed")
-        return await anyio.to_thread.run_sync(self._read, work, limiter=self._limiter)
 
     def _read(self, work: Query[Result]) -> Result:
         with translated(self._path):
@@ -400,4 +337,49 @@ class FileDatabase:
         return await self.transact(work, durable=durable)
 
     async def transact(self, work: Query[Result], *, durable: bool = True) -> Result:
-        return await self._writer.run(lambda db: at_once(work(Statements(db))), durable=durable)
+        """Commit `work` and return its result; an exception undoes only this work.
+
+        Only a `durable` commit survives a loss of power. Cancellation waits for the commit.
+        """
+        self._require_open()
+        job = _Job(work, durable)
+        job.future.set_running_or_notify_cancel()  # nobody can call it off any more
+        future = asyncio.wrap_future(job.future)
+        self._jobs.put(job)
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([future])
+        return future.result()
+
+    def _serve(self, connection: sqlite3.Connection) -> None:
+        try:
+            while batch := self._next_batch():
+                self._commit(connection, batch)
+                _deliver(batch)
+        finally:
+            connection.close()
+
+    def _next_batch(self) -> list[_Job]:
+        batch: list[_Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == _BATCH or self._jobs.empty():
+                return batch
+            job = self._jobs.get_nowait()
+        if batch:
+            self._jobs.put(None)  # stop after this batch
+        return batch
+
+    def _commit(self, connection: sqlite3.Connection, batch: Sequence[_Job]) -> None:
+        durable = any(job.durable for job in batch)
+        try:
+            # A durable commit syncs the whole log, with every commit that went before it.
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            begin(connection)
+            for job in batch:
+                _attempt(connection, job)
+            connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - the callers wait for it, whatever it is
+            for job in batch:
+                job.error = explain(error, self._path)
+            _roll_back(connection)
