@@ -41,28 +41,29 @@ def main(argv: list[str]) -> int:
     limit(int(memory), int(seconds))
     wire = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    for line in (read_document if task == "document" else transcribe)(*rest):
+    for line in answers(task, *rest):
         wire.write(json.dumps(line) + "\n")
         wire.flush()
     return 0
+
+
+def answers(task: str, *arguments: str) -> Iterator[dict[str, Any]]:
+    try:
+        yield from (read_document if task == "document" else transcribe)(*arguments)
+    except Exception as error:  # noqa: BLE001 (any failure of a parser on a strange file)
+        yield {"error": _plain(error)}
 
 
 # ---- documents
 
 
 def read_document(
-    engine: str, path: str, max_pages: str, max_characters: str
+    engine: str, path: str, max_pages: str, characters: str
 ) -> Iterator[dict[str, Any]]:
-    try:
-        yield extract(engine, path, int(max_pages), int(max_characters))
-    except Exception as error:  # noqa: BLE001 (any failure of a parser on a strange file)
-        yield {"error": _plain(error)}
-
-
-def extract(engine: str, path: str, max_pages: int, max_characters: int) -> dict[str, Any]:
     parts: list[str] = []
     pages = length = 0
-    for total, page in _READERS[engine](path, max_pages):
+    max_characters = int(characters)
+    for total, page in _READERS[engine](path, int(max_pages)):
         text = page.replace("\r\n", "\n").replace("\r", "\n").strip()
         pages = total
         parts.append(text)
@@ -71,7 +72,7 @@ def extract(engine: str, path: str, max_pages: int, max_characters: int) -> dict
             break
     whole = "\n\n".join(parts)
     cut = len(whole) > max_characters or len(parts) < pages
-    return {"text": whole[:max_characters], "pages": pages, "read": len(parts), "cut": cut}
+    yield {"text": whole[:max_characters], "pages": pages, "read": len(parts), "cut": cut}
 
 
 def _plain(error: Exception) -> str:
@@ -294,10 +295,6 @@ _SEARCH_SECONDS = 5  # how far back from a piece's end a pause is looked for
 _WINDOW = SAMPLE_RATE // 10
 
 
-class Unreadable(Exception):
-    """Raised when a recording cannot be decoded here."""
-
-
 def decode(path: str) -> Any:
     """The recording as one channel of `SAMPLE_RATE`."""
     np: Any = importlib.import_module("numpy")
@@ -305,7 +302,7 @@ def decode(path: str) -> Any:
     try:
         av: Any = importlib.import_module("av")
     except ImportError:
-        raise Unreadable(
+        raise ValueError(
             "no decoder is installed; install the extra `speech` or `whisper`"
         ) from None
     try:
@@ -315,7 +312,7 @@ def decode(path: str) -> Any:
             frames = (frame for one in got for frame in resampler.resample(one))
             pieces = [frame.to_ndarray().mean(axis=0) for frame in frames]  # of its channels
     except (av.FFmpegError, IndexError) as error:
-        raise Unreadable(f"it cannot be decoded ({error})") from None
+        raise ValueError(f"it cannot be decoded ({error})") from None
     return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
 
 
@@ -354,18 +351,13 @@ _RECOGNISERS = {"moonshine": moonshine, "whisper": whisper}
 
 
 def transcribe(engine: str, weights: str, path: str, language: str) -> Iterator[dict[str, Any]]:
-    try:
-        samples = decode(path)
-        seconds = len(samples) / SAMPLE_RATE
-        if not seconds:
-            yield {"error": "it has no sound in it"}
-            return
-        for text, until in _RECOGNISERS[engine](weights, samples, language):
-            yield {"text": text.strip(), "until": until, "of": seconds}
-        yield {"text": "", "until": seconds, "of": seconds}
-    except Exception as error:  # noqa: BLE001 (any failure of a decoder or an engine is an answer)
-        plain = str(error).strip() if isinstance(error, Unreadable) else repr(error)
-        yield {"error": plain[:300]}
+    samples = decode(path)
+    seconds = len(samples) / SAMPLE_RATE
+    if not seconds:
+        raise ValueError("it has no sound in it")
+    for text, until in _RECOGNISERS[engine](weights, samples, language):
+        yield {"text": text.strip(), "until": until, "of": seconds}
+    yield {"text": "", "until": seconds, "of": seconds}
 
 
 if __name__ == "__main__":

@@ -252,17 +252,19 @@ class TestDecoding:
     ) -> None:
         path = encoded(tmp_path, "flac")
         monkeypatch.setitem(sys.modules, "av", None)
-        [answer] = limited_process.transcribe("moonshine", "", str(path), "")
+        [answer] = limited_process.answers("speech", "moonshine", "", str(path), "")
         assert answer["error"].startswith("no decoder is installed")
 
     def test_what_is_no_recording_is_said_to_be_none(self, tmp_path: Path) -> None:
         path = tmp_path / "a.mp3"
         path.write_bytes(b"ID3\x03" + b"\0" * 500)
-        [answer] = limited_process.transcribe("moonshine", "", str(path), "")
+        [answer] = limited_process.answers("speech", "moonshine", "", str(path), "")
         assert answer["error"].startswith("it cannot be decoded")
 
     def test_a_recording_without_sound_is_said_to_have_none(self, tmp_path: Path) -> None:
-        [answer] = limited_process.transcribe("moonshine", "", str(tone(tmp_path / "a.wav", 0)), "")
+        [answer] = limited_process.answers(
+            "speech", "moonshine", "", str(tone(tmp_path / "a.wav", 0)), ""
+        )
         assert answer["error"] == "it has no sound in it"
 
     def test_a_long_recording_is_cut_at_its_pauses(self) -> None:
