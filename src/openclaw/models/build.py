@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from pydantic_ai import JsonSchemaTransformer
 from pydantic_ai.models import ModelRequestParameters
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
+
+T = TypeVar("T")
 
 _PLACEHOLDER_KEY = "none"  # the client libraries insist on one
 # Of the context, what an answer may take up; a `maxTokens` beyond it would leave no room to ask.
@@ -181,9 +183,14 @@ def profile_of(candidate: Candidate) -> "ModelProfile":
     return profile
 
 
-def _only_with(sdk: Any, headers: dict[str, str]) -> None:
-    """Drop the headers from the process environment: a server of the user's own must not get them."""
-    sdk._custom_headers = headers  # noqa: SLF001 - there is no other way
+def _only_with(headers: dict[str, str], sdk: Callable[..., T], **options: Any) -> T:
+    """A vendor's client that sends these headers and none from the process environment.
+
+    A server of the user's own must not get those.
+    """
+    made = sdk(default_headers=headers, max_retries=0, **options)
+    vars(made)["_custom_headers"] = headers  # there is no other way
+    return made
 
 
 @cache
@@ -235,19 +242,14 @@ def _openai(
     candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
 ) -> "Model":
     from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    http: Any = client
     base_url, profile = candidate.base_url, profile_of(candidate)
-    sdk = AsyncOpenAI(
-        api_key=key, base_url=base_url, http_client=http, default_headers=headers, max_retries=0
-    )
+    sdk = _only_with(headers, AsyncOpenAI, api_key=key, base_url=base_url, http_client=client)
     sdk.organization = sdk.project = None
-    _only_with(sdk, headers)
+    provider = OpenAIProvider(openai_client=sdk)
     if candidate.api == "openai-responses":
-        from pydantic_ai.models.openai import OpenAIResponsesModel
-
-        provider = OpenAIProvider(openai_client=sdk)
         return OpenAIResponsesModel(candidate.model, provider=provider, profile=profile)
     _spare_chats()
     _read_pieces_fast(sdk)
@@ -257,9 +259,6 @@ def _openai(
 
         openrouter = OpenRouterProvider(openai_client=sdk)
         return OpenRouterModel(candidate.model, provider=openrouter, profile=profile)
-    from pydantic_ai.models.openai import OpenAIChatModel
-
-    provider = OpenAIProvider(openai_client=sdk)
     return OpenAIChatModel(candidate.model, provider=provider, profile=profile)
 
 
@@ -270,12 +269,8 @@ def _anthropic(
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
-    http: Any = client
     base_url = (candidate.base_url or "").rstrip("/").removesuffix("/v1")
-    sdk = AsyncAnthropic(
-        api_key=key, base_url=base_url, http_client=http, default_headers=headers, max_retries=0
-    )
-    _only_with(sdk, headers)
+    sdk = _only_with(headers, AsyncAnthropic, api_key=key, base_url=base_url, http_client=client)
     provider = AnthropicProvider(anthropic_client=sdk)
     return AnthropicModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
