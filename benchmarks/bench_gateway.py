@@ -147,7 +147,7 @@ async def load(args: argparse.Namespace) -> str:
             rounds = 0
 
             async def direct(number: int) -> None:
-                reply = await runtime.agent.reply(MessageContext("hi", f"d{rounds}.{number}"))
+                reply = await runtime.reply(MessageContext("hi", f"d{rounds}.{number}"))
                 assert reply.text == "Noted."
 
             async def through(number: int) -> None:

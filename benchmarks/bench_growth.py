@@ -229,7 +229,7 @@ def connected() -> Growth:
                 async def one() -> str:
                     nonlocal number
                     number += 1
-                    return (await runtime.agent.reply(MessageContext("go", f"s{number}"))).text
+                    return (await runtime.reply(MessageContext("go", f"s{number}"))).text
 
                 assert await one() == "Done."
                 return await _median(one)

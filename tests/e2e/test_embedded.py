@@ -125,7 +125,7 @@ async def ask(runtime: Runtime, text: str, session: str) -> tuple[list[ToolStart
         if isinstance(event, ToolStarted):
             calls.append(event)
 
-    reply = await runtime.agent.reply(MessageContext(text, session), TurnListener(on_event=watch))
+    reply = await runtime.reply(MessageContext(text, session), TurnListener(on_event=watch))
     assert reply.outcome == "ok"
     return calls, reply.text
 

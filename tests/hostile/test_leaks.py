@@ -170,7 +170,7 @@ async def test_a_key_in_the_very_first_message_is_kept_nowhere(
         loaded = parse_config(text, environ, source=tmp_path / "openclaw.json")
         async with open_runtime(loaded, environ, Redactor()) as runtime:
             message = MessageContext(text=f"Is {SECRET} wrong?", session_key="s")
-            reply = await runtime.agent.reply(message, TurnListener(on_event=events.append))
+            reply = await runtime.reply(message, TurnListener(on_event=events.append))
     assert reply.text == "Ask for another key."
     assert model.requests[0].last_text == "Is [REDACTED] wrong?"
     assert SECRET not in repr(events) + caplog.text

@@ -409,8 +409,8 @@ async def _open_here(
     async with open_runtime(
         loaded, environ, process.redactor, short_grace=short_grace, emit=emit
     ) as runtime:
-        runtime.agent.before_turn = _ConfigFollower(process, runtime, seen).follow
-        yield runtime.agent
+        runtime.before_turn = _ConfigFollower(process, runtime, seen).follow
+        yield runtime
 
 
 class _ConfigFollower:

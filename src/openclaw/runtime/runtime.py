@@ -15,7 +15,6 @@ from openclaw.agent.port import (
     TurnListener,
 )
 from openclaw.config.load import LoadedConfig
-from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia, Media, text_of
@@ -50,38 +49,50 @@ _FIRST_TOOLS_SECONDS = 20.0  # how long a turn waits for servers that have not l
 _NEW_SERVER_SECONDS = 2.0  # the same for one that has never answered, counted from its greeting
 
 
-class LocalAgent:
-    """The agent port in this process."""
+class Runtime:
+    """The agents of this process: what one configuration after another makes of them."""
 
-    def __init__(self, runtime: "Runtime") -> None:
-        self._runtime = runtime
+    def __init__(
+        self,
+        generation: ConfigGeneration,
+        manager: "McpManager",
+        sessions: "SessionStore",
+        local: EmbeddedModels,
+    ) -> None:
+        self.generation, self.manager, self.sessions = generation, manager, sessions
+        self.cluster: ClusterNode | None = None
         self.before_turn: Callable[[], Awaitable[None]] | None = None
+        self._local = local
+
+    @property
+    def host(self) -> Host:
+        return self.generation.host
 
     async def agents(self) -> Sequence[AgentInfo]:
-        generation = self._runtime.generation
+        generation = self.generation
         first = generation.agent(None).id
         found = [AgentInfo(one.id, one.name) for one in generation.agents.values()]
         return sorted(found, key=lambda one: one.id != first)
 
     async def settings(self, agent_id: str | None = None) -> AgentSettings:
-        generation = self._runtime.generation
+        generation = self.generation
         return agent_settings(generation.host, generation.agent(agent_id), generation.secrets)
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         if self.before_turn is not None:
             await self.before_turn()
-        cluster = self._runtime.cluster
+        cluster = self.cluster
         return await (cluster.reply if cluster else self.answer_here)(context, listener)
 
     async def answer_here(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
-        manager, scope = self._runtime.manager, context.server_scope
+        manager, scope = self.manager, context.server_scope
         late = await self._settle(context.agent_id, scope)
         if late and listener.on_event is not None:
             told = f"no longer waiting for {', '.join(late)}: its tools will be available once it answers"
             listener.on_event(Notice("warning", told))
         if context.prompt_calls:
             context = await self._expanded(context, listener.elicit)
-        generation = self._runtime.generation  # it may have changed while we waited for servers
+        generation = self.generation  # it may have changed while we waited for servers
         async with generation.turn():
             agent = generation.agent(context.agent_id)
             with manager.hold(agent.id, scope) as tools:
@@ -90,7 +101,7 @@ class LocalAgent:
 
     async def _expanded(self, context: MessageContext, elicit: "Elicit | None") -> MessageContext:
         """The message with the text of the prompt that it calls, if it calls one."""
-        blocks = await self._runtime.manager.expand_prompt(
+        blocks = await self.manager.expand_prompt(
             context.agent_id, context.text, context.server_scope, elicit=elicit
         )
         if blocks is None:
@@ -101,15 +112,15 @@ class LocalAgent:
 
     async def tools(self, agent_id: str, session: str | None = None) -> "Sequence[ToolSpec]":
         await self.refresh(agent_id, session, wait=True)
-        return self._runtime.tools(agent_id, session)
+        return self.visible_tools(agent_id, session)
 
     def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
-        return self._runtime.manager.prompts(agent_id, session)
+        return self.manager.prompts(agent_id, session)
 
     async def complete(
         self, agent_id: str, begun: "BegunArgument", session: str | None = None
     ) -> Sequence[str]:
-        return await self._runtime.manager.complete(agent_id, begun, session)
+        return await self.manager.complete(agent_id, begun, session)
 
     async def refresh(
         self, agent_id: str, session: str | None = None, *, wait: bool = False
@@ -118,61 +129,37 @@ class LocalAgent:
             await self._settle(agent_id, session)
 
     async def _settle(self, agent_id: str, session: str | None) -> Sequence[str]:
-        return await self._runtime.manager.settle(
+        return await self.manager.settle(
             agent_id, session, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
         )
 
     async def models(self, agent_id: str) -> Sequence[str]:
-        generation = self._runtime.generation
+        generation = self.generation
         return await generation.model_names(generation.agent(agent_id))
 
     async def model_problem(self, ref: str) -> str | None:
         from openclaw.models.listing import model_problem
 
-        host, secrets = self._runtime.host, self._runtime.generation.secrets
+        host, secrets = self.host, self.generation.secrets
         providers = host.config.models.providers
         return await model_problem(ref, providers, secrets, host.environ, host.paths.models)
 
     async def store(self) -> "SessionStore":
-        return self._runtime.store
+        return self.sessions
 
     async def add_servers(
         self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
     ) -> None:
         for name, config in servers.items():
-            self._runtime.manager.add(name, config, session=session, agent=agent_id)
+            self.manager.add(name, config, session=session, agent=agent_id)
 
     def end_session(self, session: str) -> None:
-        self._runtime.manager.end_session(session)
+        self.manager.end_session(session)
 
     async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json | None:
         return None
 
-
-class Runtime:
-    def __init__(
-        self,
-        generation: ConfigGeneration,
-        manager: "McpManager",
-        store: "SessionStore",
-        local: EmbeddedModels,
-    ) -> None:
-        self.manager = manager
-        self.store = store
-        self.cluster: ClusterNode | None = None
-        self.agent = LocalAgent(self)
-        self.generation = generation
-        self._local = local
-
-    @property
-    def host(self) -> Host:
-        return self.generation.host
-
-    @property
-    def agents(self) -> Mapping[str, EffectiveAgent]:
-        return self.generation.agents
-
-    def tools(self, agent_id: str, session: str | None = None) -> "Sequence[ToolSpec]":
+    def visible_tools(self, agent_id: str, session: str | None = None) -> "Sequence[ToolSpec]":
         agent, mcp = self.generation.agent(agent_id), self.manager.tools(agent_id, session)
         return sorted(self.generation.tool_path(agent, mcp).specs(), key=lambda spec: spec.name)
 
@@ -185,7 +172,7 @@ class Runtime:
         hide_known(loaded, self.host.environ, self.host.redactor)
         host = replace(self.host, loaded=loaded)
         secrets = open_secrets(loaded.config, host.environ, host.redactor)
-        generation = ConfigGeneration(host, self.store, self._local, secrets)
+        generation = ConfigGeneration(host, self.sessions, self._local, secrets)
         generation.prepare()
         servers = generation.servers()
         before, self.generation = self.generation, generation
@@ -282,7 +269,7 @@ async def open_runtime(
             )
         )
         runtime = Runtime(generation, manager, store, local)
-        subagents.answer = runtime.agent.answer_here
+        subagents.answer = runtime.answer_here
         stack.push_async_callback(lambda: runtime.generation.retire())
         yield runtime
 
@@ -293,7 +280,7 @@ async def open_gateway_runtime(
 ) -> AsyncGenerator[Runtime]:
     """The same for a gateway: if sessions are in PostgreSQL, any gateway may run their turns."""
     async with open_runtime(loaded, environ, redactor, **options) as runtime:
-        database = getattr(runtime.store, "database", None)
+        database = getattr(runtime.sessions, "database", None)
         if database is None:
             yield runtime
             return
@@ -309,9 +296,9 @@ async def open_gateway_runtime(
         node = ClusterNode(
             database,
             gateway.cluster,
-            agent=runtime.agent,
-            answer=runtime.agent.answer_here,
-            agents=lambda: tuple(runtime.agents),
+            agent=runtime,
+            answer=runtime.answer_here,
+            agents=lambda: tuple(runtime.generation.agents),
             servers=runtime.manager,
             clock=runtime.host.clock,
             load=load_models,
@@ -329,11 +316,11 @@ async def open_backend(
 
     async with open_gateway_runtime(loaded, environ, redactor, emit=emit) as runtime:
         yield Backend(
-            agent=runtime.agent,
-            agents=lambda: runtime.agents,
-            tools=runtime.tools,
+            agent=runtime,
+            agents=lambda: runtime.generation.agents,
+            tools=runtime.visible_tools,
             servers=runtime.manager,
-            store=runtime.store,
+            store=runtime.sessions,
             redactor=redactor,
             cluster=runtime.cluster,
             apply=runtime.apply,

@@ -87,8 +87,8 @@ def _message(text: str, key: str | None = None, **more: Any) -> MessageContext:
 
 
 async def _execute(runtime: Runtime, sql: str) -> None:
-    assert isinstance(runtime.store, PostgresStore)
-    await runtime.store.database.write(lambda db: db.execute(sql))
+    assert isinstance(runtime.sessions, PostgresStore)
+    await runtime.sessions.database.write(lambda db: db.execute(sql))
 
 
 async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -102,17 +102,17 @@ async def _given(member: ClusterNode) -> bool:
 
 
 async def _entries(runtime: Runtime) -> list[Entry]:
-    [info] = await runtime.store.find_sessions("s")
-    return await runtime.store.entries(info.ref, limit=1000)
+    [info] = await runtime.sessions.find_sessions("s")
+    return await runtime.sessions.entries(info.ref, limit=1000)
 
 
 async def test_everything_that_happens_elsewhere_is_told_here_in_order(place: _Place) -> None:
     async with place.gateway(0) as (entry, _), place.gateway(4) as (runner, member):
-        await runner.agent.refresh("main", wait=True)
+        await runner.refresh("main", wait=True)
         events: list[Event] = []
         blocks: list[str] = []
         results: list[str] = []
-        reply = await entry.agent.reply(
+        reply = await entry.reply(
             _message("something large please"),
             TurnListener(
                 on_event=events.append,
@@ -135,10 +135,10 @@ async def test_everything_that_happens_elsewhere_is_told_here_in_order(place: _P
             if isinstance(event, TextDelta):
                 spoken.append(event.text)
 
-        long = await entry.agent.reply(_message("a long one"), TurnListener(on_event=on_event))
+        long = await entry.reply(_message("a long one"), TurnListener(on_event=on_event))
         assert "".join(spoken) == long.text
 
-        shown = await entry.agent.reply(_message("paint it"))
+        shown = await entry.reply(_message("paint it"))
         assert [one.mime_type for one in shown.media] == ["image/png"]
         assert shown.media[0].data is not None
 
@@ -150,7 +150,7 @@ async def test_an_order_with_a_file_is_carried_to_where_it_runs(
     notes.write_text("nine hours")
     async with place.gateway(0) as (entry, _), place.gateway(4):
         media = InboundMedia(Media("text/plain", path=notes), text="nine hours")
-        await entry.agent.reply(_message("read this", media=(media,)))
+        await entry.reply(_message("read this", media=(media,)))
         assert "nine hours" in str(model.requests[-1].body)
 
 
@@ -159,7 +159,7 @@ async def test_a_secret_that_only_the_first_gateway_knows_does_not_leave_it(
 ) -> None:
     async with place.gateway(0) as (front, _), place.gateway(1):
         front.host.redactor.register("tangerine-7431")
-        await front.agent.reply(_message("Is tangerine-7431 right?"))
+        await front.reply(_message("Is tangerine-7431 right?"))
         entries = await _entries(front)
     assert model.requests[0].last_text == "Is [REDACTED] right?"
     assert "tangerine-7431" not in repr(entries)
@@ -172,7 +172,7 @@ async def test_the_same_key_at_two_gateways_is_one_turn(
         replies: list[Reply] = []
 
         async def ask(runtime: Runtime) -> None:
-            replies.append(await runtime.agent.reply(_message("hello", "k")))
+            replies.append(await runtime.reply(_message("hello", "k")))
 
         async with anyio.create_task_group() as group:
             group.start_soon(ask, one)
@@ -190,7 +190,7 @@ async def test_a_client_that_goes_away_stops_its_turn_wherever_it_runs(place: _P
         async with anyio.create_task_group() as group:
 
             async def ask() -> None:
-                await entry.agent.reply(
+                await entry.reply(
                     _message("hang there", "k"), TurnListener(on_event=lambda _: began.set())
                 )
 
@@ -202,7 +202,7 @@ async def test_a_client_that_goes_away_stops_its_turn_wherever_it_runs(place: _P
         assert (await _entries(runner))[-1].kind is EntryKind.TURN_CANCELLED
         assert await member.cancel_turn("k") == 0
         with pytest.raises(Cancelled):
-            await entry.agent.reply(_message("hang there", "k"))
+            await entry.reply(_message("hang there", "k"))
 
 
 async def test_a_session_is_cancelled_with_all_that_waits_in_it(place: _Place) -> None:
@@ -211,7 +211,7 @@ async def test_a_session_is_cancelled_with_all_that_waits_in_it(place: _Place) -
 
         async def ask(key: str) -> None:
             try:
-                await entry.agent.reply(_message("hang there", key))
+                await entry.reply(_message("hang there", key))
             except UserFacing as error:
                 errors.append(error)
 
@@ -236,7 +236,7 @@ async def test_a_turn_that_kept_ending_its_gateway_is_given_up_where_its_owner_s
 
         async def ask() -> None:
             try:
-                await entry.agent.reply(_message("dangerous", "k"))
+                await entry.reply(_message("dangerous", "k"))
             except UserFacing as error:
                 raised.append(error)
 
@@ -268,9 +268,7 @@ async def test_a_gateway_that_stops_hands_its_turns_to_another(place: _Place) ->
 
         async def ask() -> None:
             replies.append(
-                await entry.agent.reply(
-                    _message("hang there", "k"), TurnListener(on_event=on_event)
-                )
+                await entry.reply(_message("hang there", "k"), TurnListener(on_event=on_event))
             )
 
         async with place.gateway(2) as (_, first):
@@ -299,7 +297,7 @@ async def test_a_turn_that_can_ask_its_person_runs_where_the_person_is(place: _P
             return Answer("once")
 
         for number in range(3):
-            await entry.agent.reply(_message(f"hello {number}"), TurnListener(ask=ask))
+            await entry.reply(_message(f"hello {number}"), TurnListener(ask=ask))
         assert (here.worker.counts.taken, elsewhere.worker.counts.taken) == (3, 0)
 
 
@@ -310,9 +308,9 @@ async def test_a_sessions_own_servers_keep_it_at_their_gateway_and_their_end_is_
         async with place.gateway(2) as (home, member):
             config = McpServerConfig.model_validate(server_entry({"tools": _TOOLS}))
             home.manager.add("own", config, session="s", agent="main")
-            reply = await home.agent.reply(_message("my own please"))
+            reply = await home.reply(_message("my own please"))
             assert reply.text == "Done."
-            again = await other.agent.reply(_message("my own please"))
+            again = await other.reply(_message("my own please"))
             assert again.text == "Done."
             assert member.worker.counts.taken == 2
             rows = await member.gateways()
@@ -322,7 +320,7 @@ async def test_a_sessions_own_servers_keep_it_at_their_gateway_and_their_end_is_
             dead += " ON CONFLICT (session) DO UPDATE SET gateway = 'dead'"
             await _execute(home, dead)
             events: list[Event] = []
-            await other.agent.reply(_message("hello"), TurnListener(on_event=events.append))
+            await other.reply(_message("hello"), TurnListener(on_event=events.append))
         [notice] = [one.message for one in events if isinstance(one, Notice)]
         assert notice == "the gateway of this session is gone: MCP servers own went with it"
 
@@ -330,15 +328,15 @@ async def test_a_sessions_own_servers_keep_it_at_their_gateway_and_their_end_is_
 async def test_too_much_at_once_and_what_cannot_be_sent_are_refused(place: _Place) -> None:
     async with place.gateway(0, maxWaitingPerSession=1) as (entry, member):
         async with anyio.create_task_group() as group:
-            group.start_soon(entry.agent.reply, _message("hello", "k"))
+            group.start_soon(entry.reply, _message("hello", "k"))
             await _until(lambda: _given(member))
             with pytest.raises(Busy, match="try again in 5 s"):
-                await entry.agent.reply(_message("hello", "l"))
+                await entry.reply(_message("hello", "l"))
             group.cancel_scope.cancel()
         with pytest.raises(InvalidRequest):
-            await entry.agent.reply(_message("\ud800"))
+            await entry.reply(_message("\ud800"))
         with pytest.raises(NotFound):
-            await entry.agent.reply(_message("hello", agent_id="nobody"))
+            await entry.reply(_message("hello", agent_id="nobody"))
         with pytest.raises(NotFound):
             async for _ in member.watch_turn("unknown"):
                 pass
@@ -346,7 +344,7 @@ async def test_too_much_at_once_and_what_cannot_be_sent_are_refused(place: _Plac
 
 async def test_a_turn_that_ended_can_still_be_watched_from_any_number_on(place: _Place) -> None:
     async with place.gateway(0) as (entry, _), place.gateway(2) as (_, member):
-        await entry.agent.reply(_message("large", "k"), TurnListener(on_event=lambda _: None))
+        await entry.reply(_message("large", "k"), TurnListener(on_event=lambda _: None))
         whole = [event async for event in member.watch_turn("k")]
         names = [name for _, name, _ in whole]
         assert names[0] == "turn_started"

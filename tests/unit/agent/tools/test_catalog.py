@@ -115,7 +115,7 @@ async def test_plugins_are_loaded_unless_the_configuration_says_no(
     config.write_text(json.dumps({"tools": {"plugins": wanted}}))
     environ = {"OPENCLAW_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path)}
     async with open_runtime(load_config(config, environ), environ, Redactor()) as runtime:
-        names = {spec.name for spec in await runtime.agent.tools("main")}
+        names = {spec.name for spec in await runtime.tools("main")}
     assert "read" in names
     assert ("greet" in names) is wanted
 
