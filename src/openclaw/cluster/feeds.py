@@ -21,7 +21,7 @@ from openclaw.agent.port import ClientResult, MessageContext, Reply
 from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import Event
-from openclaw.media.files import OrderFiles
+from openclaw.media.files import OrderFiles, read_regular
 from openclaw.media.kinds import in_mb
 from openclaw.models.choose import ModelOptions
 from openclaw.sessions.model import StoreError
@@ -40,7 +40,7 @@ def order_bytes(context: MessageContext, *, streams: bool, callbacks: bool) -> b
 
     `streams`: somebody wants events; `callbacks`: and whole blocks.
     """
-    found = blocks_held([one.media for one in context.media], MOST_MEDIA_BYTES)
+    found = blocks_held([one.media for one in context.media])
     media = tuple(
         replace(one, media=whole)
         for one, whole in zip(context.media, found, strict=True)
@@ -95,35 +95,21 @@ def answer_from(body: bytes) -> Reply:
     raise event_codec.error_from(item["error"])
 
 
-def blocks_held(blocks: Sequence[Block], most: int = MOST_MEDIA_BYTES) -> tuple[Block, ...]:
-    """Blocks with their media's bytes; what is too large or gone is only named."""
-    left = most
+def blocks_held(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Blocks with their media's bytes; what is too large or gone is only named. Reads files."""
+    left = MOST_MEDIA_BYTES
     found: list[Block] = []
     for block in blocks:
-        if not isinstance(block, Media):
-            found.append(block)
-            continue
-        whole = held(block, left)
-        if whole is None:
-            name = block.name or (block.path.name if block.path else block.kind)
-            found.append(Text(f"[{name} is too large to be sent along, or is gone]"))
-            continue
-        left -= len(whole.data or b"")
-        found.append(whole)
+        if isinstance(block, Media) and block.url is None:
+            name = block.name or (block.path.name if block.path else None)
+            data = read_regular(block.path, left) if block.path else block.data or b""
+            if data is None or len(data) > left:
+                block = Text(f"[{name or block.kind} is too large to be sent along, or is gone]")
+            else:
+                left -= len(data)
+                block = Media(block.mime_type, data=data, name=name)
+        found.append(block)
     return tuple(found)
-
-
-def held(media: Media, most: int) -> Media | None:
-    """Media with its bytes, read if it is a file; None if it is larger than `most`, or gone."""
-    if media.path is None:
-        return media if len(media.data or b"") <= most else None
-    try:
-        if media.path.stat().st_size > most:
-            return None
-        data = media.path.read_bytes()
-    except OSError:
-        return None
-    return Media(media.mime_type, data=data, name=media.name or media.path.name)
 
 
 logger = logging.getLogger(__name__)
@@ -176,7 +162,9 @@ class Feed:
             self.owner.stir(self)
 
     async def flush(self) -> None:
-        await self.owner.flush(self)
+        if self.owner.remote(self) and self.unkept:
+            self.owner.tell(self)
+            await self.owner.keep([self])
 
 
 class Feeds:
@@ -198,11 +186,6 @@ class Feeds:
         self._stirred.add(feed)
         self._news.set()
 
-    async def flush(self, feed: Feed) -> None:
-        if self._remote(feed) and feed.unkept:
-            self._tell(feed)
-            await self._keep([feed])
-
     async def run(self) -> None:
         while True:
             await self._news.wait()
@@ -215,21 +198,21 @@ class Feeds:
         now = anyio.current_time()
         due: list[Feed] = []
         for feed in stirred:
-            large = self._tell(feed)
+            large = self.tell(feed)
             if large or now - feed.kept_at >= KEPT_EVERY_SECONDS:
                 due.append(feed)
             elif feed.unkept:
                 self.stir(feed)
         if due:
-            await self._keep(due)
+            await self.keep(due)
 
-    def _remote(self, feed: Feed) -> list[str]:
+    def remote(self, feed: Feed) -> list[str]:
         return [name for name in feed.watchers if name != self.gateway]
 
-    def _tell(self, feed: Feed) -> bool:
+    def tell(self, feed: Feed) -> bool:
         """Send what is new in messages; true if something was too large for one."""
         pieces, feed.untold = feed.untold, []
-        remote = self._remote(feed)
+        remote = self.remote(feed)
         if not remote:
             return False
         batch: list[_Piece] = []
@@ -252,7 +235,7 @@ class Feeds:
         for gateway in gateways if batch else ():
             self._wire.tell(gateway, {"o": feed.order, "a": batch[0][0], "e": events})
 
-    async def _keep(self, feeds: list[Feed]) -> None:
+    async def keep(self, feeds: list[Feed]) -> None:
         """Write what is not kept yet, and tell watchers that it can be read."""
         batches = [(feed, feed.unkept) for feed in feeds if feed.unkept]
         if not batches:
@@ -270,7 +253,7 @@ class Feeds:
                     feed.unkept = []
             return
         for feed, pieces in batches:
-            for gateway in self._remote(feed):
+            for gateway in self.remote(feed):
                 self._wire.tell(gateway, {"o": feed.order, "f": pieces[-1][0]})
 
 

@@ -90,7 +90,9 @@ def test_an_error_arrives_as_what_it_was() -> None:
     assert raised.value.retry_after == 7
 
 
-def test_a_tools_result_is_sent_with_its_files(tmp_path: Path) -> None:
+def test_a_tools_result_is_sent_with_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "out.pdf"
     file.write_bytes(b"pages" * 100)
     whole = ToolResult(blocks=(Text("made"), Media("application/pdf", path=file)))
@@ -110,6 +112,6 @@ def test_a_tools_result_is_sent_with_its_files(tmp_path: Path) -> None:
     held = got[0]
     assert isinstance(held.blocks[1], Media)
     assert held.blocks[1].data == b"pages" * 100
-    small = feeds.blocks_held(whole.blocks, most=10)
-    assert isinstance(small[1], Text)
-    assert feeds.held(Media("text/plain", data=b"12345"), 3) is None
+    monkeypatch.setattr(feeds, "MOST_MEDIA_BYTES", 10)
+    again = feeds.blocks_held((*whole.blocks, Media("text/plain", data=b"123456789012")))
+    assert [type(one) for one in again] == [Text, Text, Text]
