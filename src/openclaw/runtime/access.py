@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from openclaw.config.paths import StatePaths
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.runtime.gateway_client import GatewayAgent
-    from openclaw.runtime.runtime import Runtime
     from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.store import SessionStore
 
@@ -400,43 +399,36 @@ async def _open_here(
     process: Process, imports: _Imports, *, short_grace: bool, emit: Emit
 ) -> AsyncGenerator[Agent]:
     await imports.wait()
-    from openclaw.config.load import stamp
+    from openclaw.config.load import require_file, stamp
     from openclaw.runtime.runtime import open_runtime
 
-    environ = process.environ
+    redactor, following = process.redactor, anyio.Lock()
     seen = stamp(process.config_file)  # before it is read
     loaded = process.load_config()
-    async with open_runtime(
-        loaded, environ, process.redactor, short_grace=short_grace, emit=emit
-    ) as runtime:
-        runtime.before_turn = _ConfigFollower(process, runtime, seen).follow
-        yield runtime
 
-
-class _ConfigFollower:
-    """Applies changes of the configuration file before a turn, as a gateway does when they are made."""
-
-    def __init__(self, process: Process, runtime: "Runtime", seen: object) -> None:
-        self._process, self._runtime, self._seen = process, runtime, seen
-        self._lock = anyio.Lock()
-
-    async def follow(self) -> None:
-        from openclaw.config.load import require_file, stamp
-
-        async with self._lock:
-            current = self._runtime.host.loaded
+    async def follow_config() -> None:
+        """Apply changes of the configuration, as a gateway does when they are made."""
+        nonlocal seen
+        async with following:
+            current = runtime.host.loaded
             now = stamp(current.path)
-            if now == self._seen:
+            if now == seen:
                 return
-            self._seen = now
+            seen = now
             try:
-                loaded = self._process.load_config()
-                require_file(loaded, current)
-                if loaded.config != current.config:
-                    await self._runtime.apply(loaded)
+                changed = process.load_config()
+                require_file(changed, current)
+                if changed.config != current.config:
+                    await runtime.apply(changed)
             except OpenClawError as error:
-                told = self._process.redactor.redact(describe(error))
-                self._process.warn(f"The configuration was not reloaded, the old one stays: {told}")
+                told = redactor.redact(describe(error))
+                process.warn(f"The configuration was not reloaded, the old one stays: {told}")
+
+    async with open_runtime(
+        loaded, process.environ, redactor, short_grace=short_grace, emit=emit
+    ) as runtime:
+        runtime.before_turn = follow_config
+        yield runtime
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -13,7 +13,7 @@ from openclaw.agent.port import MessageContext, named_agent
 from openclaw.config.agent_schema import ModelChoice, ToolPolicyConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.paths import expand
-from openclaw.core.events import Emit, discard
+from openclaw.core.events import Downloading, Emit
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, hooks_of, servers_of, time_zone, tool_path_of
 from openclaw.secrets.resolver import SecretResolver
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from openclaw.config.agent_schema import SamplingConfig
     from openclaw.embedded.runner import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
-    from openclaw.models.build import SearchMode
+    from openclaw.models.build import LocalBuilder, SearchMode
     from openclaw.models.stack import ModelFactory, ModelStack
     from openclaw.sessions.store import SessionStore
     from openclaw.sessions.usage import UsageLedger
@@ -40,7 +40,7 @@ class ConfigGeneration:
     """A turn keeps the generation that it began with."""
 
     def __init__(
-        self, host: Host, store: "SessionStore", local: "EmbeddedModels", secrets: SecretResolver
+        self, host: Host, store: "SessionStore", local: "LocalBuilder", secrets: SecretResolver
     ) -> None:
         self.host = host
         self.agents = effective_agents(host.config)
@@ -101,7 +101,7 @@ class ConfigGeneration:
             mode: SearchMode = "native" if search.provider == "native" else "auto"
             if not search.enabled or search.provider not in (None, "native"):
                 mode = "off"  # a named engine takes precedence over the models' own search
-            builder = ModelBuilder(self.secrets, host.environ, self._local.build, mode)
+            builder = ModelBuilder(self.secrets, host.environ, self._local, mode)
             self._factory = ModelFactory(host.config.models.providers, builder, host.clock)
         return self._factory
 
@@ -236,29 +236,27 @@ class ConfigGeneration:
         ]
 
 
-class EmbeddedModels:
-    def __init__(self, directory: Path, environ: Mapping[str, str], emit: Emit = discard) -> None:
-        self._directory = directory
-        self._environ = environ
-        self._emit = emit
-        self._models: LocalModels | None = None
+@asynccontextmanager
+async def embedded_models(
+    directory: Path, environ: Mapping[str, str], emit: Emit
+) -> "AsyncGenerator[LocalBuilder]":
+    models: LocalModels | None = None
 
-    async def build(
-        self, name: str, path: str | None, most_tokens: int | None, context: int | None
-    ) -> "Model":
+    def report(at: Downloading) -> None:
+        emit(replace(at, what=f"embedded model, {at.what}"))
+
+    async def build(*wanted: Any) -> "Model":
+        nonlocal models
         from openclaw.embedded.runner import LocalModels
 
-        if self._models is None:
-            self._models = LocalModels(
-                self._directory,
-                self._environ,
-                report=lambda at: self._emit(replace(at, what=f"embedded model, {at.what}")),
-            )
-        return await self._models.build(name, path, most_tokens, context)
+        models = models or LocalModels(directory, environ, report=report)
+        return await models.build(*wanted)
 
-    async def aclose(self) -> None:
-        if self._models is not None:
-            await self._models.aclose()
+    try:
+        yield build
+    finally:
+        if models is not None:
+            await models.aclose()
 
 
 def skill_places(host: Host) -> list[Path]:

@@ -19,7 +19,7 @@ from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.events import Emit, Notice, discard
-from openclaw.runtime.generation import ConfigGeneration, EmbeddedModels
+from openclaw.runtime.generation import ConfigGeneration, embedded_models
 from openclaw.runtime.host import (
     Host,
     agent_settings,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.auth.token_store import Logins
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.mcp_client.lifecycle.manager import McpManager
+    from openclaw.models.build import LocalBuilder
     from openclaw.sessions.store import SessionStore
 
 Json = dict[str, Any]
@@ -57,7 +58,7 @@ class Runtime:
         generation: ConfigGeneration,
         manager: "McpManager",
         sessions: "SessionStore",
-        local: EmbeddedModels,
+        local: "LocalBuilder",
     ) -> None:
         self.generation, self.manager, self.sessions = generation, manager, sessions
         self.cluster: ClusterNode | None = None
@@ -226,8 +227,7 @@ async def open_runtime(
     hide_known(loaded, environ, redactor)
     sweep(paths.temp)
     async with AsyncExitStack() as stack:
-        local = EmbeddedModels(paths.models, environ, emit)
-        stack.push_async_callback(local.aclose)
+        local = await stack.enter_async_context(embedded_models(paths.models, environ, emit))
         secrets = open_secrets(loaded.config, environ, redactor)
         store = await stack.enter_async_context(
             open_store(
