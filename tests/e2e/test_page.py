@@ -711,7 +711,7 @@ async def posted(site: Site, text: str, key: str) -> None:
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with httpx2.AsyncClient(base_url=site.url, headers=headers, trust_env=False) as client:
         body = {"text": text, "sessionKey": key, "agent": "main"}
-        async with client.stream("POST", "/api/messages", json=body, timeout=30) as answer:
+        async with client.stream("POST", "/api/messages", json=body, timeout=60) as answer:
             assert "event: reply" in "".join([piece async for piece in answer.aiter_text()])
 
 

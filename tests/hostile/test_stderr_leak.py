@@ -36,7 +36,7 @@ async def test_pieces_of_a_secret_on_stderr_are_redacted(
         "command": sys.executable,
         "args": [str(script), str(size)],
         "env": {"TOKEN": "secret://env/LEAK_ME"},
-        "timeout": 2000,
+        "timeout": 60_000,
         "maxRestarts": 0,
     }
     environ = {

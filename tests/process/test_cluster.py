@@ -126,7 +126,7 @@ async def test_cancelling_at_one_gateway_stops_the_turn_at_another_and_the_one_t
 ) -> None:
     async with (
         cluster_life.cluster(
-            tmp_path, postgres_url, model.url, (0, 4, 0), tool_seconds=60
+            tmp_path, postgres_url, model.url, (0, 4, 0), tool_seconds=3600
         ) as gateways,
         gateways.client(0) as entry,
         gateways.client(2) as other,
@@ -142,7 +142,6 @@ async def test_cancelling_at_one_gateway_stops_the_turn_at_another_and_the_one_t
             body = {"text": f"mark {key}", "sessionKey": "s", "idempotencyKey": key}
             answers[key] = await _events(entry, body, each)
 
-        began = 0.0
         with anyio.fail_after(_PATIENCE):
             async with anyio.create_task_group() as group:
                 group.start_soon(order, "one")
@@ -153,11 +152,8 @@ async def test_cancelling_at_one_gateway_stops_the_turn_at_another_and_the_one_t
                     return (await other.post("/api/turns/two/cancel")).status_code == 200
 
                 await _until(two_cancelled)
-                began = anyio.current_time()
                 assert (await other.post("/api/turns/one/cancel")).status_code == 200
                 assert (await other.post("/api/turns/none/cancel")).status_code == 404
-        took = anyio.current_time() - began
-        assert took < 10  # within a second on a machine that has nothing else to do
         assert answers["one"]["type"] == answers["two"]["type"] == "Cancelled"
         session = (await other.get("/api/sessions/s")).json()
         kinds = [entry["kind"] for entry in session["entries"]]

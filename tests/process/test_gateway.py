@@ -150,7 +150,7 @@ async def test_a_stop_lets_a_turn_finish_and_cancels_one_that_does_not(
             info = await installation.running()
 
             async def order(text: str) -> None:
-                async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+                async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
                     body = {"text": text, "sessionKey": text, "stream": False}
                     answer = await client.post(
                         f"{info.url}/api/messages", json=body, headers=installation.headers
@@ -300,7 +300,7 @@ async def keep_asking(
     installation: Installation, url: str, kill: int, session: int, told: list[tuple[str, str]]
 ) -> None:
     async with httpx2.AsyncClient(
-        trust_env=False, timeout=30, headers=installation.headers
+        trust_env=False, timeout=60, headers=installation.headers
     ) as client:
         for number in range(10_000):
             text = f"message {kill}.{session}.{number}"

@@ -119,6 +119,11 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def has_line_with(file: Path, words: str) -> bool:
+    """Whether this file is there and contains these words, as the `requestsFile` of a fake server."""
+    return file.exists() and words in file.read_text()
+
+
 async def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
     """Wait for something to become true that announces itself in no other way."""
     with anyio.fail_after(seconds):

@@ -238,7 +238,7 @@ async def protected(
 def browse(url: str) -> bool:
     """Be a browser whose owner agrees: follow the redirects to the end."""
     try:
-        with urllib.request.urlopen(url, timeout=10) as page:
+        with urllib.request.urlopen(url, timeout=60) as page:
             return bool(page.status == 200)
     except urllib.error.HTTPError as error:
         error.close()

@@ -150,7 +150,7 @@ class Installation:
                 with suppress(ProcessLookupError):
                     process.terminate()
                 with anyio.CancelScope(shield=True):
-                    with anyio.move_on_after(40) as patience:
+                    with anyio.move_on_after(90) as patience:
                         await process.wait()
                     if patience.cancelled_caught:
                         process.kill()

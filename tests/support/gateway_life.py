@@ -172,7 +172,7 @@ class Holdings:
 async def holdings(installation: Installation, pid: int, children: int) -> Holdings:
     """What it holds at rest: no more children than so many, and nobody connected to it."""
     process = psutil.Process(pid)
-    with anyio.move_on_after(30):
+    with anyio.move_on_after(60):
         while len(process.children(recursive=True)) > children or _connected(process):  # noqa: ASYNC110 - other processes
             await anyio.sleep(0.05)
     temporary = installation.state / "tmp"

@@ -1,6 +1,9 @@
 """Time limits in tests without waiting for them, and without a race against a busy machine."""
 
 import asyncio
+from collections.abc import Callable
+
+import anyio
 
 
 def pass_time(seconds: float) -> None:
@@ -12,3 +15,12 @@ def pass_time(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     before = loop.time
     setattr(loop, "time", lambda: before() + seconds)  # noqa: B010 - pyright allows no assignment to a method
+
+
+async def pass_time_after(happened: Callable[[], object], seconds: float) -> None:
+    """Wait until this has happened and every task waits for something; then let the time pass."""
+    with anyio.fail_after(60):
+        while not happened():  # noqa: ASYNC110 - what is watched may be in another process
+            await anyio.sleep(0.005)
+    await anyio.wait_all_tasks_blocked()
+    pass_time(seconds)

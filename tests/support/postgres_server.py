@@ -183,7 +183,7 @@ def _in_thread(work: Coroutine[Any, Any, None]) -> None:
 
 def _accepts(server: Server) -> bool:
     async def attempt() -> None:
-        await (await asyncpg.connect(server.url(), timeout=5)).close()
+        await (await asyncpg.connect(server.url(), timeout=60)).close()
 
     try:
         _in_thread(attempt())

@@ -141,7 +141,7 @@ def connect(installation: Installation) -> Connect:
             "acp",
             *arguments,
             env=installation.environ,
-            transport_kwargs={"limit": _LINE, "stderr": None, "shutdown_timeout": 10.0},
+            transport_kwargs={"limit": _LINE, "stderr": None, "shutdown_timeout": 60.0},
             use_unstable_protocol=True,
         ) as (connection, _):
             await connection.initialize(protocol_version=1)

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
-from tests.support.loop_time import pass_time
+from tests.support.loop_time import pass_time, pass_time_after
 from tests.support.provider_rules import violations
 
 from openclaw.agent import compaction
@@ -299,22 +299,37 @@ async def test_a_call_that_the_output_limit_cuts_is_explained_and_tried_once_mor
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_every_request_is_streamed_and_only_silence_ends_it(stream: bool) -> None:
-    slow: dict[str, Any] = {"timeoutMs": 400, "maxRetries": 3}
-    step = Step(text="word " * 16, delay=0.1)  # a second in all, and never silent
+    slow: dict[str, Any] = {"timeoutMs": 120_000, "maxRetries": 3}
+    step = Step(text="word " * 16, delay=10)  # longer than that in all, and never silent so long
     async with (
         scripted_model([step]) as server,
         agent_kit(scripted_config(server.url, provider=slow)) as kit,
+        anyio.create_task_group() as group,
     ):
-        reply = await kit.say("go", stream=stream)
-    assert reply.text == "word " * 16
+
+        async def let_time_pass() -> None:
+            while True:
+                await pass_time_after(lambda: server.requests, 10)
+                await anyio.sleep(0.01)
+
+        group.start_soon(let_time_pass)
+        assert (await kit.say("go", stream=stream)).text == "word " * 16
+        group.cancel_scope.cancel()
     assert [request.stream for request in server.requests] == [True]
 
 
 async def test_a_request_that_timed_out_is_sent_once_more_and_not_three_times() -> None:
     async with (
         scripted_model(default=Step(hang=True)) as server,
-        agent_kit(scripted_config(server.url, provider={"timeoutMs": 100})) as kit,
+        agent_kit(scripted_config(server.url, provider={"timeoutMs": 60_000})) as kit,
+        anyio.create_task_group() as group,
     ):
+
+        async def let_time_pass() -> None:
+            await pass_time_after(lambda: len(server.requests) == 1, 60)
+            await pass_time_after(lambda: len(server.requests) == 2, 60)
+
+        group.start_soon(let_time_pass)
         with pytest.raises(Exception, match="did not answer in time"):
             await kit.say("go", stream=False)
     assert len(server.requests) == 2

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from tests.support.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
 from tests.support.connection_bench import until
-from tests.support.loop_time import pass_time
+from tests.support.loop_time import pass_time, pass_time_after
 
 from openclaw.agent.dispatch import MOST_AT_ONCE
 from openclaw.agent.port import MessageContext, TurnListener
@@ -103,11 +103,18 @@ async def test_a_hanging_model_is_stopped_by_the_time_limit() -> None:
 
 
 async def test_a_silent_provider_is_given_up_and_named() -> None:
-    provider = {"timeoutMs": 200, "maxRetries": 1}
+    provider = {"timeoutMs": 60_000, "maxRetries": 1}
     async with (
         scripted_model(default=Step(hang=True)) as model,
         agent_kit(scripted_config(model.url, provider=provider)) as kit,
+        anyio.create_task_group() as group,
     ):
+
+        async def let_time_pass() -> None:
+            await pass_time_after(lambda: len(model.requests) == 1, 60)
+            await pass_time_after(lambda: len(model.requests) == 2, 60)
+
+        group.start_soon(let_time_pass)
         with pytest.raises(ModelUnavailable, match="did not answer in time"):
             await kit.say("go")
     assert len(model.requests) == 2

@@ -29,7 +29,7 @@ def opened(installation: Installation) -> Open:
         async with installation.here(**environ) as info:
             headers = {"authorization": f"Bearer {installation.token}"}
             async with httpx2.AsyncClient(
-                base_url=info.url, headers=headers, trust_env=False, timeout=30
+                base_url=info.url, headers=headers, trust_env=False, timeout=90
             ) as client:
                 yield client
 

@@ -4,20 +4,20 @@ import json
 from typing import Any
 
 import anyio
-import httpx2
 import pytest
 from tests.interaction.gateway.conftest import Open, chat
 from tests.interaction.gateway.test_openai import named, sdk
 from tests.support.gateway_kit import Installation
+from tests.support.loop_time import pass_time
 
 from openclaw.testing.scripted_model import Step, scripted_model
 
 MARK = "[The connection to the model broke. The answer starts over.]"
 
 
-def pieces(answer: httpx2.Response) -> tuple[str, str]:
+def pieces(answer: str) -> tuple[str, str]:
     """The text of a streamed chat completion, and why it ended."""
-    lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]
+    lines = [line[6:] for line in answer.splitlines() if line.startswith("data: {")]
     choices = [json.loads(line)["choices"][0] for line in lines]
     text = "".join(choice["delta"].get("content") or "" for choice in choices)
     return text, choices[-1]["finish_reason"]
@@ -31,7 +31,7 @@ async def test_a_chat_stream_says_that_its_beginning_is_void_after_a_retry(
         installation.configure(model.url)
         async with opened() as client:
             answer = await client.post("/v1/chat/completions", json=chat("x", stream=True))
-    before, _, after = pieces(answer)[0].partition(MARK)
+    before, _, after = pieces(answer.text)[0].partition(MARK)
     assert "Berlin is the capital of".startswith(before.strip())
     assert after.strip() == "Paris it is."
 
@@ -44,7 +44,7 @@ async def test_a_retry_that_repeats_the_beginning_goes_on_from_it(
         installation.configure(model.url)
         async with opened() as client:
             answer = await client.post("/v1/chat/completions", json=chat("x", stream=True))
-    assert pieces(answer)[0] == text
+    assert pieces(answer.text)[0] == text
 
 
 async def test_a_response_stream_begins_a_new_item_after_a_retry(
@@ -73,7 +73,7 @@ async def test_an_answer_that_the_provider_cut_ends_with_length(
             answer = await client.post("/v1/chat/completions", json=body)
             response = await client.post("/v1/responses", json={"model": "openclaw", "input": "x"})
     if streamed:
-        assert pieces(answer) == ("Once upon", "length")
+        assert pieces(answer.text) == ("Once upon", "length")
     else:
         choice = answer.json()["choices"][0]
         assert (choice["message"]["content"], choice["finish_reason"]) == ("Once upon", "length")
@@ -86,13 +86,19 @@ async def test_a_limit_is_told_even_if_text_was_streamed_before_it(
 ) -> None:
     async with scripted_model(default=Step(text="Once upon a time there", delay=0.4)) as model:
         installation.configure(
-            model.url, agents={"list": [{"id": "main", "limits": {"timeoutMs": 1500}}]}
+            model.url, agents={"list": [{"id": "main", "limits": {"timeoutMs": 60_000}}]}
         )
         async with opened() as client:
-            body = chat("x", stream=True)
-            answer = await client.post("/v1/chat/completions", json=body, headers=named("k"))
+            body, lines = chat("x", stream=True), list[str]()
+            async with client.stream(
+                "POST", "/v1/chat/completions", json=body, headers=named("k")
+            ) as answer:
+                async for line in answer.aiter_lines():
+                    lines.append(line)
+                    if "Once" in line:
+                        pass_time(60)
             kept = (await client.get("/api/sessions/k")).json()["entries"]
-    text, reason = pieces(answer)
+    text, reason = pieces("\n".join(lines))
     begun, _, told = text.partition("\n\n")
     assert begun
     assert "Once upon a time there".startswith(begun)

@@ -186,7 +186,8 @@ async def test_progress_reaches_whoever_watches(tmp_path: Path) -> None:
 async def test_every_failure_is_a_framed_result(
     tmp_path: Path, does: dict[str, Any], words: str
 ) -> None:
-    config = fake_config({"tools": [fake_tool("t", **does)]}, toolTimeout=300)
+    seconds = 0.3 if "hang" in does else 60
+    config = fake_config({"tools": [fake_tool("t", **does)]}, toolTimeout=int(1000 * seconds))
     async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as installation:
         result = await installation.call("mcp_s_t")
         assert result.is_error
@@ -196,10 +197,14 @@ async def test_every_failure_is_a_framed_result(
 
 
 async def test_a_cancelled_call_is_on_record(tmp_path: Path) -> None:
-    config = fake_config({"tools": [fake_tool("hang", hang=True)]})
+    requests = tmp_path / "requests"
+    faults = {"requestsFile": str(requests)}
+    config = fake_config({"tools": [fake_tool("hang", hang=True)], "faults": faults})
     async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as installation:
-        with anyio.move_on_after(0.2):
-            await installation.call("mcp_s_hang")
+        async with anyio.create_task_group() as group:
+            group.start_soon(installation.call, "mcp_s_hang")
+            await until(lambda: '"hang"' in requests.read_text())
+            group.cancel_scope.cancel()
         assert [record.outcome for record in installation.records] == ["cancelled"]
 
 

@@ -25,7 +25,7 @@ SPEC: dict[str, Any] = {
 
 
 def remote(url: str, **settings: Any) -> McpServerConfig:
-    return McpServerConfig.model_validate({"url": url, "timeout": 5000, **settings})
+    return McpServerConfig.model_validate({"url": url, "timeout": 60_000, **settings})
 
 
 def state(installation: McpInstallation) -> ServerState:

@@ -156,7 +156,7 @@ async def test_a_killed_server_leaves_nothing_that_the_next_one_trips_over(
             wire.process.send_signal(signal.SIGKILL)
             await wire.process.wait()
         assert len(list((setup.state / "tmp").iterdir())) == 1
-        _, alive = psutil.wait_procs(family, timeout=30)
+        _, alive = psutil.wait_procs(family, timeout=60)
         assert alive == []
         async with connect() as client:
             answer = await client.call_tool(

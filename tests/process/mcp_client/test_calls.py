@@ -41,19 +41,20 @@ async def test_a_call_gives_the_servers_decoded_result(bench: Bench):
         }
 
 
-async def test_calls_to_one_server_run_side_by_side(bench: Bench):
-    tools = [{"name": "slow", "does": {"sleep": 0.3, "text": "done"}}, {"name": "quick"}]
-    async with bench.serve({"tools": tools}) as server, anyio.create_task_group() as group:
-        finished: list[str] = []
-
-        async def call(tool: str) -> None:
-            await server.call_tool(tool, {})
-            finished.append(tool)
-
-        for tool in ("slow", "slow", "quick"):
-            group.start_soon(call, tool)
-        await until(lambda: len(finished) == 3)
-        assert finished == ["quick", "slow", "slow"]
+async def test_calls_to_one_server_run_side_by_side(bench: Bench, tmp_path: Path):
+    requests = tmp_path / "requests"
+    spec = {
+        "tools": [{"name": "hang", "does": {"hang": 1}}, {"name": "quick"}],
+        "faults": {"requestsFile": str(requests)},
+    }
+    async with bench.serve(spec) as server, anyio.create_task_group() as group:
+        nothing: dict[str, Any] = {}
+        for _ in range(2):
+            group.start_soon(server.call_tool, "hang", nothing)
+        await until(lambda: requests.read_text().count('"hang"') == 2)
+        with anyio.fail_after(60):
+            await server.call_tool("quick", {})
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.requirement("FR-1.14")

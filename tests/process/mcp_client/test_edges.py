@@ -11,7 +11,8 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.support.connection_bench import Bench, is_running, until
+from tests.support.connection_bench import Bench, has_line_with, is_running, until
+from tests.support.loop_time import pass_time_after
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, TooLarge
 from openclaw.mcp_client.lifecycle import connection
@@ -254,11 +255,19 @@ async def test_a_listing_that_hangs_costs_that_listing_alone(bench: Bench, metho
 
 
 async def test_a_listing_that_was_given_up_keeps_nobody_waiting(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setattr(connection, "OTHERS_PATIENCE", 3600)
-    spec = {"tools": [{"name": "echo"}], "prompts": [], "faults": {"hang": ["prompts/list"]}}
-    async with bench.serve(spec, timeout=4000) as server:
+    requests = tmp_path / "requests"
+    faults = {"hang": ["prompts/list"], "requestsFile": str(requests)}
+    spec = {"tools": [{"name": "echo"}], "prompts": [], "faults": faults, "discover": "answer"}
+    async with bench.run(bench.connection(spec, timeout=600_000), ready=False) as server:
+
+        def only_prompts_are_missing() -> bool:
+            return server.lists_privately and has_line_with(requests, "prompts/list")
+
+        await pass_time_after(only_prompts_are_missing, 600)
+        await server.wait_ready(90)
         assert [tool.name for tool in server.listing.tools] == ["echo"]
 
 
@@ -286,10 +295,10 @@ async def test_a_host_with_little_time_leaves_and_the_reaper_lets_the_server_fin
         directory=None,
     )
     child = await child_process.spawn(program, keeper, child_process.SHORT_GRACE)
-    await until(ready.exists, 30)
+    await until(ready.exists)
     await child.shut_down()
     assert not saved.exists()
     child.close_pipes()
     await keeper.aclose()
-    await until(saved.exists, 30)
-    await until(lambda: not is_running(child.pid), 30)
+    await until(saved.exists)
+    await until(lambda: not is_running(child.pid))

@@ -86,10 +86,9 @@ async def test_a_server_that_ignores_everything_is_killed_in_the_end(bench: Benc
 
 @pytest.mark.requirement("FR-3.4")
 async def test_sigterm_comes_before_sigkill(bench: Bench):
-    grace = Grace(stdin=0.1)
+    grace = Grace(stdin=0.1, term=3600)  # without SIGTERM this would last an hour
     async with bench.serve({"faults": {"ignoreEof": True}}, deps={"grace": grace}) as server:
-        started = anyio.current_time()
-    assert anyio.current_time() - started < 2
+        pass
     assert server.snapshot.state is ServerState.CLOSED
 
 

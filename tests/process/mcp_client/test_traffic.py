@@ -7,10 +7,12 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.support.connection_bench import Bench, knowing, until
+from tests.support.connection_bench import Bench, has_line_with, knowing, until
 from tests.support.fake_http_server import FakeHttpServer
+from tests.support.loop_time import pass_time, pass_time_after
 
 from openclaw.mcp_client.errors import TimedOut
+from openclaw.mcp_client.session import negotiation
 
 pytestmark = pytest.mark.subprocess
 
@@ -70,7 +72,7 @@ async def test_a_remote_call_does_not_run_out_of_time_while_a_person_thinks(
     bench: Bench, transport: str
 ):
     async def person(server: str, params: Any) -> dict[str, Any]:
-        await anyio.sleep(1.0)  # longer than the call may take
+        pass_time(700)  # longer than the call may take
         return {"action": "accept", "content": {"name": "Ann"}}
 
     spec: dict[str, Any] = {
@@ -82,13 +84,17 @@ async def test_a_remote_call_does_not_run_out_of_time_while_a_person_thinks(
     }
     async with FakeHttpServer(spec).running() as server:
         url = server.url if transport == "http" else server.sse_url
-        entry = {"url": url, "transport": transport, "toolTimeout": 400}
+        entry = {"url": url, "transport": transport, "toolTimeout": 600_000}
         remote = bench.to(entry, deps={"on_elicitation": person})
         async with bench.run(remote) as connection:
             result = await connection.call_tool("ask", {})
             assert json.loads(result["content"][0]["text"])["content"] == {"name": "Ann"}
-            with pytest.raises(TimedOut):
-                await connection.call_tool("sleep", {})
+            async with anyio.create_task_group() as group:
+                group.start_soon(
+                    pass_time_after, lambda: b'"sleep"' in server.requests[-1].body, 600
+                )
+                with pytest.raises(TimedOut):
+                    await connection.call_tool("sleep", {})
 
 
 async def test_a_host_that_fails_to_answer_is_a_refusal(bench: Bench):
@@ -227,16 +233,20 @@ async def test_every_revision_is_spoken(bench: Bench, revision: str):
         assert modern == (revision == "2026-07-28")
 
 
-async def test_a_server_that_ignores_the_question_stalls_once_in_its_life(bench: Bench):
-    spec = {"tools": [{"name": "echo"}], "discover": "ignore"}
-    took: list[float] = []
-    for _ in range(2):
-        started = anyio.current_time()
-        async with bench.serve(spec) as server:
-            took.append(anyio.current_time() - started)
-            assert server.snapshot.protocol == "2025-11-25"
-    assert 2 <= took[0] < 5
-    assert took[1] < 1.5
+async def test_a_server_that_ignores_the_question_stalls_once_in_its_life(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(negotiation, "STALL", 600.0)
+    requests = tmp_path / "requests"
+    faults = {"requestsFile": str(requests)}
+    spec = {"tools": [{"name": "echo"}], "discover": "ignore", "faults": faults}
+    settings: dict[str, Any] = {"timeout": 3_600_000}
+    async with bench.run(bench.connection(spec, **settings), ready=False) as server:
+        await pass_time_after(lambda: has_line_with(requests, "server/discover"), 600)
+        await server.wait_ready(90)
+        assert server.snapshot.protocol == "2025-11-25"
+    async with bench.serve(spec, **settings) as server:
+        assert server.snapshot.protocol == "2025-11-25"
 
 
 async def test_a_server_that_dies_of_the_question_is_not_asked_again(bench: Bench):

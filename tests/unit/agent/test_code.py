@@ -6,6 +6,7 @@ from functools import partial
 import anyio
 import pytest
 from tests.support.code_kit import Tools, deny, says
+from tests.support.loop_time import pass_time
 
 from openclaw.agent.toolpath.code import ScriptLimits, ScriptRunner
 from openclaw.content.frame import MCP_SERVER, WORKSPACE_FILE
@@ -92,7 +93,7 @@ async def test_gathered_calls_run_side_by_side_up_to_the_limit() -> None:
 
 async def test_calls_still_waiting_are_not_made_once_the_script_has_failed() -> None:
     async def slow(arguments: JsonObject) -> ToolResult:
-        await anyio.sleep(0.5)  # twenty of them give the failure ten seconds to arrive
+        await anyio.sleep(3)  # twenty of them give the failure a minute to arrive
         return says("done")
 
     tools = Tools(deny=deny, slow=slow)
@@ -155,24 +156,24 @@ async def test_media_in_a_result_is_named_and_not_passed_on() -> None:
 
 async def test_the_time_limit_does_not_count_waiting_for_a_call() -> None:
     async def slow(arguments: JsonObject) -> ToolResult:
-        await anyio.sleep(0.6)
+        await anyio.sleep(3.5)
         return says("done")
 
-    outcome = await Tools(slow=slow).run(
-        "await slow()", ScriptRunner(ScriptLimits(run_seconds=0.5))
-    )
+    # The worker counts by its own clock: a limit that a busy machine does not use up by itself.
+    outcome = await Tools(slow=slow).run("await slow()", ScriptRunner(ScriptLimits(run_seconds=3)))
     assert outcome.text() == "done"
 
 
 async def test_a_script_in_flight_stops_at_the_total_limit_and_leaves_the_call_in_doubt() -> None:
     async def never(arguments: JsonObject) -> ToolResult:
+        pass_time(600)
         await anyio.sleep_forever()
         raise AssertionError
 
-    runner = ScriptRunner(ScriptLimits(total_seconds=0.3))
+    runner = ScriptRunner(ScriptLimits(total_seconds=600))
     outcome = await Tools(never=never).run("print('before')\nawait never()", runner)
     assert outcome.output == "before"
-    assert "stopped after 0.3 seconds" in outcome.text()
+    assert "stopped after 600 seconds" in outcome.text()
     assert "never (unknown whether it happened)" in outcome.text()
 
 

@@ -107,25 +107,33 @@ def test_the_time_grows_with_the_size_and_no_faster(unit: str) -> None:
     assert took(1_600_000) < max(took(200_000), 0.002) * 8 * 4
 
 
+def used_by_others() -> float:
+    """CPU seconds that other threads have used: a busy machine keeps us waiting, but uses none."""
+    return time.process_time() - time.thread_time()
+
+
 async def longest_wait(data: bytes) -> float:
-    """The longest time that nobody else got a turn, as a part of all the time that it took."""
+    """The most that a thread did while nobody else got a turn, as a part of all that it did."""
     waits: list[float] = []
-    started = time.perf_counter()
+    started = used_by_others()
     async with anyio.create_task_group() as tasks:
 
         async def note() -> None:
-            last = time.perf_counter()
+            last = used_by_others()
             while True:
                 await anyio.lowlevel.checkpoint()
-                waits.append((now := time.perf_counter()) - last)
+                waits.append((now := used_by_others()) - last)
                 last = now
 
         tasks.start_soon(note)
         assert await anyio.to_thread.run_sync(cleaned, data, known()) == data
         tasks.cancel_scope.cancel()
-    return max(waits) / (time.perf_counter() - started)
+    return max(waits) / (used_by_others() - started)
 
 
 async def test_others_get_their_turn_while_a_large_text_is_looked_through() -> None:
-    data = b"The quick brown fox jumps over the lazy dog; 12345.\n" * 80_000
-    assert min([await longest_wait(data) for _ in range(3)]) < 0.3
+    data = b"The quick brown fox jumps over the lazy dog; 12345.\n" * 320_000
+    waits: list[float] = []
+    while not waits or (waits[-1] >= 0.3 and len(waits) < 5):
+        waits.append(await longest_wait(data))
+    assert min(waits) < 0.3

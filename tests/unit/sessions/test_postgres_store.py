@@ -297,7 +297,7 @@ async def test_connections_that_break_at_once_are_made_less_and_less_often_and_l
 async def test_a_write_on_a_connection_that_died_silently_is_sent_on_another(
     postgres: Server, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "WRITE_SECONDS", 0.3)
+    monkeypatch.setattr(pool, "WRITE_SECONDS", 2.0)
     name = postgres_url.partition("@/")[2].partition("?")[0]
     async with forwarding(postgres) as cable:
         url = f"postgresql://postgres@127.0.0.1:{cable.port}/{name}?sslmode=disable"

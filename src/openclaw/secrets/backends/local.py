@@ -227,17 +227,21 @@ async def output_of(
     `reasons` are words in what it says when it fails, in lower case, and what we say of them: its
     own words might carry more than the reason.
     """
+    process: Process | None = None
     try:
-        process = await anyio.open_process(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environ),
-            start_new_session=True,
-        )
+        # A start that is cancelled half-way would leave what the program has started.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(environ),
+                start_new_session=True,
+            )
     except OSError as error:
         raise BackendFailure(f"cannot start {argv[0]}: {error.strerror}") from None
+    assert process is not None
     collected: dict[str, bytes] = {}
 
     async def collect(name: str, stream: ByteReceiveStream | None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.support.loop_time import pass_time_after
 from tests.unit.agent.tools.conftest import told
 
 from openclaw.agent.tools import exec
@@ -77,12 +78,12 @@ async def gone(pid: int) -> None:
 async def test_a_command_that_takes_too_long_is_ended_with_its_children(
     workspace: Path, refused: Words
 ) -> None:
-    command = "sleep 300 & echo $! > pid; echo begun; sleep 300"
-    words = await refused("exec", command=command, timeout=1)
-    assert (
-        words
-        == "begun\n\n[ended after 1 s; set `timeout`, run it in the `background` or do less at once]"
-    )
+    command = "sleep 300 & echo $! > pid; echo begun; touch ready; sleep 300"
+    async with anyio.create_task_group() as group:
+        group.start_soon(pass_time_after, (workspace / "ready").exists, 600)
+        assert await refused("exec", command=command, timeout=600) == (
+            "begun\n\n[ended after 600 s; set `timeout`, run it in the `background` or do less at once]"
+        )
     await gone(int((workspace / "pid").read_text()))
 
 
@@ -90,8 +91,10 @@ async def test_one_that_ignores_being_asked_is_ended_all_the_same(
     workspace: Path, refused: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exec, "_POLITE_SECONDS", 0.2)
-    command = "trap '' TERM; echo $$ > pid; while true; do sleep 0.1; done"
-    await refused("exec", command=command, timeout=1)
+    command = "trap '' TERM; echo $$ > pid; touch ready; while true; do sleep 0.1; done"
+    async with anyio.create_task_group() as group:
+        group.start_soon(pass_time_after, (workspace / "ready").exists, 600)
+        await refused("exec", command=command, timeout=600)
     await gone(int((workspace / "pid").read_text()))
 
 
