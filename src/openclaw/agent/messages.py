@@ -22,16 +22,12 @@ SUMMARY_HEAD = (
 Shown = Mapping[str, bytes | str]  # by their digests: images as they are sent, or why one is not
 
 
-def definitions(
-    specs: Sequence[ToolSpec], deferred: Sequence[ToolSpec] = ()
-) -> list[ToolDefinition]:
+def definitions(specs: Sequence[ToolSpec], deferred: Sequence[ToolSpec]) -> list[ToolDefinition]:
     """A provider that loads the `deferred` ones by itself does not get our search for them."""
-    found = [_of_spec(spec) for spec in specs]
-    if not deferred:
-        return found
     search = SEARCH_TOOL  # as the library calls it too
     shown = [
-        replace(one, unless_native=search) if one.name == SEARCH_TOOL else one for one in found
+        replace(one, unless_native=search) if deferred and one.name == SEARCH_TOOL else one
+        for one in map(_of_spec, specs)
     ]
     rest = [replace(_of_spec(s), defer_loading=True, with_native=search) for s in deferred]
     return [*shown, *rest]

@@ -140,6 +140,6 @@ def test_schemas_pass_untouched() -> None:
     schema: dict[str, Any] = {"type": "object", "title": "T", "$defs": {"x": {}}, "x-odd": [1]}
     tools = FakeTools()
     tools.add("t", schema=schema)
-    (definition,) = definitions(tools.specs())
+    (definition,) = definitions(tools.specs(), ())
     assert definition.parameters_json_schema == schema
     assert definition.strict is False

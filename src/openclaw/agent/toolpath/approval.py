@@ -83,9 +83,16 @@ class Approval(Wrapper):
         refusal = None if context.approved else await self._refusal(name, arguments, context)
         if refusal is None:
             return await self.source.call(name, arguments, context._replace(approved=True))
-        self.refused(arguments, context)
         told = f"They say: {refusal.reason}" if refusal.reason else "Do without it."
-        result = tools.failed(f"The person did not allow this call of {name}. {told}")
+        why = f"The person did not allow this call of {name}. {told}"
+        return self.not_made(why, name, arguments, context)
+
+    def not_made(
+        self, why: str, name: str, arguments: JsonObject, context: CallContext
+    ) -> ToolResult:
+        """Record and show that a call was not made."""
+        self.refused(arguments, context)
+        result = tools.failed(why)
         context.emit(ToolFinished(context.call_id, name, result, 0.0))
         return result
 

@@ -14,13 +14,13 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from openclaw.agent.toolpath.approval import Approval, choices, told_where
-from openclaw.agent.toolpath.wrappers import Refused, Wrapper, is_large
+from openclaw.agent.toolpath.wrappers import Wrapper, is_large
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.content.detection.detect import detect
 from openclaw.content.frame import unframed
 from openclaw.core import tools
 from openclaw.core.content import text_of
-from openclaw.core.events import WEB_SEARCH, ToolFinished
+from openclaw.core.events import WEB_SEARCH
 from openclaw.core.tools import Answer, CallContext, Choice, JsonObject, ToolResult, ToolSpec
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import Call, check, origin_of
@@ -235,7 +235,6 @@ class DataFlow(Wrapper):
 
     flow: SessionFlow
     approval: Approval
-    refused: Refused
 
     def specs(self) -> Sequence[ToolSpec]:
         specs = self.source.specs()
@@ -305,11 +304,8 @@ class DataFlow(Wrapper):
         reason: str = "",
     ) -> ToolResult:
         self.flow.refused.append(decision.not_done())
-        self.refused(arguments, context)
         told = f" The person says: {reason}" if reason else ""
-        result = tools.failed(decision.refusal() + told)
-        context.emit(ToolFinished(context.call_id, name, result, 0.0))
-        return result
+        return self.approval.not_made(decision.refusal() + told, name, arguments, context)
 
 
 def tool_of(spec: ToolSpec | None, name: str) -> Tool:

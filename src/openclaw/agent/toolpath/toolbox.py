@@ -225,7 +225,7 @@ def tool_path(
         if flow is not None:
             from openclaw.agent.toolpath.dataflow import DataFlow
 
-            path = DataFlow(path, flow, approval, audit.refused)
+            path = DataFlow(path, flow, approval)
         if deps.hooks is not None:
             from openclaw.agent.toolpath.hooks import Hooked
 

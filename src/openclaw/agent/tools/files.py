@@ -143,15 +143,11 @@ def mime_type(head: bytes, name: str) -> str:
     named, compression = mimetypes.guess_type(os.path.basename(name))  # noqa: PTH119 - a name
     if compression == "gzip" and found == "application/gzip":
         return "application/x-compressed-tar" if named == "application/x-tar" else found
-    if found is not None and not (
-        kinds.looks_like_text(head) and named and named.startswith("text/")
-    ):
-        generic = found in ("application/zip", "audio/ogg", "video/mp4")
-        return named if generic and named and compression is None else found
-    if not kinds.looks_like_text(head):
-        return "application/octet-stream"
-    textual = named and (named.startswith("text/") or named == "application/json")
-    return named if named and textual else "text/plain"
+    textual = named is not None and named.startswith("text/")
+    if kinds.looks_like_text(head) and (textual or found is None):
+        return named if named and (textual or named == "application/json") else "text/plain"
+    generic = found in ("application/zip", "audio/ogg", "video/mp4")
+    return named if generic and named and not compression else found or "application/octet-stream"
 
 
 MAX_BYTES = 16 * 1024 * 1024

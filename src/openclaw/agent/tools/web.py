@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -229,24 +229,19 @@ async def _ask(
 ) -> Mapping[str, Any]:
     import httpx2
 
-    method, address, host = "GET", search.base_url or "", _engine_host(search)
-    headers: dict[str, str] = {}
-    content: bytes | None = None
+    address, host, most = search.base_url or "", _engine_host(search), search.max_results
     if search.provider == "tavily":
-        method, content = (
-            "POST",
-            json.dumps({"query": query, "max_results": search.max_results}).encode(),
-        )
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {key}"}
+        given: Any = {"method": "POST", "json": {"query": query, "max_results": most}}
     else:
-        own = {"format": "json"} if search.provider == "searxng" else {"count": search.max_results}
-        address = f"{address}?{urlencode({'q': query, **own})}"
         headers = {"X-Subscription-Token": key} if key else {}
+        own = {"format": "json"} if search.provider == "searxng" else {"count": most}
+        given = {"method": "GET", "params": {"q": query, **own}}
     body = bytearray()
     try:
         async with (
             open_client(address, environ, silence=search.timeout_seconds) as client,
-            client.stream(method, address, headers=headers, content=content) as answer,
+            client.stream(url=address, headers=headers, **given) as answer,
         ):
             async for piece in answer.aiter_bytes():
                 body += piece
