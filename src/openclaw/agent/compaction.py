@@ -76,19 +76,16 @@ def is_order(item: Item, order: int | None) -> bool:
 
 
 def without_old_images(items: Sequence[Item], count: int) -> list[Item]:
+    """The items with only the last `count` images shown."""
     out = list(items)
-    for at in range(len(out) - 1, -1, -1):
-        item = out[at]
-        if not isinstance(item, UserItem | ResultItem):
-            continue
-        shown = sum(map(_is_shown, item.attachments))
-        dropped, count = max(0, shown - count), max(0, count - shown)
-        if dropped:
-            attachments = list(item.attachments)
-            images = [n for n, one in enumerate(attachments) if _is_shown(one)]
-            for number in images[:dropped]:
-                attachments[number] = replace(attachments[number], refused=LEFT_OUT)
-            out[at] = replace(item, attachments=tuple(attachments))
+    for at, item in reversed(list(enumerate(out))):
+        if isinstance(item, UserItem | ResultItem) and item.attachments:
+            kept: list[transcript.Attachment] = []
+            for one in reversed(item.attachments):
+                count -= _is_shown(one)
+                left_out = count < 0 and _is_shown(one)
+                kept.append(replace(one, refused=LEFT_OUT) if left_out else one)
+            out[at] = replace(item, attachments=tuple(reversed(kept)))
     return out
 
 

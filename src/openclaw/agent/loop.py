@@ -169,9 +169,8 @@ class Loop:
             self.dispatcher.emit(events.BlockReply(blocks))
             if self.dispatcher.listener.on_block_reply is not None:
                 self.dispatcher.listener.on_block_reply(blocks)
-        entry = transcript.assistant_entry(
-            replace(kept, thinking=self.harmless(kept.thinking)), model
-        )
+        shown = replace(kept, thinking=self.harmless(kept.thinking))
+        entry = transcript.assistant_entry(shown, model)
         own = [call for call in answer.calls if call.name not in self._client_tools]
         theirs = (call for call in kept.calls if call.name in self._client_tools)
         self.client_calls = tuple(theirs)
@@ -285,11 +284,9 @@ class Loop:
     def _note_searches(self, response: library.ModelResponse) -> None:
         """What a provider's own search found is untrusted, like any result."""
         flow = self.dispatcher.toolbox.flow
-        for part in response.parts:
-            if (
-                isinstance(part, library.NativeToolReturnPart)
-                and part.tool_name == events.WEB_SEARCH
-            ):
+        found = (one for one in response.parts if isinstance(one, library.NativeToolReturnPart))
+        for part in found:
+            if part.tool_name == events.WEB_SEARCH:
                 self.dispatcher.emit(events.Notice("info", "the model's provider searched the web"))
                 if flow is not None:
                     flow.searched(part.model_response_str())
@@ -365,9 +362,8 @@ class Loop:
         entry = transcript.summary_entry(summary, messages)
         seq = await self.dispatcher.lane.compact(self.dispatcher.turn, entry, through=through)
         self.items = [replace(summary, seq=seq), *orders, *kept]
-        self.dispatcher.emit(
-            events.Notice("info", "earlier parts of the conversation were summarised")
-        )
+        told = "earlier parts of the conversation were summarised"
+        self.dispatcher.emit(events.Notice("info", told))
         return True
 
     async def _notes_on(self, old: list[Item], built: Built, most: int, focus: str) -> str:
@@ -395,24 +391,20 @@ class Loop:
     async def _load_images(self, built: Built) -> None:
         if not built.accepts_images:
             return
-        before = sum(image == compaction.LEFT_OUT for image in self._images.values())
+        before = list(self._images.values()).count(compaction.LEFT_OUT)
         self._images = await self.dispatcher.attachments.images(self.items, built.image_bytes)
-        left_out = sum(image == compaction.LEFT_OUT for image in self._images.values())
+        left_out = list(self._images.values()).count(compaction.LEFT_OUT)
         if left_out > before:
-            self.dispatcher.emit(
-                events.Notice(
-                    "warning", f"the {left_out} oldest images are no longer shown to the model"
-                )
-            )
+            told = f"the {left_out} oldest images are no longer shown to the model"
+            self.dispatcher.emit(events.Notice("warning", told))
 
     async def _drop_images(self, reason: str) -> None:
         """Stop sending the images that a provider refused: the new ones or, if there are none, all."""
         sent = [digest for digest, image in self._images.items() if isinstance(image, bytes)]
         fresh = [digest for digest in sent if digest not in self._accepted] or sent
         reason = self.dispatcher.redact(reason)
-        await self.dispatcher.lane.append(
-            self.dispatcher.turn, [transcript.refused_entry(fresh, reason)]
-        )
+        entry = transcript.refused_entry(fresh, reason)
+        await self.dispatcher.lane.append(self.dispatcher.turn, [entry])
         self.items = transcript.with_refusals(self.items, dict.fromkeys(fresh, reason))
         what = "an image was" if len(fresh) == 1 else f"{len(fresh)} images were"
         note = f"[{what} not shown to the model: {reason}]"

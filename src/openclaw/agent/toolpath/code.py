@@ -21,6 +21,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import anyio
 import pydantic_monty as monty
@@ -94,12 +95,6 @@ class ScriptLimits:
     output_chars: int = 20_000
 
 
-@dataclass(slots=True)
-class CallMade:
-    tool: str
-    ok: bool | None = None  # None while its outcome is unknown
-
-
 class ScriptRunner:
     """Runs scripts, a few at a time, each in a process of its own."""
 
@@ -131,11 +126,10 @@ def code_tool(tools: Callable[[], Sequence[ToolSpec]]) -> FunctionTool:
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
         assert context.call is not None
         outcome = await _RUNNER.run(arguments.text("code"), tools(), context.call)
-        calls = [{"tool": one.tool, "ok": one.ok} for one in outcome.calls]
         return ToolResult(
             (Text(outcome.text()),),
             is_error=outcome.error is not None,
-            details={"calls": calls},
+            details={"calls": outcome.calls},
             untrusted=outcome.whose(),
         )
 
@@ -161,8 +155,7 @@ class _Worker:
 @asynccontextmanager
 async def _worker(limits: ScriptLimits, threads: anyio.CapacityLimiter) -> AsyncGenerator[_Worker]:
     # monty's own async API can abort the interpreter if the process exits just after a script.
-    stack = ExitStack()
-    session, pid = await to_thread.run_sync(_open, stack, limits, limiter=threads)
+    stack, session, pid = await to_thread.run_sync(_open, limits, limiter=threads)
     try:
         yield _Worker(session, pid, threads)
     finally:
@@ -170,7 +163,7 @@ async def _worker(limits: ScriptLimits, threads: anyio.CapacityLimiter) -> Async
             await to_thread.run_sync(stack.close, abandon_on_cancel=True, limiter=threads)
 
 
-def _open(stack: ExitStack, limits: ScriptLimits) -> tuple[monty.MontySession, int]:
+def _open(limits: ScriptLimits) -> tuple[ExitStack, monty.MontySession, int]:
     with ExitStack() as opening:
         pool = opening.enter_context(monty.Monty(min_processes=0, max_processes=1))
         session = opening.enter_context(
@@ -194,8 +187,7 @@ def _open(stack: ExitStack, limits: ScriptLimits) -> tuple[monty.MontySession, i
             resource.prlimit(pid, resource.RLIMIT_AS, (space, space))
             resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
             resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
-        stack.push(opening.pop_all())
-    return session, pid
+        return opening.pop_all(), session, pid
 
 
 class Script:
@@ -206,7 +198,7 @@ class Script:
     ) -> None:
         self.output = ""
         self.error: str | None = None
-        self.calls: list[CallMade] = []
+        self.calls: list[dict[str, Any]] = []  # each `tool`, and `ok`: None while it is unknown
         self.sources: set[Untrusted] = set()
         self._functions = functions
         self._call = call
@@ -224,7 +216,7 @@ class Script:
 
     def text(self) -> str:
         endings = {True: "", False: " failed", None: " (unknown whether it happened)"}
-        counts = Counter(one.tool + endings[one.ok] for one in self.calls)
+        counts = Counter(one["tool"] + endings[one["ok"]] for one in self.calls)
         names = [f"{name} ×{n}" if n > 1 else name for name, n in counts.items()]  # noqa: RUF001
         made = f"Calls made: {', '.join(names) or 'none'}."
         if self.error is not None:
@@ -332,10 +324,10 @@ class Script:
         async with self._at_once:
             if self._over:
                 return
-            made = CallMade(spec.name)
+            made: dict[str, Any] = {"tool": spec.name, "ok": None}
             self.calls.append(made)
             result = await self._call(spec.name, arguments)
-        made.ok = not result.is_error
+        made["ok"] = not result.is_error
         if result.untrusted is not None:
             self.sources.add(result.untrusted)
         self._settled[number] = self._settle(result)

@@ -66,8 +66,8 @@ class Arguments:
             raise ToolFailure(f"Give `{name}` as a whole number.")
         return int(min(max(value, least), most))
 
-    def flag(self, name: str, default: bool = False) -> bool:
-        value = self.all.get(name, default)
+    def flag(self, name: str) -> bool:
+        value = self.all.get(name, False)
         if not isinstance(value, bool):
             raise ToolFailure(f"Give `{name}` as true or false.")
         return value
@@ -95,9 +95,9 @@ class NativeTools:
             return failed(f"The tool '{name}' failed because of a bug in it; do without it.")
 
 
-def said(text: str, *, addressed: bool = False, details: JsonObject | None = None) -> ToolResult:
+def said(text: str, *, addressed: bool = False) -> ToolResult:
     block = Text(text, addressed=addressed)
-    return ToolResult(blocks=(block,), outputs=(block,), details=details or {})
+    return ToolResult(blocks=(block,), outputs=(block,))
 
 
 def quoted(text: str, source: str, sender: str, *, note: str = "", **more: Any) -> ToolResult:

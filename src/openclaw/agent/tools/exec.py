@@ -32,7 +32,7 @@ NAME, JOBS = "exec", "jobs"
 MAX_SECONDS = 3600
 MOST_JOBS = 16  # background jobs of one session
 _POLITE_SECONDS = 2.0  # between asking a command to end and ending it
-_LINGER_SECONDS = 0.3  # for what a command started, such as a `tee`, to write its last words
+_LINGER_SECONDS = 1.0  # for what a command started, such as a `tee`, to write its last words
 _DRAIN_SECONDS = 1.0  # for what is still in the pipe once all of that has ended
 
 _PROGRESS_CHARS = 400
@@ -166,7 +166,7 @@ class _Job:
         else:
             try:
                 with self.stopped:
-                    self.code = await exit_code(process, self.marker, self._take)
+                    self.code = await exit_code(process, self.marker, self._take, _LINGER_SECONDS)
                     self._move(report)
             finally:
                 if self.keeper is not None:
@@ -217,9 +217,12 @@ class _Job:
 
 
 async def exit_code(
-    process: anyio.abc.Process, marker: str, on_output: Callable[[bytes], None]
+    process: anyio.abc.Process, marker: str, on_output: Callable[[bytes], None], linger: float = 0.0
 ) -> int:
-    """The exit code of a process; whatever it started ends with it. Cancelling ends it, too."""
+    """The exit code of a process; whatever it started ends `linger` seconds later at the latest.
+
+    Cancelling ends it, too.
+    """
     drained = anyio.Event()
 
     async def collect() -> None:
@@ -233,7 +236,7 @@ async def exit_code(
         async with anyio.create_task_group() as group:
             group.start_soon(collect)
             await process.wait()
-            with anyio.move_on_after(_LINGER_SECONDS):
+            with anyio.move_on_after(linger):
                 await drained.wait()
             await anyio.to_thread.run_sync(kill_marked, marker)  # it may keep the pipe open
             with anyio.move_on_after(_DRAIN_SECONDS):

@@ -109,6 +109,13 @@ async def test_what_a_command_leaves_behind_is_ended_and_not_waited_for(
     await gone(int((workspace / "pid").read_text()))
 
 
+async def test_what_a_command_started_may_write_its_last_words(
+    monkeypatch: pytest.MonkeyPatch, ok: Words
+) -> None:
+    monkeypatch.setattr(exec, "_LINGER_SECONDS", 60.0)
+    assert await ok("exec", command="echo said > >(sleep 0.2; cat)") == "said\n"
+
+
 async def test_cancelling_ends_the_command(workspace: Path, call: Call) -> None:
     async with anyio.create_task_group() as group:
 
