@@ -346,7 +346,8 @@ class McpManager:
             deps, keep = replace(connection, roots=roots), (self._cache, self._deps.pins)
             unit = ManagedServer(key, name, config, deps, *keep, on_change=self._changed)
             self._units[key] = unit
-            self._start(unit)
+            assert self._group is not None, "the manager is used inside its context"
+            self._group.start_soon(self._run, unit, name=f"mcp {name}")
         unit.users.add(user)
         return Place(config, unit)
 
@@ -376,10 +377,6 @@ class McpManager:
             servers = ((unit.name, unit.pinning) for unit in self._units.values())
             self._crossings = self._watch.look(servers)
         return self._crossings
-
-    def _start(self, unit: ManagedServer) -> None:
-        assert self._group is not None, "the manager is used inside its context"
-        self._group.start_soon(self._run, unit, name=f"mcp {unit.name}")
 
     async def _run(self, unit: ManagedServer) -> None:
         """Run one server; a bug in how we handle it must not end the others."""

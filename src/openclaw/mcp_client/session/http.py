@@ -151,9 +151,11 @@ class StreamDispatcher:
     """
 
     def __init__(
-        self, dispatcher: "JSONRPCDispatcher[TransportContext]", watch: http_client.Watch
+        self,
+        dispatcher: "JSONRPCDispatcher[TransportContext]",
+        client: http_client.RemoteClient,
     ) -> None:
-        self._dispatcher, self._watch = dispatcher, watch
+        self._dispatcher, self._client = dispatcher, client
         self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
         self.lost = anyio.Event()
         self._reason = "the connection was lost"
@@ -172,9 +174,9 @@ class StreamDispatcher:
 
     def turned_away(self) -> bool:
         """Whether the last answer says nothing about the server, only that it was not reached."""
-        status = self._watch.status
+        status = self._client.status
         refused = status in (_UNAUTHORIZED, _FORBIDDEN, _TOO_MANY) or (status or 0) >= _SERVER_ERROR
-        return refused or self._watch.problem is not None
+        return refused or self._client.problem is not None
 
     async def call(
         self,
@@ -232,25 +234,21 @@ class StreamDispatcher:
             method: str,
             params: Mapping[str, Any] | None,
         ) -> dict[str, Any]:
-            with self._serving():
+            # While the server waits for an answer of ours, perhaps of a person, that is not its
+            # delay.
+            self._served += 1
+            self._extend(*self._calls)
+            try:
                 return await on_request(context, method, params)
+            finally:
+                self._served -= 1
+                self._extend(*self._calls)
 
         def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
             on_notification(method, params)
             return True
 
         await self._dispatcher.run(request, _unheard, intercept, task_status=task_status)
-
-    @contextmanager
-    def _serving(self) -> Generator[None]:
-        """While the server waits for an answer of ours, perhaps of a person, that is not its delay."""
-        self._served += 1
-        self._extend(*self._calls)
-        try:
-            yield
-        finally:
-            self._served -= 1
-            self._extend(*self._calls)
 
     def _extend(self, *calls: "_Call") -> None:
         """Give calls their whole time again; while the server waits for us, there is no hurry."""
@@ -268,7 +266,7 @@ class StreamDispatcher:
         code = error.code if isinstance(error, MCPError) else None
         message = error.message if isinstance(error, MCPError) else str(error)
         if exchange.status == _UNAUTHORIZED:
-            self._needs_login = self._watch.refused(_UNAUTHORIZED)
+            self._needs_login = self._client.refused(_UNAUTHORIZED)
             self._lose(self._needs_login)
             return errors.RemoteError(code or _CLOSED, self._needs_login)
         if self._forgot_session(exchange, code, message):
@@ -294,7 +292,7 @@ class StreamDispatcher:
     ) -> bool:
         if exchange.status == _BAD_REQUEST:  # as servers answer that were copied from an example
             return code == _CLOSED and "session" in message.lower()
-        has_session = code is None or self._watch.session is not None  # SSE always has one
+        has_session = code is None or self._client.session is not None  # SSE always has one
         return exchange.status == _NOT_FOUND and has_session and code != _METHOD_NOT_FOUND
 
     def _lose(self, reason: str) -> None:
@@ -327,23 +325,21 @@ async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     headers = await deps.reveal({name: str(value) for name, value in config.headers.items()})
     if has_reference(url):
         url = (await deps.reveal({"url": url}))["url"]
-    watch = http_client.Watch(config.max_message_bytes)
-    auth = None
-    if config.auth is not None and deps.auth is not None:
-        auth = await deps.auth(config)
-        watch.remedy = f"run: openclaw mcp login {opening.name}"
+    auth = None if config.auth is None or deps.auth is None else await deps.auth(config)
     # Every call has its own deadline, and a stream of events may be silent as long as it likes.
     timeout = httpx2.Timeout(config.timeout / 1000, read=None)
+    client = http_client.RemoteClient(
+        config.max_message_bytes, headers=headers, auth=auth, timeout=timeout
+    )
+    client.remedy = None if auth is None else f"run: openclaw mcp login {opening.name}"
     opening.on_asked()
     try:
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(
-                http_client.RemoteClient(watch, headers=headers, auth=auth, timeout=timeout)
-            )
+            await stack.enter_async_context(client)
             stack.push_async_callback(_end_session, client, url)
             yield await _enter_first(stack, opening, client, url)
     except Exception as error:
-        raise _explained(error, watch) from error
+        raise _explained(error, client) from error
 
 
 async def _enter_first(
@@ -353,9 +349,9 @@ async def _enter_first(
     try:
         return await stack.enter_async_context(_open(opening, client, url, first))
     except Exception:
-        if not opening.config.may_fall_back_to_sse or client.watch.status not in _FALL_BACK:
+        if not opening.config.may_fall_back_to_sse or client.status not in _FALL_BACK:
             raise
-    client.watch.status = None
+    client.status = None
     return await stack.enter_async_context(_open(opening, client, url, "sse"))
 
 
@@ -376,7 +372,7 @@ async def _open(
     )
     async with streams as ends:
         dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*ends)
-        caller = StreamDispatcher(dispatcher, client.watch)
+        caller = StreamDispatcher(dispatcher, client)
         session = ServerSession(caller, opening.incoming, opening.answers, transport)
         async with session.running():
             await shake_hands(opening, session, caller.turned_away)
@@ -385,24 +381,24 @@ async def _open(
 
 async def _end_session(client: http_client.RemoteClient, url: str) -> None:
     """Tell the server that its session is over, also when we are being cancelled."""
-    session = client.watch.session
+    session = client.session
     if session is None:
         return
     with anyio.move_on_after(END_SESSION_WITHIN, shield=True):
         try:
             await client.delete(url, headers={http_client.SESSION_HEADER: session})
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
             logger.debug("the session could not be ended: %s", errors.worded(error))
 
 
-def _explained(error: Exception, watch: http_client.Watch) -> Exception:
+def _explained(error: Exception, client: http_client.RemoteClient) -> Exception:
     cause = errors.first_cause(error)
-    if watch.status in (_UNAUTHORIZED, _FORBIDDEN):
-        return errors.NeedsLogin(watch.refused(watch.status))
+    if client.status in (_UNAUTHORIZED, _FORBIDDEN):
+        return errors.NeedsLogin(client.refused(client.status))
     if isinstance(cause, httpx2.HTTPError):
         return errors.ConnectionFailed(f"cannot be reached ({errors.worded(cause)})")
-    if isinstance(cause, errors.RemoteError) and watch.problem is not None:
-        return errors.ConnectionFailed(getattr(watch.problem, "reason", watch.problem.message))
-    if isinstance(cause, errors.RemoteError) and watch.status is not None:
-        return errors.ConnectionFailed(f"the server answered {watch.status}")
+    if isinstance(cause, errors.RemoteError) and client.problem is not None:
+        return errors.ConnectionFailed(getattr(client.problem, "reason", client.problem.message))
+    if isinstance(cause, errors.RemoteError) and client.status is not None:
+        return errors.ConnectionFailed(f"the server answered {client.status}")
     return cause if isinstance(cause, Exception) else error

@@ -50,14 +50,16 @@ def recorded() -> Generator[Exchange]:
         _exchange.reset(token)
 
 
-class Watch:
-    """Sees every response: remembers the last refusal, and the session that the server opened.
+class RemoteClient(httpx2.AsyncClient):
+    """Never raises for a POST that could not be made or read: see `Exchange.problem`.
 
-    `remedy` says what a person can do if the server wants a login; `problem` is the last request
-    that got no answer.
+    It remembers the last refusal (`status`), the session that the server opened, and the last
+    request that got no answer (`problem`). `remedy` says what a person can do if the server wants a
+    login.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, **options: Any) -> None:
+        super().__init__(event_hooks={"response": [self._saw]}, **options)
         self.limit = limit
         self.status: int | None = None
         self.session: str | None = None
@@ -68,7 +70,7 @@ class Watch:
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"the server answered {status}: it needs a login or other credentials{remedy}"
 
-    async def saw(self, response: httpx2.Response) -> None:
+    async def _saw(self, response: httpx2.Response) -> None:
         if response.request.method != "DELETE":
             self.status = response.status_code if response.is_error else None
         self.session = response.headers.get(SESSION_HEADER, self.session)
@@ -76,14 +78,6 @@ class Watch:
             packed = httpx2.Response(200, headers=response.headers, stream=response.stream)
             response.stream = _Bounded(packed, self.limit)
             response.headers.pop("content-encoding", None)
-
-
-class RemoteClient(httpx2.AsyncClient):
-    """Never raises for a POST that could not be made or read: see `Exchange.problem`."""
-
-    def __init__(self, watch: Watch, **options: Any) -> None:
-        super().__init__(event_hooks={"response": [watch.saw]}, **options)
-        self.watch = watch
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if request.method != "POST":
@@ -104,12 +98,12 @@ class RemoteClient(httpx2.AsyncClient):
             exchange.sent = False
             problem = Unavailable(f"cannot be reached ({worded(error)})")
         except _TooLong:
-            problem = TooLarge(self.watch.limit)
+            problem = TooLarge(self.limit)
         except jsonrpc.Undecodable as error:
             problem = jsonrpc.unreadable(error)
         except httpx2.RequestError as error:
             problem = Interrupted(worded(error))
-        exchange.problem = self.watch.problem = problem
+        exchange.problem = self.problem = problem
         return httpx2.Response(_FAILED, request=request)
 
     def _as_events(
@@ -120,7 +114,7 @@ class RemoteClient(httpx2.AsyncClient):
             response.status_code,
             headers=[pair for pair in response.headers.multi_items() if pair[0] not in coded],
             request=response.request,
-            stream=_Events(response, self.watch.limit, exchange),
+            stream=_Events(response, self.limit, exchange),
         )
 
 
