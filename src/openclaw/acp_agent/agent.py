@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 MODEL_OPTION = "model"
 logger = logging.getLogger(__name__)
 
+_CAPABILITIES: dict[str, Any] = {
+    "loadSession": True,
+    "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
+    "mcpCapabilities": {"http": True, "sse": True},
+    "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+}
 _NOT_FOUND = -32002  # the protocol's own code for a resource that does not exist
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -91,18 +97,7 @@ class OpenClawAgent:
             agent_info=schema.Implementation(
                 name=self.program, title="OpenClaw", version=__version__
             ),
-            agent_capabilities=schema.AgentCapabilities(
-                load_session=True,
-                prompt_capabilities=schema.PromptCapabilities(
-                    image=True, audio=True, embedded_context=True
-                ),
-                mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
-                session_capabilities=schema.SessionCapabilities(
-                    list=schema.SessionListCapabilities(),
-                    resume=schema.SessionResumeCapabilities(),
-                    close=schema.SessionCloseCapabilities(),
-                ),
-            ),
+            agent_capabilities=schema.AgentCapabilities.model_validate(_CAPABILITIES),
             auth_methods=[],
         )
 

@@ -106,7 +106,7 @@ async def _run(
         group.start_soon(daemon.notifier.keep_alive, name="watchdog")
         scheduler = Scheduler(
             JobFile(daemon.paths.cron),
-            lambda: reloader.config.cron,
+            lambda: reloader.current.config.cron,
             lambda context: gateway.answer(context, NOBODY),
             daemon.clock,
             daemon.environ,
@@ -191,19 +191,15 @@ class Reloader:
     ) -> None:
         self._gateway = gateway
         self._load = load
-        self._current = loaded
+        self.current = loaded
         self._started = loaded.config
         self._lock = anyio.Lock()
         self._seen = stamp(loaded.path)
 
-    @property
-    def config(self) -> Config:
-        return self._current.config
-
     async def reload(self) -> ReloadReport:
         """Apply the file as it is now; if it is invalid, raises and changes nothing."""
         async with self._lock:
-            self._seen = stamp(self._current.path)
+            self._seen = stamp(self.current.path)
             try:
                 return await self._reload()
             except OpenClawError as error:
@@ -217,15 +213,15 @@ class Reloader:
 
     async def _reload(self) -> ReloadReport:
         loaded = await anyio.to_thread.run_sync(self._load)
-        require_file(loaded, self._current)
+        require_file(loaded, self.current)
         self._gateway.last_reload_error = None
         # Since the start, not since the last reload: whoever asks may have been overtaken by `watch`.
         waiting = waiting_changes(self._started, loaded.config)
-        if loaded.config == self._current.config:
+        if loaded.config == self.current.config:
             self._gateway.metrics.reload("same")
             return ReloadReport(changed=False, waiting=waiting)
         await self._gateway.backend.apply(loaded)
-        before, self._current = self._current.config, loaded
+        before, self.current = self.current.config, loaded
         self._gateway.metrics.reload("applied")
         if waiting:
             logger.warning("a restart is needed for the change of %s", ", ".join(waiting))
@@ -242,12 +238,12 @@ class Reloader:
         """Reload whenever the file has changed and then been left alone for a moment."""
         while True:
             await anyio.sleep(_LOOK_SECONDS)
-            settings = self._current.config.gateway.reload
-            now = stamp(self._current.path)
+            settings = self.current.config.gateway.reload
+            now = stamp(self.current.path)
             if now == self._seen or settings.mode == "off":
                 continue
             await anyio.sleep(settings.debounce_ms / 1000)
-            if stamp(self._current.path) != now:
+            if stamp(self.current.path) != now:
                 continue  # still being written
             try:
                 await self.reload()
@@ -273,18 +269,14 @@ LOOK_SECONDS = 5.0  # between two looks at the clock and the file
 _NOTIFY_SECONDS = 60.0
 
 
-async def _unresolved(text: str) -> Secret:
-    return Secret(text)
-
-
 @dataclass(slots=True)
 class Scheduler:
     jobs: JobFile
     settings: Callable[[], CronConfig]
     answer: Callable[[MessageContext], Awaitable[Reply]]
     clock: Clock
-    environ: Mapping[str, str] = field(default_factory=dict[str, str])
-    resolve: Callable[[str], Awaitable[Secret]] = field(default=_unresolved)
+    environ: Mapping[str, str]
+    resolve: Callable[[str], Awaitable[Secret]]
     stopped: bool = False
     _begun: dict[str, int] = field(default_factory=dict[str, int])
     _broken: str = ""

@@ -180,24 +180,15 @@ class Feeds(dict[str, Feed]):
 
     @contextmanager
     def open(self, turn: str) -> Generator[Feed]:
-        """A feed for as long as this lasts; raises `Busy` if there is one already."""
+        """A feed for as long as this lasts, which ends with its error; raises `Busy` for a second."""
         if turn in self:
             raise Busy(f"turn {turn} is already running", retry_after=_RETRY_AFTER)
         feed = self[turn] = Feed()
         try:
             yield feed
+        except Exception as error:
+            feed.error(error)
+            raise
         finally:
             del self[turn]
             feed.close()
-
-    @contextmanager
-    def watched(self, turn: str, *, wanted: bool) -> Generator[Feed | None]:
-        if not wanted or turn in self:
-            yield None
-            return
-        with self.open(turn) as feed:
-            try:
-                yield feed
-            except Exception as error:
-                feed.error(error)
-                raise

@@ -227,15 +227,14 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._read_timer: asyncio.TimerHandle | None = None
-        self._head_timer: asyncio.TimerHandle | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._count_silent()
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.silent.pop(self, None)
-        self._stop_head_timer()
-        self._stop_read_timer()
+        self._stop_timer("head")
+        self._stop_timer("reader")
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -245,7 +244,7 @@ class _Protocol(H11Protocol):
             if answer is MORE:
                 self._held = data
                 self._unset_keepalive_if_required()
-                if self._head_timer is None:
+                if "head" not in self._timers:
                     self._wait_for_head()
                 return
             if answer is not None:
@@ -254,13 +253,13 @@ class _Protocol(H11Protocol):
         super().data_received(data)
         if not self._between_requests:
             self.silent.pop(self, None)
-            self._stop_head_timer()
-        elif self._head_timer is None and not self.transport.is_closing():
+            self._stop_timer("head")
+        elif "head" not in self._timers and not self.transport.is_closing():
             self._wait_for_head()
 
     def _answered_poll(self, answer: bytes) -> None:
         self.transport.write(answer)
-        self._stop_head_timer()
+        self._stop_timer("head")
         self._unset_keepalive_if_required()
         self.timeout_keep_alive_task = self.loop.call_later(
             self.timeout_keep_alive, self.timeout_keep_alive_handler
@@ -290,19 +289,18 @@ class _Protocol(H11Protocol):
             oldest.transport.close()
 
     def _wait_for_head(self) -> None:
-        self._head_timer = self.loop.call_later(self.patience, self._cut_if_silent)
+        self._timers["head"] = self.loop.call_later(self.patience, self._cut_if_silent)
 
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _stop_timer(self, name: str) -> None:
+        if (timer := self._timers.pop(name, None)) is not None:
+            timer.cancel()
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._wait_for_reader()
 
     def resume_writing(self) -> None:
-        self._stop_read_timer()
+        self._stop_timer("reader")
         super().resume_writing()
 
     def _wait_for_reader(self) -> None:
@@ -315,15 +313,10 @@ class _Protocol(H11Protocol):
             logger.warning("a client was cut off: it does not read what it asked for")
             self.transport.abort()
 
-        self._read_timer = self.loop.call_later(self.patience, cut_if_deaf)
-
-    def _stop_read_timer(self) -> None:
-        if self._read_timer is not None:
-            self._read_timer.cancel()
-            self._read_timer = None
+        self._timers["reader"] = self.loop.call_later(self.patience, cut_if_deaf)
 
     def _cut_if_silent(self) -> None:
-        self._head_timer = None
+        self._stop_timer("head")
         if self._between_requests and not self.transport.is_closing():
             self.transport.close()
 

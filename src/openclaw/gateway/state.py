@@ -1,7 +1,7 @@
 """The running gateway: the state that its routes share."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -226,8 +226,9 @@ class Gateway:
         id = context.idempotency_key or random_id()
         context = replace(context, idempotency_key=id)
         began, outcome, reply = self.clock.monotonic(), "error", None
+        watched = self.hub.followers and id not in self.feeds  # a detached turn has its feed
         try:
-            with self.feeds.watched(id, wanted=bool(self.hub.followers)) as feed:
+            with self.feeds.open(id) if watched else nullcontext() as feed:
                 async with self.turns.run(
                     id, context.agent_id, context.session_key, context.origin
                 ):

@@ -200,22 +200,16 @@ class Collector:
         for block in blocks:
             if isinstance(block, Text):
                 self._parts.append(block.text)
-            elif isinstance(block, Media):
-                self._add_media(block)
+            elif isinstance(block, Media) and block not in self.media:
+                self.media.append(block)
 
     def add_tool_output(self, outputs: tuple[Block, ...]) -> None:
         """A tool's output: its media, and text that is addressed to the person."""
         for block in outputs:
-            if isinstance(block, Media):
-                self._add_media(block)
-            elif isinstance(block, Text) and (block.addressed or self._all_tool_text):
-                self._parts.append(block.text)
-            elif isinstance(block, ResourceLink) and self._all_tool_text:
-                self._parts.append(f"{block.name}: {block.uri}")
-
-    def _add_media(self, media: Media) -> None:
-        if media not in self.media:
-            self.media.append(media)
+            if isinstance(block, ResourceLink):
+                block = Text(f"{block.name}: {block.uri}")
+            if isinstance(block, Media) or block.addressed or self._all_tool_text:
+                self.add_reply((block,))
 
     def text(self) -> str:
         return combine(self._parts)

@@ -99,11 +99,10 @@ class _Run:
     def deliver(self, responses: Mapping[str, Any]) -> None:
         """Answer open questions; answers to others are ignored."""
         for key in self.questions.keys() & responses.keys():
-            if isinstance(responses[key], Mapping):
-                question = self.questions.pop(key)
-                question.answer = responses[key]
-                question.answered.set()
-                self._tell_questions()
+            question = self.questions.pop(key)
+            question.answer = responses[key]
+            question.answered.set()
+            self._tell_questions()
 
     async def ask(self, params: JsonObject) -> JsonObject:
         """Ask the person and wait for the answer; after `answer_seconds` it is declined."""

@@ -34,6 +34,10 @@ class Held:
         return self.now / 1000
 
 
+async def unresolved(text: str) -> Secret:
+    return Secret(text)
+
+
 @pytest.fixture
 async def model() -> AsyncIterator[ScriptedModel]:
     async with scripted_model(default=Step(text="All is well: {last}")) as running:
@@ -51,12 +55,12 @@ async def test_of_three_gateways_on_one_store_one_makes_each_run(
         async def answer(context: MessageContext) -> Reply:
             return await kit.reply(context)
 
-        three = [Scheduler(jobs, CronConfig, answer, clock) for _ in range(3)]
+        three = [Scheduler(jobs, CronConfig, answer, clock, {}, unresolved) for _ in range(3)]
         for quarter in range(1, 13):
             clock.now = NOON + quarter * 15 * 60_000
             alive = three if quarter < 5 else three[1:]  # one is killed
             if quarter == 9:  # and comes back later, not knowing what ran
-                alive = [*alive, Scheduler(jobs, CronConfig, answer, clock)]
+                alive = [*alive, Scheduler(jobs, CronConfig, answer, clock, {}, unresolved)]
             async with anyio.create_task_group() as group:
                 for one in alive:
                     one.look(NOON, group)
@@ -79,7 +83,7 @@ async def test_a_run_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
     clock.now += 3_600_000
     told = tmp_path / "told"
     settings = CronConfig(notify=("sh", "-c", f"cat >> {told}"))
-    one = Scheduler(jobs, lambda: settings, answer, clock, {"PATH": os.environ["PATH"]})
+    one = Scheduler(jobs, lambda: settings, answer, clock, {"PATH": os.environ["PATH"]}, unresolved)
     async with anyio.create_task_group() as group:
         one.look(NOON, group)
     assert sorted(ran) == ["bad", "good"]

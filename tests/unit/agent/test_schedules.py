@@ -77,7 +77,7 @@ def scheduler(tmp_path: Path, clock: Held, jobs: list[Job], **settings: Any) -> 
     async def nobody(context: Any) -> Any:
         raise AssertionError
 
-    return Scheduler(file, lambda: CronConfig(**settings), nobody, clock)
+    return Scheduler(file, lambda: CronConfig(**settings), nobody, clock, {}, nobody)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_the_file_is_private_readable_and_may_be_broken(
     with pytest.raises(NotFound):
         file.remove("other")
     file.path.write_text("{")
-    one = Scheduler(file, CronConfig, None, Held())  # pyright: ignore[reportArgumentType]
+    one = scheduler(tmp_path, Held(), [])
     assert (one.due(0), one.due(0)) == ([], [])
     assert caplog.text.count("the schedules cannot be read") == 1
 

@@ -53,11 +53,7 @@ async def test_a_turn_has_one_feed_and_none_once_it_is_over() -> None:
         assert all_feeds["t"] is feed
         with pytest.raises(Busy), all_feeds.open("t"):
             pytest.fail("there are two")
-        with all_feeds.watched("t", wanted=True) as second:
-            assert second is None
     assert "t" not in all_feeds
-    with all_feeds.watched("u", wanted=False) as unwanted:
-        assert unwanted is None
 
 
 async def test_a_watched_turn_that_fails_says_so_to_those_who_watch() -> None:
@@ -66,8 +62,7 @@ async def test_a_watched_turn_that_fails_says_so_to_those_who_watch() -> None:
     kept: list[Feed] = []
 
     def turn() -> None:
-        with all_feeds.watched("t", wanted=True) as feed:
-            assert feed is not None
+        with all_feeds.open("t") as feed:
             kept.append(feed)
             feed.event(TextDelta("x"))
             raise OperatorFacing("it broke")

@@ -438,13 +438,11 @@ class _Response(Order):
 
     async def _streamed(self, say: Callable[..., None]) -> None:
         item = _Item(say, f"msg_{self.turn}", 0)
-        item.begin()
 
         def start_over(before: str) -> None:
             nonlocal item
             item.end("incomplete")
             item = _Item(say, f"msg_{self.turn}_{item.index + 1}", item.index + 1)
-            item.begin()
             if before:
                 item.add(before)
 
@@ -496,11 +494,9 @@ class _Item:
         self._say = say
         self._text = ""
         self._place = {"item_id": name, "output_index": index, "content_index": 0}
-
-    def begin(self) -> None:
-        item = _message(self.id, "", "in_progress")
-        self._say("response.output_item.added", output_index=self.index, item=item)
-        self._say("response.content_part.added", **self._place, part=_part(""))
+        item = _message(name, "", "in_progress")
+        say("response.output_item.added", output_index=index, item=item)
+        say("response.content_part.added", **self._place, part=_part(""))
 
     def add(self, text: str) -> None:
         self._text += text
