@@ -28,7 +28,7 @@ from openclaw.mcp_client.session.jsonrpc import (
 )
 from openclaw.mcp_server.bootstrap import answers_for
 from openclaw.mcp_server.handshake import Handshake, parsed
-from openclaw.mcp_server.sdk_handoff import judge, judge_too_long
+from openclaw.mcp_server.sdk_handoff import judge
 from openclaw.media import intake, kinds
 from openclaw.secrets import refs
 from openclaw.secrets.refs import InvalidReference
@@ -140,7 +140,7 @@ def read_line_as_order(data: bytes) -> None:
     elif judged.message is None:
         json.loads(data.decode("utf-8", "replace"))
     for cut in (len(data), len(data) // 2):
-        judge_too_long(TooLong(1, data[:cut], data[cut:]))
+        judge(TooLong(1, data[:cut], data[cut:]))
 
 
 def read_prompt_call(data: bytes) -> None:

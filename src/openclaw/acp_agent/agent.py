@@ -210,9 +210,7 @@ class OpenClawAgent:
     ) -> Session:
         settings = await self.agent.settings(agent_id)
         directory = _directory(cwd)
-        servers, credentials = sessions.session_servers(given, directory)
-        for value in credentials:
-            settings.redactor.register(value)
+        servers = sessions.session_servers(given, directory, settings.redactor)
         before = self._sessions.pop(key, None)
         if before is not None:
             before.close(self.agent)

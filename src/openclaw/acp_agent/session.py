@@ -11,10 +11,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import anyio
-import orjson
 from acp import RequestError, schema
 from acp.interfaces import Client
-from pydantic import ValidationError
 
 from openclaw.acp_agent.updates import (
     ContentBlock,
@@ -27,7 +25,7 @@ from openclaw.acp_agent.updates import (
 )
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.config.sensitive import server_credentials
+from openclaw.config.sensitive import client_server, server_credentials
 from openclaw.core.clock import timestamp
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import Cancelled, InvalidRequest
@@ -36,7 +34,7 @@ from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.media.intake import Intake
 from openclaw.media.transcription import Transcriber
-from openclaw.secrets.refs import has_reference
+from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.helper_tasks import helper_tasks
 from openclaw.sessions.model import Entry
 from openclaw.sessions.store import SessionStore
@@ -283,25 +281,27 @@ ClientServer = (
 
 
 def session_servers(
-    given: Iterable[ClientServer], cwd: Path
-) -> tuple[Mapping[str, McpServerConfig], tuple[str, ...]]:
-    """The usable servers, and values in them that must not be logged.
+    given: Iterable[ClientServer], cwd: Path, redactor: Redactor
+) -> Mapping[str, McpServerConfig]:
+    """The usable servers, whose credentials the redactor learns.
 
     A server that can't be used costs only itself, never the session.
     """
     servers: dict[str, McpServerConfig] = {}
-    credentials: list[str] = []
     for server in given:
-        config = _config(server, cwd)
-        if config is None:
+        try:
+            config = _config(server, cwd)
+        except InvalidRequest as error:
+            logger.warning("MCP server '%s' is left out: %s", server.name, error.message)
             continue
         servers[_free_name(server.name, servers)] = config
-        credentials += server_credentials(config)
-    return servers, tuple(credentials)
+        for value in server_credentials(config):
+            redactor.register(value)
+    return servers
 
 
-def _config(server: ClientServer, cwd: Path) -> McpServerConfig | None:
-    fields: dict[str, Any] = {}
+def _config(server: ClientServer, cwd: Path) -> McpServerConfig:
+    fields: dict[str, Any]
     if isinstance(server, schema.McpServerStdio):
         variables = {one.name: one.value for one in server.env}
         fields = {"transport": "stdio", "command": server.command, "args": tuple(server.args)}
@@ -309,18 +309,9 @@ def _config(server: ClientServer, cwd: Path) -> McpServerConfig | None:
     elif isinstance(server, schema.HttpMcpServer | schema.SseMcpServer):
         headers = {one.name: one.value for one in server.headers}
         fields = {"transport": server.type, "url": server.url, "headers": headers}
-    if not fields:
-        problem = "its transport is not known"
-    elif has_reference(orjson.dumps(fields).decode()):
-        # A project's file must not be able to have our secrets sent to a server of its choice.
-        problem = "a client may not use secret references"
     else:
-        try:
-            return McpServerConfig.model_validate(fields)
-        except ValidationError as error:
-            problem = error.errors(include_input=False)[0]["msg"]
-    logger.warning("MCP server '%s' is left out: %s", server.name, problem)
-    return None
+        raise InvalidRequest("its transport is not known")
+    return client_server(fields)
 
 
 def _free_name(name: str, taken: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult, urlsplit
 
 from openclaw.config.json5 import KeyPath, format_path
+from openclaw.core.errors import InvalidRequest
 from openclaw.secrets.credentials import (
     looks_like_credential,
     looks_random,
@@ -130,6 +131,25 @@ def plain_credentials(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
             if not any(value in other or other in value for other in known):
                 known.append(value)
     yield from ((path, value) for path, values in found.items() for value in values)
+
+
+def client_server(fields: Any, field: str | None = None) -> "McpServerConfig":
+    """The server that a client describes; raises `InvalidRequest`.
+
+    A project's file must not be able to have our secrets sent to a server of its choice.
+    """
+    import orjson  # few who need the rest of this module take a client's servers
+    from pydantic import ValidationError
+
+    from openclaw.config.agent_schema import McpServerConfig
+
+    if has_reference(orjson.dumps(fields).decode()):
+        raise InvalidRequest("a client may not use secret references", field=field)
+    try:
+        return McpServerConfig.model_validate(fields)
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]["msg"]
+        raise InvalidRequest(problem, field=field) from None
 
 
 def server_credentials(config: "McpServerConfig") -> list[str]:

@@ -69,7 +69,7 @@ def build_app(gateway: Gateway) -> Starlette:
         on(f"{auth.RESOURCE_PATH}{auth.MCP_PATH}", protected_resource, needs=None),
     ]
     if gateway.settings.dashboard:
-        table += page.page_routes()
+        table.append(page.page_route())
     handlers: dict[Any, Any] = {HTTPException: _http_failed}
     return Starlette(routes=table, exception_handlers=handlers)
 

@@ -149,7 +149,8 @@ class Notifier:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._address = environ.get("NOTIFY_SOCKET", "")
-        self._watchdog = _seconds(environ.get("WATCHDOG_USEC", ""))
+        microseconds = environ.get("WATCHDOG_USEC", "")
+        self._watchdog = int(microseconds) / 1e6 if microseconds.isdigit() else 0
 
     def ready(self, url: str) -> None:
         self._send(f"READY=1\nSTATUS=listening at {url}")
@@ -159,9 +160,7 @@ class Notifier:
 
     async def keep_alive(self) -> None:
         """Report from the event loop, twice as often as we have to, that it is not stuck."""
-        if self._watchdog is None:
-            return
-        while True:
+        while self._watchdog:
             self._send("WATCHDOG=1")
             await anyio.sleep(self._watchdog / 2)
 
@@ -175,7 +174,3 @@ class Notifier:
         ):
             datagram.setblocking(False)
             datagram.sendto(message.encode(), address)
-
-
-def _seconds(microseconds: str) -> float | None:
-    return int(microseconds) / 1_000_000 if microseconds.isdigit() and int(microseconds) else None

@@ -67,12 +67,10 @@ class MessageReader(ObjectReceiveStream[SessionMessage]):
             if item is None:
                 raise anyio.EndOfStream
             if not isinstance(item, SessionMessage):
-                if isinstance(item, TooLong):
-                    judged = judge_too_long(item)
-                elif len(item) < PARSE_IN_THREAD:
-                    judged = judge(item)
-                else:
+                if isinstance(item, bytes) and len(item) >= PARSE_IN_THREAD:
                     judged = await anyio.to_thread.run_sync(judge, item)
+                else:
+                    judged = judge(item)
                 if judged.fault is not None:
                     logger.debug("refused: %s", judged.fault.error.message)
                     self._tell(_dumped(judged.fault))
@@ -147,7 +145,10 @@ class ParsedLine:
     fault: types.JSONRPCError | None = None
 
 
-def judge(line: bytes) -> ParsedLine:
+def judge(line: bytes | TooLong) -> ParsedLine:
+    if isinstance(line, TooLong):  # its request is refused, on either side
+        problem = f"a message of over {line.limit} bytes is not accepted"
+        return _refused(*_glimpsed(line.head, line.tail), types.INVALID_REQUEST, problem)
     value: Any
     try:
         value = from_json(line)
@@ -162,12 +163,6 @@ def judge(line: bytes) -> ParsedLine:
         problem = "a message is a JSON object, and batches are not accepted"
         return _refused({}, None, types.INVALID_REQUEST, problem)
     return _judge_object(cast("dict[str, Any]", value))
-
-
-def judge_too_long(line: TooLong) -> ParsedLine:
-    """A line that was dropped; its request is refused, on either side."""
-    problem = f"a message of over {line.limit} bytes is not accepted"
-    return _refused(*_glimpsed(line.head, line.tail), types.INVALID_REQUEST, problem)
 
 
 def _glimpsed(head: bytes, tail: bytes) -> tuple[dict[str, Any], Id]:

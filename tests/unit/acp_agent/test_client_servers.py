@@ -14,6 +14,7 @@ from acp.schema import (
 )
 
 from openclaw.acp_agent.session import ClientServer, session_servers
+from openclaw.secrets.redactor import Redactor
 
 CWD = Path("/project")
 
@@ -25,7 +26,7 @@ def stdio(name: str = "s", **more: object) -> McpServerStdio:
 
 def test_a_stdio_server_runs_in_the_sessions_directory_with_its_own_variables() -> None:
     given = stdio(args=["-x"], env=[EnvVariable(name="LANG", value="de")])
-    config = session_servers([given], CWD)[0]["s"]
+    config = session_servers([given], CWD, Redactor())["s"]
     assert (config.kind, config.command, config.args) == ("stdio", "/bin/s", ("-x",))
     assert (config.cwd, config.env) == ("/project", {"LANG": "de"})
     assert config.inherit_env is False
@@ -40,9 +41,18 @@ def test_a_remote_server_is_reached_as_the_client_says(kind: str) -> None:
         if kind == "http"
         else SseMcpServer(type="sse", name="r", url=url, headers=headers)
     )
-    config = session_servers([given], CWD)[0]["r"]
+    config = session_servers([given], CWD, Redactor())["r"]
     assert (config.kind, config.url, config.headers) == (kind, url, {"X-Team": "blue"})
     assert not config.may_fall_back_to_sse
+
+
+class Learning(Redactor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.learnt: list[str] = []
+
+    def register(self, value: str) -> None:
+        self.learnt.append(value)
 
 
 def test_credentials_are_known_so_that_no_log_shows_them() -> None:
@@ -57,13 +67,14 @@ def test_credentials_are_known_so_that_no_log_shows_them() -> None:
     )
     local = stdio(env=[EnvVariable(name="API_KEY", value="key-98765432")])
     odd = stdio("odd", args=["-y", "it", "q7Zr2LkX9vTb4NwPd8Yh1MsJ"])
-    found = session_servers([remote, local, odd], CWD)[1]
-    assert found == (
+    redactor = Learning()
+    session_servers([remote, local, odd], CWD, redactor)
+    assert redactor.learnt == [
         "Bearer abcdef123456",
         "abcdef123456",
         "key-98765432",
         "q7Zr2LkX9vTb4NwPd8Yh1MsJ",
-    )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +96,11 @@ def test_a_server_that_cannot_be_taken_is_left_out_and_named(
     server: ClientServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        taken, _ = session_servers([server, stdio("good")], CWD)
+        taken = session_servers([server, stdio("good")], CWD, Redactor())
     assert list(taken) == ["good"]
     assert "'bad' is left out" in caplog.text
 
 
 def test_servers_of_one_name_are_told_apart_and_a_nameless_one_gets_one() -> None:
-    taken, _ = session_servers([stdio("a"), stdio("a"), stdio("a"), stdio(" ")], CWD)
+    taken = session_servers([stdio("a"), stdio("a"), stdio("a"), stdio(" ")], CWD, Redactor())
     assert list(taken) == ["a", "a-2", "a-3", "server"]

@@ -6,7 +6,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from openclaw.mcp_server.sdk_handoff import ParsedLine, judge, judge_too_long
+from openclaw.mcp_server.sdk_handoff import ParsedLine, judge
 from openclaw.stdio.lines import TooLong
 
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -147,13 +147,13 @@ def test_an_answer_to_nothing_is_let_go() -> None:
 def test_the_id_of_a_line_that_is_too_long_is_read_from_its_ends(
     head: bytes, tail: bytes, request_id: Any
 ) -> None:
-    judged = judge_too_long(TooLong(100, head, tail))
+    judged = judge(TooLong(100, head, tail))
     assert told(judged) == (request_id, types.INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("head", [b'{"jsonrpc":"2.0","id":5,"result":{"x":"', b'{"result":{"x":"'])
 def test_an_answer_that_is_too_long_fails_the_request_that_waits_for_it(head: bytes) -> None:
-    judged = judge_too_long(TooLong(100, head, b'xx"},"jsonrpc":"2.0","id":5}'))
+    judged = judge(TooLong(100, head, b'xx"},"jsonrpc":"2.0","id":5}'))
     assert judged.fault is None
     assert isinstance(judged.message, types.JSONRPCError)
     assert judged.message.id == 5

@@ -5,13 +5,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
-from pydantic import Field, ValidationError
+from pydantic import Field
 from starlette.requests import Request
 
 from openclaw.agent.event_codec import settings_json
-from openclaw.config.agent_schema import McpServerConfig
-from openclaw.config.sensitive import server_credentials
+from openclaw.config.sensitive import client_server, server_credentials
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api import schema
@@ -21,7 +19,6 @@ from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.metrics import Family, Labels
 from openclaw.gateway.state import Gateway
 from openclaw.mcp_client.bridge import prompts
-from openclaw.secrets.refs import has_reference
 from openclaw.sessions import tasks as records
 from openclaw.sessions.model import SessionInfo, header_json
 from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, row_json, spent_json, total
@@ -296,7 +293,8 @@ async def open_scope(gateway: Gateway, request: Request, body: schema.Scope) -> 
     require_owner(request, "starting MCP servers")
     backend = gateway.backend
     agent = (await backend.agent.settings(body.agent)).id
-    servers = _servers(body.servers)
+    given = body.servers.items()
+    servers = {name: client_server(fields, f"servers.{name}") for name, fields in given}
     for config in servers.values():
         for value in server_credentials(config):
             backend.redactor.register(value)
@@ -344,16 +342,3 @@ async def complete(gateway: Gateway, request: Request, body: schema.BegunArgumen
     )
     settings = await agent.settings(body.agent)
     return {"values": list(await agent.complete(settings.id, begun, body.scope))}
-
-
-def _servers(entries: Json) -> dict[str, McpServerConfig]:
-    if has_reference(orjson.dumps(entries).decode()):
-        raise InvalidRequest("a client may not use secret references", field="servers")
-    servers: dict[str, McpServerConfig] = {}
-    for name, fields in entries.items():
-        try:
-            servers[name] = McpServerConfig.model_validate(fields)
-        except ValidationError as error:
-            problem = error.errors(include_input=False)[0]["msg"]
-            raise InvalidRequest(problem, field=f"servers.{name}") from None
-    return servers

@@ -221,7 +221,5 @@ class _Page(StaticFiles):
         await super().__call__(scope, receive, guarded)
 
 
-def page_routes(directory: Path = STATIC) -> list[BaseRoute]:
-    if not directory.is_dir():
-        return []
-    return [Mount("/", _Page(directory=directory, html=True), name="page")]
+def page_route() -> BaseRoute:
+    return Mount("/", _Page(directory=STATIC, html=True), name="page")
