@@ -14,8 +14,6 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from openclaw.core.errors import OpenClawError
-
 
 @asynccontextmanager
 async def output_of(
@@ -66,10 +64,6 @@ class Extracted(NamedTuple):
     note: str | None = None
 
 
-class _EngineFailed(OpenClawError):
-    """Raised when one engine could not read the file; the next one may."""
-
-
 async def text_of_bytes(content: bytes, engines: Sequence[str], budget: int) -> Extracted:
     with tempfile.NamedTemporaryFile() as copy:
         await anyio.to_thread.run_sync(copy.write, content)
@@ -83,10 +77,9 @@ async def document_text(
     """Its text, or a note that says why there is none. Never raises because of the content."""
     reason = ""
     for engine in engines:
-        try:
-            answer = await _run(engine, path, budget, seconds)
-        except _EngineFailed as error:
-            reason = error.message
+        answer = await _run(engine, path, budget, seconds)
+        if "error" in answer:  # the next engine may be able to read it
+            reason = answer["error"]
             logger.info("%s could not read a document: %s", engine, reason)
             if reason == "it is encrypted":
                 break
@@ -101,6 +94,7 @@ async def document_text(
 
 
 async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str, Any]:
+    """What the reader says of the file: its text, or an `error`."""
     arguments = [engine, str(path), str(MAX_PAGES), str(budget)]
     limits = {"memory_bytes": MEMORY_BYTES, "cpu_seconds": int(seconds)}
     printed = bytearray()
@@ -111,13 +105,10 @@ async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str
                     printed += piece
                     if len(printed) > _OVERHEAD + budget * _ESCAPED:
                         # A file may have taken over the reader.
-                        raise _EngineFailed("the reader printed too much")
+                        return {"error": "the reader printed too much"}
     except TimeoutError:
-        raise _EngineFailed(f"it took longer than {seconds:g} s") from None
+        return {"error": f"it took longer than {seconds:g} s"}
     try:
-        answer: dict[str, Any] = json.loads(printed)
+        return json.loads(printed)
     except ValueError:
-        raise _EngineFailed("the reader crashed on it") from None
-    if "error" in answer:
-        raise _EngineFailed(answer["error"])
-    return answer
+        return {"error": "the reader crashed on it"}
