@@ -288,7 +288,7 @@ class ClusterNode:
         return await self._gateways.listed()
 
     def figures(self) -> list[Figure]:
-        depth, worker, counts = self.queue.depth, self.worker, self.worker.counts
+        depth, worker = self.queue.depth, self.worker
         found: list[tuple[str, str, float]] = [
             ("database_up", "1 while the database answers.", self.reachable),
             ("queue_waiting", "Turns that wait anywhere.", depth.waiting),
@@ -296,11 +296,11 @@ class ClusterNode:
             ("queue_oldest_seconds", "How long the oldest waits.", depth.oldest_seconds),
             ("worker_running", "Turns that run here.", worker.running),
             ("worker_capacity", "Turns that may run here.", worker.capacity),
-            ("turns_taken_total", "Turns taken to run here.", counts.taken),
-            ("turns_taken_over_total", "Turns whose gateway stopped.", counts.taken_over),
-            ("turns_parked_total", "Turns given up: too many attempts.", counts.parked),
-            ("turns_lost_total", "Turns that another gateway took over.", counts.lost),
-            ("turns_returned_total", "Turns handed to another gateway.", counts.returned),
+            ("turns_taken_total", "Turns taken to run here.", worker.taken),
+            ("turns_taken_over_total", "Turns whose gateway stopped.", worker.taken_over),
+            ("turns_parked_total", "Turns given up: too many attempts.", worker.parked),
+            ("turns_lost_total", "Turns that another gateway took over.", worker.lost),
+            ("turns_returned_total", "Turns handed to another gateway.", worker.returned),
         ]
         return [(name, text, {(): value}) for name, text, value in found]
 

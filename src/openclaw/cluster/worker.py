@@ -68,15 +68,6 @@ class Held:
         self.scope.cancel("handed over")
 
 
-@dataclass(slots=True)
-class Counts:
-    taken: int = 0
-    taken_over: int = 0
-    parked: int = 0
-    lost: int = 0
-    returned: int = 0
-
-
 Run = Callable[[Held], Awaitable[Reply]]
 Ended = Callable[[Held, Reply | BaseException | None], None]
 
@@ -90,7 +81,12 @@ class Worker:
     open_feed: Callable[[Order], Feed]
     run: Run
     ended: Ended
-    counts: Counts = field(default_factory=Counts)
+    # How many orders it took, took over from others, gave up, lost to others, and gave back.
+    taken: int = 0
+    taken_over: int = 0
+    parked: int = 0
+    lost: int = 0
+    returned: int = 0
     _held: dict[int, Held] = field(default_factory=dict[int, Held])
     _kick: anyio.Event = field(default_factory=anyio.Event)
     _idle: anyio.Event = field(default_factory=anyio.Event)
@@ -161,11 +157,11 @@ class Worker:
         return len(orders) < most
 
     def _hold(self, order: Order) -> Held:
-        self.counts.taken += 1
-        self.counts.taken_over += order.read_ct > 1
+        self.taken += 1
+        self.taken_over += order.read_ct > 1
         refusal: UserFacing | None = None
         if order.attempts > self.most_attempts:
-            self.counts.parked += 1
+            self.parked += 1
             refusal = UserFacing(
                 f"the turn was given up: {order.attempts - 1} gateways stopped while they ran it",
                 hint="see in the transcript what it did last, then send the message again",
@@ -206,7 +202,7 @@ class Worker:
             return
         if held.yielding or isinstance(result, LaneLost | StoreError):
             # Not the turn's fault: the gateway stops, or lost its session or its database.
-            self.counts.returned += 1
+            self.returned += 1
             await self.queue.give_back(held.order, blameless=held.yielding)
             return
         if result is None:
@@ -217,7 +213,7 @@ class Worker:
         try:
             held.more = await self.queue.finish(held.order, outcome, answer)
         except LaneLost:
-            self.counts.lost += 1
+            self.lost += 1
 
     async def _renew(self) -> None:
         while True:
@@ -237,7 +233,7 @@ class Worker:
         if self._held.get(held.order.id) is not held or held.ending:
             return  # it ended meanwhile
         if stop is None:
-            self.counts.lost += 1
+            self.lost += 1
             held.lose()
         elif stop and not held.stopped:
             held.stop()

@@ -124,7 +124,7 @@ async def test_everything_that_happens_elsewhere_is_told_here_in_order(place: _P
         assert isinstance(events[-1], TurnFinished)
         [finished] = [one for one in events if isinstance(one, ToolFinished)]
         assert len(text_of(finished.result.blocks)) > 20_000
-        assert member.worker.counts.taken == 1
+        assert member.worker.taken == 1
 
         spoken: list[str] = []
 
@@ -244,7 +244,7 @@ async def test_a_turn_that_kept_ending_its_gateway_is_given_up_where_its_owner_s
             with anyio.fail_after(60):
                 while not raised:  # noqa: ASYNC110 - another task
                     await anyio.sleep(0.01)
-            assert worker.worker.counts.parked == 1
+            assert worker.worker.parked == 1
         assert "given up: 5 gateways stopped" in str(raised[0])
         last = (await _entries(entry))[-1]
         assert last.kind is EntryKind.TURN_ERROR
@@ -276,7 +276,7 @@ async def test_a_gateway_that_stops_hands_its_turns_to_another(place: _Place) ->
                 return EntryKind.TOOL_CALL in [one.kind for one in await _entries(entry)]
 
             await _until(calls)
-        assert first.worker.counts.returned == 1
+        assert first.worker.returned == 1
         async with place.gateway(2):
             with anyio.fail_after(60):
                 while not replies:  # noqa: ASYNC110 - another task
@@ -295,7 +295,7 @@ async def test_a_turn_that_can_ask_its_person_runs_where_the_person_is(place: _P
 
         for number in range(3):
             await entry.reply(_message(f"hello {number}"), TurnListener(ask=ask))
-        assert (here.worker.counts.taken, elsewhere.worker.counts.taken) == (3, 0)
+        assert (here.worker.taken, elsewhere.worker.taken) == (3, 0)
 
 
 async def test_a_sessions_own_servers_keep_it_at_their_gateway_and_their_end_is_told(
@@ -309,7 +309,7 @@ async def test_a_sessions_own_servers_keep_it_at_their_gateway_and_their_end_is_
             assert reply.text == "Done."
             again = await other.reply(_message("my own please"))
             assert again.text == "Done."
-            assert member.worker.counts.taken == 2
+            assert member.worker.taken == 2
             rows = await member.gateways()
             assert [row["this"] for row in rows] == [False, True]
             assert {s["name"]: s["sessions"] for s in rows[1]["servers"]}["own"] == ["s"]

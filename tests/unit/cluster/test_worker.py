@@ -107,7 +107,7 @@ async def test_a_reply_that_was_no_new_turn_ends_its_order(queue: _Queue) -> Non
     queue.failures, queue.waiting = 1, [_ORDER]
     trial = _Trial(queue, run)
     await trial.until_done()
-    assert (queue.finished, trial.worker.counts.taken) == (["duplicate"], 1)
+    assert (queue.finished, trial.worker.taken) == (["duplicate"], 1)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ async def test_an_order_that_was_taken_over_is_let_go(queue: _Queue) -> None:
     queue.waiting, queue.failures = [_ORDER], 0
     trial = _Trial(queue, run)
     await trial.until_done()
-    assert (trial.ended, trial.worker.counts.lost, continued) == ([None], 1, [True])
+    assert (trial.ended, trial.worker.lost, continued) == ([None], 1, [True])
     assert (queue.finished, queue.returned) == ([], [])
 
 
@@ -166,7 +166,7 @@ async def test_an_order_that_was_cancelled_before_it_was_taken_is_refused(queue:
     trial = _Trial(queue, run)
     await trial.until_done()
     assert isinstance(refusals[0], Cancelled)
-    assert trial.worker.counts.lost == 1
+    assert trial.worker.lost == 1
 
 
 async def test_a_gateway_that_stops_hands_over_what_it_runs_without_blame(queue: _Queue) -> None:
