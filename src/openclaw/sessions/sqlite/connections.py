@@ -96,19 +96,12 @@ def prepare(path: Path) -> None:
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    with translated(path):
-        connection = _connect(path, 0.0)
-        connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES}")
-        connection.execute("PRAGMA secure_delete = ON")  # what was deleted is overwritten
-        return connection
+    overwritten = "secure_delete = ON"  # what was deleted
+    return _connect(path, 0.0, f"journal_size_limit = {_WAL_LIMIT_BYTES}", overwritten)
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    with translated(path):
-        connection = _connect(path, READ_WAIT_SECONDS)
-        connection.execute("PRAGMA query_only = ON")
-        connection.execute(f"PRAGMA cache_size = -{_READ_CACHE_KIB}")
-        return connection
+    return _connect(path, READ_WAIT_SECONDS, "query_only = ON", f"cache_size = -{_READ_CACHE_KIB}")
 
 
 def begin(connection: sqlite3.Connection, wait: float = WRITE_WAIT_SECONDS) -> None:
@@ -132,10 +125,14 @@ def _code(error: Exception) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def _connect(path: Path, wait: float) -> sqlite3.Connection:
-    return sqlite3.connect(
-        path, timeout=wait, isolation_level=None, check_same_thread=False, cached_statements=256
-    )
+def _connect(path: Path, wait: float, *settings: str) -> sqlite3.Connection:
+    with translated(path):
+        connection = sqlite3.connect(
+            path, timeout=wait, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        for setting in settings:
+            connection.execute(f"PRAGMA {setting}")
+        return connection
 
 
 def _create_private(path: Path) -> None:
