@@ -361,8 +361,8 @@ async def test_a_gateway_ends_without_a_database_that_would_hear_of_it(
         url = server.facts.url()
         await anyio.to_thread.run_sync(make_store, url)
         async with _Place(tmp_path, url, model.url).gateway(2) as (runtime, _):
-            assert isinstance(runtime.store, PostgresStore)
-            runtime.store.database._patience = 600.0
+            assert isinstance(runtime.sessions, PostgresStore)
+            runtime.sessions.database._patience = 600.0
             await anyio.to_thread.run_sync(server.stop, "immediate")
             began = anyio.current_time()
         assert anyio.current_time() - began < 120, "it tried to connect for as long as ever"
