@@ -5,6 +5,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from openclaw.cli.startup import DEFERRED_MODELS, LAZY_PACKAGES
 
 # What each name of these packages stands for, in words that two processes can compare.
@@ -158,20 +160,45 @@ def said(code: str, *arguments: str, given: str = "") -> Any:
     return json.loads(done.stdout)
 
 
-def test_every_name_of_a_lazy_package_stands_for_the_same() -> None:
-    packages = sorted(LAZY_PACKAGES)
-    plain = said(DESCRIBED, "plain", given=json.dumps([(one, None) for one in packages]))
-    wanted = [(one, list(plain[one])) for one in packages]
+# Importing all of it takes seconds, and nothing is put off: one process can say it all.
+PLAIN = """
+import contextlib as _contextlib, io as _io, json as _json, sys as _sys
+_answers = []
+for _code, _given in _json.loads(_sys.stdin.read()):
+    _sys.argv, _sys.stdin, _out = ["-c", "plain"], _io.StringIO(_given), _io.StringIO()
+    with _contextlib.redirect_stdout(_out):
+        exec(_code)
+    _answers.append(_json.loads(_out.getvalue()))
+print(_json.dumps(_answers))
+"""
+PACKAGES = sorted(LAZY_PACKAGES)
+MODULES = json.dumps(sorted(DEFERRED_MODELS - {"google.genai.types"}))
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Any]:
+    """What these programs say if the libraries are imported as always."""
+    given = {
+        DESCRIBED: json.dumps([(one, None) for one in PACKAGES]),
+        SCHEMAS: MODULES,
+        DATACLASSES: "",
+        TYPED: "",
+    }
+    return dict(zip(given, said(PLAIN, given=json.dumps(list(given.items()))), strict=True))
+
+
+def test_every_name_of_a_lazy_package_stands_for_the_same(plain: dict[str, Any]) -> None:
+    expected = plain[DESCRIBED]
+    wanted = [(one, list(expected[one])) for one in PACKAGES]
     assert sum(len(names) for _, names in wanted) > 1000
-    assert said(DESCRIBED, "lazy", given=json.dumps(wanted)) == plain
-    assert said(DESCRIBED, "backwards", given=json.dumps(wanted[::-1])) == plain
+    assert said(DESCRIBED, "lazy", given=json.dumps(wanted)) == expected
+    assert said(DESCRIBED, "backwards", given=json.dumps(wanted[::-1])) == expected
 
 
-def test_models_that_are_built_later_are_the_same_models() -> None:
-    modules = json.dumps(sorted(DEFERRED_MODELS - {"google.genai.types"}))
-    built, plain = said(SCHEMAS, "plain", given=modules)
-    built_later, later = said(SCHEMAS, "lazy", given=modules)
-    assert later == plain
+def test_models_that_are_built_later_are_the_same_models(plain: dict[str, Any]) -> None:
+    built, expected = plain[SCHEMAS]
+    built_later, later = said(SCHEMAS, "lazy", given=MODULES)
+    assert later == expected
     assert all(built_later[module] < built[module] / 10 for module in built)
 
 
@@ -183,10 +210,9 @@ def test_what_a_lazy_package_does_not_have_is_an_attribute_error() -> None:
     assert said(code) == [False, False]
 
 
-def test_a_dataclass_whose_methods_are_written_later_is_the_same() -> None:
-    _, plain = said(DATACLASSES, "plain")
+def test_a_dataclass_whose_methods_are_written_later_is_the_same(plain: dict[str, Any]) -> None:
     early, later = said(DATACLASSES, "later")
-    assert later == plain
+    assert later == plain[DATACLASSES][1]
     if sys.version_info < (3, 13):
         assert early == "_LaterMethod"
 
@@ -227,9 +253,7 @@ print(json.dumps([hints, ForwardRef("int") == ForwardRef("int"), parts, checked,
 """
 
 
-def test_names_of_types_and_adapters_that_are_worked_out_later_mean_the_same() -> None:
-    plain, lazy = (
-        json.loads(subprocess.check_output([sys.executable, "-c", TYPED, how]))
-        for how in ("plain", "lazy")
-    )
-    assert lazy == plain
+def test_names_of_types_and_adapters_that_are_worked_out_later_mean_the_same(
+    plain: dict[str, Any],
+) -> None:
+    assert said(TYPED, "lazy") == plain[TYPED]
