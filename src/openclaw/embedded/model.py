@@ -32,7 +32,7 @@ from openclaw.embedded.conversation import (
 from openclaw.embedded.conversation import MAX_MESSAGE as MAX_TALK
 from openclaw.embedded.entities import find_spans
 from openclaw.embedded.router import MAX_MESSAGE, Call, Router
-from openclaw.embedded.runner import Generation, Prompt, UnusableSchema, WeightsSource
+from openclaw.embedded.runner import Generation, Prompt, Runner, UnusableSchema
 from openclaw.embedded.tool_doc import RoutableTool
 from openclaw.embedded.tool_intent import Need, goes_on, need_of
 
@@ -309,7 +309,7 @@ _CONTEXT_WINDOW = 1_000_000
 class LocalModel(Model[None]):
     """A model like any other for the agent's loop, policy, framing and transcripts."""
 
-    def __init__(self, source: WeightsSource, *, max_tokens: int | None = None) -> None:
+    def __init__(self, runner: Runner, *, max_tokens: int | None = None) -> None:
         super().__init__(
             profile={
                 "context_window": _CONTEXT_WINDOW,
@@ -317,24 +317,24 @@ class LocalModel(Model[None]):
                 "json_schema_transformer": None,
             }
         )
-        self._source = source
+        self._runner = runner
         self._max_tokens = max_tokens or DEFAULT_MAX_TOKENS
         self._told = False
-        routed = source.weights.tool_use == "router"
+        routed = runner.weights.tool_use == "router"
         self._planner = RouterPlanner() if routed else AdapterPlanner(self._ask)
         self.reads_every_tool = True
 
     @property
     def model_name(self) -> str:
-        return self._source.weights.name
+        return self._runner.weights.name
 
     @property
     def system(self) -> str:
         return "local"
 
     async def _ask(self, prompt: Prompt) -> str:
-        runner = await self._source.runner()
-        return await runner.generate(fitted(prompt, runner.context)).text()
+        generation = await self._runner.generate(fitted(prompt, self._runner.context))
+        return await generation.text()
 
     async def _plan(
         self,
@@ -350,15 +350,14 @@ class LocalModel(Model[None]):
     async def _start(self, plan: Write) -> tuple[Generation, str]:
         if not self._told:
             self._told = True
-            weights = self._source.weights
+            weights = self._runner.weights
             logger.info(
                 "answering with the embedded model %s, which is good for %s",
                 weights.name,
                 weights.good_for,
             )
-        runner = await self._source.runner()
-        sent = fitted(plan.prompt, runner.context)
-        return runner.generate(sent), plan.heading(sent)
+        sent = fitted(plan.prompt, self._runner.context)
+        return await self._runner.generate(sent), plan.heading(sent)
 
     async def request(
         self,

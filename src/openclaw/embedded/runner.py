@@ -132,24 +132,36 @@ class Generation:
 
 
 class Runner:
-    """A model that is loaded when it is first asked and kept until `aclose`."""
+    """Weights that are found and loaded when they are first asked, and kept until `aclose`.
 
-    def __init__(self, path: Path, *, threads: int, context: int) -> None:
-        self.path = path
-        self._threads = threads
-        self.context = context
+    `locate` gives their path; it may download them.
+    """
+
+    def __init__(self, weights: Weights, locate: Callable[[], Path]) -> None:
+        self.weights = weights
+        self.context = weights.context
+        self._locate = locate
+        self._locating = anyio.Lock()
         self._jobs: queue.SimpleQueue[Generation | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._current: Generation | None = None
 
-    def generate(self, prompt: Prompt) -> Generation:
-        """Queue a prompt. Nothing blocks: the model is loaded in the thread that owns it."""
-        if self._thread is None:
-            # A daemon, since a process that is told to go must not wait for an answer.
-            self._thread = threading.Thread(
-                target=self._own, name="openclaw-local-model", daemon=True
-            )
-            self._thread.start()
+    async def generate(self, prompt: Prompt) -> Generation:
+        """Queue a prompt. The model is loaded in the thread that owns it."""
+        async with self._locating:
+            if self._thread is None:
+                if not can_run():  # before 98 MB are fetched for nothing
+                    raise no_runner()
+                path = await anyio.to_thread.run_sync(self._locate)
+                self._jobs = queue.SimpleQueue()
+                # A daemon, since a process that is told to go must not wait for an answer.
+                self._thread = threading.Thread(
+                    target=self._own,
+                    args=(path, self._jobs),
+                    name="openclaw-local-model",
+                    daemon=True,
+                )
+                self._thread.start()
         generation = Generation(prompt)
         self._jobs.put(generation)
         return generation
@@ -163,12 +175,12 @@ class Runner:
         self._jobs.put(None)
         await anyio.to_thread.run_sync(thread.join, _CLOSE_SECONDS)
 
-    def _own(self) -> None:
+    def _own(self, path: Path, jobs: "queue.SimpleQueue[Generation | None]") -> None:
         server: Any = None
-        while (job := self._jobs.get()) is not None:
+        while (job := jobs.get()) is not None:
             self._current = job
             try:
-                server = server or _load(self.path, self._threads, self.context)
+                server = server or _load(path, threads_for(self.weights.threads), self.context)
             except Exception as error:  # noqa: BLE001 whoever asked is told, and may ask again
                 job.fail(error)
             else:
@@ -225,32 +237,6 @@ def _load(path: Path, threads: int, context: int) -> Any:
 # ---- from a name in the configuration to weights that can be run, without loading library or weights
 
 
-class WeightsSource:
-    """`locate` gives the path of the weights; it may download them."""
-
-    def __init__(self, weights: Weights, locate: Callable[[], Path]) -> None:
-        self.weights = weights
-        self.context = weights.context
-        self._locate = locate
-        self._runner: Runner | None = None
-        self._opening = anyio.Lock()
-
-    async def runner(self) -> Runner:
-        async with self._opening:
-            if self._runner is None:
-                if not can_run():  # before 98 MB are fetched for nothing
-                    raise no_runner()
-                path = await anyio.to_thread.run_sync(self._locate)
-                threads = threads_for(self.weights.threads)
-                self._runner = Runner(path, threads=threads, context=self.context)
-            return self._runner
-
-    async def aclose(self) -> None:
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.aclose()
-
-
 class LocalModels:
     def __init__(
         self,
@@ -264,26 +250,26 @@ class LocalModels:
         self._environ = environ
         self._fetch = fetch
         self._report = report
-        self._sources: dict[str, WeightsSource] = {}
+        self._runners: dict[str, Runner] = {}
 
-    def source(self, name: str, path: str | None = None) -> WeightsSource:
+    def runner(self, name: str, path: str | None = None) -> Runner:
         key = path or name
-        if key not in self._sources:
-            self._sources[key] = self._open(name, path)
-        return self._sources[key]
+        if key not in self._runners:
+            self._runners[key] = self._open(name, path)
+        return self._runners[key]
 
-    def _open(self, name: str, path: str | None) -> WeightsSource:
+    def _open(self, name: str, path: str | None) -> Runner:
         file = path or (name if os.sep in name or name.endswith(".gguf") else None)
         if file is not None:
             place = Path(file).expanduser()
-            return WeightsSource(own_file(place), lambda: place)
+            return Runner(own_file(place), lambda: place)
         weights = self._store.find(name or DEFAULT_WEIGHTS)
         if weights is None:
             raise ModelUnavailable(
                 f"there are no weights called {name!r}",
                 hint="openclaw models list shows those that are known; a path to a GGUF works too",
             )
-        return WeightsSource(weights, partial(self._locate, weights))
+        return Runner(weights, partial(self._locate, weights))
 
     def _locate(self, weights: Weights) -> Path:
         if self._store.is_installed(weights):
@@ -313,11 +299,11 @@ class LocalModels:
         """Costs nothing before it is asked."""
         from openclaw.embedded.model import LocalModel
 
-        source = await anyio.to_thread.run_sync(self.source, name, path)
-        source.context = context_window or source.context
-        return LocalModel(source, max_tokens=max_tokens)
+        runner = await anyio.to_thread.run_sync(self.runner, name, path)
+        runner.context = context_window or runner.context
+        return LocalModel(runner, max_tokens=max_tokens)
 
     async def aclose(self) -> None:
-        for source in self._sources.values():
-            await source.aclose()
-        self._sources.clear()
+        for runner in self._runners.values():
+            await runner.aclose()
+        self._runners.clear()

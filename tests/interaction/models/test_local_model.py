@@ -46,11 +46,15 @@ async def model(models: LocalModels) -> LocalModel:
 
 @pytest.fixture(scope="module")
 async def runner(models: LocalModels) -> Runner:
-    return await models.source("smollm2-135m").runner()
+    return models.runner("smollm2-135m")
 
 
 def say(text: str, tokens: int = 40) -> Prompt:
     return Prompt([{"role": "user", "content": text}], tokens)
+
+
+async def answer(runner: Runner, prompt: Prompt) -> str:
+    return await (await runner.generate(prompt)).text()
 
 
 def asked(text: Any) -> list[Any]:
@@ -132,18 +136,18 @@ async def test_cancelling_stops_the_writing_before_the_next_token(
             story = runner._current
             assert story is not None
             await stream.cancel()
-            assert await runner.generate(say("hi", 3)).text()  # waits for what is written before it
+            assert await answer(runner, say("hi", 3))  # waits for what is written before it
             assert story.output_tokens == 0, "they are counted when all are written"
             break
 
 
 async def test_a_cancelled_task_leaves_the_model_usable(runner: Runner) -> None:
-    story = runner.generate(say("Write a very long story", 400))
+    story = await runner.generate(say("Write a very long story", 400))
     with anyio.CancelScope() as scope:
         async for _ in story.pieces():
             scope.cancel()
     assert scope.cancelled_caught
-    assert await runner.generate(say("hi", 3)).text()
+    assert await answer(runner, say("hi", 3))
     assert story.output_tokens == 0, "it was written to its end"
 
 
@@ -151,7 +155,7 @@ async def test_prompts_are_answered_one_after_the_other(runner: Runner) -> None:
     answers: list[str] = []
 
     async def ask(text: str) -> None:
-        answers.append(await runner.generate(say(text, 8)).text())
+        answers.append(await answer(runner, say(text, 8)))
 
     async with anyio.create_task_group() as group:
         for text in ("Say one", "Say two", "Say three"):
@@ -164,7 +168,7 @@ async def test_prompts_are_answered_one_after_the_other(runner: Runner) -> None:
 
 async def test_a_prompt_that_does_not_fit_is_refused(runner: Runner) -> None:
     with pytest.raises(RunnerFailed):
-        await runner.generate(say("word " * 4000)).text()
+        await answer(runner, say("word " * 4000))
 
 
 async def test_a_message_that_is_too_long_is_cut_and_the_answer_says_so(models_dir: Path) -> None:
@@ -191,25 +195,22 @@ async def test_a_schema_holds_the_answer_to_its_shape(runner: Runner) -> None:
         "additionalProperties": False,
     }
     prompt = Prompt([{"role": "user", "content": "Is Rome a capital?"}], 60, schema=schema)
-    assert json.loads(await runner.generate(prompt).text())["capital"] in ("yes", "no")
+    assert json.loads(await answer(runner, prompt))["capital"] in ("yes", "no")
     wrong = Prompt(
         prompt.messages, 60, schema={"type": "object", "properties": {"a": {"type": "?"}}}
     )
     with pytest.raises(UnusableSchema):
-        await runner.generate(wrong).text()
+        await answer(runner, wrong)
 
 
 async def test_what_the_adapter_asks_is_answered_in_the_shape_it_needs(runner: Runner) -> None:
     """The mechanics only: a model of this size chooses badly, but never out of form."""
 
-    async def ask(prompt: Prompt) -> str:
-        return await runner.generate(prompt).text()
-
     tool = RoutableTool(CLOCK.name, CLOCK.description or "", CLOCK_SCHEMA, "", True)
     turn = Turn("What time is it in Tokyo?")
-    choice = json.loads(await ask(choice_prompt(turn, [tool])))
+    choice = json.loads(await answer(runner, choice_prompt(turn, [tool])))
     assert choice["action"] in ("reply", tool.name)
-    arguments = json.loads(await ask(argument_prompt(turn, tool, CLOCK_SCHEMA)))
+    arguments = json.loads(await answer(runner, argument_prompt(turn, tool, CLOCK_SCHEMA)))
     assert isinstance(arguments["timezone"], str)
 
 
@@ -228,17 +229,17 @@ async def test_a_gguf_of_the_users_own_is_used_where_it_lies(models_dir: Path) -
 async def test_weights_that_are_not_there_are_named_with_the_command_that_fetches_them(
     tmp_path: Path,
 ) -> None:
-    absent = LocalModel(LocalModels(tmp_path, {}).source("qwen3-4b"))
+    absent = LocalModel(LocalModels(tmp_path, {}).runner("qwen3-4b"))
     with pytest.raises(ModelUnavailable) as raised:
         await absent.request(asked("hi"), None, ModelRequestParameters())
     assert raised.value.hint is not None
     assert "openclaw models pull qwen3-4b" in raised.value.hint
     with pytest.raises(ModelUnavailable, match="no weights called"):
-        LocalModels(tmp_path, {}).source("unheard-of")
+        LocalModels(tmp_path, {}).runner("unheard-of")
 
 
 async def test_tools_work_without_any_weights(tmp_path: Path) -> None:
-    model = LocalModel(LocalModels(tmp_path, {}).source("smollm2"))
+    model = LocalModel(LocalModels(tmp_path, {}).runner("smollm2"))
     parameters = ModelRequestParameters(function_tools=[CLOCK])
     answer = await model.request(asked("What time is it in Oslo?"), None, parameters)
     assert isinstance(answer.parts[0], ToolCallPart)

@@ -5,6 +5,7 @@ import pytest
 
 from openclaw.core.errors import ModelUnavailable
 from openclaw.embedded.runner import Generation, Prompt, Runner, RunnerFailed, threads_for
+from openclaw.embedded.weights import CATALOGUE
 
 HELLO = Prompt([{"role": "user", "content": "hi"}], 5)
 
@@ -19,11 +20,11 @@ def test_all_cores_but_one_compute_unless_a_number_is_given() -> None:
 async def test_weights_that_cannot_be_loaded_are_an_error_for_whoever_asked(tmp_path: Path) -> None:
     path = tmp_path / "bad.gguf"
     path.write_bytes(b"GGUFnonsense")
-    runner = Runner(path, threads=1, context=512)
+    runner = Runner(CATALOGUE[0], lambda: path)
     with pytest.raises(RunnerFailed, match="could not load"):
-        await runner.generate(HELLO).text()
+        await (await runner.generate(HELLO)).text()
     with pytest.raises(RunnerFailed, match="could not load"):
-        await runner.generate(HELLO).text()
+        await (await runner.generate(HELLO)).text()
     await runner.aclose()
 
 
@@ -31,16 +32,16 @@ async def test_without_the_library_the_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    runner = Runner(tmp_path / "x.gguf", threads=1, context=512)
+    runner = Runner(CATALOGUE[0], lambda: tmp_path / "x.gguf")
     with pytest.raises(ModelUnavailable, match="the embedded model is not installed") as raised:
-        await runner.generate(HELLO).text()
+        await (await runner.generate(HELLO)).text()
     assert '[local]"' in str(raised.value.hint)
     assert "openclaw init" in str(raised.value.hint)
     await runner.aclose()
 
 
 async def test_closing_what_was_never_used_does_nothing(tmp_path: Path) -> None:
-    await Runner(tmp_path / "x.gguf", threads=1, context=512).aclose()
+    await Runner(CATALOGUE[0], lambda: tmp_path / "x.gguf").aclose()
 
 
 class Broken:
