@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from openclaw.discovery.words import stem
@@ -71,6 +71,16 @@ class Previous:
     tool: str
 
 
+class _Request:
+    """A message as the rules read it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.spans = find_spans(text)
+        self.said = list(dict.fromkeys(terms(without(text, self.spans))))
+        self.ask = read_ask(text)
+
+
 class _Scored(NamedTuple):
     score: float
     lexical: float
@@ -113,42 +123,41 @@ class Router:
         return self._route(message[:MAX_MESSAGE], previous)
 
     def _route(self, message: str, previous: Previous | None) -> tuple[Call, ...]:
-        ask = read_ask(message)
-        if not ask.wants_something:
+        request = _Request(message)
+        if not request.ask.wants_something:
             return ()
-        spans = find_spans(message)
-        best = self._best(message, spans, ask)
-        if best is not None and not (best.doc.typed and best.doc.needs):
-            return _calls(best.doc, best.filled, spans)
-        return self._follow_up(message, spans, previous) or self._typed(message, spans, ask)
+        best = self._best(request)
+        if best is not None and not (best.doc.typed and any(p.required for p in best.doc.params)):
+            return _calls(best.doc, best.filled, request.spans)
+        return self._follow_up(request, previous) or self._typed(request)
 
-    def _typed(self, message: str, spans: tuple[Span, ...], ask: Ask) -> tuple[Call, ...]:
+    def _typed(self, request: _Request) -> tuple[Call, ...]:
         """A call whose arguments the types of its parameters decide, if the tool is plainly meant."""
-        if ask.negated or ask.explains:
+        if request.ask.negated or request.ask.explains:
             return ()
         best: tuple[float, Call] | None = None
-        for score, doc in self._by_words(message, spans)[:_TYPED_CANDIDATES]:
+        for score, doc in self._by_words(request)[:_TYPED_CANDIDATES]:
             wanted = {param.want for param in doc.params if param.required}
             if score <= 0 or wanted & NEVER_PLAIN:
                 continue
-            if doc.effect in ("reads", "changes") and not _may_run(doc, ask):
+            if doc.effect != "unknown" and not _may_run(doc, request.ask):
                 continue
-            reading = read_arguments(doc, message, spans)
+            reading = read_arguments(doc, request.text, request.spans)
             if reading.missing or reading.seeks or not reading.copied:
                 continue
-            meant = self._meant(doc, score, message, ask, reading)
+            meant = self._meant(doc, score, request, reading)
             if meant > _MEANT and (best is None or meant > best[0]):
                 best = (meant, Call(doc.tool.name, reading.arguments))
         return () if best is None else (best[1],)
 
-    def _meant(self, doc: ToolDoc, score: float, message: str, ask: Ask, reading: Reading) -> float:
+    def _meant(self, doc: ToolDoc, score: float, request: _Request, reading: Reading) -> float:
         """How likely the message means this tool; fitted on one half of a public set of requests."""
-        said = frozenset(terms(message))
+        said = frozenset(terms(request.text))
         spoken = said.union(*map(synonyms, said))
         described = set(terms(doc.tool.description))
         copied = set(terms(json.dumps(list(reading.arguments.values()))))
         known = sum(1.0 if term in copied else self._knows(doc, term) for term in said)
-        head = [self._knows(doc, term) for term in ask.head if term not in copied] or [0.5]
+        head = [self._knows(doc, term) for term in request.ask.head if term not in copied] or [0.5]
         required = sum(param.required for param in doc.params)
         return (
             -2.51
@@ -164,28 +173,24 @@ class Router:
         )
 
     def shortlist(self, message: str, count: int) -> list[RoutableTool]:
-        message = message[:MAX_MESSAGE]
-        spans = find_spans(message)
-        ranked = self._by_words(message, spans)
+        ranked = self._by_words(_Request(message[:MAX_MESSAGE]))
         return [doc.tool for score, doc in ranked[:count] if score > 0]
 
-    def _best(self, message: str, spans: tuple[Span, ...], ask: Ask) -> _Scored | None:
-        said = _said(message, spans)
+    def _best(self, request: _Request) -> _Scored | None:
         scored = [
             found
-            for words_score, doc in self._by_words(message, spans)[:_CANDIDATES]
-            if (found := self._score(doc, words_score, message, spans, said, ask)) is not None
+            for words_score, doc in self._by_words(request)[:_CANDIDATES]
+            if (found := self._score(doc, words_score, request)) is not None
         ]
         best = min(scored, key=lambda one: (-one.score, one.doc.tool.name), default=None)
-        return best if best is not None and _convinces(best, ask) else None
+        return best if best is not None and _convinces(best, request.ask) else None
 
-    def _by_words(self, message: str, spans: tuple[Span, ...]) -> list[tuple[float, ToolDoc]]:
-        said = _said(message, spans)
-        hints = _hints(message, spans, said)
+    def _by_words(self, request: _Request) -> list[tuple[float, ToolDoc]]:
         scores = [0.0] * len(self._docs)
-        for term, weight in [*((term, 1.0) for term in said), *hints.items()]:
+        hints = dict.fromkeys(_hints(request), _HINT)
+        for term, weight in (hints | dict.fromkeys(request.said, 1.0)).items():
             best: dict[int, float] = {}
-            for mate in synonyms(term) if term in said else ():
+            for mate in synonyms(term) if term in request.said else ():
                 for at, gain in self._gains.get(mate, ()):
                     best[at] = max(best.get(at, 0.0), _SYNONYM_WEIGHT * gain)
             for at, gain in self._gains.get(term, ()):
@@ -194,37 +199,28 @@ class Router:
                 scores[at] += weight * gain
         return sorted(zip(scores, self._docs, strict=True), key=lambda item: -item[0])
 
-    def _score(
-        self,
-        doc: ToolDoc,
-        lexical: float,
-        message: str,
-        spans: tuple[Span, ...],
-        said: list[str],
-        ask: Ask,
-    ) -> _Scored | None:
-        if not _may_run(doc, ask):
+    def _score(self, doc: ToolDoc, lexical: float, request: _Request) -> _Scored | None:
+        if not _may_run(doc, request.ask):
             return None
-        filled = read_arguments(doc, message, spans)
+        filled = read_arguments(doc, request.text, request.spans)
         if filled.missing or filled.loose:
             return None
-        score = lexical
-        score += sum(_USED_LEFT[span.kind][0] for span in filled.used)
+        score = lexical + sum(_USED_LEFT[span.kind][0] for span in filled.used)
         again = _single_typed(doc, filled) if doc.effect == "reads" else None
-        left = [span.kind for span in spans if span not in filled.used]
+        left = [span.kind for span in request.spans if span not in filled.used]
         score -= sum(_USED_LEFT[kind][1] for kind in left if again is None or kind != again.want)
-        score += _role_score(doc, filled, message, said)
-        spoken = set(said).union(*map(synonyms, said))
+        score += sum(_path_fit(param, filled, request) for param in doc.params)
+        spoken = set(request.said).union(*map(synonyms, request.said))
         score -= _UNSPOKEN_NAME_WORD * len(doc.name_terms - spoken)
         score -= _DEFAULTED * filled.defaulted + _DEPRECATED * doc.deprecated
-        return _Scored(score, lexical, self._coverage(doc, said, spans, filled), doc, filled)
+        return _Scored(score, lexical, self._coverage(doc, request, filled), doc, filled)
 
-    def _coverage(
-        self, doc: ToolDoc, said: list[str], spans: tuple[Span, ...], filled: Reading
-    ) -> float:
-        telling = [s for s in spans if s.kind != "number" or s not in filled.used]
-        known = sum(1.0 if term in filled.sought else self._knows(doc, term) for term in said)
-        total = len(said) + len(telling)
+    def _coverage(self, doc: ToolDoc, request: _Request, filled: Reading) -> float:
+        telling = [s for s in request.spans if s.kind != "number" or s not in filled.used]
+        known = sum(
+            1.0 if term in filled.sought else self._knows(doc, term) for term in request.said
+        )
+        total = len(request.said) + len(telling)
         return (known + sum(span in filled.used for span in telling)) / total if total else 0.0
 
     def _knows(self, doc: ToolDoc, term: str) -> float:
@@ -232,22 +228,21 @@ class Router:
             return 1.0
         return 0.0 if synonyms(term).isdisjoint(doc.weights) else _SYNONYM_WEIGHT
 
-    def _follow_up(
-        self, message: str, spans: tuple[Span, ...], previous: Previous | None
-    ) -> tuple[Call, ...]:
+    def _follow_up(self, request: _Request, previous: Previous | None) -> tuple[Call, ...]:
         doc = self._by_name.get(previous.tool) if previous else None
-        if previous is None or doc is None or doc.effect != "reads" or not goes_on(message):
+        if previous is None or doc is None or doc.effect != "reads" or not goes_on(request.text):
             return ()
-        kinds = {span.kind for span in spans}
-        kept = tuple(span for span in find_spans(previous.message) if span.kind not in kinds)
-        offset = len(message) + 1
-        moved = tuple(Span(s.kind, s.value, s.start + offset, s.end + offset) for s in kept)
-        filled = read_arguments(doc, f"{message} {previous.message}", (*spans, *moved))
-        if filled.missing or not set(spans) & filled.used:
+        kinds = {span.kind for span in request.spans}
+        kept = [span for span in find_spans(previous.message) if span.kind not in kinds]
+        offset = len(request.text) + 1
+        moved = (replace(s, start=s.start + offset, end=s.end + offset) for s in kept)
+        both = f"{request.text} {previous.message}"
+        filled = read_arguments(doc, both, (*request.spans, *moved))
+        used = set(request.spans) & filled.used
+        if filled.missing or not used:
             return ()
-        calls = _calls(doc, filled, spans)
-        taken = len(set(spans) & filled.used) + len(calls) - 1
-        return calls if taken == len(spans) else ()
+        calls = _calls(doc, filled, request.spans)
+        return calls if len(used) + len(calls) - 1 == len(request.spans) else ()
 
 
 def _remembers(doc: ToolDoc) -> bool:
@@ -282,30 +277,23 @@ def _calls(doc: ToolDoc, filled: Reading, spans: tuple[Span, ...]) -> tuple[Call
     return (first, *(Call(first.tool, arguments) for arguments in further))
 
 
-def _said(message: str, spans: tuple[Span, ...]) -> list[str]:
-    return list(dict.fromkeys(terms(without(message, spans))))
-
-
-def _hints(message: str, spans: tuple[Span, ...], said: list[str]) -> dict[str, float]:
+def _hints(request: _Request) -> list[str]:
     """What a bare path or address suggests: a file is read, a directory listed, a page fetched."""
-    hints: dict[str, float] = {}
-    if _WHICH_FILES.search(message):
-        hints |= dict.fromkeys(map(stem, ("list", "directory")), _HINT)
-    for span in spans:
+    hints = terms("list directory") if _WHICH_FILES.search(request.text) else []
+    for span in request.spans:
         if span.kind == "path":
-            hints |= dict.fromkeys(_suggested(span, message, said), _HINT)
+            hints += terms(_suggested(span, request))
         elif span.kind == "url":
-            hints |= dict.fromkeys(map(stem, ("fetch", "url")), _HINT)
-    return {term: weight for term, weight in hints.items() if term not in said}
+            hints += terms("fetch url")
+    return hints
 
 
-def _suggested(span: Span, message: str, said: list[str]) -> list[str]:
+def _suggested(span: Span, request: _Request) -> str:
     if _MEDIA_ENDING.search(span.text):
-        return [stem(word) for word in ("read", "media", "file")]
-    role = path_role(span.text, message, span.start)
-    if role == "file" or (role == "any" and _READING & set(said)):
-        return [stem(word) for word in ("read", "text", "file")]
-    return [stem(word) for word in ("list", "directory")]
+        return "read media file"
+    role = path_role(span.text, request.text, span.start)
+    is_file = role == "file" or (role == "any" and not _READING.isdisjoint(request.said))
+    return "read text file" if is_file else "list directory"
 
 
 def _may_run(doc: ToolDoc, ask: Ask) -> bool:
@@ -323,19 +311,16 @@ def _may_run(doc: ToolDoc, ask: Ask) -> bool:
     return bool(ask.verbs & wanted)
 
 
-def _role_score(doc: ToolDoc, filled: Reading, message: str, said: list[str]) -> float:
-    of_git = not _GIT_WORDS.isdisjoint(said)
-    paths = [one for one in doc.params if one.want == "path" and one.name in filled.arguments]
-    return sum(_path_fit(param, filled, message, of_git) for param in paths)
-
-
-def _path_fit(param: Param, filled: Reading, message: str, speaks_of_git: bool) -> float:
+def _path_fit(param: Param, filled: Reading, request: _Request) -> float:
     score = 0.0
+    if param.want != "path" or param.name not in filled.arguments:
+        return score
+    speaks_of_git = not _GIT_WORDS.isdisjoint(request.said)
     value = filled.arguments[param.name]
     for span in filled.used:
         if span.kind != "path" or not (span.value == value or isinstance(value, list)):
             continue
-        role = path_role(span.text, message, span.start)
+        role = path_role(span.text, request.text, span.start)
         # A tool whose paths are relative to a workspace is for relative paths, the others are not.
         absolute = span.text.startswith(("/", "~")) or span.text[1:2] == ":"
         if param.relative:
@@ -343,9 +328,7 @@ def _path_fit(param: Param, filled: Reading, message: str, speaks_of_git: bool) 
         if param.role == "repository":
             score += _ROLE_FITS if role == "repository" or speaks_of_git else -_ROLE_CLASHES
             score -= _ROLE_CLASHES * (role == "file")
-        elif "any" in (role, param.role):
-            continue
-        else:
+        elif "any" not in (role, param.role):
             score += _ROLE_FITS if role == param.role else -_ROLE_CLASHES
     return score
 

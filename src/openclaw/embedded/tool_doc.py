@@ -194,10 +194,6 @@ class ToolDoc:
     deprecated: bool
 
     @property
-    def needs(self) -> bool:
-        return any(param.required for param in self.params)
-
-    @property
     def typed(self) -> bool:
         """Whether types decide its arguments: nothing that it requires is a path, a zone or such."""
         required = {param.want for param in self.params if param.required}
@@ -234,12 +230,6 @@ def _effect(tool: RoutableTool, name_words: Sequence[str]) -> Effect:
     return "reads" if set(name_words) & _READING else "unknown"
 
 
-def _verbs(name_words: Sequence[str]) -> frozenset[str]:
-    named = {word for word in name_words if word in _CHANGING} or set(name_words)
-    stems = {stem(word) for word in named}
-    return frozenset(stems | {other for term in stems for other in synonyms(term)})
-
-
 def describe_tool(tool: RoutableTool) -> ToolDoc:
     text = _PREFIX.sub("", tool.description[:_MAX_DESCRIPTION]).strip()
     first, _, rest = (_SENTENCE_END.sub("\0", text, count=1) + "\0").partition("\0")
@@ -256,11 +246,12 @@ def describe_tool(tool: RoutableTool) -> ToolDoc:
     ):
         for term in terms(words_of):
             weights[term] = max(weights.get(term, 0.0), weight)
+    verbs = frozenset(map(stem, _CHANGING.intersection(name_words) or name_words))
     return ToolDoc(
         tool=tool,
         weights=weights,
         name_terms=frozenset(terms(" ".join(name_words))),
-        verbs=_verbs(name_words),
+        verbs=verbs.union(*map(synonyms, verbs)),
         params=params,
         effect=_effect(tool, name_words),
         deprecated="deprecated" in text.lower(),
