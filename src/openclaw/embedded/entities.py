@@ -2,6 +2,7 @@
 
 import re
 import zoneinfo
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,15 +41,11 @@ def _rows(name: str) -> list[tuple[str, list[str]]]:
     return [(head, entries.split(", ")) for head, entries in lines]
 
 
+@lru_cache(maxsize=1)
 def _countries() -> dict[str, str]:
-    zones: dict[str, list[str]] = {}
-    for row in _table("zone.tab"):
-        zones.setdefault(row[0], []).append(row[2])
-    return {
-        fold(name): zones[code][0]
-        for code, name, *_ in _table("iso3166.tab")
-        if len(zones.get(code, [])) == 1
-    }
+    """The country of each zone."""
+    names = {code: "UK" if code == "GB" else name for code, name, *_ in _table("iso3166.tab")}
+    return {row[2]: names[row[0]] for row in _table("zone.tab") if row[0] in names}
 
 
 @lru_cache(maxsize=1)
@@ -59,8 +56,10 @@ def places() -> dict[str, str]:
             city = fold(zone.rsplit("/", 1)[1].replace("_", " "))
             if city not in _NOT_PLACES:
                 found.setdefault(city, zone)
-    for country, zone in _countries().items():
-        found.setdefault(country, zone)
+    zones = Counter(_countries().values())
+    for zone, country in _countries().items():
+        if zones[country] == 1:
+            found.setdefault(fold(country), zone)
     return found | {name: zone for zone, names in _rows("place_zones.txt") for name in names}
 
 
@@ -77,12 +76,6 @@ def _states() -> dict[str, str]:
     return {fold(city): state[:2] for state, cities in rows for city in cities}
 
 
-@lru_cache(maxsize=1)
-def _countries_by_zone() -> dict[str, str]:
-    names = {code: "UK" if code == "GB" else name for code, name, *_ in _table("iso3166.tab")}
-    return {row[2]: names.get(row[0], "") for row in _table("zone.tab")}
-
-
 _SHORT_NAMES = {"la": "Los Angeles", "nyc": "New York", "sf": "San Francisco"}
 
 
@@ -95,8 +88,7 @@ def within(city: str, *, state: bool, country: bool) -> str:
     home = _states().get(fold(city))
     if home is not None:
         return f"{shown.removesuffix(' City') if home == 'NY' else shown}, {home}"
-    zone = zone_of(city)
-    nation = _countries_by_zone().get(zone or "", "")
+    nation = _countries().get(zone_of(city) or "", "")
     return f"{shown}, {nation}" if country and nation and fold(nation) != fold(city) else shown
 
 

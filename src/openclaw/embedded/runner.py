@@ -17,8 +17,9 @@ import anyio
 import anyio.to_thread
 
 from openclaw.core.errors import ModelUnavailable
+from openclaw.core.events import Downloading, discard
 from openclaw.core.installed import install_command
-from openclaw.embedded.pull import Puller, Report, silent
+from openclaw.embedded.pull import Puller
 from openclaw.embedded.weights import DEFAULT_WEIGHTS, Weights, WeightStore, own_file
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ class LocalModels:
         environ: Mapping[str, str],
         *,
         fetch: bool = True,
-        report: Report = silent,
+        report: Callable[[Downloading], None] = discard,
     ) -> None:
         self._store = WeightStore(models_dir)
         self._environ = environ
