@@ -5,7 +5,6 @@ parameter whose words stand near them, names to the ones that take names, and so
 up: a value is copied from the message, or chosen from what the schema lists.
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,10 +15,9 @@ from functools import lru_cache
 from typing import Any
 
 from openclaw.discovery.words import stem
-from openclaw.embedded.entities import Span, within, without
+from openclaw.embedded.entities import Span, numbers, quoted, within, without
 from openclaw.embedded.tool_doc import WITH_COUNTRY, WITH_STATE, Param, Role, ToolDoc
 from openclaw.embedded.words import (
-    NUMBER_WORDS,
     STOP_WORDS,
     fold,
     synonyms,
@@ -121,6 +119,10 @@ _FITS = {
 _PLAIN_TO_SEE = word_set("listed quoted named place time")
 
 
+# How well a value fits a parameter, and where both stand: of equals, the first is taken.
+_Pair = tuple[float, int, int, Param, Span]
+
+
 class _Reader:
     def __init__(self, doc: ToolDoc, message: str, spans: Sequence[Span]) -> None:
         self.doc = doc
@@ -173,6 +175,12 @@ class _Reader:
             for one in found
             if not any(one.start < end and start < one.end for start, end in self.taken)
         ]
+
+    def best_first(self, pairs: list[_Pair]) -> Iterator[tuple[Param, Span]]:
+        """Each parameter with the value that fits it best, as long as both are still free."""
+        for *_, param, one in sorted(pairs, key=lambda each: each[:3], reverse=True):
+            if param.name not in self.out.arguments and self.free([one]):
+                yield param, one
 
     def of(self, *kinds: str) -> list[Span]:
         return self.free(one for kind in kinds for one in self.spans if one.kind == kind)
@@ -309,10 +317,10 @@ class _Reader:
 
     def lists(self) -> None:
         for param in self.open("number", "date", "text", "place", "id", "query", lists=True):
-            numbers = param.want == "number"
-            found = self.free(_lists(self.message, numbers=numbers))
-            if not found and not numbers and param.required:
-                single = self.free([*_quoted(self.message), *_names(self.message)])
+            of_numbers = param.want == "number"
+            found = self.free(_lists(self.message, of_numbers=of_numbers))
+            if not found and not of_numbers and param.required:
+                single = self.free([*quoted(self.message), *_names(self.message)])
                 found = _runs(self.message, single)
             if found:
                 longest = max(found, key=lambda one: len(one.value))
@@ -321,7 +329,7 @@ class _Reader:
 
     def numbers(self) -> None:
         params = self.open("number")
-        found = self.free(_numbers(self.message))
+        found = self.free(numbers(self.message))
         if not self.typed:  # where a number is part of nothing else
             plain = {one.start for one in self.of("number")}
             found = [one for one in found if one.start in plain]
@@ -334,9 +342,8 @@ class _Reader:
             if alike[param.name_words] == 1
             and (near := self.number_fit(param, params, one)) > (0 if param.required else _OPTIONAL)
         ]
-        for *_, param, one in sorted(scored, key=lambda each: each[:3], reverse=True):
-            if param.name not in self.out.arguments and self.free([one]):
-                self.put(param, _number(one, param), one)
+        for param, one in self.best_first(scored):
+            self.put(param, _number(one, param), one)
         rest = [one for one in self.open("number") if one.required]
         left = self.free(found)
         if len(left) >= len(rest):
@@ -371,21 +378,19 @@ class _Reader:
             for one in self.candidates(param)
             if (fit := self.text_fit(param, one)) > 0
         ]
-        for *_, param, one in sorted(pairs, key=lambda each: each[:3], reverse=True):
-            if param.name not in self.out.arguments and self.free([one]):
-                place = param.want == "place"
-                self.put(param, _whole_place(one, self.message, param) if place else one.value, one)
-                plain = one.kind in _PLAIN_TO_SEE and param.want != "path"
-                self.out.loose += param.required and not plain
+        for param, one in self.best_first(pairs):
+            place = param.want == "place"
+            self.put(param, _whole_place(one, self.message, param) if place else one.value, one)
+            plain = one.kind in _PLAIN_TO_SEE and param.want != "path"
+            self.out.loose += param.required and not plain
 
     def candidates(self, param: Param) -> list[Span]:
         if param.want in ("time", "path"):
             return self.of(param.want)
-        found = [*_quoted(self.message), *_names(self.message), *self.of("email", "named")]
+        found = [*quoted(self.message), *_names(self.message), *self.of("email", "named")]
         if param.want == "place":
-            ends = {
-                one.start: one.end for one in _names(self.message)
-            }  # New York, or New York City
+            # New York, or New York City
+            ends = {one.start: one.end for one in _names(self.message)}
             cities = [(one.start, max(one.end, ends.get(one.start, 0))) for one in self.of("zone")]
             found += [Span("place", self.message[start:end], start, end) for start, end in cities]
         else:
@@ -453,34 +458,6 @@ def _usual(value: Any, param: Param) -> bool:
 
 # ---- numbers
 
-_SCALES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12}
-_NUMBER = re.compile(
-    r"(?<![\w.:/^])(?P<digits>-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
-    r"(?![:/]\d|[xX](?:[\d^*+-]|\b))(?:(?P<percent>\s?%|\s+percent\b)|\s?(?P<scale>k|thousand|million|billion|trillion|dozen)\b)?"
-    rf"|\b(?P<word>(?i:{'|'.join(NUMBER_WORDS)}))\b"
-)
-
-
-@lru_cache(maxsize=_MESSAGES_KEPT)
-def _numbers(message: str) -> list[Span]:
-    """Those in digits first: `two` is often no value, as in `two sides, 3 and 4`."""
-    found: list[Span] = []
-    written: list[Span] = []
-    quoted = [one for one in _quoted(message) if " " in str(one.value)]
-    for match in _NUMBER.finditer(message):
-        if any(one.start < match.start() < one.end for one in quoted):
-            continue
-        if match["word"]:
-            written.append(Span("number", NUMBER_WORDS[match["word"].lower()], *match.span()))
-            continue
-        value = float(match["digits"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1)
-        if math.isfinite(value):
-            whole = value.is_integer() and "." not in match["digits"]
-            number = int(value) if whole else value
-            kind = "percent" if match["percent"] else "number"
-            found.append(Span(kind, number, *match.span()))
-    return [*found, *written]
-
 
 def _number(one: Span, param: Param) -> Any:
     whole = param.schema.get("type") == "integer"
@@ -526,7 +503,6 @@ def _formatted(day: date, param: Param) -> str:
 
 # ---- texts and lists
 
-_QUOTED = re.compile(r"(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w))+)'(?!\w)|\"([^\"\n]+)\"|`([^`\n]+)`")
 _CAPITAL = r"(?:[A-Z](?:\.[A-Z])+\.?|[A-Z]\.(?=\s[A-Z])|(?:Mr|Mrs|Ms|Dr|St|Mt|Ft)\.|[A-Z][\w#&'-]*(?:\.\w+)*)"
 _NAME = re.compile(
     rf"\b{_CAPITAL}(?:(?:\s+(?:(?:of|the|de|von|van|la|vs\.?)\s+)*|\s*&\s*)(?:{_CAPITAL}|\d{{1,3}}\b))*"
@@ -543,28 +519,20 @@ _LIST = re.compile(r"[\[(]([^\[\]()]+)[\])]")
 _NO_NAMES = STOP_WORDS | vocabulary("not_names")
 
 
-def _lists(message: str, *, numbers: bool) -> list[Span]:
+def _lists(message: str, *, of_numbers: bool) -> list[Span]:
     found: list[Span] = []
     for match in _LIST.finditer(message):
         parts = [part.strip(" '\"") for part in re.split(r",|\band\b", match[1])]
-        if numbers:
-            values = [one.value for part in parts for one in _numbers(part)]
+        if of_numbers:
+            values = [one.value for part in parts for one in numbers(part)]
             if len(values) == len(parts):
                 found.append(Span("list", values, *match.span()))
         elif len(parts) > 1 or match[0][0] == "[":
             found.append(Span("list", parts, *match.span()))
-    if numbers and not found:
+    if of_numbers and not found:
         runs = re.finditer(r"-?\d[\d.]*(?:\s*(?:,|and|,\s*and)\s*-?\d[\d.]*)+", message)
-        found = [Span("list", [one.value for one in _numbers(m[0])], *m.span()) for m in runs]
+        found = [Span("list", [one.value for one in numbers(m[0])], *m.span()) for m in runs]
     return found
-
-
-@lru_cache(maxsize=_MESSAGES_KEPT)
-def _quoted(message: str) -> list[Span]:
-    return [
-        Span("quoted", next(filter(None, match.groups())), *match.span())
-        for match in _QUOTED.finditer(message)
-    ]
 
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
@@ -573,7 +541,9 @@ def _names(message: str) -> list[Span]:
     found: list[Span] = []
     for match in _NAME.finditer(message):
         text = match[0]
-        while (first := text.split()[0]) != text and _is_no_name(first):
+        while (first := text.split()[0]) != text:
+            if fold(first.rstrip("'s")).strip(".") not in _NO_NAMES:
+                break
             text = re.sub(r"^(?:of|the|and|in|for)\s+", "", text[len(first) :].lstrip())
         start = match.end() - len(text)
         text = re.sub(r"'s$", "", text.rstrip(".,'"))
@@ -582,10 +552,6 @@ def _names(message: str) -> list[Span]:
         if text and not plain and fold(text) not in _NO_NAMES:
             found.append(Span("name", text, start, start + len(text)))
     return found
-
-
-def _is_no_name(word: str) -> bool:
-    return fold(word.rstrip("'s")).strip(".") in _NO_NAMES
 
 
 def _whole_place(one: Span, message: str, param: Param) -> str:
@@ -602,7 +568,7 @@ def _whole_place(one: Span, message: str, param: Param) -> str:
 def _listed(param: Param, message: str) -> list[Span]:
     """What the description quotes as possible values, if the message says one of them."""
     found: list[Span] = []
-    options = [str(one.value) for one in _quoted(param.description)]
+    options = [str(one.value) for one in quoted(param.description)]
     for some in _EXAMPLES.finditer(param.description):
         if "'" not in some[1] and '"' not in some[1]:
             options += [one.strip() for one in re.split(r",|\bor\b|\band\b|\betc\b", some[1])]
@@ -621,13 +587,10 @@ def _behind(param: Param, message: str) -> list[Span]:
     before = rf"(?<![\w.])([\w-]*\d[\w-]*)\s+{name}\b"
     return [
         Span("behind", at[1], *at.span(1))
-        for at in (*_found(after, message), *_found(before, message))
+        for pattern in (after, before)
+        for at in re.finditer(pattern, message, re.IGNORECASE)
         if at[1].lower() not in STOP_WORDS and stem(at[1].lower()) not in param.stems
     ]
-
-
-def _found(pattern: str, message: str) -> Iterator[re.Match[str]]:
-    return re.finditer(pattern, message, re.IGNORECASE)
 
 
 def _runs(message: str, found: Sequence[Span]) -> list[Span]:

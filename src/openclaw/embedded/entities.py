@@ -1,5 +1,6 @@
 """Finds what an argument can be copied from: typed spans of the user's own words."""
 
+import math
 import re
 import zoneinfo
 from collections import Counter
@@ -19,7 +20,7 @@ _NOT_PLACES = vocabulary("not_places")
 # Short names that are also everyday words count only in capitals, as people write them.
 _ONLY_IN_CAPITALS = frozenset({"la", "uk"})
 MAX_PLACE_WORDS = 4
-_MESSAGES_KEPT = 8  # one message is read for several tools and several kinds of arguments
+_MESSAGES_KEPT = 32  # one message is read for several tools and several kinds of arguments
 
 
 @lru_cache(maxsize=1)
@@ -112,9 +113,10 @@ class Span:
 
 
 _TRAILING = ".,;:!?)*"
-# "One" is seldom a number in a request.
-_NUMBER_WORDS = {word: value for word, value in NUMBER_WORDS.items() if 2 <= value <= 12}
-_QUOTES = re.compile(r"\"([^\"\n]+)\"|`([^`\n]+)`|“([^”\n]+)”|«([^»\n]+)»|(?<!\w)'([^'\n]+)'(?!\w)")
+_COUNTING = range(2, 13)  # "one" is seldom a number in a request
+_QUOTES = re.compile(
+    r"\"([^\"\n]+)\"|`([^`\n]+)`|“([^”\n]+)”|«([^»\n]+)»|(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w))+)'(?!\w)"
+)
 _LOOKS_LIKE_PATH = re.compile(
     r"(?:~|\.{1,2})?/.*|[\w.-]+(?:/[\w. -]+)+|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,4}"
 )
@@ -165,9 +167,45 @@ _REFS = (
 _NOT_A_REF = vocabulary("not_refs")
 _NOT_A_DIRECTORY = _NOT_A_REF | vocabulary("not_directories")
 _NAMED = re.compile(r"\b(?:called|named|titled)\s+([\w][\w.-]*)", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\w.:-])-?\d+(?:\.\d+)?(?![\w:]|\.\w)")
 _PLACE_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*\.?")  # noqa: RUF001 a typographic apostrophe is how people write it
 _PLACE_CUES = word_set("in at from to for of into and between")
+
+
+_SCALES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12}
+_NUMBER = re.compile(
+    r"(?<![\w.:/^])(?P<digits>-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+    r"(?![:/]\d|[xX](?:[\d^*+-]|\b))(?:(?P<percent>\s?%|\s+percent\b)|\s?(?P<scale>k|thousand|million|billion|trillion|dozen)\b)?"
+    rf"|\b(?P<word>(?i:{'|'.join(NUMBER_WORDS)}))\b"
+)
+
+
+@lru_cache(maxsize=_MESSAGES_KEPT)
+def quoted(message: str) -> list[Span]:
+    return [
+        Span("quoted", match[match.lastindex or 0], *match.span())
+        for match in _QUOTES.finditer(message)
+    ]
+
+
+@lru_cache(maxsize=_MESSAGES_KEPT)
+def numbers(message: str) -> list[Span]:
+    """Those in digits first: `two` is often no value, as in `two sides, 3 and 4`."""
+    found: list[Span] = []
+    written: list[Span] = []
+    texts = [one for one in quoted(message) if " " in str(one.value)]
+    for match in _NUMBER.finditer(message):
+        if any(one.start < match.start() < one.end for one in texts):
+            continue
+        if match["word"]:
+            written.append(Span("number", NUMBER_WORDS[match["word"].lower()], *match.span()))
+            continue
+        value = float(match["digits"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1)
+        if math.isfinite(value):
+            whole = value.is_integer() and "." not in match["digits"]
+            number = int(value) if whole else value
+            kind = "percent" if match["percent"] else "number"
+            found.append(Span(kind, number, *match.span()))
+    return [*found, *written]
 
 
 class _Reader:
@@ -186,7 +224,7 @@ class _Reader:
         self,
         kind: Kind,
         pattern: re.Pattern[str],
-        value: Callable[[re.Match[str]], str | int | float | None],
+        value: Callable[[re.Match[str]], str | None] = re.Match[str].group,
     ) -> None:
         for match in list(pattern.finditer(self.rest)):
             taken = value(match)
@@ -273,29 +311,25 @@ def find_spans(message: str) -> tuple[Span, ...]:
     reader.each("url", _URL, _trimmed)
     _quoted(reader)
     _unstressed(reader)
-    reader.each("email", _EMAIL, lambda match: match.group())
+    reader.each("email", _EMAIL)
     reader.each("url", _HOST, lambda match: f"https://{match.group()}")
-    reader.each("date", _DATE, lambda match: match.group())
+    reader.each("date", _DATE)
     reader.each("time", _CLOCK, _clock)
     reader.each("time", _NOON, lambda match: "00:00" if match[1] else "12:00")
     reader.each(
         "zone", _IANA, lambda match: match.group() if match.group() in zone_names() else None
     )
-    reader.each("glob", _GLOB, lambda match: match.group())
+    reader.each("glob", _GLOB)
     reader.each("path", _PATH, _trimmed)
-    reader.each("revision", _REVISION, lambda match: match.group())
+    reader.each("revision", _REVISION)
     _named_things(reader, "ref", _REFS, _NOT_A_REF)
     _named_things(reader, "path", _DIRECTORY, _NOT_A_DIRECTORY)
     _places(reader)
     _named_things(reader, "named", (_NAMED,), _NOT_A_REF)
-    reader.each(
-        "number", _NUMBER, lambda match: float(match[0]) if "." in match[0] else int(match[0])
-    )
-    reader.each(
-        "number",
-        re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE),
-        lambda match: _NUMBER_WORDS[match.group().lower()],
-    )
+    for one in numbers(reader.rest):
+        if reader.rest[one.start].isalpha() and one.value not in _COUNTING:
+            continue
+        reader.take("number", one.start, one.end, one.value)
     return tuple(sorted(reader.found, key=lambda span: span.start))
 
 
