@@ -1,9 +1,12 @@
 """Recognises requests that need a tool, because a small model would make the answer up."""
 
 import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
 
 from openclaw.discovery.words import stem
 from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
@@ -139,92 +142,36 @@ class Need(StrEnum):
     ACTION = "do that"
 
 
-_HIDDEN = r"(?:the|my|our|this|these|your|all|any|every|each)"
-_TIME = re.compile(
-    r"\bwhat time (?:is it|it is|do you have|have you got)\b|\bhow late is it\b"
-    r"|\bwhat(?:'s| is|s)? the (?:(?:current|local|exact|right|present) )?time"
-    r"(?=\s*(?:[?!.]|$)|,? (?:is it|in|at|now|right now|there|here|please|today)\b)"
-    r"|\b(?:tell|give) me the (?:(?:current|local|exact) )?time\b|\bcurrent (?:local )?time\b"
-    r"|\bhave (?:you got )?the time\b"
-    r"|\b(?:today's|todays|current) date\b|\bwhat(?:'s| is|s)? (?:the )?date"
-    r"(?=\s*(?:[?!.]|$)|,? (?:is it|today|now|right now|tomorrow|please)\b)"
-    r"|\b(?:what|which) (?:day|month|year|week)(?: of the \w+)? (?:is it|is today|it is|are we in)\b"
-    r"|\bwhat(?:'s| is) (?:today|the day today)\b",
-    re.IGNORECASE,
-)
-_WEATHER = re.compile(
-    r"\b(?:what|how)(?:'s|s| is| will| was| about)?\b[^.?!]{0,20}\bweather\b"
-    r"|\bweather (?:forecast|report|today|tomorrow|now|right now|in|for|at|outside)\b"
-    r"|\b(?:today's|tomorrow's) (?:weather|forecast)\b"
-    r"|\bwill it (?:rain|snow|be (?:sunny|warm|cold|hot|windy|cloudy|raining|snowing))\b"
-    r"|\bis it (?:raining|snowing|(?:sunny|cloudy|windy|cold|warm|hot) (?:in|outside|today|there))\b"
-    r"|\bhow (?:warm|cold|hot) is it\b|\btemperature (?:outside|today|right now|tomorrow)\b",
-    re.IGNORECASE,
-)
-_WEB = re.compile(
-    r"\b(?:search|browse|surf|check|find|look)\b[^.?!]*\b(?:the (?:web|internet|net)|online)\b"
-    r"|^\W*(?:please )?google\b"
-    r"|\b(?:latest|today's|current|recent|newest) (?:news|headlines)\b"
-    r"|\b(?:open|visit|fetch|read|summari[sz]e|load|show me)\b[^.?!]*"
-    r"\b(?:the|this|that|my) (?:\w+ )?(?:web ?page|web ?site|url|link)\b",
-    re.IGNORECASE,
-)
 _ADDRESS = re.compile(r"(?:https?://|www\.)\w", re.IGNORECASE)
-_SHOWN = (
-    r"(?:image|picture|photo|photograph|screenshot|drawing|diagram|recording|audio|video)s?\b"
-    r"(?! (?:of|by|in the|format|size)\b)"
-)
-_MEDIA = re.compile(
-    rf"\b(?:describe|look at|see|read|transcribe|explain|listen to|analy[sz]e|recogni[sz]e)\b[^.?!]*"
-    rf"\b(?:the|this|that|these|those|my|attached) (?:\w+ )?{_SHOWN}"
-    rf"|\b(?:what|who)(?:'s| is| are| can)\b[^.?!]*\b(?:in|on|see) (?:\w+ )?"
-    rf"(?:the|this|that|these|those|my|attached) (?:\w+ )?{_SHOWN}"
-    rf"|\bwhat (?:does|do) (?:the|this|that|these|those|my) (?:\w+ )?{_SHOWN} (?:show|say|contain)",
-    re.IGNORECASE,
-)
-_PLACE = (
-    r"(?:(?:files?|documents?)(?! (?:systems?|formats?|types?|extensions?|servers?|managers?)\b)"
-    r"|folders?|director(?:y|ies)|workspace|repo(?:sitory)?|readme)\b"
-)
-_KNOWN_PLACE = re.compile(rf"\b{_HIDDEN} (?:[\w-]+ ){{0,2}}{_PLACE}", re.IGNORECASE)
-_ABOUT_PLACE = re.compile(
-    rf"\bwhat(?:'s| is| are|s)? (?:in|inside|on|changed)\b[^.?!]*\b{_HIDDEN} (?:[\w-]+ ){{0,2}}{_PLACE}"
-    rf"|\bwhat (?:does|do) {_HIDDEN} (?:[\w-]+ ){{0,2}}{_PLACE}[^.?!]*\b(?:say|contain|hold)\b"
-    rf"|\bhow (?:big|large|long|old) (?:is|are) {_HIDDEN} (?:[\w-]+ ){{0,2}}{_PLACE}"
-    r"|\b(?:what|which|how many|are there(?: any)?) (?:\w+ )?(?:files|folders|directories|documents)"
-    r" (?:are|is|do (?:i|we|you)|have|can you|in (?:the|my|this))\b"
-    r"|^\W*(?:please )?(?:list|show)(?: me)? (?:all |some )?(?:files|folders|directories)\b",
-    re.IGNORECASE,
-)
-_NEW_PLACE = re.compile(
-    r"\b(?:create|make|add|write|save|touch)(?: me)? (?:an? |some )?(?:(?:new|empty|text) )*"
-    r"(?:file|folder|directory)(?=\s*[?!.]*$| (?:called|named|with|in|at|for)\b)"
-    r"|\b(?:to|into|in|as) an? (?:(?:new|text) )*file\b",
-    re.IGNORECASE,
-)
 _CODE = re.compile(r"\b(?:function|script|program|code|class|method|snippet)\b", re.IGNORECASE)
-_NAMED_FILE = re.compile(rf"\b{_HIDDEN} (?:\w+ )?(?:file|document) $", re.IGNORECASE)
 _FILE_VERBS = frozenset(map(stem, vocabulary("file_verbs")))
 _ENDINGS = vocabulary("file_endings")
 _PRODUCTS = word_set("node vue react next nuxt three d express angular ember backbone chart p")
-_ACTION = re.compile(
-    r"^\W*(?:please |(?:can|could|would|will) you (?:please )?)?(?:"
-    r"(?:send|write|post)\b[^.?!]*\b(?:e-?mail|mail|sms|text message|message) (?:to|saying)\b"
-    r"|(?:send|e-?mail|mail)\b[^.?!]*[\w.+-]+@[\w-]+\.\w"
-    r"|(?:run|execute)\b[^.?!]*\b(?:commands?|shell|terminal|scripts?|tests?)\b"
-    r"|remind me\b|set (?:an?|the|my) (?:alarm|timer|reminder)\b"
-    r"|(?:send|post)\b[^.?!]*\b(?:an?|the|my) (?:e-?mail|mail|sms|message)\b)",
-    re.IGNORECASE,
-)
+
+
+@lru_cache(maxsize=1)
+def _phrasings() -> dict[str, re.Pattern[str]]:
+    tables = tomllib.loads(Path(__file__).with_name("phrasings.toml").read_text("utf-8"))
+    found: dict[str, re.Pattern[str]] = {}
+    for name, alternatives in tables["phrasings"].items():
+        text = "|".join(alternatives)
+        for part, pattern in tables["parts"].items():
+            text = text.replace(f"<{part}>", pattern)
+        found[name] = re.compile(text, re.IGNORECASE)
+    return found
+
+
+def _asks(said: str, kind: str) -> bool:
+    return _phrasings()[kind].search(said) is not None
 
 
 def need_of(message: str) -> Need | None:
     """What only a tool can give of what the message asks for; nothing where it is conversation."""
     ask = read_ask(message)
     said = message.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    if _TIME.search(said):
+    if _asks(said, "time"):
         return Need.TIME
-    if _MEDIA.search(said):
+    if _asks(said, "media"):
         return Need.MEDIA
     if not ask.wants_something:
         return None
@@ -232,30 +179,28 @@ def need_of(message: str) -> Need | None:
     if _ADDRESS.search(said):
         return Need.WEB
     paths = [span for span in spans if span.kind == "path"]
-    if any(_NAMED_FILE.search(said[: span.start]) for span in paths):
+    if any(_asks(said[: span.start], "named_file") for span in paths):
         return Need.FILES
     return None if ask.explains else _plainly_asked(said, ask, spans)
 
 
 def _plainly_asked(said: str, ask: Ask, spans: tuple[Span, ...]) -> Need | None:
     kinds = {span.kind for span in spans if not is_bare_name(span)}
-    tests: Iterable[tuple[Need, object]] = (
-        (Need.ACTION, _ACTION.search(said)),
-        (Need.WEATHER, _WEATHER.search(said)),
+    tests: Iterable[tuple[Need, bool]] = (
+        (Need.ACTION, _asks(said, "action")),
+        (Need.WEATHER, _asks(said, "weather")),
         (Need.TIME, {"time", "zone"} <= kinds),
-        (Need.WEB, "url" in kinds or _WEB.search(said)),
+        (Need.WEB, "url" in kinds or _asks(said, "web")),
         (Need.FILES, "path" in kinds or any(map(_is_file, spans)) or _of_files(said, ask)),
     )
     return next((need for need, found in tests if found), None)
 
 
 def _of_files(said: str, ask: Ask) -> bool:
-    if _ABOUT_PLACE.search(said):
+    if _asks(said, "about_place"):
         return True
-    if not ask.verbs & _FILE_VERBS:
-        return False
-    new = _NEW_PLACE.search(said) is not None and _CODE.search(said) is None
-    return new or _KNOWN_PLACE.search(said) is not None
+    new = _asks(said, "new_place") and _CODE.search(said) is None
+    return bool(ask.verbs & _FILE_VERBS) and (new or _asks(said, "known_place"))
 
 
 def _is_file(span: Span) -> bool:
