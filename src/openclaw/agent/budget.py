@@ -46,9 +46,8 @@ class Budget:
             raise LimitReached(self._over)
         spent, limits = self.usage, self.limits
         if spent.requests >= limits.max_steps:
-            raise LimitReached(
-                _stopped(f"reached its limit of {limits.max_steps} steps", "maxSteps")
-            )
+            told = f"reached its limit of {limits.max_steps} steps"
+            raise LimitReached(_stopped(told, "maxSteps"))
         # What the provider had cached costs a tenth or less, and comes again at every step.
         used = spent.input_tokens - spent.cache_read_tokens + spent.output_tokens
         if used >= limits.max_tokens:

@@ -215,9 +215,8 @@ class Dispatcher:
     async def record(self, call: CallItem, result: ToolResult) -> ResultItem:
         item = await self.attachments.kept(transcript.result_item(call, result))
         facts = {**self._facts.pop(call.id, {}), **_handed(result, item)}
-        (seq,) = await self.lane.append(
-            self.turn, [transcript.result_entry(item, result.details, facts)]
-        )
+        entry = transcript.result_entry(item, result.details, facts)
+        (seq,) = await self.lane.append(self.turn, [entry])
         self._open.pop(call.id, None)
         return replace(item, seq=seq)
 
@@ -296,9 +295,8 @@ class Dispatcher:
     async def _call_within(
         self, script: CallItem, number: int, name: str, arguments: JsonObject
     ) -> ToolResult:
-        prepared = self.prepare(
-            CallItem(f"{script.id}.{number}", name, json.dumps(dict(arguments)))
-        )
+        call = CallItem(f"{script.id}.{number}", name, json.dumps(dict(arguments)))
+        prepared = self.prepare(call)
         if not isinstance(prepared, Ready):
             return prepared
         result = await self._call(prepared, within=script.id)
@@ -313,9 +311,8 @@ class Dispatcher:
     async def _begin(self, ready: Ready, within: str) -> None:
         """Record that a call is made now: from here on it may have happened."""
         label = ready.spec.label if ready.spec is not None else ""
-        entry = transcript.call_entry(
-            ready.call, clean_json(ready.arguments, self.redact), within, label
-        )
+        shown = clean_json(ready.arguments, self.redact)
+        entry = transcript.call_entry(ready.call, shown, within, label)
         await self.lane.append(self.turn, [entry])
         self._open[ready.call.id] = ready.call
         self._sent.add(ready.call.id)

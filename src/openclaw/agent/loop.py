@@ -113,9 +113,8 @@ class Loop:
         """Summarise everything before the person's last message; returns the answer."""
         built = await self.stack.primary()
         before = compaction.total_tokens(self.items)
-        cut = next(
-            at for at, item in enumerate(self.items) if compaction.is_order(item, self._order)
-        )
+        is_order = [compaction.is_order(item, self._order) for item in self.items]
+        cut = is_order.index(True)
         if not await self._summarise(built, cut, focus):
             return "There is nothing to summarise yet."
         after = compaction.total_tokens(self.items)
@@ -275,10 +274,8 @@ class Loop:
         budget.usage += spent
         await self.ledger.add(session, model, spent)
         elapsed = (clock.monotonic() - started) * 1000
-        tokens, named = (usage.input_tokens, usage.output_tokens), response.model_name
-        self.dispatcher.emit(
-            events.ModelCalled(model, elapsed, *tokens, response.finish_reason, named)
-        )
+        about = usage.input_tokens, usage.output_tokens, response.finish_reason
+        self.dispatcher.emit(events.ModelCalled(model, elapsed, *about, response.model_name))
         return answered
 
     def _note_searches(self, response: library.ModelResponse) -> None:
@@ -372,15 +369,11 @@ class Loop:
         asked = f"{compaction.INSTRUCTIONS}Write at most {most * 2 // 3} words.\n"
         if focus:
             asked += f"The person wants these notes to keep above all: {focus}\n"
-        parameters = ModelRequestParameters(
-            instruction_parts=[library.InstructionPart(content=asked)]
-        )
+        instructions = [library.InstructionPart(content=asked)]
+        parameters = ModelRequestParameters(instruction_parts=instructions)
+        request = library.ModelRequest(parts=[library.UserPromptPart(text)])
         try:
-            answered = await self._respond(
-                lambda _: [library.ModelRequest(parts=[library.UserPromptPart(text)])],
-                parameters,
-                Watcher(),
-            )
+            answered = await self._respond(lambda _: [request], parameters, Watcher())
         except (OpenClawError, ContextOverflow):
             logger.warning("no model made a summary; the oldest part is cut short instead")
             return compaction.plain_summary(old, most)

@@ -3,6 +3,7 @@
 The request has only the server's own words: none of our history, tools or secrets.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -29,7 +30,7 @@ class Sampler:
     rules_of: Callable[[str], "SamplingConfig | None"]
     # Who pays: the ledger, the agent, and that agent's limit in dollars a day.
     account: "Callable[[], tuple[UsageLedger, str, float]]"
-    _used: dict[str, int] = field(default_factory=dict[str, int])
+    _used: Counter[str] = field(default_factory=Counter[str])
 
     async def __call__(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         from pydantic_ai.models import ModelRequestParameters
@@ -39,7 +40,7 @@ class Sampler:
         rules = self.rules_of(server)
         if rules is None or not rules.enabled:
             raise ToolFailure(f"MCP server '{server}' may not use the model")
-        left = rules.token_budget - self._used.get(server, 0)
+        left = rules.token_budget - self._used[server]
         if left <= 0:
             raise ToolFailure(f"MCP server '{server}' has used up its token budget")
         ledger, agent, most = self.account()
@@ -57,9 +58,7 @@ class Sampler:
         session = SessionRef(f"sampling {server}", agent, f"sampling:{server}")
         await ledger.add(session, model, spent_on(answered.built, response))
         usage = response.usage
-        self._used[server] = (
-            self._used.get(server, 0) + usage.input_tokens + max(usage.output_tokens, 1)
-        )
+        self._used[server] += usage.input_tokens + max(usage.output_tokens, 1)
         return {
             "role": "assistant",
             "content": {"type": "text", "text": response.text or ""},
@@ -84,9 +83,8 @@ def _messages(params: Mapping[str, Any]) -> "list[ModelMessage]":
     messages: list[ModelMessage] = []
     system = params.get("systemPrompt")
     if isinstance(system, str) and system:
-        messages.append(
-            library.ModelRequest(parts=[library.SystemPromptPart(system[:_LONGEST_TEXT])])
-        )
+        instructions = library.SystemPromptPart(system[:_LONGEST_TEXT])
+        messages.append(library.ModelRequest(parts=[instructions]))
     size = 0
     for message in cast("Sequence[Mapping[str, Any]]", params.get("messages") or ()):
         text = _text(message.get("content"))

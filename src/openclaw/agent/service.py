@@ -427,9 +427,7 @@ class _Turn:
             )
         said = [e.text for e in entries if e.kind is EntryKind.ASSISTANT_MESSAGE]
         answer = said[-1] if said else ""
-        return Reply(
-            text=answer, session_id=self.lane.session.id, turn_id=turn, outcome="duplicate"
-        )
+        return Reply(answer, self.lane.session.id, turn, outcome="duplicate")
 
     @asynccontextmanager
     async def _ending(self, turn: str, dispatcher: Dispatcher) -> AsyncGenerator[None]:
@@ -445,9 +443,8 @@ class _Turn:
             said, thinking = self.text, dispatcher.redact(self.thinking)
             if said.strip() or thinking.strip():
                 shown = dispatcher.redact(f"{said}\n\n{_STOPPED_HERE}") if said.strip() else ""
-                partial.append(
-                    transcript.assistant_entry(AssistantItem(shown, thinking=thinking), "")
-                )
+                item = AssistantItem(shown, thinking=thinking)
+                partial.append(transcript.assistant_entry(item, ""))
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
                 try:
                     if claim is not None:

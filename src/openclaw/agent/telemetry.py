@@ -93,36 +93,33 @@ class Telemetry:
         parent: "Span | None" = None,
     ) -> None:
         """The span of a request to somebody else that ends now."""
-        ended = self._now()
-        span = self.begin(name, attributes, parent, began=ended - int(lasted_ms * 1e6))
-        self.end(span, attributes.get("error.type"), ended)
+        self.end(self.begin(name, attributes, parent, lasted_ms), attributes.get("error.type"))
 
     def begin(
         self,
         name: str,
         attributes: Mapping[str, Any],
         parent: "Span | None" = None,
-        *,
-        began: int | None = None,
+        lasted_ms: float | None = None,
     ) -> "Span":
-        """A span, of a request to somebody else if it says when that `began`."""
+        """A span, of a request to somebody else if it says how long that took."""
         from opentelemetry.trace import SpanKind, set_span_in_context
 
         return self.tracer.start_span(
             name,
             context=None if parent is None else set_span_in_context(parent),
-            kind=SpanKind.INTERNAL if began is None else SpanKind.CLIENT,
+            kind=SpanKind.INTERNAL if lasted_ms is None else SpanKind.CLIENT,
             attributes=attributes,
-            start_time=self._now() if began is None else began,
+            start_time=self._now() - int((lasted_ms or 0) * 1e6),
         )
 
-    def end(self, span: "Span", error: str | None, ended: int | None = None) -> None:
+    def end(self, span: "Span", error: str | None) -> None:
         from opentelemetry.trace import Status, StatusCode
 
         if error is not None:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR))
-        span.end(self._now() if ended is None else ended)
+        span.end(self._now())
 
     def _now(self) -> int:
         return self.clock.now_ms() * 1_000_000

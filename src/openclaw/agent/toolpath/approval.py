@@ -185,10 +185,8 @@ class Approval(Wrapper):
 
 def choices(session: str, always: str | None) -> tuple[Choice, ...]:
     """What the person can answer, with these labels."""
-    for_longer = [
-        Choice(tools.SESSION, session),
-        *([Choice(tools.ALWAYS, always)] if always else []),
-    ]
+    given = (tools.SESSION, session), (tools.ALWAYS, always)
+    for_longer = [Choice(id, label) for id, label in given if label]
     return (Choice(tools.ONCE, "Once"), *for_longer, Choice(tools.NO, "No", allows=False))
 
 

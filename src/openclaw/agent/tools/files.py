@@ -516,9 +516,8 @@ class FileTools:
             if stat.S_ISREG(one.status.st_mode):
                 found.append(one.path)
             if len(found) > _MOST_FILES:
-                raise ToolFailure(
-                    f"'{path}' has more than {_MOST_FILES} files; delete fewer at once."
-                )
+                many = f"more than {_MOST_FILES} files"
+                raise ToolFailure(f"'{path}' has {many}; delete fewer at once.")
         return found
 
     def list_(self, arguments: Arguments, context: CallContext) -> ToolResult:

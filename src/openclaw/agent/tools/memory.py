@@ -149,9 +149,8 @@ def memory_tools(
     async def remember(arguments: Arguments, context: CallContext) -> ToolResult:
         text = arguments.text("text").strip()
         if not text or len(text) > MAX_FACT_CHARS:
-            raise ToolFailure(
-                f"Give `text` as one sentence of at most {MAX_FACT_CHARS} characters."
-            )
+            most = f"at most {MAX_FACT_CHARS} characters"
+            raise ToolFailure(f"Give `text` as one sentence of {most}.")
         session = await store.open_session(context.agent, context.session)
         heard = await anyio.to_thread.run_sync((memory.directory / OTHERS).exists)
         history = await store.history(session, since_compaction=False)

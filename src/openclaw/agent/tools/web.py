@@ -256,9 +256,8 @@ async def _ask(
     try:
         parsed: Any = json.loads(body)
     except ValueError:
-        raise ToolFailure(
-            f"{host} did not answer in JSON (SearXNG: allow the format json)."
-        ) from None
+        why = "did not answer in JSON (SearXNG: allow the format json)"
+        raise ToolFailure(f"{host} {why}.") from None
     return json_object(parsed)
 
 
