@@ -249,15 +249,11 @@ class _Turn:
         carries out as a task is fetched.
         """
         fetchable = {call.id for call, _ in transcript.open_tasks(await self._history())}
+        calls = [(call.call_id or "", str(call.data.get("name", ""))) for call in lost.open_calls]
         unknown = [
-            ResultItem(
-                call.call_id or "",
-                str(call.data.get("name", "")),
-                transcript.UNKNOWN_OUTCOME,
-                is_error=True,
-            )
-            for call in lost.open_calls
-            if call.call_id not in fetchable
+            ResultItem(id, name, transcript.UNKNOWN_OUTCOME, is_error=True)
+            for id, name in calls
+            if id not in fetchable
         ]
         entries = [transcript.resumed_entry(_TAKEN_OVER), *map(transcript.result_entry, unknown)]
         await self.lane.resume_turn(lost.id, entries)

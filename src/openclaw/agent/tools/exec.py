@@ -371,19 +371,13 @@ def _in_background(
 
 
 def _told(job: _Job, timed_out: int, before: Path) -> ToolResult:
-    text = job.output.text() or "(no output)"
-    notes: list[str] = []
-    if timed_out:
-        notes.append(
-            f"[ended after {timed_out} s; set `timeout`, run it in the `background` or do less at once]"
-        )
-    elif job.failure:
+    if job.failure and not timed_out:
         raise ToolFailure(f"The command {job.failure}.")
-    elif job.code:
-        notes.append(f"[exit code {job.code}]")
-    if job.shell.directory != before:
-        notes.append(f"[the next command starts in {job.shell.directory}]")
-    bad = bool(timed_out or job.code)
+    text = job.output.text() or "(no output)"
+    late = "set `timeout`, run it in the `background` or do less at once"
+    ending = f"[ended after {timed_out} s; {late}]" if timed_out else f"[exit code {job.code}]"
+    bad, there = bool(timed_out or job.code), job.shell.directory
+    moved = f"[the next command starts in {there}]" if there != before else ""
+    note = "\n".join(filter(None, [ending if bad else "", moved]))
     details = {} if timed_out else {"exitCode": job.code}
-    note = "\n".join(notes)
     return quoted(text, COMMAND_OUTPUT, job.command, note=note, is_error=bad, details=details)

@@ -121,11 +121,9 @@ class Skills:
                     yield skill._replace(foreign=place not in self.places)
 
     def prompt(self) -> str:
-        own: list[str] = []
-        theirs: list[str] = []
-        for skill in self.found():
-            line = f"- {skill.name}: {skill.description}"
-            (theirs if skill.foreign else own).append(line)
+        lines = [(one.foreign, f"- {one.name}: {one.description}") for one in self.found()]
+        own = [line for foreign, line in lines if not foreign]
+        theirs = [line for foreign, line in lines if foreign]
         if not own and not theirs:
             return ""
         head = "# Skills\n\nBefore you do something that one of these is about, read it with skill."
