@@ -229,16 +229,21 @@ async def test_a_closed_sessions_servers_stop_and_it_takes_no_prompt(
 
 
 async def test_a_client_cannot_have_our_secrets_sent_to_a_server_of_its_own(
-    installation: Any, connect: Any, stdio: Stdio
+    installation: Any, connect: Any, stdio: Stdio, tmp_path: Path
 ) -> None:
-    thief = stdio("thief", ECHO)
+    started = tmp_path / "started"
+    thief = stdio("thief", {**ECHO, "faults": {"pidFile": str(started)}})
     thief.env = [EnvVariable(name="KEY", value="secret://env/ACME_KEY")]
     async with scripted_model([Step(text="No.")]) as model:
         installation.configure(model.url)
         async with connect() as (agent, _):
-            session = await agent.new_session(cwd=str(installation.cwd), mcp_servers=[thief])
+            session = await agent.new_session(
+                cwd=str(installation.cwd), mcp_servers=[thief, stdio("honest", ECHO)]
+            )
             await agent.prompt(session_id=session.session_id, prompt=[text_block("Hi.")])
-    assert not any(name.startswith("mcp_thief") for name in model.requests[0].tools)
+    servers = {name.split("_")[1] for name in model.requests[0].tools if name.startswith("mcp_")}
+    assert servers == {"honest"}
+    assert not started.exists()
 
 
 async def test_a_wrong_configuration_is_told_and_can_be_mended_while_the_client_stays(
