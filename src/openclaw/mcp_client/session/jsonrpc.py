@@ -4,7 +4,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, cast
 
 import orjson
@@ -104,10 +103,6 @@ class TooManyValues(Undecodable):
     """Raised when a message holds more than `MAX_VALUES` values."""
 
 
-class NotJson(Undecodable):
-    """Raised when bytes are not JSON at all."""
-
-
 def decode(line: bytes) -> Message | Batch:
     """The message, or batch of them, in this line; its depth and number of values checked."""
     _check_count(line)
@@ -121,8 +116,11 @@ def check_bounds(text: bytes) -> None:
     """Raise `Undecodable` for JSON that holds too many values or is nested too deeply."""
     _check_count(text)
     if _may_be_deep(text):
-        with suppress(NotJson):
+        try:
             _parsed(text)
+        except Undecodable as problem:
+            if problem.reason == _TOO_DEEP:
+                raise
 
 
 def _check_count(text: bytes) -> None:
@@ -136,7 +134,7 @@ def _parsed(text: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         if "depth" in error.msg or "recursion" in error.msg.lower():
             raise Undecodable(_TOO_DEEP, text) from None
-        raise NotJson("not JSON", text) from None
+        raise Undecodable("not JSON", text) from None
     if _may_be_deep(text) and type(value) in _CONTAINERS and deeper_than(value, MAX_DEPTH):
         raise Undecodable(_TOO_DEEP, text)
     return value

@@ -209,7 +209,8 @@ class CatalogCache:
         try:
             if path.stat().st_size > _MAX_BYTES:
                 return None
-            return _stored().validate_json(path.read_bytes())
+            found = _stored().validate_json(path.read_bytes())
+            return None if found == Listing() else found  # what is no listing at all reads as empty
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

@@ -38,7 +38,7 @@ def test_what_was_never_stored_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"tools": 1}', b'{"tools": [{}]}', b"\xff"]
+    "content", [b"", b"{", b"[]", b"{}", b'{"tools": 1}', b'{"tools": [{}]}', b"\xff"]
 )
 def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key.json").write_bytes(content)
