@@ -14,9 +14,10 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args
 
+from manpage import all_parsers
+
 from openclaw.agent.event_codec import _NAMES, _camel
 from openclaw.cli.dispatch import _help
-from openclaw.cli.parser import all_parsers
 from openclaw.config.consistency import foreign_names
 from openclaw.config.show import json_schema
 from openclaw.core.events import Event

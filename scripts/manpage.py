@@ -2,8 +2,16 @@
 
 import argparse
 import re
+from collections.abc import Iterator
 
-from openclaw.cli.parser import COMMANDS, actions, all_parsers, examples
+from openclaw.cli.parser import (
+    COMMANDS,
+    CommandParser,
+    actions,
+    command_parser,
+    examples,
+    subparsers,
+)
 from openclaw.version import __version__
 
 _COMMON = {"--config", "--verbose", "--log-json", "--help"}
@@ -30,6 +38,16 @@ _EXIT = (
     ("2", "Wrong usage or configuration."),
     ("130", "Interrupted."),
 )
+
+
+def all_parsers(program: str) -> Iterator[tuple[str, CommandParser]]:
+    def walk(words: str, parser: CommandParser) -> Iterator[tuple[str, CommandParser]]:
+        yield words, parser
+        for name, inner in subparsers(parser).items():
+            yield from walk(f"{words} {name}", inner)
+
+    for name in COMMANDS:
+        yield from walk(name, command_parser(program, name))
 
 
 def man_page(program: str = "openclaw") -> str:

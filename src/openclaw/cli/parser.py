@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -231,16 +231,6 @@ def add_action(
     if json:
         add_json(parser)
     return parser
-
-
-def all_parsers(program: str) -> Iterator[tuple[str, CommandParser]]:
-    def walk(words: str, parser: CommandParser) -> Iterator[tuple[str, CommandParser]]:
-        yield words, parser
-        for name, inner in subparsers(parser).items():
-            yield from walk(f"{words} {name}", inner)
-
-    for name in COMMANDS:
-        yield from walk(name, command_parser(program, name))
 
 
 def subparsers(parser: argparse.ArgumentParser) -> Mapping[str, CommandParser]:

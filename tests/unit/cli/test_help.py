@@ -9,11 +9,11 @@ from pathlib import Path
 
 import anyio
 import pytest
-from scripts.manpage import man_page
+from scripts.manpage import all_parsers, man_page
 from tests.support.terminal import on_terminal
 
 from openclaw.cli.main import run
-from openclaw.cli.parser import all_parsers, command_parser, examples
+from openclaw.cli.parser import command_parser, examples
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import SystemClock
