@@ -23,7 +23,7 @@ from openclaw.cli.chat.conversation import (
 )
 from openclaw.cli.chat.input import LineInput, LinesAbove
 from openclaw.cli.chat.questions import Questions, fields_of, pages_of, value_of
-from openclaw.cli.chat.turn_view import PlainView, TerminalView, finished_blocks, without_last_word
+from openclaw.cli.chat.turn_view import AnswerView, TerminalView, finished_blocks, without_last_word
 from openclaw.cli.terminal import rendered
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
@@ -202,7 +202,7 @@ def hide(text: str) -> str:
 
 async def test_a_program_gets_whole_lines_without_secrets() -> None:
     out, notes = io.StringIO(), io.StringIO()
-    view = PlainView(out, notes, hide)
+    view = AnswerView(out, notes, hide)
     async with view.turn():
         view.show(TextDelta("it is hun"))
         assert out.getvalue() == ""
@@ -223,7 +223,7 @@ async def test_a_program_gets_whole_lines_without_secrets() -> None:
 
 async def test_a_program_gets_what_was_said_before_an_answer_failed() -> None:
     out = io.StringIO()
-    view = PlainView(out, io.StringIO(), hide)
+    view = AnswerView(out, io.StringIO(), hide)
     async with view.turn():
         view.show(TextDelta("half of "))
     assert out.getvalue() == "half of \n"
@@ -236,7 +236,7 @@ class Screen(io.StringIO):
 
 async def test_a_person_sees_paragraphs_for_good_and_never_a_secret() -> None:
     out = Screen()
-    view = TerminalView(out, hide, {"COLUMNS": "60", "LINES": "12", "NO_COLOR": "1"})
+    view = TerminalView(out, out, hide, {"COLUMNS": "60", "LINES": "12", "NO_COLOR": "1"})
     async with view.turn():
         view.show(TextDelta("The **first**.\n\nIt is hun"))
         view.show(ToolStarted("1", "list", "List", {}))

@@ -220,9 +220,15 @@ def without_last_word(text: str) -> str:
 
 
 class AnswerView(TurnView):
-    """Shows the answer too, each piece of it as soon as it is final."""
+    """Shows the answer too, each piece as soon as it is final: on `out`, and all else on `notes`."""
 
     _tail, _streamed = "", False
+
+    def __init__(
+        self, out: TextIO, notes: TextIO, redact: Redact, environ: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(notes, redact, environ)
+        self._out = out
 
     def show(self, event: events.Event) -> None:
         self._last_change = time.monotonic()
@@ -255,20 +261,6 @@ class AnswerView(TurnView):
 
     def _final(self) -> int:
         """How much of the tail cannot change any more."""
-        raise NotImplementedError
-
-    def _print(self, done: str) -> None:
-        raise NotImplementedError
-
-
-class PlainView(AnswerView):
-    """For a pipe or a file: only the answers on `out`, everything else on `notes`."""
-
-    def __init__(self, out: TextIO, notes: TextIO, redact: Redact) -> None:
-        super().__init__(notes, redact)
-        self._out = out
-
-    def _final(self) -> int:
         return self._tail.rfind("\n") + 1
 
     def _print(self, done: str) -> None:

@@ -40,19 +40,19 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 async def _chat(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.chat.conversation import ChatCompleter, Talk
-    from openclaw.cli.chat.turn_view import PlainView, TerminalView
+    from openclaw.cli.chat.turn_view import AnswerView, TerminalView
     from openclaw.runtime.access import open_agent
 
     workspace, redact = workspace_of(args, env), env.redactor.redact
     person: Questions | None = None
     if env.stdin.isatty() and env.stdout.isatty():
-        terminal = TerminalView(env.stdout, redact, env.environ)
+        terminal = TerminalView(env.stdout, env.stdout, redact, env.environ)
         view, emit, logs = terminal, terminal.note, _logs_above(args, env, terminal)
         if not args.no_questions:
             person = Questions.at_terminal(env.stdin, env.stdout, view.say, terminal.paused)
     else:
         terminal = None
-        view, emit, logs = PlainView(env.stdout, env.stderr, redact), discard, nullcontext()
+        view, emit, logs = AnswerView(env.stdout, env.stderr, redact), discard, nullcontext()
     consent = Consent(args.yes_to, person)
     interrupts = Interrupts(SystemClock(), lambda: leave(env))
     with logs, servers_logged(env):

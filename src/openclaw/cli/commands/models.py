@@ -73,25 +73,22 @@ def _provider_facts(env: Environment) -> list[dict[str, Any]]:
 
 def _list(args: Namespace, env: Environment) -> None:
     providers, local = _provider_facts(env), _local_facts(env)
-    if args.json:
-        env.say_json({"providers": providers, "local": local})
-        return
-    env.say("Provider models:")
+    none = "  none: no key in the environment and nothing under models.providers"
+    lines = ["Provider models:", *([] if providers else [none])]
     for fact in providers:
-        env.say(f"  {fact['id']}  ({fact['from']})")
+        lines.append(f"  {fact['id']}  ({fact['from']})")
         if fact["id"].endswith("/*"):
             use = f"use any of the provider's with: --model {fact['id'].removesuffix('*')}NAME"
-            env.say(f"      no models are listed here; {use}")
-    if not providers:
-        env.say("  none: no key in the environment and nothing under models.providers")
-    env.say("\nEmbedded models (they run on this machine and need no account):")
+            lines.append(f"      no models are listed here; {use}")
+    lines.append("\nEmbedded models (they run on this machine and need no account):")
     for fact in local:
         state = "installed" if fact["installed"] else "not downloaded"
         size = f", {fact['megabytes']} MB" if fact["megabytes"] else ""
-        env.say(f"  {fact['id']}  ({state}{size}, {fact['licence']})")
-        env.say(f"      {fact['title']}. Good for: {fact['goodFor']}.")
-    env.say("\nDownload one with: openclaw models pull NAME")
-    env.say('You can also use your own GGUF: "agents.defaults.model": "local//path/to.gguf"')
+        lines.append(f"  {fact['id']}  ({state}{size}, {fact['licence']})")
+        lines.append(f"      {fact['title']}. Good for: {fact['goodFor']}.")
+    lines.append("\nDownload one with: openclaw models pull NAME")
+    lines.append('You can also use your own GGUF: "agents.defaults.model": "local//path/to.gguf"')
+    env.report(args, {"providers": providers, "local": local}, *lines)
 
 
 def choices(env: Environment) -> "dict[str, Choice]":

@@ -42,11 +42,10 @@ async def run(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _list(args: argparse.Namespace, env: Environment, found: list[Task]) -> None:
-    lines: list[str] = []
-    for task in found:
-        when = local_time(task.updated_ms)
-        title = visible(task.title)
-        lines.append(f"{task.id[:_ID_CHARS]}  {task.status:<14}  {when}  {title}")
+    lines = [
+        f"{one.id[:_ID_CHARS]}  {one.status:<14}  {local_time(one.updated_ms)}  {visible(one.title)}"
+        for one in found
+    ]
     facts = {"tasks": [task_json(task) for task in found]}
     env.report(args, facts, *lines, empty="There are no tasks.")
 

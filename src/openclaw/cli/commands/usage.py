@@ -25,7 +25,15 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(args: argparse.Namespace, env: Environment) -> None:
-    rows = await _rows(args, env)
+    from openclaw.runtime.host import time_zone
+
+    zone = time_zone(chosen_agent(env.config, None), env.environ)
+    rows: list[usage.UsageRow] = []
+    async with opened(None, env) as store:
+        if store is not None:
+            ledger = usage.UsageLedger(store, SystemClock(), zone)
+            rows = await ledger.rows(ledger.days(args.days))
+    rows = [row for row in rows if args.agent in (None, row.agent)]
     groups = {**usage.grouped(rows, args.by), "total": usage.total(rows)} if rows else {}
     width = max(map(len, groups), default=0)
     lines = [
@@ -40,15 +48,3 @@ async def run(args: argparse.Namespace, env: Environment) -> None:
     }
     empty = f"No model requests in the last {counted(args.days, 'day')}."
     env.report(args, facts, *lines, empty=empty)
-
-
-async def _rows(args: argparse.Namespace, env: Environment) -> list[usage.UsageRow]:
-    from openclaw.runtime.host import time_zone
-
-    zone = time_zone(chosen_agent(env.config, None), env.environ)
-    async with opened(None, env) as store:
-        if store is None:
-            return []
-        ledger = usage.UsageLedger(store, SystemClock(), zone)
-        rows = await ledger.rows(ledger.days(args.days))
-    return [row for row in rows if args.agent in (None, row.agent)]

@@ -12,7 +12,7 @@ import pytest
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.cli.chat.conversation import Talk
 from openclaw.cli.chat.input import MOMENT, Interrupts, LineInput
-from openclaw.cli.chat.turn_view import PlainView
+from openclaw.cli.chat.turn_view import AnswerView
 from openclaw.core.clock import SystemClock
 from openclaw.media.transcription import NoTranscriber
 from openclaw.secrets.redactor import Redactor
@@ -86,7 +86,7 @@ async def test_a_second_press_does_not_wait_until_the_answer_is_stopped() -> Non
         redactor=Redactor(),
         transcriber=NoTranscriber(),
     )
-    view, interrupts = PlainView(said, said, str), Interrupts(SystemClock(), leave)
+    view, interrupts = AnswerView(said, said, str), Interrupts(SystemClock(), leave)
     context = MessageContext("", "main")
     talk = Talk(cast("Agent", agent), settings, view, context, TurnListener(), interrupts, {})
     with anyio.fail_after(60):
