@@ -4,13 +4,12 @@ import json
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
 import anyio
 
-from openclaw.cli.environment import Environment
 from openclaw.cli.terminal import FENCES, Redact, console, is_dumb, rendered, visible
 from openclaw.core import events
 
@@ -73,14 +72,6 @@ def download_bar(at: events.Downloading) -> str:
 def named(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def waiting(
-    env: Environment, words: Callable[[], str], *, quiet: bool = False
-) -> AbstractAsyncContextManager[None]:
-    """Shows these words if this takes a while."""
-    view = TurnView(env.stderr, env.redactor.redact, env.environ, words)
-    return view.working(quiet=quiet)
 
 
 _TICK_SECONDS = 0.1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from openclaw.cli.chat.turn_view import named, waiting
+from openclaw.cli.chat.turn_view import TurnView, named
 from openclaw.cli.commands.mcp import pair, set_effects
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import last_words, servers_logged
@@ -196,7 +196,8 @@ async def probed(
             await opened.manager.settle(agent, servers=[name], timeout=seconds)
             times[name] = (clock.monotonic() - began) * 1000
 
-        async with waiting(env, left, quiet=quiet), anyio.create_task_group() as group:
+        view = TurnView(env.stderr, env.redactor.redact, env.environ, left)
+        async with view.working(quiet=quiet), anyio.create_task_group() as group:
             for agent in chosen:
                 for name in agent.servers:
                     group.start_soon(watch, agent.id, name, name=f"probe {name}")
@@ -321,7 +322,9 @@ async def _live(
 ) -> "AsyncGenerator[tuple[McpManager, ToolSource, EffectiveAgent]]":
     agent = _selected(env, agent_id, only)
     async with _running(env, [agent]) as opened:
-        async with waiting(env, lambda: f"starting {named(list(agent.servers))}"):
+        words = f"starting {named(list(agent.servers))}"
+        view = TurnView(env.stderr, env.redactor.redact, env.environ, lambda: words)
+        async with view.working():
             await opened.manager.settle(agent.id, timeout=_patience([agent]))
         yield opened.manager, opened.tools(agent), agent
 

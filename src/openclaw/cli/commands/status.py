@@ -119,8 +119,15 @@ async def _look(env: Environment, facts: Json, info: GatewayInfo | None, probe: 
             facts["gateway"] |= {"turns": status["turns"], "reloadError": status["reloadError"]}
             facts |= {"gateways": status.get("gateways"), "servers": status["servers"]}
             return
-    if valid:
-        facts["servers"] = await _probed(env) if probe else _configured(env)
+    if valid and probe:
+        from openclaw.cli.commands.mcp_live import probed
+        from openclaw.gateway.api.views import server_row
+
+        found = await probed(env, env.agents().values(), quiet=True, reported=False)
+        hide = env.redactor.redact
+        facts["servers"] = [server_row(one, SystemClock(), hide) for one, _ in found]
+    elif valid:
+        facts["servers"] = _configured(env)
 
 
 async def _sessions(env: Environment) -> Json | None:
@@ -155,14 +162,6 @@ def _configured(env: Environment) -> list[Json]:
         row |= {"restarts": 0, "nextRetryIn": None, "leftOut": [], "pin": None}
         rows.append(row | {"crossings": [], "suspicions": []})
     return rows
-
-
-async def _probed(env: Environment) -> list[Json]:
-    from openclaw.cli.commands.mcp_live import probed
-    from openclaw.gateway.api.views import server_row
-
-    found = await probed(env, env.agents().values(), quiet=True, reported=False)
-    return [server_row(one, SystemClock(), env.redactor.redact) for one, _ in found]
 
 
 # ---- for people. What a server says of itself cannot steer the terminal.
@@ -244,9 +243,12 @@ def _entries(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "gateway", _gateway(facts["gateway"])
     if facts.get("gateways"):
         yield "gateways", "\n".join(map(_shared, facts["gateways"]))
-    if facts["sessions"] is not None:
-        yield "sessions", _stored(facts["sessions"])
-        if tasks := facts["sessions"].get("tasks"):
+    if (sessions := facts["sessions"]) is not None:
+        told = sessions.get("error") or "none"
+        if sessions["count"]:
+            told = f"{sessions['count']}, last used {local_time(sessions['lastAt'])}"
+        yield "sessions", told
+        if tasks := sessions.get("tasks"):
             working, asking = tasks.get("working", 0), tasks.get("input_required", 0)
             yield "tasks", f"{working} working, {asking} waiting for an answer"
     if not facts["servers"]:
@@ -283,11 +285,3 @@ def _shared(gateway: Mapping[str, Any]) -> str:
         f" {len(ready)} MCP servers ready"
     )
     return f"{said}; {', '.join(broken)}" if broken else said
-
-
-def _stored(sessions: Mapping[str, Any]) -> str:
-    if sessions.get("error"):
-        return str(sessions["error"])
-    if not sessions["count"]:
-        return "none"
-    return f"{sessions['count']}, last used {local_time(sessions['lastAt'])}"
