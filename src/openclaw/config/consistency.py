@@ -125,13 +125,11 @@ def two_ways(config: Config) -> list[str]:
 def _server_at(
     path: KeyPath, name: str, server: McpServerConfig, known: Collection[Finding] = ()
 ) -> Iterator[Finding]:
-    if not name.strip():
-        yield Finding(path, "a server's name must not be empty", of_key=True)
-    elif len(name) > MAX_NAME_LENGTH:
-        message = f"a server's name can have at most {MAX_NAME_LENGTH} characters"
+    if not name.strip() or len(name) > MAX_NAME_LENGTH or _CONTROL.search(name):
+        message = (
+            f"a server's name has 1 to {MAX_NAME_LENGTH} characters, and no control characters"
+        )
         yield Finding(path, message, of_key=True)
-    elif _CONTROL.search(name):
-        yield Finding(path, "a server's name must not contain control characters", of_key=True)
     yield from (each.under(path) for each in _server(server) if each not in known)
 
 

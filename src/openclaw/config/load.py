@@ -23,10 +23,10 @@ from openclaw.config.consistency import (
 from openclaw.config.json5 import MAX_CHARACTERS, Document, KeyPath, format_path, parse
 from openclaw.config.paths import config_path, digest
 from openclaw.config.schema import Config
-from openclaw.config.sensitive import credential_values, plain_credentials
+from openclaw.config.sensitive import known_credentials, plain_credentials
 from openclaw.core.errors import InvalidConfig, Problem
 from openclaw.secrets.credentials import looks_like_credential
-from openclaw.secrets.refs import InvalidReference, find, has_reference
+from openclaw.secrets.refs import InvalidReference, find
 
 # What people call a key elsewhere, where our own name for it is not close in spelling.
 _ELSEWHERE = {
@@ -191,7 +191,6 @@ class Interpolation:
 # A repaired tree has one round of new errors at most; more would be a defect of the repair.
 _REPAIR_ROUNDS = 3
 _MAX_BYTES = 4 * MAX_CHARACTERS  # no character takes more in UTF-8
-_WITH_SCHEME = re.compile(r"(?:bearer|basic|token|apikey) +\S", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,18 +304,10 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
             *reminders,
             *(f"{message}; remove the other" for message in two_ways(config)),
         ),
-        credentials=frozenset((interpolation.credentials | _credentials(tree)) - {""}),
+        credentials=frozenset((interpolation.credentials | known_credentials(tree)) - {""}),
         plaintext=tuple(format_path(path) for path in plaintext),
         reminders=frozenset(reminders),
     )
-
-
-def _credentials(tree: Any) -> set[str]:
-    whole = {text for _, text in credential_values(tree) if not has_reference(text)}
-    # A server may answer with the token alone.
-    bare = {text.partition(" ")[2].strip() for text in whole if _WITH_SCHEME.match(text)}
-    by_their_looks = {text for _, text in plain_credentials(tree) if not has_reference(text)}
-    return whole | bare | by_their_looks
 
 
 def _reminders(plaintext: list[KeyPath]) -> list[str]:

@@ -12,7 +12,6 @@ from openclaw.secrets.credentials import (
     looks_like_credential,
     looks_random,
     names_no_secret,
-    plaintext_credentials,
 )
 from openclaw.secrets.refs import SecretRef, find, has_reference
 
@@ -103,6 +102,7 @@ def references(tree: Any) -> dict[SecretRef, list[str]]:
 # The keys under which a value is also judged by its looks; elsewhere are prompts and names.
 _PLACES = frozenset(["env", "headers", "args", "url", "baseUrl"])
 _WITH_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+(\S+)", re.IGNORECASE)
+_BEGINS_WITH_SCHEME = re.compile(r"(?:bearer|basic|token|apikey) +\S", re.IGNORECASE)
 _OPTION = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)(?:=|: *)([^/].*)", re.DOTALL)
 _FLAG_NAME = re.compile(r"-{1,2}([A-Za-z][\w.-]*)")
 # What is no credential whatever its name says.
@@ -152,12 +152,20 @@ def client_server(fields: Any, field: str | None = None) -> "McpServerConfig":
         raise InvalidRequest(problem, field=field) from None
 
 
-def server_credentials(config: "McpServerConfig") -> list[str]:
-    """The credentials of a server that is in no file of ours, for the redactor."""
-    places = config.model_dump(mode="json", include={"env", "headers", "args", "url"})
-    named = {key: str(value) for key, value in {**config.env, **config.headers}.items()}
-    found = [*plaintext_credentials(named), *(value for _, value in plain_credentials(places))]
-    return list(dict.fromkeys(found))
+def known_credentials(tree: Any) -> set[str]:
+    """Every credential in plain text, for the redactor: as written and without `Bearer`."""
+    whole = {text for _, text in credential_values(tree) if not has_reference(text)}
+    # A server may answer with the token alone.
+    bare = {text.partition(" ")[2].strip() for text in whole if _BEGINS_WITH_SCHEME.match(text)}
+    by_their_looks = {text for _, text in plain_credentials(tree) if not has_reference(text)}
+    return whole | bare | by_their_looks
+
+
+def server_credentials(config: "McpServerConfig") -> set[str]:
+    """The credentials of a server that is in no file of ours."""
+    return known_credentials(
+        config.model_dump(mode="json", include={"env", "headers", "args", "url"})
+    )
 
 
 def _is_harmless(value: str) -> bool:

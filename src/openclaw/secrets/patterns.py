@@ -10,7 +10,7 @@ from typing import Final
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, MatchKind
 
 from openclaw.secrets.refs import REDACTED
-from openclaw.secrets.shapes import Shape, anchors
+from openclaw.secrets.shapes import anchors
 
 # What may stand between the pieces of a secret without changing what a reader sees: whitespace,
 # control and invisible characters, colours; and backslashes, of which every further layer of JSON
@@ -151,13 +151,10 @@ class Patterns:
         self._anywhere = list(anywhere)
         self._certain = len(self._anywhere)
         alone = list(standalone)
-        self._shapes: list[Shape] = []
-        literals: list[str] = []
-        for anchor, shape in anchors():
-            literals.append(anchor)
-            self._shapes.append(shape)
+        literals = list(anchors())
+        self._shapes = [shape for _, shape in literals]
         self._first_anchor = self._certain + len(alone)
-        sought = [*self._anywhere, *alone, *literals]
+        sought = [*self._anywhere, *alone, *(anchor for anchor, _ in literals)]
         self._automaton = _automaton(sought)
         self._longest = max(map(len, sought))
         self._keyed = _keyed(keyed)
@@ -197,8 +194,6 @@ class Patterns:
 
     def joined_spans(self, text: str) -> list[Span]:
         """Where longer forms stand in joined text, perhaps overlapping."""
-        if self._joined_automaton is None:
-            return []
         return [hit[1:] for hit in _found(self._joined_automaton, text, self.longest_joined)]
 
     @cached_property
@@ -207,17 +202,16 @@ class Patterns:
         return sorted(form for form in forms if len(form) >= _MIN_JOINED)
 
     @cached_property
-    def _joined_automaton(self) -> AhoCorasick | None:
-        return _automaton(self._joined_forms) if self._joined_forms else None
+    def _joined_automaton(self) -> AhoCorasick:
+        return _automaton(self._joined_forms)
 
     @cached_property
-    def _prefixes(self) -> AhoCorasick | None:
-        heads = {form[:PREFIX_LENGTH] for form in self._joined_forms}
-        return _automaton(sorted(heads)) if heads else None
+    def _prefixes(self) -> AhoCorasick:
+        return _automaton(sorted({form[:PREFIX_LENGTH] for form in self._joined_forms}))
 
     def starts(self, text: str) -> list[int]:
         """Where the first characters of some longer form stand in joined text."""
-        if self._prefixes is None:
+        if not self._joined_forms:
             return []
         return [hit[1] for hit in _found(self._prefixes, text, PREFIX_LENGTH)]
 

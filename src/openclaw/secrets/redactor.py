@@ -280,15 +280,10 @@ class Redactor:
 
     def patterns(self) -> Patterns:
         patterns = self._patterns
-        if patterns is not None:
-            return patterns
-        with self._lock:
-            if self._patterns is None:
-                forms = self._forms
-                self._patterns = Patterns(
-                    forms.anywhere, forms.standalone, forms.keyed, forms.in_bytes
-                )
-            return self._patterns
+        if patterns is None:
+            with self._lock:
+                patterns = self._patterns = self._patterns or Patterns(**vars(self._forms))
+        return patterns
 
 
 def redacted_tree(value: object, redact: Callable[[str], str]) -> object:

@@ -170,14 +170,21 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
     ),
     "a server with an empty name": (
         '{ mcp: { servers: {\n  "": { command: "x" },\n} } }',
-        [('mcp.servers[""]', "a server's name must not be empty", 2, 3)],
+        [
+            (
+                'mcp.servers[""]',
+                "a server's name has 1 to 64 characters, and no control characters",
+                2,
+                3,
+            )
+        ],
     ),
     "a server with a very long name": (
         '{ mcp: { servers: { nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn: { command: "x" } } } }',
         [
             (
                 "mcp.servers.nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn",
-                "a server's name can have at most 64 characters",
+                "a server's name has 1 to 64 characters, and no control characters",
                 1,
                 21,
             )
@@ -185,7 +192,14 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
     ),
     "a server with a control character in its name": (
         '{ mcp: { servers: { "a\\tb": { command: "x" } } } }',
-        [('mcp.servers["a\\tb"]', "a server's name must not contain control characters", 1, 21)],
+        [
+            (
+                'mcp.servers["a\\tb"]',
+                "a server's name has 1 to 64 characters, and no control characters",
+                1,
+                21,
+            )
+        ],
     ),
     "a mistyped key": (
         '{ mcp: { servers: {\n  x: { comand: "uvx" },\n} } }',

@@ -40,10 +40,6 @@ class Judged:
         source = self.source or index.quoting(self.value.text)
         return doubt_about(tool, why, self.value, self.value.text, source)
 
-    def carries_from_outside(self, sources: set[str]) -> bool:
-        """Whether the value came from a source other than those that named the destination."""
-        return self.source is not None and self.source.origin.label not in sources
-
 
 _NAMING = atoms.word_set("naming")
 _PROSE_FIELDS = atoms.word_set("prose_fields")
@@ -174,10 +170,6 @@ def command_doubts(tool: str, one: Judged, index: Index) -> Iterator[Doubt]:
     for part in (*scripts, *_lines(value.text)):
         if index.quoting(part) and not index.person.gave_exactly(part):
             yield doubt_about(tool, Why.COMMAND, value, part, index.quoting(part))
-
-
-def writes(value: Value) -> bool:
-    return value.role == "command" and _COMMAND["writes"].search(value.text) is not None
 
 
 def _lines(text: str) -> list[str]:
@@ -369,7 +361,8 @@ def _doubts(call: Call, index: Index, rules: Rules) -> Iterator[Doubt]:
         for value in effects.values_of(call.arguments, call.tool.schema)
     ]
     tool = f"{call.tool.server}/{call.tool.name}"
-    if effect.none and any(writes(one.value) for one in judged):
+    commands = [one.value.text for one in judged if one.value.role == "command"]
+    if effect.none and any(map(_COMMAND["writes"].search, commands)):
         effect = Effect("change", changes=True, why="its statement writes")
     if effect.none:
         yield from leaving(tool, judged, index, call.tool.server)
@@ -399,5 +392,7 @@ def _values(tool: str, effect: Effect, judged: list[Judged], index: Index) -> It
     if effect.sends and named_outside:
         sources = {doubt.source for doubt in named_outside}
         for one in judged:
-            if one.value.role in _CARRIERS and one.carries_from_outside(sources):
+            # A value from a source other than those that named the destination.
+            other = one.source is not None and one.source.origin.label not in sources
+            if other and one.value.role in _CARRIERS:
                 yield one.doubt(tool, Why.LEAVES, index)
