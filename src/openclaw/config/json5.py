@@ -7,6 +7,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal, NoReturn
@@ -163,13 +164,11 @@ def parse(text: str) -> Document:
     if len(text) > MAX_CHARACTERS:
         raise InvalidConfig([Problem("", f"is larger than {MAX_CHARACTERS} characters")])
     parser = _Parser(text)
-    try:
+    with suppress(_StopReading):
         root = parser.document()
-    except _StopReading:
-        root = None
-    if root is None or parser.problems:
-        raise InvalidConfig(parser.problems)
-    return Document(text, root, parser.lines)
+        if not parser.problems:
+            return Document(text, root, parser.lines)
+    raise InvalidConfig(parser.problems)
 
 
 def skip_blank(text: str, offset: int) -> int:

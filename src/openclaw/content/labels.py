@@ -22,10 +22,9 @@ _NAMED = frozenset({
     "dependentRequired", "dependencies",
 })  # fmt: skip
 # Below these are values that a tool compares with: they are as they were, or there is no tool.
-_COMPARED = frozenset(
-    {"const", "enum", "required", "$ref", "$dynamicRef", "$recursiveRef", "$anchor"}
-    | {"$dynamicAnchor"}
-)
+_COMPARED = frozenset({
+    "const", "enum", "required", "$ref", "$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor",
+})  # fmt: skip
 # Below these are values that a model may copy: one that is harmless is as it was.
 _COPIED = frozenset({"default", "examples", "example"})
 # These mean something else, or nothing, once a word of theirs is replaced.
@@ -136,14 +135,12 @@ class _Cleaner:
 
     def _choices(self, choices: list[object]) -> list[object]:
         """The choices without those that a model could not be shown: the others still work."""
-        for choice in choices:
-            if _problem_in(choice) == _MARKER:
-                _as_it_is(choice)
-        kept = [choice for choice in choices if not _problem_in(choice)]
-        if choices and not kept:
-            _as_it_is(choices)
-        for choice in choices:
-            if _problem_in(choice):
+        found = [(choice, _problem_in(choice)) for choice in choices]
+        kept = [choice for choice, problem in found if not problem]
+        markers = [choice for choice, problem in found if problem == _MARKER]
+        _as_it_is(markers or ([] if kept else choices))
+        for choice, problem in found:
+            if problem:
                 self._drop("a choice", choice)
         return kept
 
@@ -153,10 +150,7 @@ class _Cleaner:
 
 
 def _as_it_is(value: _T) -> _T:
-    problem = _problem_in(value)
-    if problem == _MARKER:
-        raise UnsafeSchema("a name or a value in its input schema is a marker or a control token")
-    if problem:
+    if problem := _problem_in(value):
         raise UnsafeSchema(f"a name or a value in its input schema {problem}")
     return value
 

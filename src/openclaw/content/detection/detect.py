@@ -420,10 +420,6 @@ def _broken(text: str) -> set[str]:
 def _worst(text: str) -> str:
     sentences = [" ".join(one.split()) for one in _SENTENCE.split(text[:_MOST])]
     sentences = [one for one in sentences if one]
-    for sentence in sentences:
-        if _broken(sentence) - {"hidden-block"}:
-            worst = sentence
-            break
-    else:
-        worst = max(sentences, key=lambda one: detect(one).score, default="")
+    broken = (one for one in sentences if _broken(one) - {"hidden-block"})
+    worst = next(broken, "") or max(sentences, key=lambda one: detect(one).score, default="")
     return worst if len(worst) <= _LONGEST else worst[: _LONGEST - 1].rstrip() + "…"

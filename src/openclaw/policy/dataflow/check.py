@@ -381,7 +381,9 @@ def _action(tool: str, effect: Effect, call: Call, index: Index) -> Iterator[Dou
     if effect.local or effects.asked_for(effect.action, call.tool.name, request):
         return
     what = ", ".join(str(value) for value in call.arguments.values())[:200]
-    why = Why.HANDED_OVER if effects.hands_over(request) else Why.ACTION
+    # The person told us to do what some text says.
+    delegated = _REQUEST["delegated"].search(atoms.fold(request))
+    why = Why.HANDED_OVER if delegated else Why.ACTION
     yield Doubt(tool, why, value=f"{effect.action}: {what}")
 
 

@@ -9,7 +9,6 @@ from typing import Any, Literal, cast
 from openclaw.core.tools import JsonObject, json_list, json_object
 from openclaw.policy.dataflow.atoms import (
     address,
-    fold,
     patterns,
     singular,
     split,
@@ -92,15 +91,6 @@ def role_of(path: str, text: str, parts: list[JsonObject]) -> Role:
     return found
 
 
-def is_exit_parameter(name: str, part: object) -> bool:
-    formatted = json_object(part).get("format") in ("uri", "url", "email", "hostname")
-    return formatted or not _EXIT_WORDS.isdisjoint(map(singular, split(name)))
-
-
-def properties(schema: JsonObject) -> JsonObject:
-    return json_object(schema.get("properties"))
-
-
 def _by_name(path: str) -> Role:
     words = [singular(word) for word in reversed(split(path.rsplit(".", 1)[-1]))]
     if "id" in words or "ids" in words:
@@ -121,7 +111,8 @@ def _is_constant(value: object, parts: list[JsonObject]) -> bool:
 
 
 def _property(parts: list[JsonObject], name: str, root: JsonObject) -> list[JsonObject]:
-    return [one for part in parts for one in _alternatives(properties(part).get(name), root)]
+    found = [json_object(part.get("properties")).get(name) for part in parts]
+    return [one for part in found for one in _alternatives(part, root)]
 
 
 def _alternatives(part: object, root: JsonObject, depth: int = 4) -> list[JsonObject]:
@@ -172,11 +163,6 @@ def _first_action(name: tuple[str, ...]) -> Action:
 
 def asked_for(action: Action, tool: str, request: str) -> bool:
     return any(_is_request(match, request) for match in _pattern(action, tool).finditer(request))
-
-
-def hands_over(request: str) -> bool:
-    """Whether the person told us to do what some text says."""
-    return _REQUEST["delegated"].search(fold(request)) is not None
 
 
 @lru_cache(maxsize=1024)
@@ -280,8 +266,12 @@ def _of_changing(tool: Tool, action: Action) -> Effect:
 
 
 def _has_exit(tool: Tool) -> bool:
-    parts = properties(tool.schema)
-    exits = [name.lower() for name, part in parts.items() if is_exit_parameter(name, part)]
+    exits = [
+        name.lower()
+        for name, part in json_object(tool.schema.get("properties")).items()
+        if json_object(part).get("format") in ("uri", "url", "email", "hostname")
+        or not _EXIT_WORDS.isdisjoint(map(singular, split(name)))
+    ]
     if action_of(tool.name) == "read":
         # A reader that looks something up by address (`search(sender=…)`) opens nothing.
         return any(word in name for name in exits for word in _OPENED)

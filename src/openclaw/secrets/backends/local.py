@@ -22,13 +22,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
 from anyio.abc import ByteReceiveStream, Process
 
 from openclaw.core.errors import MissingExtra
+from openclaw.core.tools import json_list, json_object
 from openclaw.secrets.refs import KEYRING_SERVICE, STORE_FILE, SecretRef, read_store
 from openclaw.secrets.resolver import BackendFailure
 
@@ -82,22 +83,12 @@ def field_of(text: str, path: str, *, what: str) -> str:
 
 
 def _walk(document: Any, path: str) -> Any:
-    if isinstance(document, dict):
-        table = cast("dict[str, Any]", document)
-        if path in table:
-            return table[path]
-        heads = [path[:i] for i, character in enumerate(path) if character == "."]
-        for head in reversed(heads):
-            if head in table:
-                return _walk(table[head], path[len(head) + 1 :])
-        return None
-    if isinstance(document, list):
-        index, _, rest = path.partition(".")
-        items = cast("list[Any]", document)
-        if not index.isdecimal() or int(index) >= len(items):
-            return None
-        return _walk(items[int(index)], rest) if rest else items[int(index)]
-    return None
+    table = json_object(document) or {str(at): one for at, one in enumerate(json_list(document))}
+    if path in table:
+        return table[path]
+    heads = [path[:at] for at, character in enumerate(path) if character == "."]
+    known = next((head for head in reversed(heads) if head in table), None)
+    return None if known is None else _walk(table[known], path[len(known) + 1 :])
 
 
 Lookup = Callable[[str], Awaitable[str]]  # replaces the references in a configured value
