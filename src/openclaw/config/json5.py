@@ -18,7 +18,7 @@ KeyPath = tuple[str | int, ...]
 
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _PIECE = re.compile(
-    r"""\.?(?P<name>[A-Za-z_$][A-Za-z0-9_$-]*)|\[(?P<index>[0-9]{1,9})\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]"""
+    r"""\.?(?P<name>[A-Za-z_$][A-Za-z0-9_$-]*)|\[(?P<index>0|[1-9][0-9]{0,8})\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]"""
 )
 
 
@@ -53,12 +53,8 @@ def parse_path(text: str) -> KeyPath:
         match = _PIECE.match(text, position)
         if match is None or (position > 0 and match["name"] and text[position] != "."):
             raise ValueError(f"not a key path: {text!r}")
-        if match["index"] is not None:
-            parts.append(int(match["index"]))
-        elif match["quoted"] is not None:
-            parts.append(json.loads(match["quoted"]))
-        else:
-            parts.append(match["name"])
+        literal = match["index"] or match["quoted"]
+        parts.append(json.loads(literal) if literal else match["name"])
         position = match.end()
     return tuple(parts)
 

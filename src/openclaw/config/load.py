@@ -64,18 +64,13 @@ def _unknown_key(path: KeyPath) -> Finding:
     return Finding(path, f"unknown key{hint}", of_key=True, meant=close)
 
 
-def kind_of(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "text"
-    return "an object" if isinstance(value, Mapping) else "a list"
-
-
+_KINDS: Mapping[type, str] = {
+    NoneType: "null",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    dict: "an object",
+}
 _SHAPES = {
     "string_type": "text",
     "bool_type": "true or false",
@@ -95,9 +90,10 @@ _REWORDED = {
 
 
 def _phrase(error: ErrorDetails) -> str:
-    kind, given = error["type"], error["input"]
+    kind, given = error["type"], cast("object", error["input"])
     if kind in _SHAPES:
-        found = "" if (kind, type(given)) == ("int_type", float) else f", not {kind_of(given)}"
+        what = str(given).lower() if isinstance(given, bool) else _KINDS.get(type(given), "a list")
+        found = "" if (kind, type(given)) == ("int_type", float) else f", not {what}"
         return f"must be {_SHAPES[kind]}{found}"
     message = error["msg"]
     for theirs, ours in _REWORDED.items():

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from openclaw.config.paths import locked, state_dir, target_of, write_atomically
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
@@ -82,12 +83,10 @@ def _to_keyring(name: str, value: str) -> bool:
 
 
 def _from_keyring(name: str) -> None:
-    try:
-        import keyring
-        from keyring.errors import KeyringError
-    except ImportError:
-        return
-    try:
+    if not keyring_works():
+        return  # nobody can read it without the keyring
+    import keyring
+    from keyring.errors import KeyringError
+
+    with suppress(KeyringError, RuntimeError):  # it is gone
         keyring.delete_password(KEYRING_SERVICE, name)
-    except (KeyringError, RuntimeError):
-        return  # it is gone, or nobody can read it without the keyring

@@ -50,13 +50,13 @@ class SecretResolver:
 
         Raises `SecretUnavailable` for one failure and `SecretsUnavailable` for several.
         """
-        found = {key: find(text) for key, text in values.items()}
+        refs = [ref for text in values.values() for ref in find(text)]
         for value in plaintext_credentials(values):
             self._redactor.register(value)
             _, space, token = value.strip().partition(" ")
             if space and " " not in token:  # without `Bearer` before it too
                 self._redactor.register(token)
-        outcomes = await self.try_all(ref for refs in found.values() for ref in refs)
+        outcomes = await self.try_all(refs)
         failures = [out for out in outcomes.values() if isinstance(out, SecretUnavailable)]
         if failures:
             raise failures[0] if len(failures) == 1 else SecretsUnavailable(failures)

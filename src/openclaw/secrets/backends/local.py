@@ -233,39 +233,32 @@ async def output_of(
     except OSError as error:
         raise BackendFailure(f"cannot start {argv[0]}: {error.strerror}") from None
     assert process is not None
-    collected: dict[str, bytes] = {}
-
-    async def collect(name: str, stream: ByteReceiveStream | None) -> None:
-        assert stream is not None
-        collected[name] = await _read_all(stream)
-
+    output, errors = bytearray(), bytearray()
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(collect, "output", process.stdout, name="read output")
-            group.start_soon(collect, "errors", process.stderr, name="read errors")
+            group.start_soon(_read_all, process.stdout, output, name="read output")
+            group.start_soon(_read_all, process.stderr, errors, name="read errors")
         code = await process.wait()
     except BaseExceptionGroup as group_error:
         raise group_error.exceptions[0] from None
     finally:
         await _end(process)
-    try:
-        output = collected["output"].decode("utf-8")
-    except UnicodeDecodeError:
-        raise BackendFailure(f"what {argv[0]} printed is not UTF-8 text") from None
     if code != 0:
-        said = collected["errors"].decode("utf-8", "replace").lower()
+        said = errors.decode("utf-8", "replace").lower()
         known = next((reason for words, reason in reasons if words in said), None)
         raise BackendFailure(known or f"{what} failed with exit code {code}")
-    return output
+    try:
+        return output.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BackendFailure(f"what {argv[0]} printed is not UTF-8 text") from None
 
 
-async def _read_all(stream: ByteReceiveStream) -> bytes:
-    data = bytearray()
+async def _read_all(stream: ByteReceiveStream | None, into: bytearray) -> None:
+    assert stream is not None
     async for piece in stream:
-        data += piece
-        if len(data) > MAX_OUTPUT:
+        into += piece
+        if len(into) > MAX_OUTPUT:
             raise BackendFailure(f"it printed more than {MAX_OUTPUT} bytes")
-    return bytes(data)
 
 
 async def _end(process: Process) -> None:

@@ -281,10 +281,9 @@ class GcpBackend:
         project = full["project"] if full else self._project
         name = full["name"] if full else ref.name
         version = ref.fragment or "latest"
-        if not _GCP_NAME.fullmatch(name) or not _GCP_NAME.fullmatch(version):
-            raise BackendFailure("this is not the name or version of a Google secret")
-        if project is not None and not _PROJECT.fullmatch(str(project)):
-            raise BackendFailure("this is not the name of a Google project")
+        known = project is None or _PROJECT.fullmatch(str(project))
+        if not (known and _GCP_NAME.fullmatch(name) and _GCP_NAME.fullmatch(version)):
+            raise BackendFailure("this is not the name of a Google secret, version or project")
         try:
             headers, own_project = await self._calls.run(self._access)
         except ImportError:
