@@ -138,12 +138,12 @@ def client_server(fields: Any, field: str | None = None) -> "McpServerConfig":
 
     A project's file must not be able to have our secrets sent to a server of its choice.
     """
-    import orjson  # few who need the rest of this module take a client's servers
-    from pydantic import ValidationError
+    from pydantic import ValidationError  # few who need this module take a client's servers
 
     from openclaw.config.agent_schema import McpServerConfig
 
-    if has_reference(orjson.dumps(fields).decode()):
+    # In each text, not in the JSON of all: the `n` of an escaped line break would hide what follows.
+    if any(has_reference(text) for _, text, _ in _texts(fields)):
         raise InvalidRequest("a client may not use secret references", field=field)
     try:
         return McpServerConfig.model_validate(fields)

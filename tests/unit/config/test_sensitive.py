@@ -6,7 +6,8 @@ import pytest
 
 from openclaw.config.json5 import format_path
 from openclaw.config.load import LoadedConfig, parse_config
-from openclaw.config.sensitive import plain_credentials
+from openclaw.config.sensitive import client_server, plain_credentials
+from openclaw.core.errors import InvalidRequest
 
 OPENAI = "sk-proj-Ab3dEf6hIj9kLm2nOp5q"
 MADE = "q7Zr2LkX9vTb4NwPd8Yh1MsJ"
@@ -96,3 +97,12 @@ def test_a_key_that_begins_like_a_path_is_a_credential(value: str) -> None:
 def test_words_outside_of_the_places_where_credentials_stand_are_judged_by_name_alone() -> None:
     tree = {"agents": {"list": [{"prompt": f"Say {MADE} or Bearer {OPENAI}", "model": MADE}]}}
     assert list(plain_credentials(tree)) == []
+
+
+@pytest.mark.parametrize("text", ["secret://env/KEY", "\nsecret://env/KEY", "a\tsecret://env/KEY"])
+@pytest.mark.parametrize("field", ["env", "headers"])
+def test_a_client_may_not_use_references_anywhere_in_a_text(field: str, text: str) -> None:
+    with pytest.raises(InvalidRequest, match="may not use secret references"):
+        client_server({"command": "tool", field: {"A": text}})
+    with pytest.raises(InvalidRequest, match="may not use secret references"):
+        client_server({"command": "tool", "args": ["-x", text]})
