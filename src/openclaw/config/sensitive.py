@@ -161,11 +161,10 @@ def known_credentials(tree: Any) -> set[str]:
     return whole | bare | by_their_looks
 
 
-def server_credentials(config: "McpServerConfig") -> set[str]:
+def server_credentials(config: "McpServerConfig") -> list[str]:
     """The credentials of a server that is in no file of ours."""
-    return known_credentials(
-        config.model_dump(mode="json", include={"env", "headers", "args", "url"})
-    )
+    places = config.model_dump(mode="json", include={"env", "headers", "args", "url"})
+    return sorted(known_credentials(places))
 
 
 def _is_harmless(value: str) -> bool:
