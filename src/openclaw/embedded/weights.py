@@ -127,7 +127,14 @@ class WeightStore:
         """The path of the weights, whose hash is computed once for each size and time of change."""
         path = self.path_of(weights)
         stamp = self.directory / f"{weights.name}.verified.json"
-        now = _stamp(path, weights.sha256)
+        try:
+            facts = path.stat()
+        except OSError as error:
+            raise ModelUnavailable(
+                f"cannot read the weights {path}: {error.strerror or error}",
+                hint="download them with: openclaw models pull",
+            ) from error
+        now = {"sha256": weights.sha256, "size": facts.st_size, "mtime_ns": facts.st_mtime_ns}
         if _read_json(stamp) == now:
             return path
         found = file_sha256(path)
@@ -138,17 +145,6 @@ class WeightStore:
             )
         write_atomically(stamp, json.dumps(now))
         return path
-
-
-def _stamp(path: Path, sha256: str) -> dict[str, Any]:
-    try:
-        facts = path.stat()
-    except OSError as error:
-        raise ModelUnavailable(
-            f"cannot read the weights {path}: {error.strerror or error}",
-            hint="download them with: openclaw models pull",
-        ) from error
-    return {"sha256": sha256, "size": facts.st_size, "mtime_ns": facts.st_mtime_ns}
 
 
 def own_weights(name: str, url: str, sha256: str) -> Weights:
