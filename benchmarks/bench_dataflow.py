@@ -15,7 +15,6 @@ from openclaw.agent.transcript import ResultItem, UserItem
 from openclaw.core.clock import SystemClock
 from openclaw.core.tools import CallContext, JsonObject
 from openclaw.policy.dataflow.rules import Rules
-from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
 
 STRING = {"type": "string"}
@@ -58,7 +57,7 @@ def path_after(texts: Sequence[str], *, checked: bool = True) -> Toolbox:
     tools = FakeTools()
     tools.add("send_email", "sent", schema=SCHEMA, server="mail")
     flow = SessionFlow(Rules()) if checked else None
-    path = tool_path([tools], Policy(), ToolPathDeps(Redactor(), SystemClock()), flow=flow)
+    path = tool_path([tools], (), ToolPathDeps(Redactor(), SystemClock()), flow=flow)
     path.recall([UserItem(REQUEST, seq=1)])
     for at, text in enumerate(texts):
         origin = {"kind": "server", "name": "mail", "tool": "list_emails"}

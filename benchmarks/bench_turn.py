@@ -31,7 +31,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.models.build import Built
 from openclaw.models.choose import Candidate, Choice
 from openclaw.models.stack import ModelStack
-from openclaw.policy.decide import Policy, Rules
+from openclaw.policy.decide import Rules
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.store import SessionStore
@@ -91,7 +91,7 @@ def ours(store: SessionStore, tool_count: int = 1, session: str | None = None) -
     tools.add("weather", "rain", schema=SCHEMA)
     for other in range(tool_count - 1):
         tools.add(f"tool_{other}", "nothing", schema=SCHEMA)
-    policy = Policy.from_layers([Rules.of("tools", deny=["exec"])])
+    policy = [Rules("tools", deny=("exec",))]
     deps = ToolPathDeps(Redactor(), SystemClock())
     service = AgentService(
         store=store,
