@@ -307,8 +307,9 @@ def _may_run(doc: ToolDoc, ask: Ask) -> bool:
         return not changes or any(verb in doc.verbs or doc.says(verb) for verb in changes)
     if ask.negated or ask.explains:
         return False
-    wanted = doc.verbs if doc.effect == "changes" else doc.verbs | doc.name_terms
-    return bool(ask.verbs & wanted)
+    if doc.effect == "changes":
+        return bool(ask.commands & doc.verbs)
+    return bool(ask.verbs & (doc.verbs | doc.name_terms))
 
 
 def _path_fit(param: Param, filled: Reading, request: _Request) -> float:

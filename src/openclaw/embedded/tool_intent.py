@@ -40,6 +40,8 @@ _EXPLAINS = re.compile(
 _NEGATED = re.compile(
     r"\b(?:do not|don't|dont|never|without|must not|mustn't|shouldn't|should not)\b", re.IGNORECASE
 )
+# Of one stem with a verb, but no request: "cancellations of order 7" cancels nothing.
+_NOUN_ENDING = re.compile(r"(?:ions?|ments?|als?|ives?|ics?|able|ity|ful|ings?|ers)$")
 _HEAD_TERMS = 3
 _CLAUSE = re.compile(r"[.;!?\n]+\s*|,?\s+(?:and then|then|and)\s+|,\s+", re.IGNORECASE)
 
@@ -50,13 +52,15 @@ class Ask:
     explains: bool
     negated: bool
     verbs: frozenset[str]
+    commands: frozenset[str]  # those of the verbs that may be meant as one
     head: tuple[str, ...] = ()  # the first terms after the verb: what is asked for
 
 
 def read_ask(message: str) -> Ask:
     # Without politeness, the first word of each clause of a request is its verb.
     clauses = [words(_POLITE.sub("", clause.strip())) for clause in _CLAUSE.split(message)]
-    verbs = frozenset(stem(said[0]) for said in clauses if said)
+    first_words = [said[0] for said in clauses if said]
+    verbs = frozenset(map(stem, first_words))
     head = terms(re.split(r"[.?!\n]\s", _POLITE.sub("", message.strip()), maxsplit=1)[0])
     if head[1:] and head[0] in verbs:
         head = head[1:]
@@ -67,8 +71,13 @@ def read_ask(message: str) -> Ask:
         explains=_EXPLAINS.match(message) is not None,
         negated=_NEGATED.search(message) is not None,
         verbs=verbs,
+        commands=frozenset(stem(word) for word in first_words if not _is_noun(word)),
         head=tuple(head[:_HEAD_TERMS]),
     )
+
+
+def _is_noun(word: str) -> bool:
+    return _NOUN_ENDING.search(word.removeprefix(stem(word))) is not None
 
 
 _REMEMBER = re.compile(

@@ -330,6 +330,17 @@ def test_a_tool_that_changes_something_needs_a_plain_request() -> None:
     assert Router([pay]).route("Don't pay the invoice with the amount 30") == ()
 
 
+@pytest.mark.parametrize(
+    "message",
+    ["Cancellations of order id A17", "Cancellation of order id A17?", "Cancelling order id A17"],
+)
+def test_a_noun_of_the_verbs_stem_changes_nothing(message: str) -> None:
+    schema = {"type": "object", "properties": {"order_id": TEXT}, "required": ["order_id"]}
+    cancel = RoutableTool("cancel_order", "Cancel an order by its id.", schema)
+    assert Router([cancel]).route(message) == ()
+    assert len(Router([cancel]).route("Cancel order id A17")) == 1
+
+
 @pytest.mark.parametrize("piece", ["A B ", "x+", "1, ", "'", "of the ", "((", "May 1 ", "one "])
 def test_a_hostile_message_is_read_to_its_end(piece: str) -> None:
     properties = {"function": TEXT, "date": TEXT, "city": TEXT, "options": {"type": "object"}}
