@@ -204,6 +204,7 @@ _MAX_DESCRIPTION = 1500
 _CHANGING = vocabulary("changing")
 _PLAINLY_CHANGING = vocabulary("plainly_changing")
 _READING = vocabulary("reading")
+_ASKING_STEMS = frozenset(map(stem, _READING | vocabulary("asking")))
 CHANGING_STEMS = frozenset(map(stem, _CHANGING))
 _PREFIX = re.compile(r"^\[MCP server: [^\]]*\]\s*")
 _LABEL = re.compile(r"MCP: ([^/]+)/(.+)")
@@ -237,13 +238,15 @@ def describe_tool(tool: RoutableTool) -> ToolDoc:
     ):
         for term in terms(words_of):
             weights[term] = max(weights.get(term, 0.0), weight)
+    effect = _effect(tool, name_words)
     verbs = frozenset(map(stem, _CHANGING.intersection(name_words) or name_words))
+    alike = frozenset[str]().union(*map(synonyms, verbs))
     return ToolDoc(
         tool=tool,
         weights=weights,
         name_terms=frozenset(terms(" ".join(name_words))),
-        verbs=verbs.union(*map(synonyms, verbs)),
+        verbs=verbs | (alike - _ASKING_STEMS if effect == "changes" else alike),
         params=params,
-        effect=_effect(tool, name_words),
+        effect=effect,
         deprecated="deprecated" in text.lower(),
     )

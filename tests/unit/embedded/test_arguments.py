@@ -341,6 +341,14 @@ def test_a_noun_of_the_verbs_stem_changes_nothing(message: str) -> None:
     assert len(Router([cancel]).route("Cancel order id A17")) == 1
 
 
+@pytest.mark.parametrize("name", ["modify_order", "create_order"])
+@pytest.mark.parametrize("message", ["Status of order id A17", "Info about order id A17"])
+def test_a_question_about_a_thing_does_not_change_it(name: str, message: str) -> None:
+    schema = {"type": "object", "properties": {"order_id": TEXT}, "required": ["order_id"]}
+    tool = RoutableTool(name, f"{name.replace('_', ' ')} by its order id.", schema)
+    assert Router([tool]).route(message) == ()
+
+
 @pytest.mark.parametrize("piece", ["A B ", "x+", "1, ", "'", "of the ", "((", "May 1 ", "one "])
 def test_a_hostile_message_is_read_to_its_end(piece: str) -> None:
     properties = {"function": TEXT, "date": TEXT, "city": TEXT, "options": {"type": "object"}}
