@@ -431,7 +431,6 @@ def test_a_server_cannot_write_control_sequences_to_the_terminal(shell: Shell) -
     [
         (["call", "fake/none"], NotFound),
         (["call", "nobody/none"], NotFound),
-        (["call", "fake/echo", "novalue"], InvalidRequest),
         (["call", "fake/echo", "--args", "{"], InvalidRequest),
         (["call", "fake/echo", "--args", "[]"], InvalidRequest),
         (["call", "fake/echo", "--agent", "nobody"], NotFound),
@@ -445,6 +444,13 @@ def test_what_cannot_be_done_is_said(shell: Shell, words: list[str], error: type
     shell.add_fake()
     with pytest.raises(error):
         shell.run(*words)
+
+
+def test_an_argument_without_a_value_points_to_arguments_as_json(shell: Shell) -> None:
+    shell.add_fake()
+    with pytest.raises(InvalidRequest, match="must have the form K=V") as caught:
+        shell.run("call", "fake/echo", '{"text": "hi"}')
+    assert caught.value.hint == "pass all arguments as JSON with --args"
 
 
 def test_a_probe_reports_time_revision_counts_and_errors(shell: Shell) -> None:

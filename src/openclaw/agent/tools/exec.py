@@ -182,16 +182,18 @@ class _Job:
                 await self.keeper.start()
             program = await anyio.to_thread.run_sync(self.program, reports)
             arguments, inherited = handed(program)
-            process = await anyio.open_process(
-                [program.command, *arguments],
-                cwd=program.directory,
-                env=program.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=(*inherited, reports),
-            )
+            # A start that is cancelled half-way would leave a process behind.
+            with anyio.CancelScope(shield=True):
+                process = await anyio.open_process(
+                    [program.command, *arguments],
+                    cwd=program.directory,
+                    env=program.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=(*inherited, reports),
+                )
             if self.keeper is not None:
                 self.keeper.watch(process.pid)
             return process

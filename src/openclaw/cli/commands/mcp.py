@@ -274,10 +274,11 @@ def _sandbox(args: argparse.Namespace) -> dict[str, Any]:
     return {"mode": DEFAULT, **wanted} if wanted else {}
 
 
-def pair(word: str, separator: str, option: str) -> tuple[str, str]:
+def pair(word: str, separator: str, option: str, hint: str | None = None) -> tuple[str, str]:
     key, found, value = word.partition(separator)
     if not found or not key.strip():
-        raise InvalidRequest(f"{option} must have the form K{separator}V, not {word!r}")
+        wrong = f"{option} must have the form K{separator}V, not {word!r}"
+        raise InvalidRequest(wrong, hint=hint)
     return key.strip(), value.strip() if separator == ":" else value
 
 

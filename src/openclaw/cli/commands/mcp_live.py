@@ -156,7 +156,9 @@ def _arguments(args: argparse.Namespace) -> dict[str, Any]:
         if not isinstance(given, dict):
             raise InvalidRequest("--args is not a JSON object")
         arguments.update(given)  # pyright: ignore[reportUnknownArgumentType] - any JSON
-    for key, value in (pair(word, "=", "an argument") for word in args.arguments):
+    hint = "pass all arguments as JSON with --args"
+    for word in args.arguments:
+        key, value = pair(word, "=", "an argument", hint)
         try:
             arguments[key] = json.loads(value)
         except ValueError:
