@@ -177,6 +177,7 @@ class _Job:
 
     async def _start(self, reports: int) -> anyio.abc.Process:
         inherited: tuple[int, ...] = ()
+        process: anyio.abc.Process | None = None
         try:
             if self.keeper is not None:
                 await self.keeper.start()
@@ -194,6 +195,7 @@ class _Job:
                     start_new_session=True,
                     pass_fds=(*inherited, reports),
                 )
+            assert process is not None, "a shielded scope runs to its end"
             if self.keeper is not None:
                 self.keeper.watch(process.pid)
             return process
