@@ -97,7 +97,7 @@ async def test_the_life_of_a_gateway_as_its_commands_tell_it(installation: Insta
     assert [(row["name"], row["agents"]) for row in facts["servers"]] == [("fake", ["main"])]
     assert facts["models"][0]["models"][0]["ready"] is True
     assert restarted.stdout == "Restarting 'fake'.\n"
-    assert "No MCP server 'nobody' is running" in unknown.stderr
+    assert "No MCP server 'nobody' is configured" in unknown.stderr
     assert "Nothing has changed." in reloaded.stdout
     assert stopped.stdout == f"Stopped the gateway (pid {process.pid}).\n"
     assert "ready" in table.stdout

@@ -260,6 +260,16 @@ class Greeter:
         return self.greeting
 
     async def _discover(self) -> Greeting:
+        """What the server says of itself; asked again if it refuses a revision that it does list."""
+        try:
+            return await self._discover_once()
+        except RemoteError as refusal:
+            known = json_list(json_object(refusal.data).get("supported"))
+            if refusal.code != _UNSUPPORTED_VERSION or MODERN_VERSION not in known:
+                raise
+        return await self._discover_once()
+
+    async def _discover_once(self) -> Greeting:
         found = await self._call(
             DISCOVER,
             {"_meta": own_meta(self._capabilities)},
