@@ -4,8 +4,9 @@ import json
 import re
 from pathlib import Path
 
+import anyio
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 from tests.e2e import test_page
 from tests.e2e.test_page import OpenPage, Site
 from tests.support.page_kit import CHROMIUM, TOKEN, say, send
@@ -43,6 +44,23 @@ async def test_what_was_queued_comes_back_if_the_turn_is_stopped(page: Page) -> 
     await expect(page.locator(".note")).to_have_text("Stopped.")
     await expect(page.get_by_role("textbox", name="Message")).to_have_value("and then this")
     await expect(page.locator(".bubble")).to_have_count(1)
+
+
+async def test_a_turn_that_is_stopped_before_the_gateway_has_it_does_not_run(page: Page) -> None:
+    stopped = anyio.Event()
+
+    async def deliver(route: Route) -> None:
+        await stopped.wait()
+        await route.continue_()
+
+    await page.route("**/api/messages", deliver)
+    await send(page, "hang, please")
+    await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    await page.keyboard.press("Escape")
+    stopped.set()
+    await expect(page.locator(".note")).to_have_text("Stopped.")
+    await page.reload()
+    await expect(page.locator(".note")).to_have_text("Stopped.")
 
 
 async def test_prompts_and_their_arguments_are_completed(page: Page) -> None:

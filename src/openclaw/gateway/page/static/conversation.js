@@ -358,6 +358,7 @@ class Turn {
   constructor(conversation) {
     this.conversation = conversation;
     this.accepted = false;
+    this.stopping = false;
     this.id = null;
     this.abort = new AbortController();
     this.wait = h("div", { className: "waiting", role: "img", "aria-label": "Working" }, h("i"), h("i"), h("i"));
@@ -384,10 +385,12 @@ class Turn {
     throw Object.assign(new Error("The connection was lost before the answer was complete"), { lost: true, hint: "If the gateway is still running, the turn continues." });
   }
 
+  /** Before the gateway says which turn it is, it may have begun already: it is stopped then, or when this is called again. */
   async cancel() {
     this.wait.classList.add("stopping");
-    if (this.id === null) this.abort.abort();
-    else await call("POST", path(["turns", this.id, "cancel"]));
+    if (this.id !== null) await call("POST", path(["turns", this.id, "cancel"]));
+    else if (this.stopping) this.abort.abort();
+    this.stopping = true;
   }
 
   #put(node) {
@@ -397,6 +400,7 @@ class Turn {
   on_accepted(data) {
     this.accepted = true;
     this.id = data.turn;
+    if (this.stopping) this.cancel().catch(() => {}); // it may be over
     this.conversation.asked(this, data.text, data.attachments);
   }
 
