@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 from tests.e2e import test_page
 from tests.e2e.test_page import OpenPage, Site
+from tests.support.mcp_server_kit import until
 from tests.support.page_kit import CHROMIUM, TOKEN, say, send
 
 site, browser, open_page, page = (
@@ -59,8 +60,9 @@ async def test_a_turn_that_is_stopped_before_the_gateway_has_it_does_not_run(pag
     await page.keyboard.press("Escape")
     stopped.set()
     await expect(page.locator(".note")).to_have_text("Stopped.")
+    await expect(page.locator(".bubble")).to_have_text("hang, please")  # the gateway had it
     await page.reload()
-    await expect(page.locator(".note")).to_have_text("Stopped.")
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
 
 
 async def test_prompts_and_their_arguments_are_completed(page: Page) -> None:
@@ -227,7 +229,9 @@ async def test_what_a_turn_did_to_files_is_undone(site: Site, page: Page) -> Non
     assert written.read_text() == "b"
 
 
-async def test_a_conversation_looks_the_same_when_it_is_opened_again(page: Page) -> None:
+async def test_a_conversation_looks_the_same_when_it_is_opened_again(
+    site: Site, page: Page
+) -> None:
     await say(page, "What about the weather?")
     await send(page, "with permission")
     await page.get_by_role("button", name="Allow once").click()
@@ -239,7 +243,7 @@ async def test_a_conversation_looks_the_same_when_it_is_opened_again(page: Page)
     await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
     await say(page, "please refuse")
     await send(page, "hang now")
-    await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    await until(lambda: "hang now" in site.model.requests[-1].last_text)  # stored since then
     await page.keyboard.press("Escape")
     await expect(page.locator(".note").last).to_have_text("Stopped.")
     await expect(page.locator("[aria-busy]")).to_have_count(0)
