@@ -25,8 +25,8 @@ from tests.support import cluster_life
 from tests.support.gateway_kit import Installation
 from tests.support.postgres_server import OwnServer
 
+from openclaw.sessions.postgres.order_queue import OrderQueue
 from openclaw.sessions.postgres.pool import parsed
-from openclaw.sessions.postgres.queue import TurnQueue
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.testing.scripted_model import scripted_model
 
@@ -178,7 +178,7 @@ async def claim(args: argparse.Namespace) -> None:
     with server() as database:
         url = database.facts.url()
         async with open_postgres_store(parsed(url)) as store:
-            queue = TurnQueue(store.database, "bench")
+            queue = OrderQueue(store.database, "bench")
             connection = await asyncpg.connect(url, server_settings={"search_path": "openclaw"})
             waiting = 0
             for target in (100, 1000, 10_000):
@@ -207,9 +207,9 @@ async def _fill(connection: Any, first: int, last: int) -> None:
     )
 
 
-async def _take(queue: TurnQueue) -> Callable[[], Awaitable[Any]]:
-    [order] = await queue.take(1, ["main"])
-    return lambda: queue.give_back(order, blameless=True)
+async def _take(queue: OrderQueue) -> Callable[[], Awaitable[Any]]:
+    [order] = await queue.claim(1, ["main"])
+    return lambda: queue.release(order, blameless=True)
 
 
 async def _grouped(connection: Any) -> Callable[[], Awaitable[Any]]:

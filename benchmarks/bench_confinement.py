@@ -9,14 +9,14 @@ from typing import Any
 from harness import Contender, compare, report
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.sandbox.confinement import Means, Sandbox, find_means
+from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport, detect_support
 from openclaw.mcp_client.transport.child_process import Program, popen
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 LIMITS = {"memoryMb": 1000, "openFiles": 100, "cpuSeconds": 10}
 
 
-def starting(means: Means | None = None, **entry: Any) -> Callable[[], None]:
+def starting(means: SandboxSupport | None = None, **entry: Any) -> Callable[[], None]:
     """Start `true` as this entry says, and wait for its end."""
     config = McpServerConfig.model_validate({"command": "true", **entry})
     sandbox = Sandbox(ENVIRON, Path(tempfile.mkdtemp()), means=means)
@@ -29,7 +29,7 @@ def starting(means: Means | None = None, **entry: Any) -> Callable[[], None]:
 
 
 def main() -> None:
-    here = find_means(ENVIRON["PATH"])
+    here = detect_support(ENVIRON["PATH"])
     contenders = [
         Contender("bare", starting()),
         Contender("limits", starting(limits=LIMITS)),
@@ -37,7 +37,7 @@ def main() -> None:
     if here.bubblewrap:
         contenders.append(Contender("bubblewrap", starting(here, sandbox="strict")))
     if here.landlock:
-        alone = Means(None, "left out", here.landlock)
+        alone = SandboxSupport(None, "left out", here.landlock)
         contenders.append(Contender("landlock", starting(alone, sandbox="strict")))
     report([compare("starting a confined program", contenders, rounds=40)])
 

@@ -14,7 +14,7 @@ from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
 from openclaw.agent.transcript import ResultItem, UserItem
 from openclaw.core.clock import SystemClock
 from openclaw.core.tools import CallContext, JsonObject
-from openclaw.policy.dataflow.rules import Rules
+from openclaw.policy.dataflow.rules import FlowRules
 from openclaw.secrets.redactor import Redactor
 
 STRING = {"type": "string"}
@@ -56,12 +56,12 @@ def results() -> Mapping[str, Sequence[str]]:
 def path_after(texts: Sequence[str], *, checked: bool = True) -> Toolbox:
     tools = FakeTools()
     tools.add("send_email", "sent", schema=SCHEMA, server="mail")
-    flow = SessionFlow(Rules()) if checked else None
+    flow = SessionFlow(FlowRules()) if checked else None
     path = tool_path([tools], (), ToolPathDeps(Redactor(), SystemClock()), flow=flow)
-    path.recall([UserItem(REQUEST, seq=1)])
+    path.index_items([UserItem(REQUEST, seq=1)])
     for at, text in enumerate(texts):
         origin = {"kind": "server", "name": "mail", "tool": "list_emails"}
-        path.recall([ResultItem(f"c{at}", "list_emails", text, seq=at + 2, origin=origin)])
+        path.index_items([ResultItem(f"c{at}", "list_emails", text, seq=at + 2, origin=origin)])
     return path
 
 

@@ -30,7 +30,7 @@ from openclaw.config.load import parse_config
 from openclaw.core.clock import SystemClock
 from openclaw.runtime.runtime import open_runtime
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.sqlite.store import FileStore, open_file_store
+from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 TOOLS = (10, 100, 1_000, 5_000)
@@ -147,19 +147,19 @@ def sessions() -> Growth:
             portal.call(_created, path)
             make_sessions(path, count)
 
-            async def turn(store: FileStore) -> float:
+            async def turn(store: SqliteStore) -> float:
                 session = await store.open_session("main", "grown")
                 started = time.perf_counter()
                 await one_turn(store, session)
                 return time.perf_counter() - started
 
-            async def page(store: FileStore) -> float:
+            async def page(store: SqliteStore) -> float:
                 started = time.perf_counter()
                 await store.list_sessions()
                 return time.perf_counter() - started
 
-            async def in_store(work: Callable[[FileStore], Any]) -> float:
-                async with open_file_store(path, SystemClock()) as store:
+            async def in_store(work: Callable[[SqliteStore], Any]) -> float:
+                async with open_sqlite_store(path, SystemClock()) as store:
                     await work(store)
                     return statistics.median([await work(store) for _ in range(20)])
 
@@ -172,9 +172,9 @@ def sessions() -> Growth:
 
 
 @asynccontextmanager
-async def _temporary_store() -> AsyncGenerator[FileStore]:
+async def _temporary_store() -> AsyncGenerator[SqliteStore]:
     with tempfile.TemporaryDirectory() as directory:
-        async with open_file_store(Path(directory) / "sessions.db", SystemClock()) as store:
+        async with open_sqlite_store(Path(directory) / "sessions.db", SystemClock()) as store:
             yield store
 
 
@@ -222,7 +222,7 @@ def connected() -> Growth:
             }
             loaded = parse_config(json.dumps(config), environ, source=root / "openclaw.json")
             async with open_runtime(loaded, environ, Redactor()) as runtime:
-                await runtime.manager.settle("main", timeout=60)
+                await runtime.manager.wait_for_tools("main", timeout=60)
                 assert len(runtime.manager.tools("main").specs()) >= servers
                 number = 0
 
@@ -263,7 +263,7 @@ async def _median(turn: Callable[[], Awaitable[str]]) -> float:
 
 
 async def _created(path: Path) -> None:
-    async with open_file_store(path, SystemClock()):
+    async with open_sqlite_store(path, SystemClock()):
         pass
 
 

@@ -36,7 +36,7 @@ async def started() -> tuple[float, float]:
         async with open_servers(loaded, environ, Redactor(), agents) as servers:
             manager = servers.manager
             opened = time.perf_counter() - began
-            await manager.settle("main", timeout=60)
+            await manager.wait_for_tools("main", timeout=60)
             ready = time.perf_counter() - began
             assert len(manager.tools("main").specs()) >= SERVERS
     return opened, ready

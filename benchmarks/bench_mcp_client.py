@@ -23,7 +23,7 @@ from mcp import Client, StdioServerParameters
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.lifecycle.connection import ServerConnection
 from openclaw.mcp_client.session.connect import ConnectionDeps
-from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.secrets.refs import Secret
 
 SERVER = Path(__file__).with_name("echo_server.py")
@@ -37,22 +37,22 @@ async def resolve(values: Mapping[str, str]) -> dict[str, Secret]:
     return {name: Secret(value) for name, value in values.items()}
 
 
-def connection(name: str, keeper: OrphanReaper, *arguments: str) -> ServerConnection:
+def connection(name: str, reaper: OrphanReaper, *arguments: str) -> ServerConnection:
     config = McpServerConfig(command=sys.executable, args=("-S", str(SERVER), *arguments))
-    deps = ConnectionDeps(resolve_secrets=resolve, environ=dict(os.environ), keeper=keeper)
+    deps = ConnectionDeps(resolve_secrets=resolve, environ=dict(os.environ), reaper=reaper)
     return ServerConnection(name, config, deps)
 
 
 @asynccontextmanager
 async def ours() -> AsyncGenerator[Call]:
-    keeper = OrphanReaper()
-    server = connection("bench", keeper)
+    reaper = OrphanReaper()
+    server = connection("bench", reaper)
     async with anyio.create_task_group() as group:
         await group.start(server.run)
         await server.wait_ready(30)
         yield server.call_tool
         server.stop()
-    await keeper.aclose()
+    await reaper.aclose()
 
 
 @asynccontextmanager
@@ -115,9 +115,9 @@ def plain_big_result() -> float:
 
 async def fifty_servers() -> float:
     """Seconds until fifty servers are ready that each take one second to start."""
-    keeper = OrphanReaper()
+    reaper = OrphanReaper()
     took = 0.0
-    servers = [connection(f"s{number}", keeper, "1.0") for number in range(50)]
+    servers = [connection(f"s{number}", reaper, "1.0") for number in range(50)]
     started = time.perf_counter()
     async with anyio.create_task_group() as group:
         for server in servers:
@@ -127,15 +127,15 @@ async def fifty_servers() -> float:
         took = time.perf_counter() - started
         for server in servers:
             server.stop()
-    await keeper.aclose()
+    await reaper.aclose()
     return took
 
 
 async def after_a_kill() -> float:
     """Seconds from the notice of a killed server to the answer of the next call."""
-    keeper = OrphanReaper()
+    reaper = OrphanReaper()
     took = 0.0
-    server = connection("killed", keeper)
+    server = connection("killed", reaper)
     async with anyio.create_task_group() as group:
         await group.start(server.run)
         await server.wait_ready(30)
@@ -148,7 +148,7 @@ async def after_a_kill() -> float:
         await server.call_tool("echo", {})
         took = time.perf_counter() - started
         server.stop()
-    await keeper.aclose()
+    await reaper.aclose()
     return took
 
 

@@ -29,10 +29,10 @@ from tests.support.postgres_server import make_store, own_server
 from tests.support.session_stress import StressPlan, run_stress
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef
 from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
-from openclaw.sessions.sqlite.store import FileStore, open_file_store
+from openclaw.sessions.records import EntryKind, NewEntry, SessionRef, TurnOutcome
+from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store
 
 APPENDS = 20
 WORDS = "the quick brown fox jumps over the lazy dog and asks for the weather in Oslo " * 4
@@ -43,26 +43,26 @@ def message(number: int) -> NewEntry:
     return NewEntry(EntryKind.ASSISTANT_MESSAGE, data, f"{number} {WORDS}")
 
 
-async def fill(store: FileStore, session: SessionRef, messages: int) -> None:
+async def fill(store: SqliteStore, session: SessionRef, messages: int) -> None:
     async with store.acquire_lane(session) as lane:
         for start in range(0, messages, 1000):
             size = min(1000, messages - start)
             await lane.append(None, [message(start + step) for step in range(size)])
 
 
-async def append_some(store: FileStore, session: SessionRef) -> None:
+async def append_some(store: SqliteStore, session: SessionRef) -> None:
     async with store.acquire_lane(session) as lane:
         for number in range(APPENDS):
             await lane.append(None, [message(number)])
 
 
-async def one_turn(store: FileStore | PostgresStore, session: SessionRef) -> None:
+async def one_turn(store: SqliteStore | PostgresStore, session: SessionRef) -> None:
     """A turn with a tool call, as the agent writes it."""
     async with store.acquire_lane(session) as lane:
         turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "what time is it")])
         await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
         await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, call_id="c")])
-        await lane.finish_turn(turn, Outcome.OK, [message(1)])
+        await lane.finish_turn(turn, TurnOutcome.OK, [message(1)])
 
 
 class Bench:
@@ -73,8 +73,8 @@ class Bench:
         self.directory = directory
         self.stack = stack
 
-    def store(self, name: str) -> FileStore:
-        opened = open_file_store(self.directory / name, SystemClock())
+    def store(self, name: str) -> SqliteStore:
+        opened = open_sqlite_store(self.directory / name, SystemClock())
         return self.stack.enter_context(self.portal.wrap_async_context_manager(opened))
 
     def contender(self, name: str, work: Callable[..., Awaitable[Any]], *given: Any) -> Contender:
@@ -128,16 +128,16 @@ class Bench:
         make_sessions(path, 10_000)
         self.portal.call(make_server_sessions, shared, 10_000)
 
-        async def page(store: FileStore | PostgresStore) -> None:
+        async def page(store: SqliteStore | PostgresStore) -> None:
             assert len((await store.list_sessions("main", limit=50)).sessions) == 50
 
-        async def together(store: FileStore | PostgresStore) -> None:
+        async def together(store: SqliteStore | PostgresStore) -> None:
             async with anyio.create_task_group() as group:
                 for number in range(20):
                     session = await store.open_session("main", f"together {number}")
                     group.start_soon(one_turn, store, session)
 
-        async def turn(store: FileStore | PostgresStore) -> None:
+        async def turn(store: SqliteStore | PostgresStore) -> None:
             await one_turn(store, await store.open_session("main", "alone"))
 
         return [

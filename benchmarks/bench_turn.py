@@ -28,12 +28,12 @@ from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
-from openclaw.models.build import Built
-from openclaw.models.choose import Candidate, Choice
-from openclaw.models.stack import ModelStack
+from openclaw.models.build import BuiltModel
+from openclaw.models.choose import Candidate, ModelCandidates
+from openclaw.models.fallback import FallbackModels
 from openclaw.policy.decide import Rules
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.sessions.store import SessionStore
 
 TURNS = 20
@@ -76,17 +76,17 @@ def plain() -> Turn:
 def ours(store: SessionStore, tool_count: int = 1, session: str | None = None) -> Turn:
     """A turn with so many tools; each in a session of its own, or all in one."""
     candidate = Candidate("instant", "model", "local", context_window=128_000)
-    built = Built(candidate, FunctionModel(answer, stream_function=streamed), {})
+    built = BuiltModel(candidate, FunctionModel(answer, stream_function=streamed), {})
 
-    async def build(wanted: Candidate) -> Built:
+    async def build(wanted: Candidate) -> BuiltModel:
         return built
 
     async def stack_for(
         agent: EffectiveAgent, model: str | None, thinking: str | None
-    ) -> ModelStack:
+    ) -> FallbackModels:
         return stack
 
-    stack = ModelStack(Choice((candidate,), "benchmark"), build, clock=SystemClock())
+    stack = FallbackModels(ModelCandidates((candidate,), "benchmark"), build, clock=SystemClock())
     tools = FakeTools()
     tools.add("weather", "rain", schema=SCHEMA)
     for other in range(tool_count - 1):
@@ -128,7 +128,7 @@ def measure() -> Comparison:
         tempfile.TemporaryDirectory() as directory,
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(
-            open_file_store(Path(directory) / "sessions.db", SystemClock())
+            open_sqlite_store(Path(directory) / "sessions.db", SystemClock())
         ) as store,
     ):
         return compare(

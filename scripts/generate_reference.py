@@ -17,7 +17,7 @@ from typing import Any, get_args
 from manpage import all_parsers
 
 from openclaw.agent.event_codec import _NAMES, _camel
-from openclaw.cli.dispatch import _help
+from openclaw.cli.run_command import _help
 from openclaw.config.consistency import foreign_names
 from openclaw.config.show import json_schema
 from openclaw.core.events import Event
@@ -226,8 +226,8 @@ def http_page() -> str:
         NOTE + "# HTTP API\n",
         "The gateway's own API, generated from the OpenAPI document that it serves at `/api/openapi.json`. See",
         "[the gateway](gateway.md) for who may use it, and for the OpenAI-compatible API under `/v1/`. Every",
-        "request needs the header `Authorization: Bearer …`. What lists and replies consist of is",
-        "described in [its answers](http-answers.md).\n",
+        "request needs the header `Authorization: Bearer …`. The objects in",
+        "lists and replies are described in [its answers](http-answers.md).\n",
         "| request | description | parameters | response |\n|---|---|---|---|",
     ]
     for path, operations in described["paths"].items():

@@ -16,9 +16,9 @@ from mcp_types.version import (
 from openclaw.agent.port import Agent
 from openclaw.core.clock import SystemClock
 from openclaw.mcp_server.handshake import VERSION_KEY
-from openclaw.mcp_server.orders import TOOLS, OrderDesk
+from openclaw.mcp_server.order_tasks import OrderTasks
+from openclaw.mcp_server.orders import TOOLS, OrderHandler
 from openclaw.mcp_server.server import make_server
-from openclaw.mcp_server.tasks import OrderTasks
 from openclaw.version import __version__
 
 _CLIENT = {"name": "recorder", "version": "0"}
@@ -74,8 +74,8 @@ async def record(program: str) -> dict[str, bytes]:
 
 def bare_server(program: str) -> Server[Any]:
     """The server with no agent behind it: enough for everything but a well-formed order."""
-    desk = OrderDesk(program, cast("Agent", None), SystemClock(), None)
-    return make_server(desk, OrderTasks(desk) if program == "openclaw" else None)
+    handler = OrderHandler(program, cast("Agent", None), SystemClock(), None)
+    return make_server(handler, OrderTasks(handler) if program == "openclaw" else None)
 
 
 async def source() -> str:

@@ -11,8 +11,8 @@ import argparse
 import json
 from pathlib import Path
 
-from openclaw.discovery.index import ToolIndex, build_index
-from openclaw.discovery.words import ToolDocument
+from openclaw.discovery.stems import ToolDocument
+from openclaw.discovery.tool_index import ToolIndex, build_index
 
 
 def recall(index: ToolIndex, queries: list[tuple[str, list[str]]], ks: list[int]) -> list[float]:

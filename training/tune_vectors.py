@@ -26,7 +26,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, softplus
 
-from openclaw.discovery.index import build_index
 from openclaw.discovery.scoring import (
     CONCEPTS_WEIGHT,
     VECTORS_WEIGHT,
@@ -37,6 +36,8 @@ from openclaw.discovery.scoring import (
     read_query,
     standardised,
 )
+from openclaw.discovery.stems import ACTIONS, ToolDocument, members, stem, topics_of
+from openclaw.discovery.tool_index import build_index
 from openclaw.discovery.vectors import (
     OWN,
     SIBLING_WEIGHT,
@@ -46,7 +47,6 @@ from openclaw.discovery.vectors import (
     document_words,
     write_table,
 )
-from openclaw.discovery.words import ACTIONS, ToolDocument, members, stem, topics_of
 
 EPOCHS = 4
 BATCH = 256

@@ -18,8 +18,8 @@ from torch.nn import EmbeddingBag
 from torch.nn.functional import cross_entropy, normalize
 from transformers import AutoModel, AutoTokenizer
 
+from openclaw.discovery.stems import content_words
 from openclaw.discovery.vectors import OWN, cut_greedily, write_table
-from openclaw.discovery.words import content_words
 
 LEARNT_DIMENSIONS = 256
 KEPT_DIMENSIONS = 128

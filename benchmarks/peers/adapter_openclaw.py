@@ -35,7 +35,7 @@ async def connect(servers: dict[str, list[str]]) -> AsyncGenerator[dict[str, Any
         loaded = parse_config(text, environ, source=Path(directory) / "openclaw.json")
         agents = effective_agents(loaded.config)
         async with open_servers(loaded, environ, Redactor(), agents) as opened:
-            await opened.manager.settle("main", timeout=120)
+            await opened.manager.wait_for_tools("main", timeout=120)
             source = opened.tools(agents["main"])
             yield {name: _caller(source, name) for name in servers}
 

@@ -16,7 +16,7 @@ startup.prepare()  # as each of our programs begins, before it imports anything 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.lifecycle.connection import ServerConnection
 from openclaw.mcp_client.session.connect import ConnectionDeps
-from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.secrets.refs import Secret
 
 logging.disable(logging.WARNING)
@@ -24,8 +24,8 @@ logging.disable(logging.WARNING)
 
 @asynccontextmanager
 async def connect(servers: dict[str, list[str]]) -> AsyncGenerator[dict[str, Any]]:
-    keeper = OrphanReaper()
-    deps = ConnectionDeps(resolve_secrets=_resolve, environ=dict(os.environ), keeper=keeper)
+    reaper = OrphanReaper()
+    deps = ConnectionDeps(resolve_secrets=_resolve, environ=dict(os.environ), reaper=reaper)
     connections = {
         name: ServerConnection(name, McpServerConfig(command=command, args=tuple(args)), deps)
         for name, (command, *args) in servers.items()
@@ -38,7 +38,7 @@ async def connect(servers: dict[str, list[str]]) -> AsyncGenerator[dict[str, Any
         yield {name: _caller(connection) for name, connection in connections.items()}
         for connection in connections.values():
             connection.stop()
-    await keeper.aclose()
+    await reaper.aclose()
 
 
 async def _resolve(values: Mapping[str, str]) -> dict[str, Secret]:

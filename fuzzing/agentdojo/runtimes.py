@@ -103,5 +103,5 @@ async def behind(suite, mode: str, home: Path) -> AsyncGenerator[Behind]:
     agents = effective_agents(loaded.config)
     async with open_servers(loaded, environ, Redactor(), agents) as opened:
         (agent,) = agents.values()
-        await opened.manager.settle(agent.id, timeout=600, newcomer=600)
+        await opened.manager.wait_for_tools(agent.id, timeout=600, newcomer=600)
         yield Behind(opened, agent)

@@ -11,22 +11,22 @@ from tests.support.mcp_server_kit import open_gateway_runtime
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import text_of
-from openclaw.mcp_client.sandbox.confinement import Means, Sandbox, find_means
+from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport, detect_support
 
 pytestmark = [
     pytest.mark.subprocess,
     pytest.mark.skipif(sys.platform != "linux", reason="Linux has sandboxes"),
 ]
 
-HERE = find_means(os.environ["PATH"])
+HERE = detect_support(os.environ["PATH"])
 MEANS = [
     pytest.param(HERE, id="bubblewrap"),
-    pytest.param(Means(None, "left out", HERE.landlock), id="landlock"),
+    pytest.param(SandboxSupport(None, "left out", HERE.landlock), id="landlock"),
 ]
 FILESYSTEM = "@modelcontextprotocol/server-filesystem/dist/index.js"
 
 
-def installation(root: Path, means: Means, **entry: Any) -> Any:
+def installation(root: Path, means: SandboxSupport, **entry: Any) -> Any:
     if means.best is None:
         pytest.skip(means.missing)
     environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
@@ -37,7 +37,7 @@ def installation(root: Path, means: Means, **entry: Any) -> Any:
 
 @pytest.mark.parametrize("means", MEANS)
 async def test_a_python_server_needs_nothing_to_be_named(
-    tmp_path: Path, programs: Path, means: Means
+    tmp_path: Path, programs: Path, means: SandboxSupport
 ) -> None:
     entry = {
         "command": str(programs / "mcp-server-time"),
@@ -50,7 +50,7 @@ async def test_a_python_server_needs_nothing_to_be_named(
 
 @pytest.mark.parametrize("means", MEANS)
 async def test_a_file_server_that_may_see_everything_sees_what_is_named(
-    tmp_path: Path, home: Path, node_packages: NodePackages, means: Means
+    tmp_path: Path, home: Path, node_packages: NodePackages, means: SandboxSupport
 ) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()

@@ -29,7 +29,7 @@ async def test_what_is_written_during_a_turn_is_sent_after_it(page: Page) -> Non
     await expect(page.locator(".prose")).to_contain_text("step 2")
     for text in ("next one", "not this one", "last one"):
         await send(page, text)
-    queue = page.get_by_role("list", name="Messages that wait").get_by_role("listitem")
+    queue = page.get_by_role("list", name="Queued messages").get_by_role("listitem")
     await expect(queue).to_have_text(["next one", "not this one", "last one"])
     await queue.nth(1).get_by_role("button", name="Don't send this message").click()
     await expect(page.locator(".prose").last).to_have_text("You said: last one")

@@ -22,7 +22,7 @@ from openclaw.config.load import load_config
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.tokens import TokenFile
 from openclaw.sessions.open import open_store
-from openclaw.sessions.tasks import Task, read_inboxes, say_alive, write_task
+from openclaw.sessions.task_records import Task, read_inboxes, say_alive, write_task
 from openclaw.testing.scripted_model import Step, scripted_model
 
 browser, open_page, page = test_page.browser, test_page.open_page, test_page.page

@@ -15,8 +15,8 @@ import pytest
 from tests.support.fake_http import QuietHandler, serving
 from tests.support.mcp_server_kit import McpInstallation, open_gateway_runtime
 
-from openclaw.agent.toolpath.search import OWN_SHARE, Bounds
-from openclaw.agent.tools.catalog import native_tools
+from openclaw.agent.toolpath.search import OWN_SHARE, ToolListLimits
+from openclaw.agent.tools.native_tools import native_tools
 from openclaw.agent.transcript import UserItem
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import Media, ResourceLink, Text, text_of
@@ -48,7 +48,7 @@ async def installation_of(root: Path, server: McpServerConfig) -> AsyncGenerator
     async with open_gateway_runtime(
         root / "state", environ=ENVIRON, agents=agents, settle=False
     ) as installation:
-        await installation.manager.settle("main", timeout=60)
+        await installation.manager.wait_for_tools("main", timeout=60)
         yield installation
 
 
@@ -87,17 +87,17 @@ async def test_the_two_tools_of_the_time_server_are_shown_beside_two_large_serve
     async with open_gateway_runtime(
         tmp_path / "state", environ=ENVIRON, agents=agents, settle=False
     ) as installation:
-        await installation.manager.settle("main", timeout=60)
+        await installation.manager.wait_for_tools("main", timeout=60)
         native = native_tools("main", tmp_path)
         box = installation.tools(own=native)
-        box.recall([UserItem("Read every file of this directory and list what is in it.")])
+        box.index_items([UserItem("Read every file of this directory and list what is in it.")])
         shown = await box.shown(window)
     names = {spec.name for spec in shown}
     assert {"mcp_time_convert_time", "mcp_time_get_current_time"} <= names
     assert {spec.name for spec in native.specs()} <= names
     assert "mcp_filesystem_list_directory" in names
     ours = box.sizes.total([spec for spec in shown if spec.origin.server is None])
-    assert box.sizes.total(shown) <= Bounds().tokens(window) + min(ours, window * OWN_SHARE)
+    assert box.sizes.total(shown) <= ToolListLimits().tokens(window) + min(ours, window * OWN_SHARE)
 
 
 async def test_the_git_server_reads_and_writes_a_repository(tmp_path: Path, programs: Path) -> None:
@@ -281,7 +281,7 @@ async def test_everything_researches_as_a_task_and_asks_on_the_way(
     async with open_gateway_runtime(
         tmp_path, environ=ENVIRON, agents=agents, settle=False, on_elicitation=elicit
     ) as installation:
-        await installation.manager.settle("main", timeout=60)
+        await installation.manager.wait_for_tools("main", timeout=60)
         context = CallContext("main", "s", "c1", progress=progress.append, elicit=elicit)
         arguments = {"topic": "python", "ambiguous": True}
         result = await installation.tools().call(

@@ -9,7 +9,7 @@ import pytest
 from tests.hostile.code_attempts import ATTEMPTS
 from tests.support.code_kit import Tools
 
-from openclaw.agent.toolpath.code import ScriptLimits, ScriptRunner
+from openclaw.agent.toolpath.run_code import ScriptLimits, ScriptRunner
 
 PARTS = 8
 SECRET = "canary-5f1d9c"

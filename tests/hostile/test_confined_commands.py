@@ -12,12 +12,12 @@ import anyio
 import pytest
 from tests.hostile.test_confinement import ATTACKER, HERE, Sockets, both, needs_bubblewrap
 
-from openclaw.agent.tools.catalog import native_tools
 from openclaw.agent.tools.exec import Shells
+from openclaw.agent.tools.native_tools import native_tools
 from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
-from openclaw.mcp_client.sandbox.confinement import Means, Sandbox
+from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport
 
 pytestmark = [
     pytest.mark.subprocess,
@@ -29,7 +29,7 @@ PYTHON = [sys.prefix, sys.base_prefix]
 class Shell:
     """A model that runs commands in `home/work`."""
 
-    def __init__(self, home: Path, means: Means, **sandbox: Any) -> None:
+    def __init__(self, home: Path, means: SandboxSupport, **sandbox: Any) -> None:
         self.work = home / "work"
         self.work.mkdir(exist_ok=True)
         state = home / ".openclaw"
@@ -68,7 +68,7 @@ def sockets(tmp_path: Path) -> Any:
 
 @both
 async def test_a_command_writes_the_workspace_and_sees_nothing_else_of_the_person(
-    home: Path, means: Means
+    home: Path, means: SandboxSupport
 ) -> None:
     shell = Shell(home, means)
     (home / ".ssh").mkdir()
@@ -89,7 +89,9 @@ async def test_a_command_writes_the_workspace_and_sees_nothing_else_of_the_perso
 
 
 @both
-async def test_what_a_command_says_of_its_directory_opens_nothing(home: Path, means: Means) -> None:
+async def test_what_a_command_says_of_its_directory_opens_nothing(
+    home: Path, means: SandboxSupport
+) -> None:
     shell = Shell(home, means)
     (home / "notes.txt").write_text("a note")
     look = f"cat {home}/notes.txt {home}/.openclaw/openclaw.json; touch {home}/written"
@@ -113,7 +115,7 @@ async def test_what_a_command_says_of_its_directory_opens_nothing(home: Path, me
 
 @both
 async def test_a_command_reaches_no_socket_of_other_programs(
-    home: Path, means: Means, sockets: Sockets
+    home: Path, means: SandboxSupport, sockets: Sockets
 ) -> None:
     found = await Shell(home, means).attack(
         stream=[str(sockets.stream)], datagram=[str(sockets.datagram)]
@@ -129,14 +131,14 @@ async def test_the_network_is_as_configured(home: Path, sockets: Sockets) -> Non
 
 
 @both
-async def test_no_environment_holds_a_secret_of_ours(home: Path, means: Means) -> None:
+async def test_no_environment_holds_a_secret_of_ours(home: Path, means: SandboxSupport) -> None:
     shell = Shell(home, means)
     said = await shell.run("env; cat /proc/self/environ /proc/1/environ /proc/$PPID/environ")
     assert "hunter2" not in said
 
 
 @both
-async def test_a_command_that_is_a_path_opens_nothing(home: Path, means: Means) -> None:
+async def test_a_command_that_is_a_path_opens_nothing(home: Path, means: SandboxSupport) -> None:
     (home / "tool").write_text("#!/bin/sh\ncat notes.txt\n")
     (home / "tool").chmod(0o755)
     said = await Shell(home, means).run(str(home / "tool"))
@@ -144,7 +146,9 @@ async def test_a_command_that_is_a_path_opens_nothing(home: Path, means: Means) 
 
 
 @both
-async def test_the_directory_is_kept_and_cannot_be_led_astray(home: Path, means: Means) -> None:
+async def test_the_directory_is_kept_and_cannot_be_led_astray(
+    home: Path, means: SandboxSupport
+) -> None:
     shell = Shell(home, means)
     await shell.run("mkdir -p sub && cd sub")
     assert (await shell.run("pwd")).strip() == str(shell.work / "sub")
@@ -153,7 +157,7 @@ async def test_the_directory_is_kept_and_cannot_be_led_astray(home: Path, means:
 
 
 @both
-async def test_what_a_command_leaves_behind_is_gone(home: Path, means: Means) -> None:
+async def test_what_a_command_leaves_behind_is_gone(home: Path, means: SandboxSupport) -> None:
     shell = Shell(home, means)
     await shell.run("(setsid sh -c 'while :; do date +%N > tick; sleep 0.05; done' &) ; sleep 0.3")
     (shell.work / "tick").unlink()
@@ -162,6 +166,6 @@ async def test_what_a_command_leaves_behind_is_gone(home: Path, means: Means) ->
 
 
 async def test_strict_runs_nothing_that_cannot_be_confined(home: Path) -> None:
-    shell = Shell(home, Means(None, "nothing is here", 0), mode="strict")
+    shell = Shell(home, SandboxSupport(None, "nothing is here", 0), mode="strict")
     assert "no sandbox is available here" in await shell.run("touch x")
     assert not (shell.work / "x").exists()

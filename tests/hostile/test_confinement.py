@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.sandbox.confinement import Means, Sandbox, find_means
-from openclaw.mcp_client.sandbox.internet import Proxy
+from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport, detect_support
+from openclaw.mcp_client.sandbox.internet_proxy import Proxy
 from openclaw.mcp_client.transport.child_process import Program, SpawnFailed, popen
 
 pytestmark = [
@@ -23,8 +23,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's"),
 ]
 
-HERE = find_means(os.environ["PATH"])
-LANDLOCK = Means(None, "bubblewrap is left out", HERE.landlock)
+HERE = detect_support(os.environ["PATH"])
+LANDLOCK = SandboxSupport(None, "bubblewrap is left out", HERE.landlock)
 needs_bubblewrap = pytest.mark.skipif(HERE.bubblewrap is None, reason=HERE.why_no_bubblewrap)
 needs_landlock = pytest.mark.skipif(not HERE.landlock, reason="the kernel has no Landlock")
 both = pytest.mark.parametrize(
@@ -87,7 +87,7 @@ class Attacker:
 
     def __call__(
         self,
-        means: Means,
+        means: SandboxSupport,
         sandbox: dict[str, Any],
         *,
         command: str = sys.executable,
@@ -151,7 +151,7 @@ def test_without_a_sandbox_all_of_it_is_reached(attacker: Attacker, sockets: Soc
 
 @both
 def test_no_unix_socket_is_reached_by_its_path(
-    attacker: Attacker, sockets: Sockets, means: Means
+    attacker: Attacker, sockets: Sockets, means: SandboxSupport
 ) -> None:
     found = attacker(means, {}, stream=[str(sockets.stream)], datagram=[str(sockets.datagram)])
     tries = [*found["stream"], *found["datagram"], *found["pair"]]
@@ -178,7 +178,7 @@ def test_landlock_leaves_no_unix_socket_even_where_its_directory_is_open(
 @needs_landlock
 def test_strict_is_refused_where_sockets_cannot_be_taken_away(attacker: Attacker) -> None:
     with pytest.raises(SpawnFailed, match="every Unix socket can be reached"):
-        attacker(Means(None, "left out", HERE.landlock, sockets=False), {})
+        attacker(SandboxSupport(None, "left out", HERE.landlock, sockets=False), {})
 
 
 @needs_bubblewrap
@@ -254,7 +254,7 @@ async def test_the_proxy_connects_to_the_address_that_it_checked() -> None:
 @both
 @pytest.mark.parametrize("place", [".cargo", "go", ".bun"])
 def test_credentials_beside_the_program_are_not_seen(
-    attacker: Attacker, home: Path, means: Means, place: str
+    attacker: Attacker, home: Path, means: SandboxSupport, place: str
 ) -> None:
     programs = home / place / "bin"
     programs.mkdir(parents=True)
@@ -275,7 +275,7 @@ def test_credentials_beside_the_program_are_not_seen(
 
 @both
 def test_an_added_server_writes_the_workspace_and_what_its_arguments_name(
-    attacker: Attacker, home: Path, means: Means
+    attacker: Attacker, home: Path, means: SandboxSupport
 ) -> None:
     work, data, private = home / "work", home / "data", home / ".ssh"
     for directory in (work, data, private):
@@ -301,7 +301,7 @@ def test_an_added_server_writes_the_workspace_and_what_its_arguments_name(
 
 @both
 def test_two_servers_have_two_homes_and_each_keeps_its_own(
-    attacker: Attacker, home: Path, means: Means
+    attacker: Attacker, home: Path, means: SandboxSupport
 ) -> None:
     script = (
         "import json, os, pathlib; p = pathlib.Path(os.environ['HOME'], '.npm', 'kept');"
@@ -330,7 +330,7 @@ def test_no_socket_leads_around_the_network_that_was_taken_away(
 
 
 @both
-def test_no_setting_of_the_kernel_is_changed(attacker: Attacker, means: Means) -> None:
+def test_no_setting_of_the_kernel_is_changed(attacker: Attacker, means: SandboxSupport) -> None:
     settings = ["/proc/sys/kernel/core_pattern", "/proc/sys/vm/swappiness"]
     found = attacker(means, {"network": True}, write=settings)
     assert all(one.startswith("refused") for one in found["write"])
@@ -338,7 +338,7 @@ def test_no_setting_of_the_kernel_is_changed(attacker: Attacker, means: Means) -
 
 @both
 def test_a_workspace_that_is_the_home_directory_is_not_opened(
-    attacker: Attacker, means: Means
+    attacker: Attacker, means: SandboxSupport
 ) -> None:
     token, key = attacker.state / "gateway.token", attacker.home / ".ssh" / "id"
     key.parent.mkdir()

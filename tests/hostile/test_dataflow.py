@@ -11,7 +11,7 @@ import pytest
 from tests.unit.policy.dataflow.attack_cases import ATTACKS, Attack
 from tests.unit.policy.dataflow.honest_sessions import SESSIONS
 from tests.unit.policy.dataflow.kit import TOOLS, Honest
-from tests.unit.policy.dataflow.second_batch import A, H
+from tests.unit.policy.dataflow.unseen_cases import A, H
 
 from openclaw.agent.toolpath.dataflow import SessionFlow
 from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
@@ -20,7 +20,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
 from openclaw.core.tools import (
     SESSION,
-    Answer,
+    ApprovalAnswer,
     CallContext,
     JsonObject,
     Origin,
@@ -29,17 +29,17 @@ from openclaw.core.tools import (
     ToolSpec,
 )
 from openclaw.mcp_client.bridge.results import Rendering, render_result
-from openclaw.policy.dataflow import index
+from openclaw.policy.dataflow import text_index
 from openclaw.policy.dataflow.check import Call
 from openclaw.policy.dataflow.effects import Tool
-from openclaw.policy.dataflow.index import OURS, Text
-from openclaw.policy.dataflow.rules import Rules
+from openclaw.policy.dataflow.rules import FlowRules
+from openclaw.policy.dataflow.text_index import OURS, SeenText
 from openclaw.secrets.redactor import Redactor
 
 ALL = [*ATTACKS, *A]
 ORDINARY = [*SESSIONS, *H]
 MOST_WITH_MORE_THAN_ONE = 5
-OURSELVES = index.Origin("ourselves")
+OURSELVES = text_index.TextOrigin("ourselves")
 
 
 class Source:
@@ -47,7 +47,7 @@ class Source:
 
     def __init__(self) -> None:
         self.made: list[tuple[str, JsonObject]] = []
-        self.gives = Text(OURSELVES, "")
+        self.gives = SeenText(OURSELVES, "")
         self._specs: tuple[ToolSpec, ...] = ()
 
     def offer(self, tool: Tool) -> str:
@@ -82,8 +82,8 @@ class Source:
 class Conversation:
     def __init__(self) -> None:
         self.source = Source()
-        self.flow = SessionFlow(Rules())
-        self.flow.begin(Rules())
+        self.flow = SessionFlow(FlowRules())
+        self.flow.begin(FlowRules())
         deps = ToolPathDeps(Redactor(), SystemClock())
         self.path = tool_path([self.source], (), deps, flow=self.flow)
         self.asked: list[PermissionRequest] = []
@@ -91,29 +91,29 @@ class Conversation:
 
     def add(self, item: Item) -> None:
         self._count += 1
-        self.path.recall([replace(item, seq=self._count)])
+        self.path.index_items([replace(item, seq=self._count)])
 
     def say(self, text: str) -> None:
         self.add(UserItem(text))
 
     async def call(
-        self, call: Call, *, gives: Text | None = None, person: str | None = SESSION
+        self, call: Call, *, gives: SeenText | None = None, person: str | None = SESSION
     ) -> tuple[bool, str]:
         """Whether the call was made, and what the model was told; `person` is their answer."""
         name = self.source.offer(call.tool)
-        self.source.gives = gives or Text(OURSELVES, "ok")
+        self.source.gives = gives or SeenText(OURSELVES, "ok")
         before = len(self.source.made)
 
-        async def ask(request: PermissionRequest) -> Answer:
+        async def ask(request: PermissionRequest) -> ApprovalAnswer:
             self.asked.append(request)
-            return Answer(person or "no")
+            return ApprovalAnswer(person or "no")
 
         self._count += 1
         context = CallContext("main", "s", f"c{self._count}", ask=ask if person else None)
         result = await self.path.call(name, call.arguments, context)
         return len(self.source.made) > before, text_of(result.blocks)
 
-    async def hear(self, text: Text) -> None:
+    async def hear(self, text: SeenText) -> None:
         """Have a text arrive as it would: typed, returned by the tool that its origin names, or kept."""
         tool = next((one for one in TOOLS.values() if one.name == text.origin.tool), None)
         if text.origin.kind == "person":
@@ -165,7 +165,7 @@ async def played(session: Honest) -> int:
         if isinstance(step, str):
             conversation.say(step)
         else:
-            gives = Text(OURSELVES, step.text or "ok", step.structured)
+            gives = SeenText(OURSELVES, step.text or "ok", step.structured)
             made, _ = await conversation.call(step.call, gives=gives)
             assert made
     return len(conversation.asked)

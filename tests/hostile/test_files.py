@@ -19,7 +19,7 @@ from pydantic_ai import BinaryImage
 from pydantic_ai.messages import UserPromptPart
 
 from openclaw.agent.attachments import SessionMedia
-from openclaw.agent.messages import messages_from
+from openclaw.agent.model_messages import messages_from
 from openclaw.agent.transcript import Attachment, UserItem
 from openclaw.content.frame import frame_result
 from openclaw.core.clock import SystemClock
@@ -27,11 +27,11 @@ from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_client.bridge.results import Rendering, render_resource, render_result
 from openclaw.media.documents import PDF, document_text, output_of
-from openclaw.media.files import OrderFiles
 from openclaw.media.images import STRICT_BYTES
 from openclaw.media.kinds import mismatch, sniff
+from openclaw.media.stored_files import OrderFiles
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.sqlite.store import open_sqlite_store
 
 HOW = Rendering("files", "get")
 MIB = 1024 * 1024
@@ -147,7 +147,7 @@ async def test_a_reader_is_told_nothing_of_our_environment(
             writing = await anyio.to_thread.run_sync(
                 os.open, waiting, os.O_WRONLY, abandon_on_cancel=True
             )
-        assert "openclaw.media.limited_process" in reader.cmdline()
+        assert "openclaw.media.parse_worker" in reader.cmdline()
         assert reader.environ().keys() <= {"LC_CTYPE"}
     os.close(writing)
 
@@ -194,10 +194,10 @@ def test_an_image_bomb_in_a_resource_is_not_handed_on_either() -> None:
 async def test_however_an_image_bomb_came_no_model_gets_it(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(bomb())
-    async with open_file_store(tmp_path / "sessions.db", SystemClock()) as store:
+    async with open_sqlite_store(tmp_path / "sessions.db", SystemClock()) as store:
         media = SessionMedia(store, await store.open_session("main", "s"), Redactor())
         for given in (Media("image/png", path=path), Media("image/png", data=bomb())):
-            item = await media.kept(UserItem("look", (Attachment(given, "image a"),)))
+            item = await media.save(UserItem("look", (Attachment(given, "image a"),)))
             (reason,) = (await media.images([item], STRICT_BYTES)).values()
             assert "megapixels" in str(reason)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.fake_http_server import FakeHttpServer, Request
 from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.cli.logs import configure
+from openclaw.cli.logging_setup import configure
 from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents
 from openclaw.mcp_client.lifecycle.manager import McpManager

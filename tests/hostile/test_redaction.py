@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from openclaw.cli.logs import configure
+from openclaw.cli.logging_setup import configure
 from openclaw.secrets.redactor import Redactor
 
 PEM = """-----BEGIN PRIVATE KEY-----

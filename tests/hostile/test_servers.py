@@ -23,7 +23,7 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import text_of
 from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
 from openclaw.mcp_client.lifecycle.manager import AgentServers
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 
 pytestmark = pytest.mark.subprocess
 
@@ -53,7 +53,7 @@ async def besieged(root: Path, **servers: McpServerConfig) -> AsyncGenerator[Mcp
             async with anyio.create_task_group() as group:
                 group.start_soon(keep_asking)
                 installation.manager.apply({"main": AgentServers({**good, **servers})})
-                await installation.manager.settle("main")
+                await installation.manager.wait_for_tools("main")
                 yield installation
                 group.cancel_scope.cancel()
         assert answers > 0

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.net.client import FetchRefused, is_loopback, parse_target, why_blocked
+from openclaw.net.guarded_client import FetchRefused, is_loopback, parse_target, why_blocked
 
 V4 = [
     "0.0.0.0",

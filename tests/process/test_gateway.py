@@ -19,8 +19,8 @@ from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import Installation
 
 from openclaw.gateway.lock import running_gateway
-from openclaw.sessions.model import EntryKind
 from openclaw.sessions.open import open_store
+from openclaw.sessions.records import EntryKind
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 pytestmark = pytest.mark.warm_start

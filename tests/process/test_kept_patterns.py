@@ -31,8 +31,8 @@ word, zero, letter = patterned.FOUND
 print([(one.pattern, one.flags, one.groups, dict(one.groupindex)) for one in patterned.FOUND])
 print(word.fullmatch("ABC")["word"], zero.match(b"\\0ab").group(1), bool(letter.match("Ä")))
 print([one in parsed for one in ("my secret", word.pattern, zero.pattern, letter.pattern)])
-from openclaw.cli.main import leave
-leave(0)
+from openclaw.cli.main import exit_quickly
+exit_quickly(0)
 """
 
 

@@ -246,8 +246,8 @@ async def test_an_answer_that_another_version_gives_is_left_to_the_command(
             publish(GatewayInfo(os.getpid(), f"http://127.0.0.1:{port}", config=config))
             tasks.start_soon(listener.serve, answer_once)
             assert await run(installation, "-c", QUICK, "plain") == (1, "", "not quick\n")
-            told = "openclaw: The gateway that is running is of another version\n"
-            hint = "  'openclaw gateway restart' starts it anew\n"
+            told = "openclaw: The running gateway is a different version\n"
+            hint = "  Restart it with: openclaw gateway restart\n"
             assert await run(installation, "-m", "openclaw", "agent", "plain") == (
                 1,
                 "",

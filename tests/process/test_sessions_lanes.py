@@ -13,8 +13,8 @@ import pytest
 from tests.support.lane_holder import holder, take
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.records import EntryKind, NewEntry, TurnOutcome, TurnState
+from openclaw.sessions.sqlite.store import open_sqlite_store
 
 pytestmark = pytest.mark.subprocess
 
@@ -25,7 +25,7 @@ def database(tmp_path: Path) -> Path:
 
 
 async def test_a_killed_holder_is_replaced_long_before_its_lease_ends(database: Path) -> None:
-    async with open_file_store(database, SystemClock()) as store:
+    async with open_sqlite_store(database, SystemClock()) as store:
         with holder(database, lease=3600) as other:
             await other.says("waiting", "held")
             other.process.kill()
@@ -34,7 +34,7 @@ async def test_a_killed_holder_is_replaced_long_before_its_lease_ends(database: 
 
 
 async def test_a_killed_holders_turn_does_not_run_any_more(database: Path) -> None:
-    async with open_file_store(database, SystemClock()) as store:
+    async with open_sqlite_store(database, SystemClock()) as store:
         with holder(database, lease=3600) as other:
             await other.says("waiting", "held")
             session = await store.open_session("main", "shared")
@@ -47,7 +47,7 @@ async def test_a_killed_holders_turn_does_not_run_any_more(database: Path) -> No
 async def test_a_frozen_holder_is_replaced_when_its_lease_ends_and_cannot_write_later(
     database: Path,
 ) -> None:
-    async with open_file_store(database, SystemClock(), lease=1.0) as store:
+    async with open_sqlite_store(database, SystemClock(), lease=1.0) as store:
         with holder(database, lease=1.0) as other:
             await other.says("waiting", "held")
             other.process.send_signal(signal.SIGSTOP)
@@ -67,7 +67,7 @@ async def test_a_frozen_holder_is_replaced_when_its_lease_ends_and_cannot_write_
 
 
 async def test_a_thawed_holder_is_stopped_by_its_heartbeat(database: Path) -> None:
-    async with open_file_store(database, SystemClock(), lease=1.0) as store:
+    async with open_sqlite_store(database, SystemClock(), lease=1.0) as store:
         with holder(database, lease=1.0) as other:
             await other.says("waiting", "held")
             other.process.send_signal(signal.SIGSTOP)
@@ -79,7 +79,7 @@ async def test_a_thawed_holder_is_stopped_by_its_heartbeat(database: Path) -> No
 
 
 async def test_a_holder_that_beats_keeps_its_lane_beyond_its_lease(database: Path) -> None:
-    async with open_file_store(database, SystemClock(), lease=1.5) as store:
+    async with open_sqlite_store(database, SystemClock(), lease=1.5) as store:
         with holder(database, lease=1.5) as other:
             await other.says("waiting", "held")
             session = await store.open_session("main", "shared")
@@ -95,7 +95,7 @@ async def test_a_holder_that_beats_keeps_its_lane_beyond_its_lease(database: Pat
 
 
 async def test_processes_are_served_as_they_came(database: Path) -> None:
-    async with open_file_store(database, SystemClock()) as store:
+    async with open_sqlite_store(database, SystemClock()) as store:
         session = await store.open_session("main", "shared")
         with holder(database) as first, holder(database) as second:
             async with store.acquire_lane(session):
@@ -130,7 +130,7 @@ def _waiting_pids(database: Path) -> list[int]:
 
 
 async def test_a_turn_is_visible_to_other_processes_while_it_runs(database: Path) -> None:
-    async with open_file_store(database, SystemClock()) as store:
+    async with open_sqlite_store(database, SystemClock()) as store:
         with holder(database) as other:
             await other.says("waiting", "held")
             session = await store.open_session("main", "shared")
@@ -145,9 +145,9 @@ async def test_many_processes_may_create_the_store_at_once(database: Path) -> No
     script = (
         "import sys, anyio\nfrom pathlib import Path\n"
         "from openclaw.core.clock import SystemClock\n"
-        "from openclaw.sessions.sqlite.store import open_file_store\n"
+        "from openclaw.sessions.sqlite.store import open_sqlite_store\n"
         "async def main():\n"
-        "    async with open_file_store(Path(sys.argv[1]), SystemClock()) as store:\n"
+        "    async with open_sqlite_store(Path(sys.argv[1]), SystemClock()) as store:\n"
         "        await store.open_session('main', 'one')\n"
         "anyio.run(main)\n"
     )
@@ -155,15 +155,15 @@ async def test_many_processes_may_create_the_store_at_once(database: Path) -> No
     processes = [subprocess.Popen(command) for _ in range(6)]
     codes = [await anyio.to_thread.run_sync(process.wait) for process in processes]
     assert codes == [0] * 6
-    async with open_file_store(database, SystemClock()) as store:
+    async with open_sqlite_store(database, SystemClock()) as store:
         assert len((await store.list_sessions()).sessions) == 1
 
 
 async def test_a_message_is_still_there_for_the_next_process(database: Path) -> None:
-    async with open_file_store(database, SystemClock()) as store:
+    async with open_sqlite_store(database, SystemClock()) as store:
         session = await store.open_session("main", "k")
         async with store.acquire_lane(session) as lane:
             turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {"a": "ü"}, "ü")])
-            await lane.finish_turn(turn, Outcome.OK)
-    async with open_file_store(database, SystemClock()) as store:
+            await lane.finish_turn(turn, TurnOutcome.OK)
+    async with open_sqlite_store(database, SystemClock()) as store:
         assert (await store.history(session))[1].data == {"a": "ü"}

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from openclaw.agent.port import NOBODY, MessageContext, Reply, TurnListener
+from openclaw.agent.port import NO_LISTENER, MessageContext, Reply, TurnListener
 from openclaw.agent.service import AgentService, TurnSetup
 from openclaw.agent.toolpath.approval import Approvals
 from openclaw.agent.toolpath.dataflow import SessionFlows
-from openclaw.agent.toolpath.search import Bounds, ToolSearch
+from openclaw.agent.toolpath.search import ToolListLimits, ToolSearch
 from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
@@ -21,12 +21,12 @@ from openclaw.core.content import Text
 from openclaw.core.events import Emit, Event
 from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSpec
 from openclaw.models.build import ModelBuilder
-from openclaw.models.stack import ModelFactory, ModelStack
-from openclaw.policy.dataflow.rules import Rules as FlowRules
+from openclaw.models.fallback import FallbackModels, ModelFactory
+from openclaw.policy.dataflow.rules import FlowRules as FlowRules
 from openclaw.policy.decide import Rules
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.sessions.store import SessionStore
 
 Does = Callable[[JsonObject, CallContext], Awaitable[ToolResult]]
@@ -93,10 +93,10 @@ class AgentKit:
         self, text: str, *, stream: bool = True, session: str = "s", **more: Any
     ) -> Reply:
         context = MessageContext(text=text, session_key=session, **more)
-        listener = TurnListener(on_event=self.events.append) if stream else NOBODY
+        listener = TurnListener(on_event=self.events.append) if stream else NO_LISTENER
         return await self.reply(context, listener)
 
-    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         return await self.service.reply(context, self.setups[context.agent_id], listener)
 
 
@@ -131,7 +131,7 @@ async def agent_kit(
     resources: str = "",
     workspace: Path | None = None,
     policy: Sequence[Rules] = (),
-    stack: ModelStack | None = None,
+    stack: FallbackModels | None = None,
     no_delay: bool = True,
     observe: Callable[[], Emit] | None = None,
     data_flow: FlowRules | None = None,
@@ -146,15 +146,17 @@ async def agent_kit(
     finder, approvals = ToolSearch(), Approvals()
     known = flows or SessionFlows()
 
-    async def models(agent: EffectiveAgent, model: str | None, thinking: str | None) -> ModelStack:
-        built = stack or await factory.stack(agent.model, thinking=thinking or agent.thinking)
+    async def models(
+        agent: EffectiveAgent, model: str | None, thinking: str | None
+    ) -> FallbackModels:
+        built = stack or await factory.models_of(agent.model, thinking=thinking or agent.thinking)
         if no_delay:
             built.sleep = _no_sleep
         return built
 
     def path(agent: EffectiveAgent, can_ask: bool, session: str) -> Toolbox:
         deps = ToolPathDeps(redactor, SystemClock(), finder=finder, approvals=approvals)
-        bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
+        bounds = ToolListLimits(agent.tool_context_percent, agent.tool_search_limit, agent.code)
         flow = known.of(session, data_flow) if data_flow is not None else None
         return tool_path([box], policy, deps, can_ask=can_ask, bounds=bounds, flow=flow)
 
@@ -171,7 +173,9 @@ async def agent_kit(
         )
         if store is None:
             path_of_store = Path(opened.enter_context(tempfile.TemporaryDirectory()), "sessions.db")
-            store = await opened.enter_async_context(open_file_store(path_of_store, SystemClock()))
+            store = await opened.enter_async_context(
+                open_sqlite_store(path_of_store, SystemClock())
+            )
         service = AgentService(
             store=store,
             models=models,

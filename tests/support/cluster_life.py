@@ -23,8 +23,8 @@ from anyio.abc import Process
 
 from openclaw.agent.transcript import ResultItem, items_from
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.open import open_store
+from openclaw.sessions.records import Entry, EntryKind
 from openclaw.testing.scripted_model import Step
 from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import Installation

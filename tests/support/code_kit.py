@@ -4,7 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from openclaw.agent.toolpath.code import Script, ScriptRunner
+from openclaw.agent.toolpath.run_code import Script, ScriptRunner
 from openclaw.core.content import Text
 from openclaw.core.tools import JsonObject, Origin, ToolResult, ToolSpec, failed
 

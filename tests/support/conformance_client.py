@@ -19,13 +19,13 @@ from typing import Any
 import anyio
 import httpx2
 
-from openclaw.cli.chat.questions import Questions
+from openclaw.cli.chat.terminal_questions import TerminalQuestions
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.tools import CallContext, ToolResult
 from openclaw.mcp_client.auth.login import log_in
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.lifecycle.manager import AgentServers
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.secrets.refs import Secret
 from tests.support.mcp_server_kit import McpInstallation, open_gateway_runtime, until
 
@@ -171,11 +171,11 @@ _DOINGS: dict[str, Callable[[McpInstallation, Play], Awaitable[None]]] = {
 }
 
 
-def _person() -> Questions:
+def _person() -> TerminalQuestions:
     async def answer(question: str) -> str:
         return "y" if question.endswith("[y/n] ") or "(y/n" in question else ""
 
-    return Questions(answer, _forget, nullcontext)
+    return TerminalQuestions(answer, _forget, nullcontext)
 
 
 async def _sample(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:

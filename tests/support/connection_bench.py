@@ -1,4 +1,4 @@
-"""Running connections to fake servers in a test: one keeper, one clock that leaps, one cache."""
+"""Running connections to fake servers in a test: one reaper, one clock that leaps, one cache."""
 
 import json
 import time
@@ -14,7 +14,7 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.events import Event
 from openclaw.mcp_client.lifecycle.connection import ServerConnection
 from openclaw.mcp_client.session.connect import ConnectionDeps
-from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret
 from tests.support.fake_server import server_entry
@@ -51,11 +51,11 @@ async def resolve(values: Mapping[str, str]) -> dict[str, Secret]:
 
 @dataclass
 class Bench:
-    """What a test needs to run servers: one keeper, one clock, one place to remember."""
+    """What a test needs to run servers: one reaper, one clock, one place to remember."""
 
     directory: Path
     environ: Mapping[str, str]
-    keeper: OrphanReaper = field(default_factory=OrphanReaper)
+    reaper: OrphanReaper = field(default_factory=OrphanReaper)
     clock: LeapingClock = field(default_factory=LeapingClock)
     events: list[Event] = field(default_factory=list[Event])
 
@@ -80,7 +80,7 @@ class Bench:
         given: dict[str, Any] = {
             "resolve_secrets": resolve,
             "environ": self.environ,
-            "keeper": self.keeper,
+            "reaper": self.reaper,
             "clock": self.clock,
             "cache": self.directory,
             "emit": self.events.append,

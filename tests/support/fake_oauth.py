@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from openclaw.mcp_client.auth.token_store import login_key, open_vault
+from openclaw.mcp_client.auth.token_store import login_key, open_login_store
 from tests.support.fake_http_server import FakeHttpServer, Request
 
 
 def is_logged_in(store: str, directory: Path, url: str) -> bool:
-    record: dict[str, Any] = open_vault(store, directory).load(login_key(url)) or {}
+    record: dict[str, Any] = open_login_store(store, directory).load(login_key(url)) or {}
     return bool(record.get("issuers", {}).get(record.get("issuer"), {}).get("tokens"))
 
 

@@ -16,8 +16,8 @@ import psutil
 
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.lock import GatewayInfo
-from openclaw.sessions.model import EntryKind
 from openclaw.sessions.open import open_store
+from openclaw.sessions.records import EntryKind
 from openclaw.testing.scripted_model import Step
 from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import Installation

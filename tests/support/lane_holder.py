@@ -10,8 +10,8 @@ import anyio
 import anyio.to_thread
 
 from openclaw.config.paths import StatePaths
-from openclaw.sessions.model import EntryKind, LaneLost, NewEntry, Outcome, TurnState
 from openclaw.sessions.open import open_store
+from openclaw.sessions.records import EntryKind, LaneLost, NewEntry, TurnOutcome, TurnState
 from openclaw.sessions.store import SessionStore
 
 _PATIENCE = 60.0  # a bound for a busy machine, not a wait
@@ -62,7 +62,7 @@ async def take(store: SessionStore) -> TurnState:
         *_, lost = await store.unfinished_turns(session)
         assert [call.call_id for call in lost.open_calls] == ["c"]
         turn = await lane.begin_turn()
-        await lane.finish_turn(turn, Outcome.OK)
+        await lane.finish_turn(turn, TurnOutcome.OK)
     return lost.state
 
 
@@ -81,7 +81,7 @@ async def _hold(spec: str, lease: float) -> None:
                 await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
                 _say("held")
                 await anyio.to_thread.run_sync(sys.stdin.readline)
-                await lane.finish_turn(turn, Outcome.OK)
+                await lane.finish_turn(turn, TurnOutcome.OK)
                 _say("finished")
         except LaneLost:
             _say("lost")

@@ -22,7 +22,7 @@ from openclaw.core.tools import CallContext, ToolResult, ToolSource
 from openclaw.mcp_client.catalog.pin_store import PinStore
 from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
 from openclaw.mcp_client.session.connect import ConnectionDeps
-from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.policy.decide import Policy, Rules
 from openclaw.runtime.host import open_secrets
 from openclaw.secrets.redactor import Redactor
@@ -105,11 +105,11 @@ async def open_gateway_runtime(
     events: list[Event] = []
     records: list[CallRecord] = []
     redactor = Redactor()
-    keeper = OrphanReaper()
+    reaper = OrphanReaper()
     connection = ConnectionDeps(
         resolve_secrets=open_secrets(Config(), environ, redactor).resolve_map,
         environ=environ,
-        keeper=keeper,
+        reaper=reaper,
         redactor=redactor,
         cache=root / "cache",
         emit=events.append,
@@ -130,9 +130,9 @@ async def open_gateway_runtime(
             start_seconds = time.thread_time() - began
             if settle:
                 for agent in known:
-                    await manager.settle(agent)
+                    await manager.wait_for_tools(agent)
             yield McpInstallation(
                 manager, events, records, redactor, results, start_seconds, layers
             )
     finally:
-        await keeper.aclose()
+        await reaper.aclose()

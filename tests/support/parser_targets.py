@@ -28,7 +28,7 @@ from openclaw.mcp_client.session.jsonrpc import (
 )
 from openclaw.mcp_server.bootstrap import answers_for
 from openclaw.mcp_server.handshake import Handshake, parsed
-from openclaw.mcp_server.sdk_handoff import judge
+from openclaw.mcp_server.sdk_handoff import parse_line
 from openclaw.media import intake, kinds
 from openclaw.secrets import refs
 from openclaw.secrets.refs import InvalidReference
@@ -134,13 +134,13 @@ def read_line_as_server(data: bytes) -> None:
 
 def read_line_as_order(data: bytes) -> None:
     """A client's line after the handshake: no exception, and somebody is answered unless json reads it."""
-    judged = judge(data)
+    judged = parse_line(data)
     if judged.fault is not None:
         judged.fault.model_dump_json()
     elif judged.message is None:
         json.loads(data.decode("utf-8", "replace"))
     for cut in (len(data), len(data) // 2):
-        judge(TooLong(1, data[:cut], data[cut:]))
+        parse_line(TooLong(1, data[:cut], data[cut:]))
 
 
 def read_prompt_call(data: bytes) -> None:

@@ -25,20 +25,20 @@ import anyio
 
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidRequest
-from openclaw.sessions.copying import Dossier
-from openclaw.sessions.model import (
+from openclaw.sessions.copying import SessionDetails
+from openclaw.sessions.postgres.pool import parsed
+from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
+from openclaw.sessions.records import (
     Entry,
     EntryKind,
     LaneLost,
     NewEntry,
-    Outcome,
     SessionRef,
     StoreError,
+    TurnOutcome,
     TurnState,
 )
-from openclaw.sessions.postgres.pool import parsed
-from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
-from openclaw.sessions.sqlite.store import FileStore, open_file_store
+from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store
 from openclaw.sessions.store import SessionStore
 
 _START_SECONDS = 60.0  # that a database server may take to start, on a busy machine
@@ -76,11 +76,11 @@ class StressPlan:
         """The store that all share, where it is a file."""
         return Path(self.directory, "sessions.db")
 
-    def open(self) -> AbstractAsyncContextManager[FileStore | PostgresStore]:
+    def open(self) -> AbstractAsyncContextManager[SqliteStore | PostgresStore]:
         """The store that all share."""
         if self.url:
             return open_postgres_store(parsed(self.url), lease=self.lease)
-        return open_file_store(self.database, SystemClock(), lease=self.lease)
+        return open_sqlite_store(self.database, SystemClock(), lease=self.lease)
 
     def acknowledged(self, worker: int) -> Path:
         """The log of what this worker was told is done."""
@@ -151,7 +151,7 @@ async def _attempt(
             world.write(f"{turn}\n")
         await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, call_id=turn)])
         answer = NewEntry(EntryKind.ASSISTANT_MESSAGE, {}, f"answer {turn}")
-        await lane.finish_turn(turn, Outcome.OK, [answer])
+        await lane.finish_turn(turn, TurnOutcome.OK, [answer])
 
 
 # --- the one who starts, hits and restarts them ---------------------------------------------------
@@ -255,23 +255,23 @@ async def _check_transcripts(plan: StressPlan) -> tuple[list[list[str]], set[str
         finished: list[list[str]] = []
         calls: set[str] = set()
         for info in page.sessions:
-            dossier = await store.dossier(info.ref)
+            details = await store.details(info.ref)
             entries = await store.history(info.ref, since_compaction=False)
-            finished.append(_check_transcript(dossier, entries))
+            finished.append(_check_transcript(details, entries))
             calls |= {entry.call_id for entry in entries if entry.call_id}
     return finished, calls
 
 
-def _check_transcript(dossier: Dossier, entries: list[Entry]) -> list[str]:
+def _check_transcript(details: SessionDetails, entries: list[Entry]) -> list[str]:
     numbers = [entry.seq for entry in entries]
-    _require(numbers == list(range(1, dossier.info.entries + 1)), "a number is missing")
+    _require(numbers == list(range(1, details.info.entries + 1)), "a number is missing")
     kinds: dict[str, list[EntryKind]] = {}
     for entry in entries:
         turn = entry.turn or ""
         inside = entry.kind is EntryKind.TURN_STARTED or turn == next(reversed(kinds), None)
         _require(inside, "two turns are mixed")
         kinds.setdefault(turn, []).append(entry.kind)
-    states = {turn.id: turn.state for turn in dossier.turns}
+    states = {turn.id: turn.state for turn in details.turns}
     _require(set(states) == set(kinds), "a turn and its entries do not agree")
     finished = [turn for turn in kinds if states[turn] is TurnState.OK]
     _require(all(kinds[turn] == _WHOLE_TURN for turn in finished), "a turn is not whole")

@@ -22,9 +22,9 @@ from mcp_types import TextContent
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.openai.requests import SESSION_HEADER
 from openclaw.mcp_client.errors import first_cause
-from openclaw.media.files import sweep
-from openclaw.sessions.model import EntryKind
+from openclaw.media.stored_files import sweep
 from openclaw.sessions.open import open_store
+from openclaw.sessions.records import EntryKind
 from openclaw.testing.scripted_model import Step
 from tests.support import gateway_life
 from tests.support.fake_server import server_entry

@@ -20,7 +20,7 @@ import orjson
 
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.open import open_store
-from openclaw.sessions.tasks import current_tasks
+from openclaw.sessions.task_records import current_tasks
 from openclaw.testing.scripted_model import Step, scripted_model
 from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import Installation

@@ -49,7 +49,7 @@ def no_such_session(session_id: str) -> RequestError:
 
 
 def as_protocol_errors(method: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-    """Makes a method's failures reach the client in words, without a traceback."""
+    """Reports a method's failures to the client as messages, without a traceback."""
 
     @functools.wraps(method)
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -61,8 +61,8 @@ def as_protocol_errors(method: Callable[P, Awaitable[R]]) -> Callable[P, Awaitab
             raise RequestError(errors.jsonrpc_code(error), errors.describe(error)) from error
         except Exception as error:
             logger.exception("a request failed")
-            told = f"unexpected {type(error).__name__}; see the agent's log"
-            raise RequestError(errors.JSONRPC_INTERNAL, told) from error
+            message = f"unexpected {type(error).__name__}; see the agent's log"
+            raise RequestError(errors.JSONRPC_INTERNAL, message) from error
 
     return guarded
 
@@ -186,10 +186,10 @@ class OpenClawAgent:
         reply = await sessions.take_turn(session, prompt, self.agent, self._client, self._forms)
         if reply is None:
             return schema.PromptResponse(stop_reason="cancelled")
-        await self._tell_title(session)
+        await self._send_title(session)
         reason = "max_turn_requests" if reply.outcome == "limit" else "end_turn"
-        given, taken = reply.usage.input_tokens, reply.usage.output_tokens
-        usage = schema.Usage(total_tokens=given + taken, input_tokens=given, output_tokens=taken)
+        sent, got = reply.usage.input_tokens, reply.usage.output_tokens
+        usage = schema.Usage(total_tokens=sent + got, input_tokens=sent, output_tokens=got)
         return schema.PromptResponse(stop_reason=reason, usage=usage)
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
@@ -206,11 +206,11 @@ class OpenClawAgent:
         return session
 
     async def _open(
-        self, key: str, agent_id: str | None, cwd: str, given: Sequence[ClientServer]
+        self, key: str, agent_id: str | None, cwd: str, requested: Sequence[ClientServer]
     ) -> Session:
         settings = await self.agent.settings(agent_id)
         directory = _directory(cwd)
-        servers = sessions.session_servers(given, directory, settings.redactor)
+        servers = sessions.session_servers(requested, directory, settings.redactor)
         before = self._sessions.pop(key, None)
         if before is not None:
             before.close(self.agent)
@@ -224,13 +224,13 @@ class OpenClawAgent:
         self.tasks.start_soon(self._announce, session, name=f"commands of {session.id}")
 
     async def _reopen(
-        self, key: str, cwd: str, given: Sequence[ClientServer]
-    ) -> tuple[Session, sessions.Found | None]:
+        self, key: str, cwd: str, requested: Sequence[ClientServer]
+    ) -> tuple[Session, sessions.FoundSession | None]:
         found = await sessions.find(await self.agent.store(), key)
         if found is None and key not in self._sessions:
             raise no_such_session(key)
         agent_id = found.agent if found is not None else self._sessions[key].agent_id
-        return await self._open(key, agent_id, cwd, given), found
+        return await self._open(key, agent_id, cwd, requested), found
 
     async def _choices(self, session: Session) -> dict[str, Any]:
         agents = await self.agent.agents()
@@ -274,9 +274,9 @@ class OpenClawAgent:
         try:
             await self._client.session_update(session.id, update_available_commands(commands))
         except ConnectionError:
-            logger.debug("the client went away before it was told of commands")
+            logger.debug("the client went away before the commands were announced")
 
-    async def _tell_title(self, session: Session) -> None:
+    async def _send_title(self, session: Session) -> None:
         store = await self.agent.store()
         found = await store.find_sessions(session.id, session.agent_id)
         if found and found[0].title and not session.titled:

@@ -29,15 +29,23 @@ from openclaw.config.sensitive import client_server, server_credentials
 from openclaw.core.clock import timestamp
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import Cancelled, InvalidRequest
-from openclaw.core.tools import ALWAYS, NO, SESSION, Answer, Choice, JsonObject, PermissionRequest
+from openclaw.core.tools import (
+    ALWAYS,
+    NO,
+    SESSION,
+    ApprovalAnswer,
+    ApprovalChoice,
+    JsonObject,
+    PermissionRequest,
+)
 from openclaw.media import kinds
-from openclaw.media.files import OrderFiles, order_files
 from openclaw.media.intake import Intake
+from openclaw.media.stored_files import OrderFiles, order_files
 from openclaw.media.transcription import Transcriber
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.helper_tasks import helper_tasks
-from openclaw.sessions.model import Entry
+from openclaw.sessions.records import Entry
 from openclaw.sessions.store import SessionStore
+from openclaw.sessions.task_groups import helper_tasks
 
 _NAME_LENGTH = 120
 
@@ -123,7 +131,7 @@ class Session:
     agent_id: str
     servers: Mapping[str, McpServerConfig]
     model: str | None = None
-    titled: bool = False  # whether the client knows what the conversation is called
+    titled: bool = False  # whether the client knows the conversation's title
     turns: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
     asking: anyio.Lock = field(default_factory=anyio.Lock)
     _files: OrderFiles | None = None
@@ -232,11 +240,11 @@ class _Turn:
                 except ConnectionError:
                     gone = True  # the turn itself ends with the connection
 
-    async def _ask(self, request: PermissionRequest) -> Answer:
+    async def _ask(self, request: PermissionRequest) -> ApprovalAnswer:
         async with self.session.asking:
             self._put(self._translator.asking(request))
             await self._all_shown()
-            return Answer(await self._choice(request))
+            return ApprovalAnswer(await self._choice(request))
 
     async def _elicit(self, server: str, params: JsonObject) -> JsonObject:
         assert self.forms is not None
@@ -268,7 +276,7 @@ class _Turn:
         return answer.outcome.option_id if answer.outcome.outcome == "selected" else NO
 
 
-def _option(choice: Choice) -> schema.PermissionOption:
+def _option(choice: ApprovalChoice) -> schema.PermissionOption:
     lasting = choice.id in (SESSION, ALWAYS)
     allows = "allow_always" if lasting else "allow_once"
     kind = allows if choice.allows else "reject_once"
@@ -283,9 +291,9 @@ ClientServer = (
 def session_servers(
     given: Iterable[ClientServer], cwd: Path, redactor: Redactor
 ) -> Mapping[str, McpServerConfig]:
-    """The usable servers, whose credentials the redactor learns.
+    """The usable servers; the redactor learns their credentials.
 
-    A server that can't be used costs only itself, never the session.
+    A server that can't be used is left out, and does not fail the session.
     """
     servers: dict[str, McpServerConfig] = {}
     for server in given:
@@ -325,13 +333,13 @@ _FIRST_ENTRIES = 4  # the first message is among them
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSession:
     agent: str
     entries: Sequence[Entry]
     media: Mapping[str, bytes]
 
 
-async def find(store: SessionStore, key: str) -> Found | None:
+async def find(store: SessionStore, key: str) -> FoundSession | None:
     """The conversation with this key; each agent has stored its own part of it."""
     parts = [part for part in await store.find_sessions(key) if part.key == key]
     if not parts:
@@ -346,7 +354,7 @@ async def find(store: SessionStore, key: str) -> Found | None:
             if data is not None:
                 media[attached["digest"]] = data
     latest = max(parts, key=lambda part: part.updated_ms)
-    return Found(latest.agent, sorted(entries, key=lambda entry: entry.at_ms), media)
+    return FoundSession(latest.agent, sorted(entries, key=lambda entry: entry.at_ms), media)
 
 
 async def list_page(

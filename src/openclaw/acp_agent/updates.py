@@ -22,11 +22,11 @@ from openclaw.core import events
 from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, Text, text_of
 from openclaw.core.tools import JsonObject, PermissionRequest
-from openclaw.media.files import read_regular
 from openclaw.media.intake import decode_text
 from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
+from openclaw.media.stored_files import read_regular
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.model import Entry, EntryKind
+from openclaw.sessions.records import Entry, EntryKind
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ async def put_form(
         mode = _url_mode(session, params) if by_url else _form_mode(session, params)
         answer = await client.create_elicitation(f"MCP server '{server}' asks: {words}", mode)
     except (acp.RequestError, ConnectionError, ValidationError) as error:
-        logger.warning("the client did not put a question of '%s': %s", server, error)
+        logger.warning("the client did not ask a question from '%s': %s", server, error)
         return _DECLINED
     return answer.model_dump(
         by_alias=True, mode="json", exclude_none=True, include={"action", "content"}
@@ -175,7 +175,7 @@ class Translator:
         self._redact = redactor.redact
         self._cwd = cwd
         self._announced: set[str] = set()
-        self._written = ""  # of the answer since the last block that was finished
+        self._written = ""  # of the answer, since the last finished block
 
     def updates(self, event: events.Event) -> list[Update]:
         return self._shown(self._outgoing.events(event))
@@ -282,7 +282,7 @@ def replay(entries: Sequence[Entry], media: Mapping[str, bytes] | None = None) -
 
     `media` are attachments by digest; missing ones are only named.
     """
-    # The summaries stand for what is all there: a client is shown the conversation itself.
+    # Summaries are left out: a client is shown the conversation itself.
     said = [entry for entry in entries if entry.kind is not EntryKind.COMPACTION]
     calls: dict[str, transcript.CallItem] = {}
     for item in transcript.items_from(said):

@@ -9,11 +9,11 @@ import anyio.to_thread
 from openclaw.agent.compaction import LEFT_OUT
 from openclaw.agent.transcript import Attachment, Item, ResultItem, UserItem, images_in
 from openclaw.core.content import Media
-from openclaw.media.files import cleaned, read_regular
-from openclaw.media.images import BadImage, fitted
+from openclaw.media.images import BadImage, fit_image
 from openclaw.media.kinds import MAX_IMAGES, MAX_OUTBOUND_BYTES
+from openclaw.media.stored_files import cleaned, read_regular
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.model import SessionRef
+from openclaw.sessions.records import SessionRef
 from openclaw.sessions.store import SessionStore
 
 GONE = "it is no longer stored"
@@ -30,13 +30,13 @@ class SessionMedia:
         default_factory=dict[tuple[str, int], bytes | str]
     )
 
-    async def kept(self, item: WithMedia) -> WithMedia:
+    async def save(self, item: WithMedia) -> WithMedia:
         """The item with its attachments stored, so that the entry can refer to them."""
         if not item.attachments:
             return item
-        return replace(item, attachments=tuple([await self._kept(a) for a in item.attachments]))
+        return replace(item, attachments=tuple([await self._stored(a) for a in item.attachments]))
 
-    async def _kept(self, attachment: Attachment) -> Attachment:
+    async def _stored(self, attachment: Attachment) -> Attachment:
         media = attachment.media
         if media is None or media.url is not None:
             return attachment
@@ -47,7 +47,7 @@ class SessionMedia:
         return replace(attachment, media=None, digest=digest, mime_type=media.mime_type)
 
     def _clean(self, media: Media) -> bytes | None:
-        """Its content without secrets; None if it cannot be read or cleaned."""
+        """The content without secrets; None if it cannot be read or cleaned."""
         if media.path is not None:
             data = read_regular(media.path, MAX_OUTBOUND_BYTES)
         else:
@@ -55,9 +55,9 @@ class SessionMedia:
         return None if data is None else cleaned(data, self.secrets)
 
     async def images(self, items: Sequence[Item], room: int) -> dict[str, bytes | str]:
-        """The images to show in `room` bytes, or why one is not shown, by their digests."""
+        """The images that fit into `room` bytes, or why one is not shown, by digest."""
         shown: dict[str, bytes | str] = {}
-        most = room // MAX_IMAGES  # so that as many as one order may have can all be shown
+        most = room // MAX_IMAGES  # so that all images of one order fit
         for attachment in reversed(images_in(items)):
             digest = attachment.digest
             if digest is None or digest in shown:
@@ -85,6 +85,6 @@ class SessionMedia:
 
 def _fitted(data: bytes, most: int) -> bytes | str:
     try:
-        return fitted(data, most)
+        return fit_image(data, most)
     except BadImage as bad:
         return str(bad)

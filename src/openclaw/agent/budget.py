@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
     from openclaw.config.agent_schema import TurnLimits
-    from openclaw.models.build import Built
+    from openclaw.models.build import BuiltModel
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class LimitReached(Exception):
-    """Raised when a bound on the turn is reached; the message is for the person."""
+    """Raised when the turn reaches a limit; the message is for the person."""
 
     def __init__(self, message: str, *, ask: bool = True) -> None:
         super().__init__(message)
@@ -46,19 +46,19 @@ class Budget:
             raise LimitReached(self._over)
         spent, limits = self.usage, self.limits
         if spent.requests >= limits.max_steps:
-            told = f"reached its limit of {limits.max_steps} steps"
-            raise LimitReached(_stopped(told, "maxSteps"))
-        # What the provider had cached costs a tenth or less, and comes again at every step.
+            why = f"reached its limit of {limits.max_steps} steps"
+            raise LimitReached(_stopped(why, "maxSteps"))
+        # Cached input costs a tenth or less, and is sent again at every step.
         used = spent.input_tokens - spent.cache_read_tokens + spent.output_tokens
         if used >= limits.max_tokens:
-            told = f"used {used} tokens, not counting cached ones, and its limit is "
-            raise LimitReached(_stopped(f"{told}{limits.max_tokens}", "maxTokens"))
+            why = f"used {used} tokens, not counting cached ones, and its limit is "
+            raise LimitReached(_stopped(f"{why}{limits.max_tokens}", "maxTokens"))
         if 0 < limits.max_cost <= spent.cost:
-            told = f"cost ${spent.cost:.2f}, and its limit is ${limits.max_cost:g}"
-            raise LimitReached(_stopped(told, "maxCost"))
+            why = f"cost ${spent.cost:.2f}, and its limit is ${limits.max_cost:g}"
+            raise LimitReached(_stopped(why, "maxCost"))
 
     def take_call(self) -> bool:
-        """Count a tool call; False if it is one too many, and the turn ends after this step."""
+        """Count a tool call; False if the limit is reached: the turn ends after this step."""
         most = self.limits.max_tool_calls
         if self.usage.tool_calls >= most:
             self._over = _stopped(f"reached its limit of {most} tool calls", "maxToolCalls")
@@ -72,7 +72,7 @@ class Budget:
             yield self._scope
 
     def pausing(self, ask: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-        """`ask`, which waits for a person; the turn's clock stops meanwhile."""
+        """`ask` with the turn's clock stopped while it waits for a person."""
 
         async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
             scope = self._scope
@@ -101,7 +101,7 @@ def _stopped(why: str, limit: str) -> str:
 
 
 async def check_day(ledger: UsageLedger, agent: str, most: float) -> None:
-    """Raise if the day's money is spent. Concurrent requests may each exceed the limit once."""
+    """Raise if the daily budget is spent. Concurrent requests may each exceed the limit once."""
     if most and (spent := await ledger.cost_today(agent)) >= most:
         raise LimitReached(
             f"I did not call the model: agent '{agent}' has spent ${spent:.2f} today, and its "
@@ -111,7 +111,7 @@ async def check_day(ledger: UsageLedger, agent: str, most: float) -> None:
         )
 
 
-def spent_on(built: "Built", response: "ModelResponse") -> Usage:
+def spent_on(built: "BuiltModel", response: "ModelResponse") -> Usage:
     usage, price = response.usage, built.price_of(response)
     return Usage(
         usage.input_tokens,
@@ -126,15 +126,15 @@ def spent_on(built: "Built", response: "ModelResponse") -> Usage:
 
 
 IMAGE_TOKENS = 1_200
-MESSAGE_TOKENS = 6  # what the frame around a message costs, whatever it says
-TOOL_TOKENS = 24  # what the JSON around a tool's name, description and schema costs
+MESSAGE_TOKENS = 6  # overhead of each message
+TOOL_TOKENS = 24  # overhead of the JSON around a tool's name, description and schema
 
 _ASCII_CHARS_PER_TOKEN = 3.6
 _OTHER_TOKENS_PER_CHAR = 0.9
 
 
 def estimate(text: str) -> int:
-    """Tokens of `text`, rather a little too many than too few."""
+    """The tokens of `text`, slightly overestimated."""
     if text.isascii():
         return int(len(text) / _ASCII_CHARS_PER_TOKEN) + 1
     plain = len(text.encode("ascii", "ignore"))
@@ -148,13 +148,13 @@ def estimate_tool(spec: ToolSpec) -> int:
 
 
 class ToolSizes:
-    """Tokens of definitions, each computed once: the same tools come again at every step."""
+    """Tokens of tool definitions, each computed once, since every step sends the same tools."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[ToolSpec, int]] = {}
 
     def of(self, spec: ToolSpec) -> int:
-        # The spec is stored with its size, so that its id cannot come to mean another.
+        # The spec is stored with its size, so that its id is not reused.
         known = self._known.get(id(spec))
         if known is None:
             known = self._known[id(spec)] = (spec, estimate_tool(spec))

@@ -16,13 +16,13 @@ from openclaw.core.events import plan_of
 from openclaw.core.installed import read_data
 from openclaw.core.tools import json_object
 
-FILLED_SHARE = 0.92  # of the room: what the conversation is cut to, so that the next steps fit
+FILLED_SHARE = 0.92  # of the room: the conversation is cut to this, so that the next steps fit
 # Shares of the context:
 LEAST_SHARE = 0.15  # for the conversation, even if preamble and tools fill the rest
 REQUEST_SHARE = 0.5  # for the text to be summarised, in the request for a summary
 SUMMARY_SHARE = 0.12  # for a summary
 
-LEFT_OUT = "newer images fill the room that there is for images"
+LEFT_OUT = "newer images fill the room for images"
 SECTIONS = ("Goal", "Constraints", "Done", "Open", "Facts", "Files")
 _CUT_FIRST = ("Facts", "Done", "Files")
 
@@ -54,10 +54,10 @@ def total_tokens(items: Sequence[Item]) -> int:
 
 
 def cut_index(items: Sequence[Item], keep: int, order: int | None = None) -> int:
-    """Where the kept part begins, so that it takes about `keep` tokens; 0 if nothing can go.
+    """Where the part to keep begins, at about `keep` tokens; 0 if nothing can be dropped.
 
-    It never begins with a result, whose call would be left behind, and the last group is kept
-    whatever it takes. Messages of the person from number `order` on are kept and counted in any case.
+    It never begins with a result, which would lose its call. The last group is always kept, and so
+    are the person's messages from number `order` on, which count too.
     """
     left = keep - sum(tokens_of(item) for item in items if is_order(item, order))
     best: int | None = None
@@ -190,7 +190,7 @@ _HEADING = re.compile(rf"^#{{1,4}}\s*({'|'.join(SECTIONS)})\b.*$", re.IGNORECASE
 
 
 def _sections(notes: str) -> dict[str, str]:
-    """Notes by their headings, in our order; what comes before the first has an empty name."""
+    """Notes by their headings, in our order; text before the first one has an empty name."""
     parts = _HEADING.split(notes)
     found = {"": parts[0].strip()}
     for name, body in zip(parts[1::2], parts[2::2], strict=True):

@@ -36,7 +36,7 @@ _FIELDS = {
     kind: [(f.name, _camel(f.name)) for f in fields(kind)]
     for kind in (*_EVENTS, Text, ResourceLink, Reply, Usage)
 }
-_SOME: Mapping[type[Any], str] = {  # of which only these fields are for other processes
+_SOME: Mapping[type[Any], str] = {  # only these fields go to other processes
     CallItem: "id name arguments",
     ToolResult: "blocks outputs is_error details",
     MessageContext: "text session_key origin idempotency_key prompt_calls workspace model thinking "
@@ -45,7 +45,7 @@ _SOME: Mapping[type[Any], str] = {  # of which only these fields are for other p
     "order_workspace timezone",
 }
 _FIELDS.update({kind: [(n, _camel(n)) for n in names.split()] for kind, names in _SOME.items()})
-# As clients and gateways of earlier versions know it.
+# The name that earlier clients and gateways use.
 _FIELDS[Usage] = [(n, "cachedTokens" if n == "cache_read_tokens" else k) for n, k in _FIELDS[Usage]]
 
 _ERRORS: dict[str, type[errors.OpenClawError]] = {
@@ -74,13 +74,13 @@ def _encoded(value: Any) -> Any:
 
 
 def _record_from(kind: type[Record], body: Mapping[str, Any]) -> Record:
-    given = {name: body[key] for name, key in _FIELDS[kind] if key in body}
-    decoded = {name: decode(given[name]) for name, decode in _DECODED.items() if name in given}
-    return kind(**{**given, **decoded})
+    values = {name: body[key] for name, key in _FIELDS[kind] if key in body}
+    decoded = {name: decode(values[name]) for name, decode in _DECODED.items() if name in values}
+    return kind(**{**values, **decoded})
 
 
 def event_from(name: str, body: Mapping[str, Any]) -> Event | None:
-    """The event back; None if we do not know it."""
+    """The decoded event; None if its name is unknown."""
     kind = _BY_NAME.get(name)
     return None if kind is None else _record_from(kind, body)
 
@@ -132,7 +132,7 @@ def reply_from(body: Mapping[str, Any]) -> Reply:
     return _record_from(Reply, body)
 
 
-# How the fields with these names are read, in whichever record they are.
+# How fields with these names are decoded, in any record.
 _DECODED: Mapping[str, Callable[[Any], Any]] = {
     "blocks": blocks_from,
     "outputs": blocks_from,
@@ -152,24 +152,24 @@ def listener_to(
     callbacks: bool,
     carried: Callable[[tuple[Block, ...]], tuple[Block, ...]] = tuple,
 ) -> TurnListener:
-    """Puts what it hears as named events, which `tell` gives to a listener elsewhere.
+    """A listener that passes everything to `put` as named events, which `tell` replays elsewhere.
 
     `carried` makes blocks ready to leave this machine.
     """
 
-    def whole(result: ToolResult) -> ToolResult:
+    def portable(result: ToolResult) -> ToolResult:
         return replace(result, blocks=carried(result.blocks), outputs=carried(result.outputs))
 
     def on_event(event: Event) -> None:
         if isinstance(event, ToolFinished):
-            event = replace(event, result=whole(event.result))
+            event = replace(event, result=portable(event.result))
         put(event_name(event), record_json(event))
 
     def on_block_reply(blocks: tuple[Block, ...]) -> None:
         put("on_block_reply", {"blocks": _encoded(carried(blocks))})
 
     def on_tool_result(name: str, result: ToolResult) -> None:
-        put("on_tool_result", {"name": name, "result": record_json(whole(result))})
+        put("on_tool_result", {"name": name, "result": record_json(portable(result))})
 
     return TurnListener(
         on_event=on_event if events else None,
@@ -208,7 +208,7 @@ def settings_json(settings: AgentSettings) -> Json:
 
 
 def error_json(error: BaseException) -> Json:
-    """An error for our own front ends; an unexpected one gives no details."""
+    """An error for our own front ends; an unexpected one reveals no details."""
     if not isinstance(error, errors.OpenClawError):
         return {"type": "Unexpected", "message": f"unexpected {type(error).__name__}; see the log"}
     body: Json = {"type": type(error).__name__, "message": error.message}
@@ -225,7 +225,7 @@ def error_json(error: BaseException) -> Json:
 
 
 def error_from(body: Mapping[str, Any]) -> errors.OpenClawError:
-    """The error back, as the same kind if callers tell that kind apart."""
+    """The decoded error, of the same type if callers distinguish it."""
     message, hint, kind = str(body.get("message")), body.get("hint"), body.get("type")
     if kind == "InvalidRequest":
         found = errors.InvalidRequest(message, hint=hint)

@@ -14,19 +14,25 @@ from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent import compaction, transcript
 from openclaw.agent.budget import LimitReached, check_day, estimate, spent_on
-from openclaw.agent.dispatch import Dispatcher
-from openclaw.agent.messages import answer_from, definition, definitions, messages_from
+from openclaw.agent.model_messages import answer_from, definition, definitions, messages_from
 from openclaw.agent.port import CallItem
 from openclaw.agent.redaction import clean_answer
+from openclaw.agent.tool_calls import ToolCallRunner
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.core import events
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tools import ToolSpec
 from openclaw.media.images import MOST_SHOWN
-from openclaw.models.build import TOOL_SEARCH, Built
+from openclaw.models.build import TOOL_SEARCH, BuiltModel
 from openclaw.models.choose import ModelOptions
-from openclaw.models.stack import Answered, ContextOverflow, ImageRefused, ModelStack, Watcher
+from openclaw.models.fallback import (
+    Answered,
+    ContextOverflow,
+    FallbackModels,
+    ImageRefused,
+    StreamCallbacks,
+)
 from openclaw.sessions.usage import UsageLedger
 
 if TYPE_CHECKING:
@@ -35,12 +41,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-Messages = Callable[[Built], list[library.ModelMessage]]
+Messages = Callable[[BuiltModel], list[library.ModelMessage]]
 
 _ATTEMPTS_PER_STEP = 5
-_OVERFLOW_SHARE = 0.6  # of a conversation that did not fit, what is tried next
+_OVERFLOW_SHARE = 0.6  # how much of a conversation that did not fit is tried next
 _EMPTY_ANSWERS = 1  # a model that says nothing at all is asked once more
-_CUT_ANSWERS = 2  # so many answers in a row may be cut off in the middle of a call
+_CUT_ANSWERS = 2  # the turn ends after this many answers in a row cut off in a call
 CLOSING_SECONDS = 60.0  # for the model to say what was done, once a limit has ended the turn
 
 _CLOSING = (
@@ -57,9 +63,9 @@ class Loop:
     """One turn in progress. `items` is the conversation, the person's new message last."""
 
     items: list[Item]
-    stack: ModelStack
+    models: FallbackModels
     preamble: tuple[str, ...]
-    dispatcher: Dispatcher
+    runner: ToolCallRunner
     compact_at: float
     options: ModelOptions | None
     ledger: UsageLedger
@@ -89,7 +95,7 @@ class Loop:
 
     @property
     def _streaming(self) -> bool:
-        return self.dispatcher.listener.on_event is not None
+        return self.runner.listener.on_event is not None
 
     async def run(self) -> tuple[str, str]:
         empty = 0
@@ -105,13 +111,13 @@ class Loop:
             self.finish_reason = answered.response.finish_reason or "stop"
             text = _final_text(answered, answer, say_length=self.options is None)
             if text or empty == _EMPTY_ANSWERS:
-                self.thinking = self.harmless(self.dispatcher.redact(answer.thinking))
-                return "\n\n".join([text, *self._notes, *self._tell_not_done()]), model
+                self.thinking = self.disarm_links(self.runner.redact(answer.thinking))
+                return "\n\n".join([text, *self._notes, *self._report_refused()]), model
             empty += 1
 
     async def compact(self, focus: str) -> str:
         """Summarise everything before the person's last message; returns the answer."""
-        built = await self.stack.primary()
+        built = await self.models.primary()
         before = compaction.total_tokens(self.items)
         is_order = [compaction.is_order(item, self._order) for item in self.items]
         cut = is_order.index(True)
@@ -126,9 +132,9 @@ class Loop:
             self.items.append(UserItem(_CLOSING.format(why=why)))
             with anyio.move_on_after(CLOSING_SECONDS):
                 try:
-                    built = await self.stack.primary()
+                    built = await self.models.primary()
                     specs = await self._specs(built)
-                    said = (await self._request(specs, Watcher(), None)).response.text
+                    said = (await self._request(specs, StreamCallbacks(), None)).response.text
                 except (OpenClawError, ContextOverflow, ImageRefused, LimitReached):
                     logger.warning("no model could say what the turn had done", exc_info=True)
             self.items.pop()
@@ -146,37 +152,37 @@ class Loop:
         ]
         return "\n".join(line for line in lines if line)
 
-    def _tell_not_done(self) -> list[str]:
-        flow = self.dispatcher.toolbox.flow
-        told = [f"Not done: {one}" for one in flow.refused] if flow is not None else []
-        if told and self._streaming:
-            shown = self.harmless("".join(f"\n\n{one}" for one in told))
-            self.dispatcher.emit(events.TextDelta(shown))
-        return told
+    def _report_refused(self) -> list[str]:
+        flow = self.runner.toolbox.flow
+        lines = [f"Not done: {one}" for one in flow.refused] if flow is not None else []
+        if lines and self._streaming:
+            shown = self.disarm_links("".join(f"\n\n{one}" for one in lines))
+            self.runner.emit(events.TextDelta(shown))
+        return lines
 
-    def harmless(self, text: str) -> str:
-        return self.dispatcher.toolbox.harmless(text)
+    def disarm_links(self, text: str) -> str:
+        return self.runner.toolbox.disarm_links(text)
 
     @property
     def _client_tools(self) -> set[str]:
         return {tool.name for tool in self.options.tools} if self.options else set()
 
     async def _step(self, answer: AssistantItem, model: str) -> None:
-        kept = clean_answer(answer, self.dispatcher.redact)
-        if kept.text.strip():
-            blocks = (Text(self.harmless(kept.text), addressed=True),)
-            self.dispatcher.emit(events.BlockReply(blocks))
-            if self.dispatcher.listener.on_block_reply is not None:
-                self.dispatcher.listener.on_block_reply(blocks)
-        shown = replace(kept, thinking=self.harmless(kept.thinking))
+        clean = clean_answer(answer, self.runner.redact)
+        if clean.text.strip():
+            blocks = (Text(self.disarm_links(clean.text), addressed=True),)
+            self.runner.emit(events.BlockReply(blocks))
+            if self.runner.listener.on_block_reply is not None:
+                self.runner.listener.on_block_reply(blocks)
+        shown = replace(clean, thinking=self.disarm_links(clean.thinking))
         entry = transcript.assistant_entry(shown, model)
         own = [call for call in answer.calls if call.name not in self._client_tools]
-        theirs = (call for call in kept.calls if call.name in self._client_tools)
+        theirs = (call for call in clean.calls if call.name in self._client_tools)
         self.client_calls = tuple(theirs)
-        seq, results = await self.dispatcher.run(entry, own)
+        seq, results = await self.runner.run(entry, own)
         self.items.append(replace(answer, seq=seq))
         self.items.extend(results)
-        self.dispatcher.toolbox.recall(results)
+        self.runner.toolbox.index_items(results)
         self._cut = self._cut + 1 if any(call.cut for call in answer.calls) else 0
         if self._cut == _CUT_ANSWERS:
             raise LimitReached(
@@ -187,8 +193,8 @@ class Loop:
     async def _ask(self) -> Answered:
         """A model's answer, after making room if the conversation has grown too long."""
         for _ in range(_ATTEMPTS_PER_STEP):
-            self.dispatcher.budget.before_request()
-            built = await self.stack.primary()
+            self.runner.budget.before_request()
+            built = await self.models.primary()
             specs = await self._specs(built)
             await self._make_room(built)
             await self._load_images(built)
@@ -197,7 +203,7 @@ class Loop:
             except ImageRefused as refused:
                 await self._drop_images(str(refused))
             except ContextOverflow:
-                # The context is smaller than was thought: only what is there is a measure.
+                # The context is smaller than assumed: shrink relative to what did not fit.
                 room = int(compaction.total_tokens(self.items) * _OVERFLOW_SHARE)
                 await self._shrink(built, room)
         raise InvalidRequest(
@@ -205,22 +211,22 @@ class Loop:
             hint="send less at once, or use a model with a larger context",
         )
 
-    async def _specs(self, built: Built) -> list[ToolSpec]:
-        box = self.dispatcher.toolbox
+    async def _specs(self, built: BuiltModel) -> list[ToolSpec]:
+        box = self.runner.toolbox
         specs = await box.shown(
             built.context_window,
             everything=built.reads_every_tool,
             deferring=built.loads_tools,
         )
-        # A model whose rules look through the tools has them beside its context, not in it.
+        # If rules choose a model's tools, they take no room in its context.
         tools = 0 if built.reads_every_tool else box.sizes.total(specs)
         self._fixed = self._prompt + tools
         return specs
 
     async def _request(
-        self, specs: list[ToolSpec], watcher: Watcher, options: ModelOptions | None
+        self, specs: list[ToolSpec], watcher: StreamCallbacks, options: ModelOptions | None
     ) -> Answered:
-        box = self.dispatcher.toolbox
+        box = self.runner.toolbox
         native: list[AbstractNativeTool] = [WebSearchTool()] if box.may_search else []
         native += [TOOL_SEARCH] if box.deferred else []
         parameters = ModelRequestParameters(
@@ -233,13 +239,13 @@ class Loop:
         self._accepted.update(self._images)
         usage = answered.response.usage
         if usage.input_tokens and guess:
-            # What the provider counted corrects the next guess, within reason.
+            # The provider's count corrects the next guess, within reason.
             self._factor = min(3.0, max(0.9, usage.input_tokens / guess))
         return answered
 
     def _client_definitions(self) -> list[ToolDefinition]:
         for name in self._client_tools:
-            if self.dispatcher.toolbox.find(name) is not None:
+            if self.runner.toolbox.find(name) is not None:
                 raise InvalidRequest(f"the agent already has a tool called '{name}'", field="tools")
         tools = self.options.tools if self.options else ()
         return [definition(tool.name, tool.description, tool.schema) for tool in tools]
@@ -248,21 +254,21 @@ class Loop:
         self,
         messages: Messages,
         parameters: ModelRequestParameters,
-        watcher: Watcher,
+        watcher: StreamCallbacks,
         options: ModelOptions | None = None,
     ) -> Answered:
-        clock, budget = self.dispatcher.clock, self.dispatcher.budget
-        session = self.dispatcher.lane.session
+        clock, budget = self.runner.clock, self.runner.budget
+        session = self.runner.lane.session
         await check_day(self.ledger, session.agent, budget.limits.max_cost_per_day)
         started = clock.monotonic()
         self.asking = True
         try:
-            answered = await self.stack.respond(messages, parameters, watcher, options)
+            answered = await self.models.respond(messages, parameters, watcher, options)
         except (OpenClawError, ContextOverflow, ImageRefused) as error:
             self.asking = False
-            asked = self.stack.choice.candidates[0].ref
+            asked = self.models.choice.candidates[0].ref
             elapsed = (clock.monotonic() - started) * 1000
-            self.dispatcher.emit(events.ModelCalled(asked, elapsed, error=type(error).__name__))
+            self.runner.emit(events.ModelCalled(asked, elapsed, error=type(error).__name__))
             raise
         self.asking = False
         for shown in self._shown:
@@ -275,27 +281,27 @@ class Loop:
         await self.ledger.add(session, model, spent)
         elapsed = (clock.monotonic() - started) * 1000
         about = usage.input_tokens, usage.output_tokens, response.finish_reason
-        self.dispatcher.emit(events.ModelCalled(model, elapsed, *about, response.model_name))
+        self.runner.emit(events.ModelCalled(model, elapsed, *about, response.model_name))
         return answered
 
     def _note_searches(self, response: library.ModelResponse) -> None:
-        """What a provider's own search found is untrusted, like any result."""
-        flow = self.dispatcher.toolbox.flow
+        """Treat results of a provider's own search as untrusted, like any result."""
+        flow = self.runner.toolbox.flow
         found = (one for one in response.parts if isinstance(one, library.NativeToolReturnPart))
         for part in found:
             if part.tool_name == events.WEB_SEARCH:
-                self.dispatcher.emit(events.Notice("info", "the model's provider searched the web"))
+                self.runner.emit(events.Notice("info", "the model's provider searched the web"))
                 if flow is not None:
                     flow.searched(part.model_response_str())
 
-    def _messages(self, built: Built) -> list[library.ModelMessage]:
+    def _messages(self, built: BuiltModel) -> list[library.ModelMessage]:
         return messages_from(self.items, self._images if built.accepts_images else {})
 
-    def _watcher(self) -> Watcher:
+    def _watcher(self) -> StreamCallbacks:
         text, thinking = (
             _Shown(
-                self.dispatcher.toolbox.answers(),
-                lambda piece, kind=kind: self.dispatcher.emit(kind(piece)),
+                self.runner.toolbox.answers(),
+                lambda piece, kind=kind: self.runner.emit(kind(piece)),
             )
             for kind in (events.TextDelta, events.ThinkingDelta)
         )
@@ -303,29 +309,29 @@ class Loop:
         def notice(message: str) -> None:
             if message == events.STARTS_OVER.message:
                 text.finish(drop=True)
-            self.dispatcher.emit(events.Notice("warning", self.dispatcher.redact(message)))
+            self.runner.emit(events.Notice("warning", self.runner.redact(message)))
 
         if not self._streaming:
-            return Watcher(notice=notice)
+            return StreamCallbacks(notice=notice)
         self._shown = (thinking, text)
-        return Watcher(text=text.feed, thinking=thinking.feed, notice=notice)
+        return StreamCallbacks(text=text.feed, thinking=thinking.feed, notice=notice)
 
     # ---- room
 
     def _guess(self) -> int:
         return self._fixed + compaction.total_tokens(self.items)
 
-    async def _make_room(self, built: Built) -> None:
+    async def _make_room(self, built: BuiltModel) -> None:
         self.items = compaction.without_old_images(self.items, MOST_SHOWN)
         window = built.context_window
         most = min(window * self.compact_at, window - built.output_room)
         if self._guess() * self._factor <= most:
             return
-        # If preamble and tools fill the context by themselves, the message still has its place.
+        # If preamble and tools fill the context by themselves, the message still gets some room.
         room = max(most / self._factor - self._fixed, window * compaction.LEAST_SHARE)
         await self._shrink(built, int(room))
 
-    async def _shrink(self, built: Built, room: int) -> None:
+    async def _shrink(self, built: BuiltModel, room: int) -> None:
         """Cut old results, then summarise the oldest part, then cut what is left if need be."""
         room = int(room * compaction.FILLED_SHARE)
         items = compaction.trimmed_old(self.items, room)
@@ -335,14 +341,14 @@ class Loop:
             await self._summarise(built, cut)
         self.items = compaction.trimmed(self.items, room)
 
-    async def _summarise(self, built: Built, cut: int, focus: str = "") -> bool:
+    async def _summarise(self, built: BuiltModel, cut: int, focus: str = "") -> bool:
         """Replace the items before `cut` by a summary; False if there is nothing to summarise."""
         old = [item for item in self.items[:cut] if not compaction.is_order(item, self._order)]
         if not any(isinstance(item, UserItem | AssistantItem) for item in old):
             return False
         most = max(60, int(built.context_window * compaction.SUMMARY_SHARE / self._factor))
         summary = compaction.summary_of(old, await self._notes_on(old, built, most, focus), most)
-        kept, redact = self.items[cut:], self.dispatcher.redact
+        kept, redact = self.items[cut:], self.runner.redact
         earlier = (item.through for item in old if isinstance(item, transcript.SummaryItem))
         through = max(kept[0].seq - 1, *earlier, 0)
         summary = replace(
@@ -352,18 +358,18 @@ class Loop:
             files=tuple(map(redact, summary.files)),
             through=through,
         )
-        # The store gives back what comes after `through`; these would not be among it.
+        # The store returns only what comes after `through`, so the entry has to carry these.
         orders = [item for item in self.items[:cut] if compaction.is_order(item, self._order)]
         early = [item for item in kept if isinstance(item, UserItem) and item.seq <= through]
         messages = [item for item in (*orders, *early) if isinstance(item, UserItem)]
         entry = transcript.summary_entry(summary, messages)
-        seq = await self.dispatcher.lane.compact(self.dispatcher.turn, entry, through=through)
+        seq = await self.runner.lane.compact(self.runner.turn, entry, through=through)
         self.items = [replace(summary, seq=seq), *orders, *kept]
-        told = "earlier parts of the conversation were summarised"
-        self.dispatcher.emit(events.Notice("info", told))
+        message = "earlier parts of the conversation were summarised"
+        self.runner.emit(events.Notice("info", message))
         return True
 
-    async def _notes_on(self, old: list[Item], built: Built, most: int, focus: str) -> str:
+    async def _notes_on(self, old: list[Item], built: BuiltModel, most: int, focus: str) -> str:
         tokens = int(built.context_window * compaction.REQUEST_SHARE / self._factor)
         text = compaction.request_text(old, max(100, tokens - 250))
         asked = f"{compaction.INSTRUCTIONS}Write at most {most * 2 // 3} words.\n"
@@ -373,7 +379,7 @@ class Loop:
         parameters = ModelRequestParameters(instruction_parts=instructions)
         request = library.ModelRequest(parts=[library.UserPromptPart(text)])
         try:
-            answered = await self._respond(lambda _: [request], parameters, Watcher())
+            answered = await self._respond(lambda _: [request], parameters, StreamCallbacks())
         except (OpenClawError, ContextOverflow):
             logger.warning("no model made a summary; the oldest part is cut short instead")
             return compaction.plain_summary(old, most)
@@ -381,28 +387,28 @@ class Loop:
 
     # ---- images
 
-    async def _load_images(self, built: Built) -> None:
+    async def _load_images(self, built: BuiltModel) -> None:
         if not built.accepts_images:
             return
         before = list(self._images.values()).count(compaction.LEFT_OUT)
-        self._images = await self.dispatcher.attachments.images(self.items, built.image_bytes)
+        self._images = await self.runner.attachments.images(self.items, built.image_bytes)
         left_out = list(self._images.values()).count(compaction.LEFT_OUT)
         if left_out > before:
-            told = f"the {left_out} oldest images are no longer shown to the model"
-            self.dispatcher.emit(events.Notice("warning", told))
+            message = f"the {left_out} oldest images are no longer shown to the model"
+            self.runner.emit(events.Notice("warning", message))
 
     async def _drop_images(self, reason: str) -> None:
         """Stop sending the images that a provider refused: the new ones or, if there are none, all."""
         sent = [digest for digest, image in self._images.items() if isinstance(image, bytes)]
         fresh = [digest for digest in sent if digest not in self._accepted] or sent
-        reason = self.dispatcher.redact(reason)
+        reason = self.runner.redact(reason)
         entry = transcript.refused_entry(fresh, reason)
-        await self.dispatcher.lane.append(self.dispatcher.turn, [entry])
+        await self.runner.lane.append(self.runner.turn, [entry])
         self.items = transcript.with_refusals(self.items, dict.fromkeys(fresh, reason))
         what = "an image was" if len(fresh) == 1 else f"{len(fresh)} images were"
         note = f"[{what} not shown to the model: {reason}]"
         self._notes.append(note)
-        self.dispatcher.emit(events.Notice("warning", note[1:-1]))
+        self.runner.emit(events.Notice("warning", note[1:-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,9 +419,9 @@ class _Shown:
     show: Callable[[str], None]
 
     def feed(self, piece: str) -> None:
-        given = piece if self.stream is None else self.stream.feed(piece)
-        if given:
-            self.show(given)
+        shown = piece if self.stream is None else self.stream.feed(piece)
+        if shown:
+            self.show(shown)
 
     def finish(self, *, drop: bool = False) -> None:
         if self.stream is not None and (rest := self.stream.finish()) and not drop:

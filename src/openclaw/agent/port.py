@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
+    from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
     from openclaw.media.transcription import Transcriber
     from openclaw.models.choose import ModelOptions
     from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.lanes import Lane
-    from openclaw.sessions.model import SessionRef
+    from openclaw.sessions.records import SessionRef
     from openclaw.sessions.store import SessionStore
 
 DEFAULT_AGENT = "main"
@@ -36,7 +36,7 @@ def named_agent(agents: Mapping[str, T], wanted: str) -> T:
 
 @dataclass(frozen=True, slots=True)
 class CallItem:
-    """A call; `arguments` may not be JSON, and is `cut` if the model reached its output limit."""
+    """A call. `arguments` may not be JSON; `cut` means that the model reached its output limit."""
 
     id: str
     name: str
@@ -55,11 +55,11 @@ class MessageContext:
     """A message exactly as it was given.
 
     Messages with the same `idempotency_key` in one session are one order, carried out once. With
-    `prompt_calls`, the message `/server:prompt key=value` means that prompt of an MCP server.
+    `prompt_calls`, the message `/server:prompt key=value` calls that prompt of an MCP server.
     `workspace`, `model` and `thinking` replace the agent's own. `options` is what the sender asks of
-    the model; such a sender reads `Reply.finish_reason` too. `results` answer the calls with which
-    the session's last turn ended; the text may be empty then. `delegated_by` is the agent that gave
-    this as a task: its rules apply as well, and the turn gets a part of its limits.
+    the model; such a sender reads `Reply.finish_reason` too. `results` answer the calls that ended
+    the session's last turn; the text may then be empty. `delegated_by` is the agent that gave this
+    as a task: its rules apply as well, and the turn gets a part of its limits.
     """
 
     text: str
@@ -88,7 +88,7 @@ class MessageContext:
 class Reply:
     """The answer.
 
-    `outcome` is ok, limit (a bound ended the turn, and the text says which) or duplicate (the order
+    `outcome` is ok, limit (a limit ended the turn; the text says which) or duplicate (the order
     had been carried out before). A turn that was cancelled or failed raises instead.
     """
 
@@ -103,7 +103,7 @@ class Reply:
 
 
 class Claim(Protocol):
-    """Holds a message that came out of a queue, so that its turn and its place there end together."""
+    """Holds a message that came out of a queue, so that its turn and its queue entry end together."""
 
     @property
     def refusal(self) -> OpenClawError | None: ...  # the turn ends with this error
@@ -117,8 +117,8 @@ class Claim(Protocol):
         """The session's lane, ahead of messages that do not come from the queue."""
         ...
 
-    async def settle(self, lane: "Lane", outcome: str, result: "Reply | BaseException") -> None:
-        """Have the lane's next `finish_turn` end the message's place in the queue as well."""
+    async def finish(self, lane: "Lane", outcome: str, result: "Reply | BaseException") -> None:
+        """Have the lane's next `finish_turn` end the message's queue entry as well."""
         ...
 
 
@@ -128,7 +128,7 @@ OnToolResult = Callable[[str, ToolResult], None]
 
 @dataclass(frozen=True, slots=True)
 class TurnListener:
-    """Who watches an answer while it is written, and who is asked.
+    """Callbacks to watch an answer as it is written, and to ask the person.
 
     The callbacks must not block. Blocks, tool results and events come in order, before the reply.
     With `on_event` the answer is streamed. Without `ask`, tools that need approval are denied;
@@ -142,7 +142,7 @@ class TurnListener:
     elicit: Elicit | None = None
 
 
-NOBODY = TurnListener()
+NO_LISTENER = TurnListener()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Agent(Protocol):
 
     async def settings(self, agent_id: str | None = None) -> AgentSettings: ...
 
-    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         """Answer one message. Cancelling the call stops the turn, wherever it runs."""
         ...
 
@@ -192,7 +192,7 @@ class Agent(Protocol):
     def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]": ...
 
     async def complete(
-        self, agent_id: str, begun: "BegunArgument", session: str | None = None
+        self, agent_id: str, begun: "PartialArgument", session: str | None = None
     ) -> Sequence[str]:
         """A server's suggestions for an argument that somebody has begun to type."""
         ...

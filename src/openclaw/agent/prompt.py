@@ -33,7 +33,7 @@ _LEFT_OUT = "[More MCP resources were left out for lack of space.]"
 
 
 def surroundings(now_ms: int, timezone: str, *, can_ask: bool, searches: bool) -> str:
-    """Where a turn runs. It names only the day, so that providers' caches hold."""
+    """Describes where a turn runs; names only the day, so that providers' caches stay valid."""
     today = datetime.fromtimestamp(now_ms / 1000, ZoneInfo(timezone))
     asked = (
         "The person is there and can be asked."
@@ -70,12 +70,12 @@ def assemble(
     return tuple(part for part in parts if part)
 
 
-# Each frame with what comes before it, so that none is ever split; and what comes after the last.
+# Each frame with the text before it, so that no frame is split; then the text after the last one.
 _FRAMES = re.compile(r"(?ms).*?^<<<END_EXTERNAL_UNTRUSTED_CONTENT[^\n]*|.+")
 
 
 def cut_framed(text: str, tokens: int, chars: int) -> str:
-    """Framed resources within a budget. One that does not fit is left out whole."""
+    """Framed resources within a budget. A frame that does not fit is left out entirely."""
     if estimate(text) <= tokens and len(text) <= chars:
         return text
     kept: list[str] = []
@@ -102,7 +102,7 @@ def read_context_files(workspace: Path, names: Sequence[str]) -> list[tuple[str,
     """The text of these files; one that is outside of the workspace or cannot be read is skipped."""
     found: list[tuple[str, str]] = []
     for name in names:
-        # A link that leads out of the workspace may have been planted there to be read aloud.
+        # A link out of the workspace may have been planted to leak a file.
         with suppress(ToolFailure, OSError), Workspace(workspace).open_file(name) as (file, _, _):
             text = file.read(4 * _FILE_CHARS).decode("utf-8", "replace")[:_FILE_CHARS]
             if text not in (known for _, known in found):

@@ -1,8 +1,8 @@
 """Removes secrets from a turn's input, output and stored entries.
 
-What a person writes loses known values, in every form of them, before the transcript or the model
-gets it, but not what merely looks like a credential: they may mean to give one. What a model writes
-loses both wherever it is shown or stored; a call is made with the arguments as they were given.
+Known secrets, in every form, are removed from a person's message before the transcript or the model
+gets it. What merely looks like a credential stays: they may mean to give one. Both are removed from
+a model's output wherever it is shown or stored, but its calls are made with the original arguments.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from openclaw.agent.transcript import AssistantItem
 from openclaw.core.content import Block, InboundMedia, Media, ResourceLink, Text
 from openclaw.core.events import BlockReply, Event, TextDelta, ThinkingDelta
 from openclaw.core.tools import JsonObject, ToolResult
-from openclaw.media.files import CLEANED, WITHHELD, cleaned, read_regular
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES
+from openclaw.media.stored_files import CLEANED, WITHHELD, cleaned, read_regular
 from openclaw.secrets.redactor import Redactor, redacted_tree
 from openclaw.secrets.streaming import DeltaRedactor
-from openclaw.sessions.model import storable
+from openclaw.sessions.records import storable
 
 Redact = Callable[[str], str]
 
@@ -54,12 +54,12 @@ def clean_json(value: JsonObject, redact: Redact) -> JsonObject:
 
 
 def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
-    """A result without secrets. It reads its files, and says which were changed or withheld.
+    """The result without secrets. Reads its files, and says which were changed or withheld.
 
     A text file with a secret is sent as a copy without it. Any other file with a secret is withheld.
     """
-    # What the model reads and what the tool gave are mostly the same words: they are read once.
-    # By the text's identity: to hash a long one takes as long as to read it.
+    # `blocks` and `outputs` mostly have the same texts, so each text is redacted once. It is looked
+    # up by identity, because hashing a long text takes as long as reading it.
     words: dict[int, str] = {}
     others: dict[Block, Block | None] = {}
     notes: list[str] = []
@@ -76,12 +76,12 @@ def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     blocks = tuple([clean(block) or _withheld(block) for block in result.blocks])
     outputs = tuple([kept for block in result.outputs if (kept := clean(block)) is not None])
     if notes:
-        told = tuple(Text(redactor.redact(note)) for note in notes)
-        # If nothing is left, the tool says that it handed something over, which is not true.
+        added = tuple(Text(redactor.redact(note)) for note in notes)
+        # If no output is left, the tool's claim that it handed something over is not true.
         nothing = bool(result.outputs) and not outputs
         result = replace(result, is_error=result.is_error or nothing)
-        blocks = told if nothing else blocks + told
-        outputs += tuple(replace(note, addressed=True) for note in told)
+        blocks = added if nothing else blocks + added
+        outputs += tuple(replace(note, addressed=True) for note in added)
     details = result.details
     if not redactor.found_clean(details):
         details = clean_json(details, redactor.redact)
@@ -92,7 +92,7 @@ def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     if same and details == result.details and untrusted is result.untrusted:
         return result
     structured = result.structured
-    if blocks != result.blocks:  # else it has none: the same values are in the words
+    if blocks != result.blocks:  # otherwise it has no secrets: the text has the same values
         structured = redacted_tree(structured, redactor.redact)
     return replace(
         result,
@@ -140,14 +140,14 @@ def _clean_data(media: Media, data: bytes, redactor: Redactor) -> bytes | None:
         clean = redactor.redact(data.decode(), shapes=False).encode()
     except UnicodeDecodeError:
         clean = data
-    # A changed picture or sound is broken.
+    # Changing an image or a sound would break it.
     changed = clean != data and media.mime_type.lower().startswith(_PLAYED)
     return None if changed or redactor.holds(clean) else clean
 
 
 def _clean_file(media: Media, path: Path, redactor: Redactor, notes: list[str]) -> Media | None:
     data = read_regular(path, MAX_OUTBOUND_BYTES)
-    if data is None:  # whoever tries to send it says why that fails
+    if data is None:  # sending it will report why
         return media
     name = media.name or path.name
     clean = cleaned(data, redactor)

@@ -1,6 +1,6 @@
 """Model completions for MCP servers (sampling): only if configured, and limited.
 
-The request has only the server's own words: none of our history, tools or secrets.
+The request contains only the server's own text: none of our history, tools or secrets.
 """
 
 from collections import Counter
@@ -12,13 +12,13 @@ from openclaw.agent.budget import LimitReached, check_day, spent_on
 from openclaw.core.errors import InvalidRequest, ToolFailure
 from openclaw.core.tools import json_object
 from openclaw.models.choose import Candidate, ModelOptions
-from openclaw.sessions.model import SessionRef
+from openclaw.sessions.records import SessionRef
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
     from openclaw.config.agent_schema import SamplingConfig
-    from openclaw.models.stack import ModelStack
+    from openclaw.models.fallback import FallbackModels
     from openclaw.sessions.usage import UsageLedger
 
 _LONGEST_TEXT = 400_000  # characters of one request; the budget bounds all of them together
@@ -26,7 +26,7 @@ _LONGEST_TEXT = 400_000  # characters of one request; the budget bounds all of t
 
 @dataclass(slots=True)
 class Sampler:
-    model: Callable[[], Awaitable["ModelStack"]]
+    model: Callable[[], Awaitable["FallbackModels"]]
     rules_of: Callable[[str], "SamplingConfig | None"]
     # Who pays: the ledger, the agent, and that agent's limit in dollars a day.
     account: "Callable[[], tuple[UsageLedger, str, float]]"
@@ -35,7 +35,7 @@ class Sampler:
     async def __call__(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         from pydantic_ai.models import ModelRequestParameters
 
-        from openclaw.models.stack import Watcher
+        from openclaw.models.fallback import StreamCallbacks
 
         rules = self.rules_of(server)
         if rules is None or not rules.enabled:
@@ -49,10 +49,11 @@ class Sampler:
         except LimitReached as reached:
             raise ToolFailure(reached.message) from None
         messages = _messages(params)
-        stack = await self.model()
-        settings = _settings(params, (await stack.primary()).candidate, min(rules.max_tokens, left))
-        answered = await stack.respond(
-            lambda _: messages, ModelRequestParameters(), Watcher(), settings
+        models = await self.model()
+        candidate = (await models.primary()).candidate
+        settings = _settings(params, candidate, min(rules.max_tokens, left))
+        answered = await models.respond(
+            lambda _: messages, ModelRequestParameters(), StreamCallbacks(), settings
         )
         response, model = answered.response, answered.built.candidate.ref
         session = SessionRef(f"sampling {server}", agent, f"sampling:{server}")
@@ -67,9 +68,9 @@ class Sampler:
         }
 
 
-def _settings(params: Mapping[str, Any], asked: Candidate, most: int) -> ModelOptions:
+def _settings(params: Mapping[str, Any], candidate: Candidate, most: int) -> ModelOptions:
     wanted, temperature = params.get("maxTokens"), params.get("temperature")
-    if not isinstance(temperature, int | float) or asked.api == "local":
+    if not isinstance(temperature, int | float) or candidate.api == "local":
         temperature = None
     return ModelOptions(
         max_tokens=min(wanted, most) if isinstance(wanted, int) and wanted > 0 else most,
@@ -96,7 +97,7 @@ def _messages(params: Mapping[str, Any]) -> "list[ModelMessage]":
         else:
             messages.append(library.ModelRequest(parts=[library.UserPromptPart(text)]))
     if not messages or not isinstance(messages[-1], library.ModelRequest):
-        raise InvalidRequest("a sampling request ends with a message of the user's")
+        raise InvalidRequest("a sampling request must end with a user message")
     return messages
 
 

@@ -80,7 +80,7 @@ def _run(expression: str | None, start: datetime, *, reverse: bool = False) -> i
 def parse_when(text: str) -> dict[str, str]:
     """`cron` or `at` from a cron expression or plain words; raises `InvalidRequest`.
 
-    Only what is unambiguous is accepted: "weekdays 8:00", "every day at 7am", "mondays 9:30",
+    Only unambiguous phrases are accepted: "weekdays 8:00", "every day at 7am", "mondays 9:30",
     "every 15 minutes", "2026-12-01 09:00".
     """
     words = " ".join(text.lower().split())
@@ -121,7 +121,7 @@ def _interval(count: int, unit: str) -> str:
 
 
 class JobFile:
-    """The schedules in `jobs.json`, which every change replaces as a whole."""
+    """The schedules in `jobs.json`, which every change rewrites."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "jobs.json"
@@ -168,7 +168,7 @@ class JobFile:
 
 
 def new_job(when: str, message: str, timezone: str, now_ms: int, **more: Any) -> Job:
-    """A schedule; raises `InvalidRequest` for a time that is not understood or is over."""
+    """A schedule; raises `InvalidRequest` for a time that is not understood or in the past."""
     if not message.strip():
         raise InvalidRequest("is empty", field="message")
     if timezone not in available_timezones():
@@ -180,7 +180,7 @@ def new_job(when: str, message: str, timezone: str, now_ms: int, **more: Any) ->
     return job
 
 
-def told(job: Job, now_ms: int) -> str:
+def describe_job(job: Job, now_ms: int) -> str:
     following, zone, when = job.next(now_ms), ZoneInfo(job.timezone), "over"
     if job.paused:
         when = "paused"

@@ -14,10 +14,10 @@ import anyio.to_thread
 from openclaw.agent import transcript
 from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, LimitReached
-from openclaw.agent.dispatch import Dispatcher
-from openclaw.agent.port import NOBODY, CallItem, Claim, MessageContext, Reply, TurnListener
+from openclaw.agent.port import NO_LISTENER, CallItem, Claim, MessageContext, Reply, TurnListener
 from openclaw.agent.prompt import assemble, read_context_files, surroundings
 from openclaw.agent.redaction import clean_message
+from openclaw.agent.tool_calls import ToolCallRunner
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import AssistantItem, Attachment, Item, ResultItem, UserItem
 from openclaw.config.merge import EffectiveAgent
@@ -28,14 +28,14 @@ from openclaw.core.content import InboundMedia
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.lanes import Lane
-from openclaw.sessions.model import (
+from openclaw.sessions.records import (
     Entry,
     EntryKind,
     LaneLost,
     NewEntry,
-    Outcome,
     StoreError,
     Turn,
+    TurnOutcome,
     TurnState,
     storable,
 )
@@ -45,13 +45,13 @@ from openclaw.sessions.usage import UsageLedger
 if TYPE_CHECKING:
     from openclaw.agent.loop import Loop
     from openclaw.agent.toolpath.hooks import Hooks
-    from openclaw.models.stack import ModelStack
+    from openclaw.models.fallback import FallbackModels
 
 logger = logging.getLogger(__name__)
 
 CLOSING_SECONDS = 10.0  # for a stopped turn to record that it was stopped
 DEFAULT_COMPACT_AT = 0.8
-_LARGE = 100_000  # characters of a conversation from which it is recalled in a thread
+_LARGE = 100_000  # characters; a longer conversation is recalled in a thread
 
 _TITLE_CHARS = 80
 _TAKEN_OVER = "The program that ran this turn stopped; another one continues it."
@@ -59,7 +59,7 @@ _STOPPED_HERE = "[The answer was stopped here.]"
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
 # Messages that are commands, with `prompt_calls`:
 _COMPACT = "/compact"  # summarises the conversation so far
-_UNDO = "/undo"  # puts back the files that the last turn changed
+_UNDO = "/undo"  # restores the files that the last turn changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +77,12 @@ class TurnSetup:
 class AgentService:
     """Answers messages. Turns of one session run one at a time, in order; sessions run side by side.
 
-    `models` takes the model and effort that a message names, if any. `server_context` gives what the
-    MCP servers of an agent, in a scope, say to a model that may use these tools.
+    `models` takes the model and effort that a message names, if any. `server_context` returns
+    what an agent's MCP servers, in a scope, say to a model that may use these tools.
     """
 
     store: SessionStore
-    models: Callable[[EffectiveAgent, str | None, str | None], Awaitable["ModelStack"]]
+    models: Callable[[EffectiveAgent, str | None, str | None], Awaitable["FallbackModels"]]
     server_context: Callable[[str, str, Collection[str]], str]
     redactor: Redactor
     clock: Clock = field(default_factory=SystemClock)
@@ -90,7 +90,7 @@ class AgentService:
     observe: Callable[[], events.Emit] | None = None
 
     async def reply(
-        self, context: MessageContext, setup: TurnSetup, listener: TurnListener = NOBODY
+        self, context: MessageContext, setup: TurnSetup, listener: TurnListener = NO_LISTENER
     ) -> Reply:
         """Answer one message. When this returns, the turn is on disk."""
         if storable(context.text) != context.text:
@@ -102,9 +102,9 @@ class AgentService:
 
 @dataclass(slots=True)
 class _Turn:
-    """One message on its way to its answer, and what was said so far.
+    """A turn in progress, and the answer so far.
 
-    The log gets a line when a turn starts and one when it ends, and nothing that was said.
+    It logs a line when it starts and one when it ends, without anything that was said.
     """
 
     service: AgentService
@@ -117,13 +117,13 @@ class _Turn:
     thinking: str = ""
     _id: str = ""
     _began: float = 0.0
-    _heard: list[events.Emit] = field(default_factory=list[events.Emit])
+    _watchers: list[events.Emit] = field(default_factory=list[events.Emit])
     _tools: Counter[str] = field(default_factory=Counter[str])
 
     def __post_init__(self) -> None:
         observe = self.service.observe
         watchers = self.listener.on_event, observe() if observe is not None else None
-        self._heard = [emit for emit in watchers if emit is not None]
+        self._watchers = [emit for emit in watchers if emit is not None]
         self._began = self.service.clock.monotonic()
         self.budget = Budget(self.setup.agent.limits)
 
@@ -139,7 +139,7 @@ class _Turn:
                 self.text = self.thinking = ""
             case _:
                 pass
-        for emit in self._heard:
+        for emit in self._watchers:
             emit(event)
 
     async def reply(self) -> Reply:
@@ -172,7 +172,7 @@ class _Turn:
             f"{usage.input_tokens:,}",
             f"{usage.output_tokens:,}",
             f"; cost: ${usage.cost:.2g}" if usage.cost else "",
-            f"; reason: {text}" if outcome == Outcome.ERROR else "",
+            f"; reason: {text}" if outcome == TurnOutcome.ERROR else "",
         )
         if self.setup.hooks is not None:
             await self.setup.hooks.fire(
@@ -187,11 +187,11 @@ class _Turn:
 
     async def run(self) -> Reply:
         lane, setup, redactor = self.lane, self.setup, self.service.redactor
-        # Only now that it is this turn's: while it waited, more secrets may have become known.
+        # Not earlier: while the message waited for the lane, more secrets may have become known.
         context = self.context = clean_message(self.context, redactor)
         media = SessionMedia(self.service.store, lane.session, redactor)
         said = UserItem(context.text, tuple(map(_attachment, context.media)), typed=context.typed)
-        message = await media.kept(said)
+        message = await media.save(said)
         opening = [transcript.result_entry(item) for item in await self._client_results()]
         if context.text or context.media or not opening:
             opening.append(transcript.user_entry(message, context.origin, context.workspace))
@@ -202,18 +202,18 @@ class _Turn:
         except InvalidRequest as refusal:
             if wanted is None:
                 raise
-            found = await self._found(wanted)
+            found = await self._find_turn(wanted)
             if found is None:
                 raise InvalidRequest(refusal.message, field=_KEY) from refusal
             resumed = context.claim is not None and found.state is TurnState.LOST
             if not resumed:
-                return await self._earlier(wanted)
+                return await self._earlier_reply(wanted)
             await self._resume(found)
             turn = wanted
         self._id = turn
         self.emit(events.TurnStarted(lane.session.key, setup.agent.id, turn))
         budget, ask, elicit = self.budget, self.listener.ask, self.listener.elicit
-        dispatcher = Dispatcher(
+        runner = ToolCallRunner(
             turn=turn,
             lane=lane,
             toolbox=setup.tools(ask is not None, lane.session.id),
@@ -228,25 +228,25 @@ class _Turn:
             ),
             attachments=media,
         )
-        async with self._ending(turn, dispatcher):
+        async with self._ending(turn, runner):
             if context.claim is not None and context.claim.refusal is not None:
                 raise context.claim.refusal
             new = message if opening[-1].kind is EntryKind.USER_MESSAGE else None
-            items = await self._items(new, dispatcher, resumed=resumed)
-            await self._recall(items, dispatcher.toolbox)
+            items = await self._items(new, runner, resumed=resumed)
+            await self._recall(items, runner.toolbox)
             if len(items) == 1:
                 await self.service.store.set_title(lane.session, _title(context.text))
                 if setup.hooks is not None:
                     facts = {"agent": setup.agent.id, "session": lane.session.key}
                     await setup.hooks.fire("session_start", **facts, origin=context.origin)
-            loop = await self._loop(dispatcher, items)
+            loop = await self._loop(runner, items)
             return await self._answer(loop)
 
     async def _resume(self, lost: Turn) -> None:
         """Continue a turn whose program died.
 
-        A call of unknown outcome is marked so and never made again; the result of one that its server
-        carries out as a task is fetched.
+        Calls whose outcome is unknown are marked so and never repeated; the results of calls that
+        servers run as tasks are fetched.
         """
         fetchable = {call.id for call, _ in transcript.open_tasks(await self._history())}
         calls = [(call.call_id or "", str(call.data.get("name", ""))) for call in lost.open_calls]
@@ -260,8 +260,8 @@ class _Turn:
         self.emit(events.Notice("warning", _TAKEN_OVER))
 
     async def _answer(self, loop: "Loop") -> Reply:
-        context, lane, dispatcher = self.context, self.lane, loop.dispatcher
-        budget, turn = dispatcher.budget, dispatcher.turn
+        context, lane, runner = self.context, self.lane, loop.runner
+        budget, turn = runner.budget, runner.turn
         outcome, text, model, finish_reason = "ok", "", "", "stop"
         calls: tuple[CallItem, ...] = ()
         closing: list[NewEntry] = []
@@ -276,7 +276,7 @@ class _Turn:
                     text, model = await loop.run()
                     finish_reason, calls = loop.finish_reason, loop.client_calls
             if scope.cancelled_caught:
-                closing = dispatcher.close_open(_OUT_OF_TIME)
+                closing = runner.close_open(_OUT_OF_TIME)
                 # A model that has not answered yet will not say what was done either.
                 outcome = "limit"
                 text = await loop.closing(budget.out_of_time(), ask=not loop.asking)
@@ -284,23 +284,23 @@ class _Turn:
             outcome, text = "limit", await loop.closing(reached.message, ask=reached.ask)
         if outcome == "limit" and self.text:
             text = f"{self.text}\n\n{text}"
-        text = loop.harmless(self.service.redactor.redact(text))
+        text = loop.disarm_links(self.service.redactor.redact(text))
         final = transcript.assistant_entry(AssistantItem(text, thinking=loop.thinking), model)
         reply = Reply(
             text=text,
             session_id=lane.session.id,
             turn_id=turn,
-            media=tuple(dispatcher.media),
+            media=tuple(runner.media),
             usage=budget.usage,
             outcome=outcome,
             finish_reason=finish_reason,
             calls=calls,
         )
         if context.claim is not None:
-            await context.claim.settle(lane, outcome, reply)
+            await context.claim.finish(lane, outcome, reply)
         await lane.finish_turn(
             turn,
-            Outcome.OK,
+            TurnOutcome.OK,
             closing if calls else [*closing, final],
             usage=budget.usage,
             detail="" if outcome == "ok" else text,
@@ -308,13 +308,13 @@ class _Turn:
         self.emit(events.TurnFinished(lane.session.key, turn, "ok"))
         return reply
 
-    async def _loop(self, dispatcher: Dispatcher, items: list[Item]) -> "Loop":
+    async def _loop(self, runner: ToolCallRunner, items: list[Item]) -> "Loop":
         from openclaw.agent.loop import Loop
 
         service, setup, context = self.service, self.setup, self.context
-        agent, workspace, toolbox = setup.agent, setup.workspace, dispatcher.toolbox
-        stack = await service.models(agent, context.model, context.thinking)
-        built = await stack.primary()
+        agent, workspace, toolbox = setup.agent, setup.workspace, runner.toolbox
+        models = await service.models(agent, context.model, context.thinking)
+        built = await models.primary()
         ref = built.candidate.ref
         about = self._id, agent.id, context.session_key, context.origin, ref
         logger.info("turn %s started: agent %s, session %s, from %s, model %s", *about)
@@ -328,7 +328,7 @@ class _Turn:
             )
         if toolbox.flow is not None:
             toolbox.flow.trust(files)
-        # Without `elicit`, the command line answers by the rules it was given: nobody is there.
+        # Without `elicit`, the command line answers by its options: nobody is there.
         ask, elicit = self.listener.ask, self.listener.elicit
         around = surroundings(
             service.clock.now_ms(),
@@ -346,19 +346,19 @@ class _Turn:
             window=built.context_window,
         )
         ledger = UsageLedger(service.store, service.clock, setup.timezone)
-        return Loop(items, stack, preamble, dispatcher, service.compact_at, context.options, ledger)
+        return Loop(items, models, preamble, runner, service.compact_at, context.options, ledger)
 
     async def _items(
-        self, message: UserItem | None, dispatcher: Dispatcher, *, resumed: bool
+        self, message: UserItem | None, runner: ToolCallRunner, *, resumed: bool
     ) -> list[Item]:
-        """The conversation, with the new message's attachments as they came.
+        """The conversation, with the new message's attachments as they arrived.
 
-        That message is the last one, except in a resumed turn: steps may have followed it, and even a
-        summary that replaced it.
+        That message is the last one, except in a resumed turn, where steps may follow it or a summary
+        may have replaced it.
         """
         entries = await self._history()
         tasks = transcript.open_tasks(entries)
-        if tasks and await dispatcher.fetch(tasks, wait=resumed):
+        if tasks and await runner.fetch(tasks, wait=resumed):
             entries = await self._history()
         items = transcript.items_from(entries)
         if message is None:
@@ -370,7 +370,7 @@ class _Turn:
         assert resumed or at == len(items) - 1
         return items
 
-    async def _found(self, turn: str) -> Turn | None:
+    async def _find_turn(self, turn: str) -> Turn | None:
         return await self.service.store.find_turn(self.lane.session, turn)
 
     async def _history(self, *, since_compaction: bool = True) -> Sequence[Entry]:
@@ -381,29 +381,29 @@ class _Turn:
         if items and isinstance(items[0], transcript.SummaryItem):  # what it replaced counts, too
             items = transcript.items_from(await self._history(since_compaction=False))
         if sum(len(item.text) for item in items) > _LARGE:
-            await anyio.to_thread.run_sync(toolbox.recall, items)
+            await anyio.to_thread.run_sync(toolbox.index_items, items)
         else:
-            toolbox.recall(items)
+            toolbox.index_items(items)
 
     async def _client_results(self) -> list[ResultItem]:
-        """The results of the sender's own tools: one for each call that waits."""
+        """The results of the sender's own tools: one for each waiting call."""
         wanted, results = self.context.idempotency_key, self.context.results
-        if not results or (wanted is not None and await self._found(wanted) is not None):
-            return []  # none, or given before and therefore in the transcript
+        if not results or (wanted is not None and await self._find_turn(wanted) is not None):
+            return []  # none, or already in the transcript
         calls = transcript.waiting_calls(await self._history())
-        given = {result.call_id: result.text for result in results}
-        if given.keys() - calls.keys():
+        texts = {result.call_id: result.text for result in results}
+        if texts.keys() - calls.keys():
             raise InvalidRequest("no call is waiting for this result", field="tool_call_id")
-        if calls.keys() - given.keys():
+        if calls.keys() - texts.keys():
             raise InvalidRequest("the result of a call is missing", field="tool_call_id")
         redact = self.service.redactor.redact
-        clean = {call: redact(storable(text)) for call, text in given.items()}
+        clean = {call: redact(storable(text)) for call, text in texts.items()}
         return [
             ResultItem(id, call.name, frame(clean[id], source="Client tool", sender=call.name))
             for id, call in calls.items()
         ]
 
-    async def _earlier(self, turn: str) -> Reply:
+    async def _earlier_reply(self, turn: str) -> Reply:
         history = await self._history(since_compaction=False)
         entries = [entry for entry in history if entry.turn == turn]
         asked = next((e for e in entries if e.kind is EntryKind.USER_MESSAGE), None)
@@ -426,34 +426,34 @@ class _Turn:
         return Reply(answer, self.lane.session.id, turn, outcome="duplicate")
 
     @asynccontextmanager
-    async def _ending(self, turn: str, dispatcher: Dispatcher) -> AsyncGenerator[None]:
-        """Record how a turn ended that was stopped or failed."""
+    async def _ending(self, turn: str, runner: ToolCallRunner) -> AsyncGenerator[None]:
+        """Record the end of a turn that was stopped or failed."""
         lane, claim = self.lane, self.context.claim
         try:
             yield
         except BaseException as error:
             if _continues_elsewhere(claim, error):
                 raise  # the process that continues it must find it unfinished
-            outcome, told = _ended_by(error)
+            outcome, reason = _ended_by(error)
             partial: list[NewEntry] = []
-            said, thinking = self.text, dispatcher.redact(self.thinking)
+            said, thinking = self.text, runner.redact(self.thinking)
             if said.strip() or thinking.strip():
-                shown = dispatcher.redact(f"{said}\n\n{_STOPPED_HERE}") if said.strip() else ""
+                shown = runner.redact(f"{said}\n\n{_STOPPED_HERE}") if said.strip() else ""
                 item = AssistantItem(shown, thinking=thinking)
                 partial.append(transcript.assistant_entry(item, ""))
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
                 try:
                     if claim is not None:
-                        await claim.settle(lane, str(outcome), error)
+                        await claim.finish(lane, str(outcome), error)
                     await lane.finish_turn(
                         turn,
                         outcome,
-                        [*dispatcher.close_open(transcript.CANCELLED_CALL), *partial],
-                        usage=dispatcher.budget.usage,
-                        detail=dispatcher.redact(told),
+                        [*runner.close_open(transcript.CANCELLED_CALL), *partial],
+                        usage=runner.budget.usage,
+                        detail=runner.redact(reason),
                     )
                 except LaneLost as lost:
-                    logger.info("a turn ended that is no longer ours: %s", lost.message)
+                    logger.info("a turn that is no longer ours ended: %s", lost.message)
                 except OpenClawError:
                     logger.warning("the end of a turn could not be written", exc_info=True)
             self.emit(events.TurnFinished(lane.session.key, turn, str(outcome)))
@@ -477,11 +477,11 @@ def _continues_elsewhere(claim: Claim | None, error: BaseException) -> bool:
     return claim is not None and (claim.yielding or isinstance(error, LaneLost | StoreError))
 
 
-def _ended_by(error: BaseException) -> tuple[Outcome, str]:
+def _ended_by(error: BaseException) -> tuple[TurnOutcome, str]:
     if isinstance(error, anyio.get_cancelled_exc_class()):
-        return Outcome.CANCELLED, "stopped before it was finished"
-    told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
-    return Outcome.ERROR, told
+        return TurnOutcome.CANCELLED, "stopped before it was finished"
+    reason = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
+    return TurnOutcome.ERROR, reason
 
 
 def _attachment(inbound: InboundMedia) -> Attachment:

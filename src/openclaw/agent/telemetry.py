@@ -51,7 +51,7 @@ class Telemetry:
             )
 
         turns, requests = "Duration of turns and model calls.", "Duration of MCP requests."
-        counted = "Tokens that a model call took and gave."
+        counted = "Input and output tokens of model calls."
         self.operations = histogram("gen_ai.client.operation.duration", turns)
         self.mcp = histogram("mcp.client.operation.duration", requests)
         self.tokens = histogram("gen_ai.client.token.usage", counted, _TOKENS)
@@ -61,7 +61,7 @@ class Telemetry:
         return _TurnObserver(self).on
 
     def on_call(self, call: "CallRecord") -> None:
-        """Count an MCP call; the span of its tool call becomes one of MCP."""
+        """Count an MCP call; its tool call's span becomes an MCP span."""
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.tool.name": call.tool,
@@ -92,7 +92,7 @@ class Telemetry:
         lasted_ms: float,
         parent: "Span | None" = None,
     ) -> None:
-        """The span of a request to somebody else that ends now."""
+        """Record a request to another program that has just ended."""
         self.end(self.begin(name, attributes, parent, lasted_ms), attributes.get("error.type"))
 
     def begin(
@@ -102,7 +102,7 @@ class Telemetry:
         parent: "Span | None" = None,
         lasted_ms: float | None = None,
     ) -> "Span":
-        """A span, of a request to somebody else if it says how long that took."""
+        """A span; of a request to another program if it says how long that took."""
         from opentelemetry.trace import SpanKind, set_span_in_context
 
         return self.tracer.start_span(
@@ -198,7 +198,7 @@ class _TurnObserver:
 async def open_telemetry(
     settings: "TelemetryConfig", headers: Mapping[str, str], clock: Clock
 ) -> AsyncGenerator[Telemetry]:
-    """Telemetry that goes to a collector. `headers` are the settings' own with their secrets resolved.
+    """Telemetry that goes to a collector. `headers` are the configured ones with their secrets resolved.
 
     Whatever the settings leave out, the library takes from its own `OTEL_…` variables.
     """
@@ -211,13 +211,13 @@ async def open_telemetry(
             traces.shutdown()
             metrics.shutdown()
 
-        # A daemon, because the exit of the process waits for every other thread.
+        # A daemon thread, so that the process's exit does not wait for it.
         closing = threading.Thread(target=close, daemon=True)
         closing.start()
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(closing.join, _CLOSING_SECONDS)
         if closing.is_alive():
-            logger.warning("the telemetry collector does not answer; what was left is lost")
+            logger.warning("the telemetry collector does not answer; unsent data is lost")
 
 
 def _providers(settings: "TelemetryConfig", headers: Mapping[str, str]) -> tuple[Any, Any]:
@@ -234,15 +234,15 @@ def _providers(settings: "TelemetryConfig", headers: Mapping[str, str]) -> tuple
     resource = Resource.create(
         {"service.name": settings.service_name, "service.version": __version__}
     )
-    given = dict(headers) or None
+    sent_headers = dict(headers) or None
 
     def address(what: str) -> str | None:
         return f"{settings.endpoint.rstrip('/')}/v1/{what}" if settings.endpoint else None
 
     traces = TracerProvider(resource=resource, shutdown_on_exit=False)
-    to_traces = OTLPSpanExporter(endpoint=address("traces"), headers=given)
+    to_traces = OTLPSpanExporter(endpoint=address("traces"), headers=sent_headers)
     traces.add_span_processor(BatchSpanProcessor(to_traces))
-    to_metrics = OTLPMetricExporter(endpoint=address("metrics"), headers=given)
+    to_metrics = OTLPMetricExporter(endpoint=address("metrics"), headers=sent_headers)
     reader = PeriodicExportingMetricReader(
         to_metrics, export_interval_millis=settings.metric_interval_ms
     )

@@ -1,7 +1,7 @@
 """Converts a session's entries to the conversation that the model sees, and back.
 
 Every call has a result here. If the entries have none, the model reads that the call was not made,
-was cancelled, or that its outcome is unknown; it is never run again.
+was cancelled, or has an unknown outcome; it is never run again.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 from openclaw.agent.port import CallItem
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.tools import ToolResult
-from openclaw.sessions.model import Entry, EntryKind, NewEntry
+from openclaw.sessions.records import Entry, EntryKind, NewEntry
 
 UNKNOWN_OUTCOME = (
     "Outcome unknown: the program stopped while this call was running. It may or may not have "
@@ -39,7 +39,7 @@ _ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Media in a conversation: `media` until it is stored, then `digest`; an address stays `media`.
+    """Media in a conversation: `media` until it is stored, then `digest`; a URL stays `media`.
 
     `refused` says why a provider would not take it.
     """
@@ -124,27 +124,27 @@ def images_in(items: Iterable[Item]) -> list[Attachment]:
 
 def user_entry(item: UserItem, origin: str, workspace: Path | None = None) -> NewEntry:
     data = {"text": item.text, "origin": origin}
-    data |= _given(cwd=workspace and str(workspace), typed=item.typed)
+    data |= _not_none(cwd=workspace and str(workspace), typed=item.typed)
     return NewEntry(EntryKind.USER_MESSAGE, data | _media_json(item), item.text)
 
 
-def _given(**fields: Any) -> dict[str, Any]:
+def _not_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def assistant_entry(item: AssistantItem, model: str) -> NewEntry:
     calls = [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in item.calls]
     thinking = item.thinking if item.thinking.strip() else None
-    data = {"text": item.text, "model": model, **_given(thinking=thinking, calls=calls or None)}
+    data = {"text": item.text, "model": model, **_not_none(thinking=thinking, calls=calls or None)}
     return NewEntry(EntryKind.ASSISTANT_MESSAGE, data, item.text)
 
 
 def call_entry(
     call: CallItem, arguments: Mapping[str, Any], within: str = "", label: str = ""
 ) -> NewEntry:
-    """Says that a call is about to run, perhaps `within` the script of another."""
+    """Says that a call is about to run, perhaps from the script of the call `within`."""
     data = {"name": call.name, "arguments": dict(arguments)}
-    data |= _given(label=label or None, within=within or None)
+    data |= _not_none(label=label or None, within=within or None)
     return NewEntry(EntryKind.TOOL_CALL, data, call.name, call_id=call.id)
 
 
@@ -154,7 +154,7 @@ def task_entry(call: CallItem, handle: Mapping[str, Any]) -> NewEntry:
 
 
 def open_tasks(entries: Sequence[Entry]) -> list[tuple[CallItem, Mapping[str, Any]]]:
-    """Calls that continue at their servers, and whose results nobody has fetched yet."""
+    """Calls that continue at their servers, and whose results have not been fetched yet."""
     calls: dict[str, CallItem] = {}
     found: dict[str, Mapping[str, Any]] = {}
     for entry in entries:
@@ -170,7 +170,7 @@ def open_tasks(entries: Sequence[Entry]) -> list[tuple[CallItem, Mapping[str, An
 
 
 def summary_entry(item: SummaryItem, messages: Sequence[UserItem]) -> NewEntry:
-    """A summary's entry; these messages of the person stay word for word behind it."""
+    """A summary's entry; the person's `messages` follow it verbatim."""
     kept = [
         {"seq": one.seq, "text": one.text, "typed": one.typed, **_media_json(one)}
         for one in messages
@@ -201,7 +201,7 @@ def result_entry(
 ) -> NewEntry:
     """A result's entry; `facts` are how long it took and what the person said, for display."""
     data: dict[str, Any] = {"name": item.name, "text": item.text, "isError": item.is_error}
-    data |= {**(facts or {}), **_given(origin=item.origin and dict(item.origin))}
+    data |= {**(facts or {}), **_not_none(origin=item.origin and dict(item.origin))}
     return NewEntry(
         EntryKind.TOOL_RESULT,
         data | _media_json(item),
@@ -237,7 +237,7 @@ def media_label(media: Media) -> str:
 def _media_json(item: UserItem | ResultItem) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for one in item.attachments:
-        row = {"label": one.label, **_given(text=one.text)}
+        row = {"label": one.label, **_not_none(text=one.text)}
         if one.digest is not None:
             row |= {"mimeType": one.mime_type, "digest": one.digest}
         elif one.media is not None and one.media.url is not None:
@@ -257,7 +257,7 @@ def items_from(entries: Sequence[Entry]) -> list[Item]:
 
 
 def waiting_calls(entries: Sequence[Entry]) -> dict[str, CallItem]:
-    """By their ids, the calls for the sender to run with which the last turn ended."""
+    """The calls that ended the last turn and that the sender has to run, by id."""
     calls: dict[str, CallItem] = {}
     for entry in entries:
         if entry.kind is EntryKind.ASSISTANT_MESSAGE:
@@ -302,7 +302,7 @@ class _Reader:
             case EntryKind.TOOL_RESULT if entry.call_id:
                 self._take_result(_result(entry, data))
             case EntryKind.NOTICE if data.get(RESUMED):
-                self._go_on()
+                self._resume()
             case EntryKind.NOTICE if data.get(REFUSED):
                 self._refused |= dict.fromkeys(data[REFUSED], str(data.get("text", "")))
             case EntryKind.TURN_CANCELLED | EntryKind.TURN_ERROR | EntryKind.TURN_LOST:
@@ -319,14 +319,14 @@ class _Reader:
         if self._items and not isinstance(self._items[-1], AssistantItem):
             self._items.append(AssistantItem(_ENDINGS[kind], seq=self._items[-1].seq))
 
-    def _go_on(self) -> None:
-        """A lost turn continues: what was said about its end no longer holds."""
+    def _resume(self) -> None:
+        """Remove the note on the end of a lost turn, because it continues."""
         last = self._items[-1] if self._items else None
         if isinstance(last, AssistantItem) and last.text == _ENDINGS[EntryKind.TURN_LOST]:
             self._items.pop()
 
     def _take_result(self, result: ResultItem) -> None:
-        """Keep it for the answer whose calls are not complete, or replace the note that it is missing."""
+        """Keep it until its answer's calls are complete, or replace the note that it is missing."""
         if self._answer is not None:
             self._results[result.call_id] = result
             return
@@ -335,7 +335,7 @@ class _Reader:
                 self._items[at] = result
 
     def _close(self, unfinished: str = UNKNOWN_OUTCOME) -> None:
-        """Put the results of the last answer's calls behind it, in their order."""
+        """Append the results of the last answer's calls, in order."""
         answer, self._answer = self._answer, None
         if answer is not None:
             for call in answer.calls:

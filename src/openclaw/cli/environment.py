@@ -26,7 +26,7 @@ def text_of(read: Callable[[], str | bytes]) -> str:
     try:
         given = read()
         text = given.decode() if isinstance(given, bytes) else given
-        text.encode()  # Python keeps bytes that are not UTF-8 as halves of characters
+        text.encode()  # fails if Python kept invalid bytes as surrogates
     except UnicodeError:
         raise InvalidRequest("is not UTF-8 text", field="stdin") from None
     return text
@@ -34,10 +34,10 @@ def text_of(read: Callable[[], str | bytes]) -> str:
 
 @dataclass(frozen=True)
 class Environment:
-    """The outside world as a command may see it.
+    """The outside world as a command sees it.
 
-    `goes_on` is whether the command runs until somebody ends it: only then does it remind the person
-    of credentials in the configuration.
+    `runs_until_stopped` is true for commands such as servers: only those remind the person of
+    credentials in the configuration.
     """
 
     program: str = "openclaw"
@@ -47,7 +47,7 @@ class Environment:
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
     config_option: Path | None = None
     redactor: Redactor = field(default_factory=Redactor)
-    goes_on: bool = False
+    runs_until_stopped: bool = False
     warned: set[str] = field(default_factory=set[str])
 
     def read_config(self) -> "LoadedConfig":
@@ -66,7 +66,7 @@ class Environment:
         loaded = self.read_config()
         self.hide((*loaded.credentials, *known_values(self.paths.root)))
         for warning in loaded.warnings:
-            silent = warning in loaded.reminders and not self.goes_on
+            silent = warning in loaded.reminders and not self.runs_until_stopped
             if warning not in self.warned and not silent:
                 self.warned.add(warning)
                 self.warn(f"{self.program}: Warning: {warning}")
@@ -74,7 +74,7 @@ class Environment:
 
     @cached_property
     def loaded(self) -> "LoadedConfig":
-        """The same, read once: for a command that does one thing and ends."""
+        """The same, read once, for short-lived commands."""
         return self.load_config()
 
     @property
@@ -113,8 +113,8 @@ class Environment:
 
         layout: Any = {"separators": (",", ":")} if one_line else {"indent": 2}
         text = json.dumps(value, ensure_ascii=False, **layout)
-        # Half a character (of a file's name that is not UTF-8) is JSON only if it is escaped, a
-        # terminal would obey some characters that JSON does not escape, and others lack letters.
+        # Lone surrogates (of a file name that isn't UTF-8) are valid JSON only if escaped, a terminal
+        # obeys some characters that JSON doesn't escape, and other terminals lack letters.
         narrow = (self.stdout.encoding or "utf-8").casefold().replace("-", "") != "utf8"
         plain = text.replace("\n", "").isprintable() and (text.isascii() or not narrow)
         return text if plain else json.dumps(value, **layout)
@@ -128,7 +128,7 @@ class Environment:
             self.say(line)
 
     def confirms(self, args: "Namespace", question: str, what: str) -> bool:
-        """Ask before `what` is done, unless there is `--yes`; raises `InvalidRequest` if nobody is here."""
+        """Ask before doing `what`, unless there is `--yes`; raises `InvalidRequest` if nobody can answer."""
         if args.yes:
             return True
         if getattr(args, "json", False) or not (self.stdin.isatty() and self.stdout.isatty()):

@@ -28,23 +28,23 @@ def clawdbot() -> "NoReturn":
 def _run_and_leave(program: str) -> "NoReturn":
     startup.prepare()
     _open_closed_streams()
-    # Whatever the shell says: nothing that we or our children make may be changed by everybody.
+    # Regardless of the shell's umask, nothing that we or our children create is world-writable.
     os.umask(os.umask(_WORLD_WRITABLE) | _WORLD_WRITABLE)
     try:
         code = run(program, sys.argv[1:], own_process=True)
     except KeyboardInterrupt:  # also while something is still being imported
         code = _INTERRUPTED
     except OSError as error:
-        from openclaw.cli.dispatch import NO_ROOM, cannot_write, output_fails
+        from openclaw.cli.run_command import NO_ROOM, cannot_write, output_fails
 
-        if error.errno not in NO_ROOM and not output_fails(error):  # a command tells of the disk
+        if error.errno not in NO_ROOM and not output_fails(error):  # commands report a full disk
             raise
         code = cannot_write(program, error)
-    leave(code, program)
+    exit_quickly(code, program)
 
 
 def _open_closed_streams() -> None:
-    """Otherwise the first file that we open gets the number of a stream that the shell closed (`<&-`)."""
+    """Otherwise the first file we open gets the descriptor of a stream the shell closed (`<&-`)."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -56,21 +56,21 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
-def leave(code: int, program: str = "openclaw") -> "NoReturn":
+def exit_quickly(code: int, program: str = "openclaw") -> "NoReturn":
     """End as Python does, but without freeing memory, which takes a quarter of the time."""
     import atexit
 
     if "threading" in sys.modules:
-        vars(sys.modules["threading"])["_shutdown"]()  # waits for all that are not daemons
+        vars(sys.modules["threading"])["_shutdown"]()  # waits for non-daemon threads
     startup.keep_patterns()
     vars(atexit)["_run_exitfuncs"]()
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # one that is closed is None
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # a closed stream is None
         try:
             stream.flush()
         except ValueError:
             pass
         except OSError as error:
-            from openclaw.cli.dispatch import cannot_write
+            from openclaw.cli.run_command import cannot_write
 
             code = cannot_write(program, error) if stream is sys.stdout else code or 1
     os._exit(code)
@@ -88,7 +88,7 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
         from openclaw.mcp_server import bootstrap
 
         options = bootstrap.parse_options(arguments[1:])
-        if options is not None and "".join(arguments).isprintable():  # the rest is reported below
+        if options is not None and "".join(arguments).isprintable():  # else reported below
             bootstrap.serve(program, lambda: _prepare_server(program, options))
     if own_process:
         hide_environment()
@@ -98,7 +98,7 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
         code = quick_agent.answer(program, arguments[1:])
         if code is not None:
             return code
-    from openclaw.cli.dispatch import dispatch
+    from openclaw.cli.run_command import dispatch
 
     return dispatch(program, arguments)
 
@@ -122,5 +122,5 @@ def hide_environment() -> None:
 
     try:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    except (OSError, AttributeError):  # a C library without it: nothing else suffers
+    except (OSError, AttributeError):  # a C library without it: carry on
         return

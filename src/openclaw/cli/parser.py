@@ -29,7 +29,7 @@ def examples() -> dict[str, list[str]]:
 
 
 def nearest(word: str, known: Iterable[str], least: float = 0.7) -> str | None:
-    """What was probably meant; with this `least`, /foo is not taken for /file."""
+    """The word that was probably meant; with this `least`, /foo doesn't match /file."""
     return next(iter(get_close_matches(word, list(known), 1, least)), None)
 
 
@@ -51,7 +51,7 @@ class CommandParser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
-        # SUPPRESS keeps a subcommand's default from overwriting what stood before the subcommand.
+        # SUPPRESS keeps a subcommand's default from overwriting an option given before it.
         common = self.add_argument_group("common options")
         hidden: Any = argparse.SUPPRESS
         file = "the configuration file (default: ~/.openclaw/openclaw.json)"
@@ -71,7 +71,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - argparse has overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse; the error for a wrong option shows the usage of the action that it was given to."""
+        """Parse; the error for an unknown option shows the usage of the action it was passed to."""
         found, rest = super().parse_known_args(args, namespace)
         if rest and subcommands(self) is None:
             word = rest[0]
@@ -82,7 +82,7 @@ class CommandParser(argparse.ArgumentParser):
         return found, rest
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        if file is sys.stdout:  # argparse would hide that it cannot be written
+        if file is sys.stdout:  # argparse would hide a write error
             file.write(message)
         else:
             super()._print_message(message, file)
@@ -206,7 +206,7 @@ def add_json(parser: argparse._ActionsContainer) -> None:  # pyright: ignore[rep
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        # Compared by its length first: Python refuses to read a number of thousands of digits.
+        # Length is checked first: Python refuses to parse a number of thousands of digits.
         few = text.isascii() and text.isdigit() and len(text) <= len(str(high))
         if not few or not low <= int(text) <= high:
             raise argparse.ArgumentTypeError(
@@ -240,7 +240,7 @@ def subparsers(parser: argparse.ArgumentParser) -> Mapping[str, CommandParser]:
 
 _MOST_NAMED = 20
 _LONGEST = 200  # a server may call its tools anything
-_NEAR = 0.8  # a letter or two; names of one server's tools are often alike
+_NEAR = 0.8  # a letter or two; a server's tools often have similar names
 
 
 def not_there(words: str, name: str, known: Iterable[str], least: float = _NEAR) -> NotFound:

@@ -1,7 +1,7 @@
 """A message through a running gateway, with as little imported as possible.
 
-This is the everyday case of `openclaw agent`: a message, a few options, and nobody at a terminal. All
-else is left to the command itself before anything is sent, and what an answer seldom has (tools,
+This is the common case of `openclaw agent`: a message, a few options, and nobody at a terminal. In
+all other cases nothing is sent and the command itself takes over. What answers rarely contain (tools,
 files, questions, errors, credentials) is shown by the command's own code, imported when needed.
 """
 
@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 
 from openclaw.config.paths import StatePaths, config_path, file_digest, state_dir, workspace_here
 from openclaw.gateway.lock import request_headers, running_gateway
-from openclaw.net import http_answer
+from openclaw.net import http1
 from openclaw.secrets.shapes import may_hold_credential
 
 if TYPE_CHECKING:
-    from openclaw.cli.chat.questions import Consent
+    from openclaw.cli.chat.terminal_questions import CommandLineApprover
     from openclaw.cli.environment import Environment
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ _INTERRUPTED = 130  # as a shell reports SIGINT
 
 
 def answer(program: str, arguments: list[str]) -> int | None:
-    """The exit code; None if the command itself has to do it and nothing was sent."""
+    """The exit code; None if nothing was sent and the command itself has to do it."""
     options = _options(arguments)
     if options is None or not _unattended(as_json="json" in options):
         return None
@@ -51,9 +51,9 @@ def answer(program: str, arguments: list[str]) -> int | None:
     try:
         code = turn.run(message)
         sys.stdout.flush()
-    except http_answer.NotReached:
+    except http1.NotReached:
         return None
-    except Exception as error:  # noqa: BLE001 - told as it is of any command
+    except Exception as error:  # noqa: BLE001 - reported as for any command
         return turn.fail(error)
     return code
 
@@ -98,7 +98,7 @@ class _Turn:
         self._root, self._url = state_dir(self._environ), ""
 
     def message(self) -> Json | None:
-        """What to send; None without a gateway that has read the same configuration."""
+        """What to send; None unless a gateway with the same configuration is running."""
         info = running_gateway(StatePaths(self._root).gateway_lock)
         config = config_path(self._environ)
         if info is None or not info.url or Path(info.config) != config:
@@ -110,7 +110,7 @@ class _Turn:
                 agent = json.loads(b"".join(body))["agents"][0]
             name, digest = agent["id"], agent["settings"]["configDigest"]
             if status != 200 or digest != file_digest(config):
-                return None  # its redactor knows other credentials than ours has to
+                return None  # its redactor has other credentials than ours
         except (OSError, LookupError, TypeError, ValueError):  # also a gateway of another version
             return None
         workspace = workspace_here(self._environ)
@@ -133,11 +133,11 @@ class _Turn:
             with closing(self._send("POST", "/api/messages", content)) as connection:
                 reply = self._followed(*_received(connection))
         except KeyboardInterrupt:  # the connection is closed, which stops the turn
-            from openclaw.cli.dispatch import STOPPING
+            from openclaw.cli.run_command import STOPPING
 
             sys.stderr.write(STOPPING)
             return _INTERRUPTED
-        except http_answer.BrokenOff as error:
+        except http1.BrokenOff as error:
             from openclaw.runtime.gateway_client import gone
 
             raise gone(error, sent=True) from error
@@ -146,20 +146,18 @@ class _Turn:
     def _send(self, method: str, path: str, content: bytes = b"") -> socket.socket:
         headers, where = request_headers(self._root, self._url), urlsplit(self._url)
         if headers is None:
-            raise http_answer.NotReached("the gateway went away")
+            raise http1.NotReached("the gateway went away")
         try:
             address = (where.hostname or "", where.port or 80)
-            connection = socket.create_connection(address, http_answer.CONNECT_SECONDS)
+            connection = socket.create_connection(address, http1.CONNECT_SECONDS)
         except OSError as error:
-            raise http_answer.NotReached(type(error).__name__) from error
-        connection.settimeout(http_answer.SILENCE_SECONDS)
+            raise http1.NotReached(type(error).__name__) from error
+        connection.settimeout(http1.SILENCE_SECONDS)
         try:
-            connection.sendall(
-                http_answer.request_bytes(method, where.netloc, path, headers, content)
-            )
+            connection.sendall(http1.request_bytes(method, where.netloc, path, headers, content))
         except OSError as error:
             connection.close()
-            raise http_answer.BrokenOff(type(error).__name__) from error
+            raise http1.BrokenOff(type(error).__name__) from error
         return connection
 
     def _followed(self, status: int, body: Iterator[bytes]) -> Json:
@@ -167,14 +165,14 @@ class _Turn:
             from openclaw.runtime.gateway_client import checked
 
             return checked(status, b"".join(body))
-        reader = http_answer.EventReader()
+        reader = http1.EventReader()
         for piece in body:
             for name, data in reader.feed(piece):
                 if name == "reply":
                     return json.loads(data)
                 if name not in _SHOWN_NOWHERE:
                     self._show(name, json.loads(data))
-        raise http_answer.BrokenOff("no reply")
+        raise http1.BrokenOff("no reply")
 
     def _show(self, name: str, data: Json) -> None:
         from openclaw.agent.event_codec import error_from, event_from
@@ -195,7 +193,7 @@ class _Turn:
 
     def _print(self, reply: Json) -> int:
         text: str = reply["text"]
-        asked: Consent | None = vars(self).get("_consent")
+        asked: CommandLineApprover | None = vars(self).get("_consent")
         fits = _fits(f"{text}{reply}{self._session}", sys.stdout.encoding)
         seldom = self._json or asked or reply["media"] or reply["outcome"] != "ok" or not text
         if fits and not seldom and not may_hold_credential(text):
@@ -205,7 +203,7 @@ class _Turn:
         from openclaw.cli.terminal import report
 
         if not fits:
-            from openclaw.cli.dispatch import write_whatever_it_is
+            from openclaw.cli.run_command import write_whatever_it_is
 
             write_whatever_it_is(sys.stdout)
         refused, lacking = (asked.refused, asked.lacking()) if asked else ([], None)
@@ -214,7 +212,7 @@ class _Turn:
     def fail(self, error: Exception) -> int:
         from argparse import Namespace
 
-        from openclaw.cli.dispatch import guarded
+        from openclaw.cli.run_command import guarded
 
         def again(*_: object) -> None:
             raise error
@@ -229,22 +227,22 @@ class _Turn:
         return Environment(self._program)
 
     @cached_property
-    def _consent(self) -> "Consent":
-        from openclaw.cli.chat.questions import Consent
+    def _consent(self) -> "CommandLineApprover":
+        from openclaw.cli.chat.terminal_questions import CommandLineApprover
 
-        return Consent([], None)
+        return CommandLineApprover([], None)
 
 
 def _received(connection: socket.socket) -> tuple[int, Iterator[bytes]]:
     """The status and the body of the answer as it comes; raises `BrokenOff`."""
-    parsed = http_answer.HttpAnswer()
+    parsed = http1.ResponseParser()
 
     def pieces() -> Iterator[bytes]:
         while not parsed.done:
             try:
-                data = connection.recv(http_answer.READ_BYTES)
+                data = connection.recv(http1.READ_BYTES)
             except OSError as error:
-                raise http_answer.BrokenOff(type(error).__name__) from error
+                raise http1.BrokenOff(type(error).__name__) from error
             yield parsed.feed(data)
 
     body = pieces()

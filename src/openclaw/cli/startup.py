@@ -1,7 +1,7 @@
 """What each of our processes does before it imports anything large.
 
-Libraries import all of themselves with their first name, and build every model at once. Here names
-are imported, and models built, when they are first used. `tests/process/test_lazy_packages.py`
+Importing one name from a library usually imports all of it and builds every model. Here, names are
+imported and models built when they are first used. `tests/process/test_lazy_packages.py`
 checks that every name still means the same.
 """
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from types import FrameType, FunctionType
     from typing import Any
 
-# How many new objects start a garbage collection. Imports make a quarter of a million that stay:
-# with Python's 700, looking through them takes a seventh of the start, and a tenth with 50,000.
+# How many new objects trigger a garbage collection. Imports create a quarter of a million that stay:
+# scanning them takes a seventh of the startup with Python's 700, and a tenth with 50,000.
 _FIRST_OBJECTS, _NEW_OBJECTS = 500_000, 50_000
 
-LAZY_PACKAGES = frozenset(  # whose `__init__` only gathers names from elsewhere
+LAZY_PACKAGES = frozenset(  # their `__init__` only re-exports names
     {
         "anthropic.types",
         "anthropic.types.beta",
@@ -42,7 +42,7 @@ LAZY_PACKAGES = frozenset(  # whose `__init__` only gathers names from elsewhere
         "pydantic_graph",
     }
 )
-# Modules that import each other work in one order only, the one that starts here.
+# Modules that import each other; they load only in the order that starts here.
 _FIRST = {"pydantic_ai": "pydantic_ai.messages"}
 
 DEFERRED_MODELS = frozenset(  # hundreds of pydantic models, of which a process uses a few
@@ -65,9 +65,9 @@ def prepare() -> None:
         loader = ModuleType("pydantic.plugin._loader")
         setattr(loader, "get_plugins", tuple)  # noqa: B010 - a module's type has no such attribute
         sys.modules[loader.__name__] = loader
-    # The command line of a library that we use as a library: it would import rich and click.
+    # httpx's command line, which we don't use, would import rich and click.
     sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - "there is none"
-    # What reads docstrings for tools that are Python functions; none of ours is one.
+    # This reads docstrings of tools that are Python functions; none of ours are.
     sys.modules.setdefault("pydantic_ai._griffe", _docstrings())
     if "re" in sys.modules and not _Patterns.path:
         _keep_compiled(vars(sys.modules["re._compiler"]))
@@ -84,11 +84,11 @@ def _after_collection(phase: str, _: object) -> None:
 def _docstrings() -> ModuleType:
     module = ModuleType("pydantic_ai._griffe")
 
-    def doc_descriptions(*given: "Any", **others: "Any") -> "Any":
+    def doc_descriptions(*args: "Any", **others: "Any") -> "Any":
         from importlib import import_module
 
         sys.modules.pop(module.__name__, None)
-        return import_module(module.__name__).doc_descriptions(*given, **others)
+        return import_module(module.__name__).doc_descriptions(*args, **others)
 
     setattr(module, "doc_descriptions", doc_descriptions)  # noqa: B010 - a module's type has none
     return module
@@ -143,7 +143,7 @@ class _Patterns(_Loader):
     """
 
     path = ""
-    kept: "dict[tuple[str | bytes, int], bytes]" = {}  # noqa: RUF012 - one for the process
+    compiled: "dict[tuple[str | bytes, int], bytes]" = {}  # noqa: RUF012 - one for the process
     added = False
 
     def exec_module(self, module: ModuleType) -> None:
@@ -158,14 +158,14 @@ def _keep_compiled(names: "dict[str, Any]") -> None:
     folder = __file__.rpartition("startup")[0]
     cls.path = f"{folder}__pycache__/patterns.{sys.implementation.cache_tag}.{sre.MAGIC}"
     try:
-        with open(cls.path, "rb") as file:  # noqa: PTH123 - nothing is imported for it
-            cls.kept.update(marshal.load(file))  # noqa: S302 - as much ours as the modules beside it
+        with open(cls.path, "rb") as file:  # noqa: PTH123 - to import nothing
+            cls.compiled.update(marshal.load(file))  # noqa: S302 - trusted like the modules next to it
     except (OSError, ValueError, EOFError, TypeError):
-        cls.added = True  # there is none, or none that can be read
+        cls.added = True  # missing or unreadable
 
     def compile_once(pattern: "Any", flags: int = 0) -> "Any":
         try:
-            held, code, *others = marshal.loads(cls.kept[pattern, flags])  # noqa: S302
+            held, code, *others = marshal.loads(cls.compiled[pattern, flags])  # noqa: S302
             return sre.compile(pattern, held, memoryview(code).cast("I").tolist(), *others)
         except (KeyError, TypeError, ValueError, RuntimeError, EOFError):
             return compile_now(pattern, flags)
@@ -179,7 +179,7 @@ def _keep_compiled(names: "dict[str, Any]") -> None:
             from array import array
 
             entry = (held, array("I", code).tobytes(), *others)
-            cls.kept[pattern, int(asked)], cls.added = marshal.dumps(entry), True
+            cls.compiled[pattern, int(asked)], cls.added = marshal.dumps(entry), True
         return sre.compile(pattern, held, code, *others)
 
     recorder = ModuleType("_sre")
@@ -196,7 +196,7 @@ def keep_patterns() -> None:
     fresh = f"{_Patterns.path}.{os.getpid()}"
     try:
         with open(fresh, "xb") as file:  # noqa: PTH123
-            marshal.dump(_Patterns.kept, file)
+            marshal.dump(_Patterns.compiled, file)
         os.replace(fresh, _Patterns.path)  # noqa: PTH105
     except OSError:
         if os.path.exists(fresh):  # noqa: PTH110
@@ -205,10 +205,10 @@ def keep_patterns() -> None:
 
 class _Dataclasses(_Loader):
     def exec_module(self, module: ModuleType) -> None:
-        """Have a class's methods compiled, and its docstring written, when they are first used.
+        """Compile a class's methods, and write its docstring, when they are first used.
 
-        For the 600 dataclasses that a message needs this takes a fifth of the start, and imports
-        `inspect`, which is as large as the rest of what a short command needs.
+        Doing this at once for the 600 dataclasses that a message needs takes a fifth of the startup, and
+        imports `inspect`, which is as large as everything else a short command needs.
         """
         later = _LaterModule("inspect")
         sys.modules.setdefault("inspect", later)
@@ -219,17 +219,17 @@ class _Dataclasses(_Loader):
         if create is None or process is None:
             return  # Python 3.13 compiles them together, which is quick
 
-        def process_later(cls: type, *given: "Any") -> type:
+        def process_later(cls: type, *args: "Any") -> type:
             if cls.__doc__:
-                return process(cls, *given)
+                return process(cls, *args)
             doc = _LaterDoc()
             setattr(cls, "__doc__", doc)  # noqa: B010 - a type's may be looked up
-            made = process(cls, *given)
+            made = process(cls, *args)
             doc.complete = True
             return made
 
-        def create_later(name: str, *given: "Any", **others: "Any") -> _LaterMethod:
-            return _LaterMethod(name, lambda: create(name, *given, **others))
+        def create_later(name: str, *args: "Any", **others: "Any") -> _LaterMethod:
+            return _LaterMethod(name, lambda: create(name, *args, **others))
 
         names.update(_create_fn=create_later, _process_class=process_later)
 
@@ -247,7 +247,7 @@ class _LaterModule(ModuleType):
 
 
 class _LaterMethod:
-    """Stands in a class for a method until that is first looked up."""
+    """Replaces a method in its class until it is first looked up."""
 
     def __init__(self, name: str, create: "Callable[[], FunctionType]") -> None:
         self.__name__ = name
@@ -286,7 +286,7 @@ class _Typing(_Loader):
         self._real.exec_module(module)
 
         def as_it_is(text: str, *_: object) -> str:
-            return text  # what evaluates it takes either
+            return text  # its evaluator accepts either
 
         vars(module)["compile"] = as_it_is
 
@@ -300,7 +300,7 @@ class _LazyPackage(_Loader):
         path = self._real.path
         tree = ast.parse(self._real.get_data(path))
         names = _Names(module)
-        kept: list[ast.stmt] = []
+        statements: list[ast.stmt] = []
         for node in tree.body:
             used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
             match node:
@@ -318,18 +318,18 @@ class _LazyPackage(_Loader):
                         compile(ast.Module([node], []), path, "exec"),
                     )
                 case _:
-                    kept.append(node)
+                    statements.append(node)
         if "*" in names.imported:
             self._real.exec_module(module)
             return
-        # A name that is also a file's would be taken for the module once that is imported.
+        # A name that is also a file's would be shadowed by that module once it is imported.
         files = {entry.partition(".")[0] for entry in os.listdir(os.path.dirname(path))}  # noqa: PTH120, PTH208
         same = {n for n in files & names.imported.keys() if names.imported[n] != (".", n)}
-        used = {n.id for part in kept for n in ast.walk(part) if isinstance(n, ast.Name)}
+        used = {n.id for part in statements for n in ast.walk(part) if isinstance(n, ast.Name)}
         setattr(module, "__getattr__", names)  # noqa: B010 - a module's type has none
         for name in sorted(same | names.knows(used)):
             getattr(module, name)
-        tree.body = kept
+        tree.body = statements
         exec(compile(tree, path, "exec"), vars(module))  # noqa: S102 - the package's own code
         names.others, vars(module)["__getattr__"] = vars(module)["__getattr__"], names
         if module.__name__ in _FIRST:
@@ -339,7 +339,7 @@ class _LazyPackage(_Loader):
 
 
 class _Names:
-    """The names of a package that are imported or assigned when they are first asked for."""
+    """A package's names that are imported or assigned on first access."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -371,7 +371,7 @@ class _Names:
             setattr(self._module, name, value)
             return value
         if not name.startswith("__") and find_spec(f"{package}.{name}") is not None:
-            return import_module(f"{package}.{name}")  # one that its imports would have loaded
+            return import_module(f"{package}.{name}")  # its imports would have loaded it
         if self.others is not self:
             return self.others(name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")

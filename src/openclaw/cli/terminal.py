@@ -1,4 +1,4 @@
-"""How text looks on a terminal: colours, widths, Markdown, and nothing that could steer it."""
+"""How text looks on a terminal: colours, widths, Markdown, and no control characters."""
 
 import re
 import shutil
@@ -29,7 +29,7 @@ Redact = Callable[[str], str]
 
 
 def visible(text: str) -> str:
-    """The text with everything escaped that breaks a line, controls a terminal or cannot be seen."""
+    """The text with line breaks, control characters and invisible characters escaped."""
     if text.isascii() and text.isprintable():
         return text
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
@@ -52,7 +52,7 @@ def local_time(at_ms: int) -> str:
 def print_unpadded(
     stream: TextIO, environ: Mapping[str, str], parts: "Iterable[RenderableType]", least: int = 0
 ) -> None:
-    """Print without the blanks that Rich fills lines up with, `least` columns wide or more."""
+    """Print without Rich's trailing padding, at least `least` columns wide."""
     given = environ.get("COLUMNS", "")
     width = int(given) if given.isdecimal() and int(given) > 0 else _PLAIN_WIDTH
     width = shutil.get_terminal_size().columns if stream.isatty() else width
@@ -78,7 +78,7 @@ def is_dumb(environ: Mapping[str, str]) -> bool:
 
 
 def console(stream: TextIO, environ: Mapping[str, str], **options: Any) -> "Console":
-    """A console that goes by this environment, not the process's; `options` are Rich's own."""
+    """A console that uses this environment, not the process's; `options` are Rich's."""
     from rich.console import Console
 
     colour = wants_colour(stream, environ)
@@ -156,7 +156,7 @@ def report(
     lacking: str | None,
     json: bool,
 ) -> int:
-    """Print it and return the exit code; `lacking` says in words what was `refused`."""
+    """Print it and return the exit code; `lacking` describes what was `refused`."""
     if json:
         env.say_json({**as_json(reply, session), "refused": refused})
     else:

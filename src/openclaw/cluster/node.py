@@ -1,4 +1,4 @@
-"""A gateway among others: accepts orders, runs what it took, and reports its state."""
+"""A gateway in a cluster: accepts orders, runs claimed ones, and reports its state."""
 
 import logging
 import os
@@ -13,18 +13,24 @@ import anyio
 import anyio.to_thread
 
 from openclaw.agent.event_codec import error_json, listener_to, reply_json, tell
-from openclaw.agent.port import NOBODY, Agent, MessageContext, Reply, TurnListener
+from openclaw.agent.port import NO_LISTENER, Agent, MessageContext, Reply, TurnListener
 from openclaw.agent.redaction import clean_message
-from openclaw.cluster import feeds
-from openclaw.cluster.worker import BY_REQUEST, Held, Worker
+from openclaw.cluster import order_relay
+from openclaw.cluster.worker import BY_REQUEST, RunningOrder, Worker
 from openclaw.config.schema import ClusterConfig
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import Cancelled, InvalidRequest, NotFound
 from openclaw.core.events import Notice, TurnFinished
-from openclaw.media.files import order_files
-from openclaw.sessions.model import LaneLost, SessionRef, StoreError, storable
+from openclaw.media.stored_files import order_files
+from openclaw.sessions.postgres.order_queue import (
+    BEAT_SECONDS,
+    GatewayChannel,
+    Gateways,
+    Message,
+    OrderQueue,
+)
 from openclaw.sessions.postgres.pool import Database
-from openclaw.sessions.postgres.queue import BEAT_SECONDS, Gateways, Message, TurnQueue, Wire
+from openclaw.sessions.records import LaneLost, SessionRef, StoreError, storable
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -34,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 _CANCEL_SECONDS = 5.0
 _LEAVE_SECONDS = 2.0
-_LISTEN_SECONDS = 2.0  # how long to wait for messages before orders are taken without them
+_LISTEN_SECONDS = 2.0  # how long to wait for a connection before taking orders without messages
 _BEATS_PER_PRUNING = 30
 
 Json = dict[str, Any]
@@ -65,18 +71,19 @@ class ClusterNode:
         self._agent, self._answer, self._load = agent, answer, load
         self._clock = clock
         self._agents, self._servers = agents, servers
-        self.queue = TurnQueue(database, self.id)
+        self.queue = OrderQueue(database, self.id)
         self._gateways = Gateways(database, self.id)
         self._hurry = database.hurry
-        self._watches = feeds.Watches(self.queue)
-        self._wire = Wire(
+        self._watches = order_relay.OrderWatches(self.queue)
+        self._channel = GatewayChannel(
             database,
             self.id,
             on_wake=lambda: self.worker.kick(),
             on_message=self._heard,
             on_connected=self._watches.look_all,
         )
-        self._feeds = feeds.Feeds(self.id, self.queue, self._wire, self._watches.deliver)
+        deliver = self._watches.deliver
+        self._feeds = order_relay.OrderFeeds(self.id, self.queue, self._channel, deliver)
         self.worker = Worker(
             self.queue,
             capacity=settings.workers,
@@ -89,9 +96,9 @@ class ClusterNode:
         self._askers: dict[tuple[str, str], TurnListener] = {}
         self._reached = self._clock.monotonic()
 
-    # ---- taking orders in
+    # ---- accepting orders
 
-    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         agent = await self._agent.settings(context.agent_id)
         if storable(context.text) != context.text:
             raise InvalidRequest(
@@ -103,7 +110,7 @@ class ClusterNode:
         on_event = listener.on_event
         callbacks = listener.on_block_reply is not None or listener.on_tool_result is not None
         encode = partial(
-            feeds.order_bytes, context, streams=on_event is not None, callbacks=callbacks
+            order_relay.order_bytes, context, streams=on_event is not None, callbacks=callbacks
         )
         body = await anyio.to_thread.run_sync(encode) if context.media else encode()
         store = await self._agent.store()
@@ -113,7 +120,7 @@ class ClusterNode:
             self._askers[key] = listener
         try:
             pin = await self._pin(session, context, asks=key in self._askers)
-            given = await self.queue.give(
+            enqueued = await self.queue.enqueue(
                 session,
                 turn,
                 body,
@@ -121,8 +128,8 @@ class ClusterNode:
                 most_in_all=self._settings.max_waiting,
                 pin=pin,
             )
-            with self._watches.watch(given.id) as watch:
-                if given.created:
+            with self._watches.watch(enqueued.id) as watch:
+                if enqueued.created:
                     self._offer(agent.id)
                 else:
                     await self._join(watch)
@@ -134,31 +141,31 @@ class ClusterNode:
         return reply
 
     async def _pin(self, session: SessionRef, context: MessageContext, *, asks: bool) -> str | None:
-        """This gateway, if only it has the turn's person, directory, or client's servers."""
+        """This gateway, if only it has the turn's person, directory or client-provided servers."""
         scope = context.server_scope
         servers = [one.snapshot.name for one in self._servers.status() if scope in one.sessions]
         if servers or context.scope is not None:
-            await self._gateways.settle_home(session.id, servers)
+            await self._gateways.set_home(session.id, servers)
         return self.id if asks or servers or context.workspace is not None else None
 
     def _offer(self, agent: str) -> None:
-        """Wake our worker, or everybody's if ours has no room or is not ready."""
+        """Wake our worker, or all workers if ours is full or not ready."""
         self.worker.kick()
         if self.worker.running >= self.worker.capacity or agent not in self._ready_agents():
-            self._wire.wake()
+            self._channel.wake()
 
     def _ready_agents(self) -> Sequence[str]:
         unready = [one for one in self._servers.status() if one.snapshot.state.value in _UNREADY]
         waiting = {agent for one in unready for agent in one.agents}
         return [agent for agent in self._agents() if agent not in waiting]
 
-    async def _join(self, watch: feeds.Watch) -> None:
+    async def _join(self, watch: order_relay.OrderWatch) -> None:
         runner = await self.queue.watch(watch.order)
         if runner is not None:
-            self._wire.tell(runner, {"o": watch.order, "w": self.id})
-        watch.end()  # it looks whether that is so
+            self._channel.tell(runner, {"o": watch.order, "w": self.id})
+        watch.end()  # which checks whether it has ended
 
-    async def _followed(self, watch: feeds.Watch, listener: TurnListener) -> Reply:
+    async def _followed(self, watch: order_relay.OrderWatch, listener: TurnListener) -> Reply:
         try:
             async with aclosing(self._watches.events(watch)) as events:
                 async for _, name, body in events:
@@ -177,15 +184,15 @@ class ClusterNode:
     # ---- stopping
 
     async def cancel(self, order: int) -> bool:
-        stopped = await self.queue.cancel(order, feeds.answer_bytes(Cancelled(BY_REQUEST)))
+        stopped = await self.queue.cancel(order, order_relay.answer_bytes(Cancelled(BY_REQUEST)))
         if stopped.runner is not None:
-            self._wire.tell(stopped.runner, {"o": order, "c": True})
+            self._channel.tell(stopped.runner, {"o": order, "c": True})
         elif stopped.known:
             for gateway in stopped.watchers:
-                self._wire.tell(gateway, {"o": order, "d": True})
+                self._channel.tell(gateway, {"o": order, "d": True})
             if stopped.more:
                 self.worker.kick()
-                self._wire.wake()
+                self._channel.wake()
         return stopped.known
 
     async def cancel_turn(self, turn: str) -> int:
@@ -199,10 +206,10 @@ class ClusterNode:
         self.draining = True
         self.worker.stop_taking()
 
-    # ---- watching what runs anywhere
+    # ---- watching turns of any gateway
 
-    async def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[feeds.NamedEvent]:
-        """The events of a turn from any gateway after number `after`, then its answer.
+    async def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[order_relay.NamedEvent]:
+        """The events of any gateway's turn after number `after`, then its answer.
 
         The answer is named `reply` or `error`. `NotFound` if there is no such turn, or it ended
         long ago.
@@ -222,46 +229,46 @@ class ClusterNode:
 
     # ---- running
 
-    async def _run(self, held: Held) -> Reply:
+    async def _run(self, held: RunningOrder) -> Reply:
         order = held.order
         with ExitStack() as stack:
-            if feeds.has_media(order.body):
+            if order_relay.has_media(order.body):
                 files = stack.enter_context(order_files((await self._agent.settings()).temp_root))
-                carried = await anyio.to_thread.run_sync(feeds.order_from, order.body, files)
+                carried = await anyio.to_thread.run_sync(order_relay.order_from, order.body, files)
             else:
-                carried = feeds.order_from(order.body, None)
+                carried = order_relay.order_from(order.body, None)
             if order.pin is not None and order.pin != self.id:
                 await self._tell_homeless(held)
             context, streams, callbacks = carried
-            asker = self._askers.get((order.session, order.turn), NOBODY)
-            told = listener_to(
-                held.feed.put, events=streams, callbacks=callbacks, carried=feeds.blocks_held
+            asker = self._askers.get((order.session, order.turn), NO_LISTENER)
+            relaying = listener_to(
+                held.feed.put, events=streams, callbacks=callbacks, carried=order_relay.blocks_held
             )
-            listener = replace(told, ask=asker.ask, elicit=asker.elicit)
+            listener = replace(relaying, ask=asker.ask, elicit=asker.elicit)
             return await self._answer(replace(context, claim=held), listener)
 
-    async def _tell_homeless(self, held: Held) -> None:
+    async def _tell_homeless(self, held: RunningOrder) -> None:
         order = held.order
         assert order.pin is not None
-        servers = await self._gateways.abandon_home(order.session, order.pin)
+        servers = await self._gateways.clear_home(order.session, order.pin)
         lost = f": MCP servers {', '.join(servers)} went with it" if servers else ""
         held.feed.on_event(Notice("warning", f"the gateway of this session is gone{lost}"))
 
-    def _ended(self, held: Held, result: Reply | BaseException | None) -> None:
+    def _ended(self, held: RunningOrder, result: Reply | BaseException | None) -> None:
         self._feeds.close(held.feed)
         if held.yielding or isinstance(result, LaneLost | StoreError):
-            self._wire.wake()
+            self._channel.wake()
             return
         answer = Cancelled(BY_REQUEST) if result is None else result
         for gateway in held.feed.watchers:
             if gateway == self.id:
                 self._watches.tell(held.order.id, lambda watch: watch.end(answer))
             else:
-                self._wire.tell(gateway, {"o": held.order.id, "d": True})
+                self._channel.tell(gateway, {"o": held.order.id, "d": True})
         if held.more:
             self._offer(held.order.agent)
 
-    # ---- messages of other gateways
+    # ---- messages from other gateways
 
     def _heard(self, message: Message) -> None:
         order = message["o"]
@@ -270,7 +277,7 @@ class ClusterNode:
         elif "f" in message:
             self._watches.tell(order, lambda watch: watch.kept(message["f"]))
         elif "d" in message:
-            self._watches.tell(order, feeds.Watch.end)
+            self._watches.tell(order, order_relay.OrderWatch.end)
         elif (held := self.worker.find(order)) is None:
             return  # it ended meanwhile
         elif "c" in message:
@@ -278,7 +285,7 @@ class ClusterNode:
         elif "w" in message:
             held.feed.add_watcher(message["w"])
 
-    # ---- how it is
+    # ---- state
 
     @property
     def reachable(self) -> bool:
@@ -298,7 +305,7 @@ class ClusterNode:
             ("worker_capacity", "Turns that may run here.", worker.capacity),
             ("turns_taken_total", "Turns taken to run here.", worker.taken),
             ("turns_taken_over_total", "Turns whose gateway stopped.", worker.taken_over),
-            ("turns_parked_total", "Turns given up: too many attempts.", worker.parked),
+            ("turns_parked_total", "Turns given up: too many attempts.", worker.given_up),
             ("turns_lost_total", "Turns that another gateway took over.", worker.lost),
             ("turns_returned_total", "Turns handed to another gateway.", worker.returned),
         ]
@@ -330,7 +337,7 @@ class ClusterNode:
         beats = 0
         while True:
             try:
-                await self._gateways.beat(self._facts())
+                await self._gateways.heartbeat(self._facts())
                 await self.queue.measure()
                 self._reached = self._clock.monotonic()
                 if beats % _BEATS_PER_PRUNING == 0:
@@ -340,15 +347,15 @@ class ClusterNode:
             beats += 1
             await anyio.sleep(BEAT_SECONDS)
 
-    # ---- life
+    # ---- lifetime
 
     @asynccontextmanager
     async def joined(self, grace: float) -> AsyncGenerator[None]:
-        """Be part of the cluster while this lasts; at the end, turns get `grace` seconds."""
+        """Be part of the cluster while the block runs; at the end, turns get `grace` seconds."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._wire.run, name="messages of gateways")
+            group.start_soon(self._channel.run, name="messages of gateways")
             with anyio.move_on_after(_LISTEN_SECONDS):
-                await self._wire.connected.wait()
+                await self._channel.connected.wait()
             group.start_soon(self._feeds.run, name="events of turns")
             group.start_soon(self._beat, name="heartbeat")
             async with self.worker.working(self._load):
@@ -359,7 +366,7 @@ class ClusterNode:
                     with anyio.CancelScope(shield=True), anyio.move_on_after(grace):
                         await self.worker.until_idle()
                     if not self.worker.running:
-                        self._hurry()  # no turn is left that has something to write
+                        self._hurry()  # no turn has anything left to write
             self._hurry()
             await self._leave()
             group.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""The worker of a gateway: takes orders that any gateway accepted, and runs them."""
+"""A gateway's worker: claims orders that any gateway accepted, and runs them."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -10,34 +10,34 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from openclaw.agent.port import Reply
-from openclaw.cluster.feeds import Feed, answer_bytes
+from openclaw.cluster.order_relay import OrderFeed, answer_bytes
 from openclaw.core.errors import Cancelled, OpenClawError, UserFacing
 from openclaw.mcp_client.imports import import_in_thread
 from openclaw.sessions.lanes import BEATS_PER_LEASE, Lane
-from openclaw.sessions.model import LaneLost, SessionRef, StoreError
-from openclaw.sessions.postgres.queue import LEASE_SECONDS, Order, TurnQueue
+from openclaw.sessions.postgres.order_queue import LEASE_SECONDS, OrderQueue, QueuedOrder
+from openclaw.sessions.records import LaneLost, SessionRef, StoreError
 from openclaw.sessions.store import SessionStore
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.5  # how often to look for work of gateways that died, which no message announces
-_TAKEN_AT_ONCE = 4  # so that what waits is spread over the gateways that have room
+POLL_SECONDS = 0.5  # how often to look for orders of dead gateways, which no message announces
+_TAKEN_AT_ONCE = 4  # so that waiting orders are spread over gateways with room
 _PAUSE_SECONDS = 1.0
 _GIVE_BACK_SECONDS = 5.0
 BY_REQUEST = "the turn was cancelled"
 
 
 @dataclass(slots=True, eq=False)
-class Held:
-    """An order that runs here: the `Claim` of its message, and how it is stopped."""
+class RunningOrder:
+    """An order running here: the `Claim` of its message, and how to stop it."""
 
-    order: Order
-    feed: Feed
+    order: QueuedOrder
+    feed: OrderFeed
     refusal: OpenClawError | None
-    queue: TurnQueue
+    queue: OrderQueue
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     yielding: bool = False
-    ending: bool = False  # whether the end of the turn and of the order may have been written
+    ending: bool = False  # whether the end of the turn and order may have been written
     more: bool = False
     lost: bool = False
     stopped: bool = False
@@ -45,7 +45,7 @@ class Held:
     def lane(self, store: SessionStore, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
         return store.acquire_lane(session, entitled=True)
 
-    async def settle(self, lane: Lane, outcome: str, result: Reply | BaseException) -> None:
+    async def finish(self, lane: Lane, outcome: str, result: Reply | BaseException) -> None:
         cancelled = isinstance(result, anyio.get_cancelled_exc_class())
         await self.feed.flush()
         answer = await _encoded(Cancelled(BY_REQUEST) if cancelled else result)
@@ -68,26 +68,26 @@ class Held:
         self.scope.cancel("handed over")
 
 
-Run = Callable[[Held], Awaitable[Reply]]
-Ended = Callable[[Held, Reply | BaseException | None], None]
+Run = Callable[[RunningOrder], Awaitable[Reply]]
+Ended = Callable[[RunningOrder, Reply | BaseException | None], None]
 
 
 @dataclass(eq=False)
 class Worker:
-    queue: TurnQueue
+    queue: OrderQueue
     capacity: int
     most_attempts: int
     ready: Callable[[], Sequence[str]]  # the agents whose servers run here
-    open_feed: Callable[[Order], Feed]
+    open_feed: Callable[[QueuedOrder], OrderFeed]
     run: Run
     ended: Ended
-    # How many orders it took, took over from others, gave up, lost to others, and gave back.
+    # How many orders it claimed, took over, gave up, lost to others, and returned.
     taken: int = 0
     taken_over: int = 0
-    parked: int = 0
+    given_up: int = 0
     lost: int = 0
     returned: int = 0
-    _held: dict[int, Held] = field(default_factory=dict[int, Held])
+    _held: dict[int, RunningOrder] = field(default_factory=dict[int, RunningOrder])
     _kick: anyio.Event = field(default_factory=anyio.Event)
     _idle: anyio.Event = field(default_factory=anyio.Event)
     _stopping: bool = False
@@ -99,15 +99,15 @@ class Worker:
     def kick(self) -> None:
         self._kick.set()
 
-    def find(self, order: int) -> Held | None:
+    def find(self, order: int) -> RunningOrder | None:
         return self._held.get(order)
 
     @asynccontextmanager
     async def working(self, prepare: Callable[[], None]) -> AsyncGenerator[None]:
-        """Work while this lasts; at the end, what still runs is handed to other gateways.
+        """Work while the block runs; at the end, running orders are handed to other gateways.
 
-        `prepare` imports what turns need, in a thread. Nothing is taken before, because a process
-        that imports for seconds renews no lease.
+        `prepare` imports what turns need, in a thread. Nothing is claimed before that, because a process
+        that spends seconds importing renews no leases.
         """
         async with anyio.create_task_group() as group:
             group.start_soon(self._take_orders, group, prepare, name="turn worker")
@@ -142,36 +142,38 @@ class Worker:
             self._kick = anyio.Event()
 
     async def _took_all(self, group: TaskGroup) -> bool:
-        """Take what there is room for; false if there may be more."""
+        """Claim as many orders as there is room for; false if there may be more."""
         most = min(self.capacity - len(self._held), _TAKEN_AT_ONCE)
         if most <= 0:
             return True
         try:
-            orders = await self.queue.take(most, self.ready())
+            orders = await self.queue.claim(most, self.ready())
         except StoreError as error:
-            logger.warning("no work can be taken: %s", error.message)
+            logger.warning("cannot claim orders: %s", error.message)
             await anyio.sleep(_PAUSE_SECONDS)
             return True
         for order in orders:
             group.start_soon(self._one, self._hold(order), name=f"turn {order.turn}")
         return len(orders) < most
 
-    def _hold(self, order: Order) -> Held:
+    def _hold(self, order: QueuedOrder) -> RunningOrder:
         self.taken += 1
         self.taken_over += order.read_ct > 1
         refusal: UserFacing | None = None
         if order.attempts > self.most_attempts:
-            self.parked += 1
+            self.given_up += 1
             refusal = UserFacing(
                 f"the turn was given up: {order.attempts - 1} gateways stopped while they ran it",
                 hint="see in the transcript what it did last, then send the message again",
             )
         if order.cancelled:
             refusal = Cancelled(BY_REQUEST)
-        held = self._held[order.id] = Held(order, self.open_feed(order), refusal, self.queue)
+        held = self._held[order.id] = RunningOrder(
+            order, self.open_feed(order), refusal, self.queue
+        )
         return held
 
-    async def _one(self, held: Held) -> None:
+    async def _one(self, held: RunningOrder) -> None:
         result: Reply | BaseException | None = None
         try:
             with held.scope:
@@ -187,7 +189,7 @@ class Worker:
             self._kick.set()
             self.ended(held, result)
 
-    async def _result(self, held: Held) -> Reply | BaseException:
+    async def _result(self, held: RunningOrder) -> Reply | BaseException:
         try:
             return await self.run(held)
         except OpenClawError as error:
@@ -196,14 +198,14 @@ class Worker:
             logger.exception("a turn failed")
             return error
 
-    async def _close(self, held: Held, result: Reply | BaseException | None) -> None:
+    async def _close(self, held: RunningOrder, result: Reply | BaseException | None) -> None:
         """End or return an order whose end was not written with that of its turn."""
         if held.ending or held.lost:
             return
         if held.yielding or isinstance(result, LaneLost | StoreError):
-            # Not the turn's fault: the gateway stops, or lost its session or its database.
+            # Not the turn's fault: the gateway is stopping, or lost its session or database.
             self.returned += 1
-            await self.queue.give_back(held.order, blameless=held.yielding)
+            await self.queue.release(held.order, blameless=held.yielding)
             return
         if result is None:
             result = Cancelled(BY_REQUEST)
@@ -229,7 +231,7 @@ class Worker:
             for id, one in held.items():
                 self._judge(one, alive.get(id))
 
-    def _judge(self, held: Held, stop: bool | None) -> None:
+    def _judge(self, held: RunningOrder, stop: bool | None) -> None:
         if self._held.get(held.order.id) is not held or held.ending:
             return  # it ended meanwhile
         if stop is None:

@@ -41,7 +41,7 @@ def _as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-# Environment variables and headers are text on the wire; a number in the file is plainly meant so.
+# Environment variables and headers are sent as text, so a number in the file is taken as text.
 Scalar = Annotated[
     str,
     BeforeValidator(_as_text),
@@ -82,7 +82,7 @@ def wrong_shape(expected: str) -> PydanticCustomError:
 
 
 class Section(BaseModel):
-    """A part of the configuration: frozen, and refusing what it does not know.
+    """A part of the configuration: frozen, and strict about unknown keys.
 
     The text below a field describes it. `show.describe` reads it only for a schema: pydantic would
     read it at import, and every command would take half as long again.
@@ -123,14 +123,14 @@ _NETWORKS = {True: True, False: False, "internet": "internet"}
 
 
 class SandboxConfig(Section):
-    """What a stdio server may access on this machine."""
+    """What a sandboxed program may access on this machine."""
 
     mode: SandboxMode = "auto"
-    """`off`; `auto` (whatever sandbox this machine supports, with a warning if there is none; with access to the workspace and to absolute paths in `args` and `env`); or `strict` (only what is listed here; if that cannot be enforced, the server isn't started)."""
+    """`off`; `auto` (whatever sandbox this machine supports, with a warning if there is none; with access to the workspace and to absolute paths in `args` and `env`); or `strict` (only what is listed here; if that cannot be enforced, the program isn't started)."""
     read: Texts = ()
-    """Directories and files that the server may read, besides the system's own."""
+    """Directories and files that the program may read, besides the system's own."""
     write: Texts = ()
-    """Directories and files that the server may write."""
+    """Directories and files that the program may write."""
     network: Annotated[
         Flag | Literal["internet"],
         short_forms('true, false or "internet"', _NETWORKS),
@@ -138,7 +138,7 @@ class SandboxConfig(Section):
     ] = True
     """Network access: `true` for everything, including services on this machine; `"internet"` for public addresses only, through our proxy (the program must support proxies); `false` for none."""
     workspace: Flag | None = None
-    """Whether the server may write to the agent's workspace and its own working directory. If not set: yes with `auto`, no with `strict`."""
+    """Whether the program may write to the agent's workspace and its own working directory. If not set: yes with `auto`, no with `strict`."""
 
 
 class ProcessLimits(Section):
@@ -373,7 +373,7 @@ def _model(value: Any) -> Any:
         return {"primary": value}
     if value is None or isinstance(value, dict | ModelChoice):
         return value  # pyright: ignore[reportUnknownVariableType] - pydantic checks what is inside
-    raise wrong_shape('a model such as "anthropic/claude-sonnet-4-5" or an object')
+    raise wrong_shape('a model such as "anthropic/claude-sonnet-5-5" or an object')
 
 
 class ToolPolicyConfig(Section):
@@ -429,7 +429,7 @@ class ExecToolConfig(Section):
 
     @property
     def mode(self) -> Literal["off", "ask", "allow"] | None:
-        """The switch in one word; None if nothing is said."""
+        """The setting in one word; None if it is not set."""
         if self.security is None and self.ask is None:
             return None
         if self.security == "deny":

@@ -1,4 +1,4 @@
-"""Changes to the configuration's text that keep comments and style around them."""
+"""Edits the configuration's text and keeps the comments and style around the change."""
 
 import json
 import re
@@ -27,7 +27,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 def set_value(text: str, path: KeyPath, value: Any) -> str:
-    """The text with `value` at `path`; objects on the way are made where they are missing."""
+    """The text with `value` at `path`; missing objects on the way are created."""
     document = parse(text)
     if document.root.end == 0:  # an empty file, or nothing but comments
         text = f"{text.rstrip()}\n{{}}\n" if text.strip() else "{}\n"
@@ -179,7 +179,7 @@ def _insert(text: str, container: Node, path: KeyPath, value: Any, style: _Style
 
 
 def _end_of_line(text: str, after: int) -> int:
-    """Behind a remark on this line, unless something else stands there."""
+    """After a comment on this line, unless something else is there."""
     rest = _REST_OF_LINE.match(text, after)
     end = rest.end() if rest else after
     return end if _LINE_END.match(text, end) else after
@@ -195,7 +195,7 @@ def _insert_first(text: str, container: Node, prefix: str, value: Any, style: _S
 
 
 def _cut(text: str, start: int, end: int, *, comma: int | None = None) -> str:
-    """Take out a range, and the whole line where nothing but a remark is left on it."""
+    """Remove a range, and the whole line if nothing but a comment is left on it."""
     line_start = start - len(_indent_at(text, start))
     own_line = line_start == 0 or text[line_start - 1] in "\n\r"
     rest = _REST_OF_LINE.match(text, end)
@@ -205,17 +205,17 @@ def _cut(text: str, start: int, end: int, *, comma: int | None = None) -> str:
     else:
         blanks = _INDENT.match(text, end)
         end = blanks.end() if blanks and comma is None else end
-    kept = text[:start]
+    before = text[:start]
     if comma is not None:
-        kept = kept[:comma] + kept[comma + 1 :]
-        kept = kept if own_line else kept.rstrip(" \t")
-    return kept + text[end:]
+        before = before[:comma] + before[comma + 1 :]
+        before = before if own_line else before.rstrip(" \t")
+    return before + text[end:]
 
 
 def edit_config(
     path: Path, environ: Mapping[str, str], change: Callable[[str], str]
 ) -> "LoadedConfig":
-    """Write what `change` makes of the file's text; if it is invalid, only raise InvalidConfig."""
+    """Write the file's text as changed by `change`; if it is invalid, only raise InvalidConfig."""
     from openclaw.config.load import parse_config, read_text
 
     if path.parent == state_dir(environ):

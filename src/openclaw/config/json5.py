@@ -23,7 +23,7 @@ _PIECE = re.compile(
 
 
 def format_path(path: Sequence[str | int]) -> str:
-    """As in `agents.list[0].mcp.servers.time`; a name that is no plain word stands in `["…"]`."""
+    """As in `agents.list[0].mcp.servers.time`; a name that isn't a plain word is written as `["…"]`."""
     pieces: list[str] = []
     for part in path:
         if isinstance(part, int):
@@ -36,7 +36,7 @@ def format_path(path: Sequence[str | int]) -> str:
 
 
 def quoted(name: str) -> str:
-    """In double quotes, with what a terminal would not show as itself written as `\\uXXXX`."""
+    """In double quotes, with unprintable characters written as `\\uXXXX`."""
     text = json.dumps(name, ensure_ascii=False)
     return "".join(
         character
@@ -103,7 +103,7 @@ class Node:
     key_start: int = -1
 
     def plain(self, change: "Callable[[str, KeyPath], str] | None" = None, at: KeyPath = ()) -> Any:
-        """The value with what `change` makes of each text in it."""
+        """The value, with `change` applied to each text in it."""
         if self.kind == "object":
             return {key: one.plain(change, (*at, key)) for key, one in self.members.items()}
         if self.kind == "array":
@@ -168,7 +168,7 @@ def parse(text: str) -> Document:
 
 
 def skip_blank(text: str, offset: int) -> int:
-    """The offset of the next thing that is neither blank nor comment."""
+    """The offset of the next character outside whitespace and comments."""
     match = _SKIP.match(text, offset)
     return match.end() if match else offset
 
@@ -344,7 +344,7 @@ class _Parser:
         return name
 
     def _entries(self, opened: int, what: str, close: str) -> Iterator[int]:
-        """The start of each entry, which the caller reads; then it stands behind the bracket."""
+        """The start of each entry, which the caller reads; afterwards `at` is past the bracket."""
         self.at = opened + 1
         if len(self._path) >= MAX_DEPTH:
             self._path.clear()
@@ -360,7 +360,7 @@ class _Parser:
             if character == ",":
                 self.at += 1
                 self._skip()
-            # What can only be the next entry: the comma was forgotten, and the rest is plain.
+            # This can only be the next entry: a comma is missing, and the rest is clear.
             elif character and (character in "\"'{[" or _NAME.match(self.text, self.at)):
                 self._report("expected ',' after this", end_of_value)
             elif character and character != close:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from openclaw.config.consistency import (
-    Finding,
+    ConfigFinding,
     findings,
     foreign_names,
     split_foreign,
@@ -28,7 +28,7 @@ from openclaw.core.errors import InvalidConfig, Problem
 from openclaw.secrets.credentials import looks_like_credential
 from openclaw.secrets.refs import InvalidReference, find
 
-# What people call a key elsewhere, where our own name for it is not close in spelling.
+# What other programs call a key, if our name for it is spelt very differently.
 _ELSEWHERE = {
     "type": "transport",
     "workingDirectory": "cwd",
@@ -42,26 +42,26 @@ _ELSEWHERE = {
 }
 
 
-def explain(error: ErrorDetails) -> Finding:
+def explain(error: ErrorDetails) -> ConfigFinding:
     path = tuple(error["loc"])
     kind = error["type"]
     if path and path[-1] == "[key]":
-        return Finding(path[:-1], "a name must not be empty", of_key=True)
+        return ConfigFinding(path[:-1], "a name must not be empty", of_key=True)
     if kind == "extra_forbidden":
         return _unknown_key(path)
     if kind == "missing":
-        return Finding(path, "is required", missing=True)
-    return Finding(path, _phrase(error))
+        return ConfigFinding(path, "is required", missing=True)
+    return ConfigFinding(path, _phrase(error))
 
 
-def _unknown_key(path: KeyPath) -> Finding:
+def _unknown_key(path: KeyPath) -> ConfigFinding:
     key = str(path[-1])
     if key == "$include":
-        return Finding(path, "other files cannot be included", of_key=True)
+        return ConfigFinding(path, "other files cannot be included", of_key=True)
     known = known_keys(path[:-1])
     close = _ELSEWHERE.get(key) if _ELSEWHERE.get(key) in known else suggest(key, known)
     hint = f'; did you mean "{close}"?' if close else ""
-    return Finding(path, f"unknown key{hint}", of_key=True, meant=close)
+    return ConfigFinding(path, f"unknown key{hint}", of_key=True, meant=close)
 
 
 _KINDS: Mapping[type, str] = {
@@ -173,18 +173,18 @@ class Interpolation:
         return mark[0]
 
     def _check_references(self, text: str, path: KeyPath) -> None:
-        if path[-1:] == ("systemPrompt",):  # prose may speak of references
+        if path[-1:] == ("systemPrompt",):  # prose may mention references
             return
         try:
             for ref in find(text):
-                if ref.scheme == "env":  # known at once, and so before anybody uses it
+                if ref.scheme == "env":  # can be checked right away
                     self.credentials.add(self.environ.get(ref.name) or "")
         except InvalidReference as error:
             hint = f"; {error.hint}" if error.hint else ""
             self.problems.append((path, f"{error.message}{hint}"))
 
 
-# A repaired tree has one round of new errors at most; more would be a defect of the repair.
+# A repaired tree has at most one round of new errors; more would be a bug in the repair.
 _REPAIR_ROUNDS = 3
 _MAX_BYTES = 4 * MAX_CHARACTERS  # no character takes more in UTF-8
 
@@ -193,9 +193,9 @@ _MAX_BYTES = 4 * MAX_CHARACTERS  # no character takes more in UTF-8
 class LoadedConfig:
     """A valid configuration.
 
-    `credentials` are the values that must never be shown, in the file or in variables that it
+    `credentials` are values that must never be shown, from the file or from variables that it
     names; `plaintext` are the key paths of those in the file. `reminders` are the `warnings` about
-    them, which need not interrupt anybody. `digest` is that of the file's content.
+    them, which aren't urgent. `digest` is the digest of the file's content.
     """
 
     config: Config
@@ -209,7 +209,7 @@ class LoadedConfig:
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file does; None if there is no file."""
+    """A value that changes with the file; None if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -218,14 +218,14 @@ def stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def require_file(loaded: LoadedConfig, before: LoadedConfig) -> None:
-    """Raise if the file is gone: the defaults would take away every rule that somebody has written."""
+    """Raise if the file is gone: falling back to the defaults would drop every rule in it."""
     if before.exists and not loaded.exists:
         problem = Problem("", "no longer exists; put it back, or restart without it")
         raise InvalidConfig([problem], source=str(loaded.path))
 
 
 def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
-    """Read the configuration; a file that is not there means the defaults.
+    """Read the configuration; a missing file means the defaults.
 
     Raises InvalidConfig with every problem, each with its key path, line and column.
     """
@@ -288,7 +288,7 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
     if check.problems:
         found = sorted(check.problems, key=lambda one: (one.line or 0, one.column or 0))
         raise InvalidConfig(found, source=str(source))
-    written = document.root.plain()  # an object, or it would not have been valid
+    written = document.root.plain()  # an object, since it is valid
     plaintext = list(dict.fromkeys(path for path, _ in plain_credentials(written)))
     reminders = _reminders(plaintext)
     return LoadedConfig(
@@ -321,7 +321,7 @@ def _reminders(plaintext: list[KeyPath]) -> list[str]:
 
 
 def _not_used(document: Document, foreign: list[KeyPath]) -> tuple[str, ...]:
-    """One warning, however many there are: a file written for all of OpenClaw has dozens."""
+    """A single warning: a file for the original OpenClaw may have dozens of such keys."""
     places = ", ".join(
         f"{format_path(path)} (line {document.position(path, of_key=True)[0]})" for path in foreign
     )
@@ -358,11 +358,11 @@ class _Check:
                 if not isinstance(tree, dict):
                     break
                 found = [explain(details) for details in error.errors(include_url=False)]
-                # Mistyped keys first: what they were meant to be is then not missing as well.
+                # Mistyped keys first, so that the intended key isn't reported as missing too.
                 for each in sorted(found, key=lambda each: each.missing):
                     self._explain(each, cast("dict[str, Any]", tree))
             else:
-                # As written: a provider that has a problem of its own is still there.
+                # As written: a provider with a problem of its own still counts.
                 providers = self._document.find(("models", "providers"))
                 for each in findings(config, list(providers.members) if providers else []):
                     self.report(each.path, each.message, of_key=each.of_key)
@@ -371,7 +371,7 @@ class _Check:
             self.report((), "must be an object, as in { agents: {} }")
         return Config()
 
-    def _explain(self, found: Finding, tree: dict[str, Any]) -> None:
+    def _explain(self, found: ConfigFinding, tree: dict[str, Any]) -> None:
         self.report(found.path, found.message, of_key=found.of_key)
         if found.meant is not None:
             meant = (*found.path[:-1], found.meant)
@@ -390,7 +390,7 @@ def _put(tree: Any, path: KeyPath, value: Any) -> None:
 
 
 def _take_out(tree: Any, path: KeyPath, number: int) -> None:
-    """Remove what is wrong so that the rest can be judged; list indexes must not shift."""
+    """Remove what is wrong so that the rest can be checked; list indexes must not shift."""
     if path[-2:-1] == ("servers",):
         _put(tree, path, {"enabled": False})
         return
@@ -402,7 +402,7 @@ def _take_out(tree: Any, path: KeyPath, number: int) -> None:
         keys.pop()
     for part in keys[:-1]:
         if part not in tree and not isinstance(part, int):
-            return  # an earlier error took it out
+            return  # already removed because of an earlier error
         tree = tree[part]
     if isinstance(tree, dict):
         cast("dict[str, Any]", tree).pop(str(keys[-1]), None)

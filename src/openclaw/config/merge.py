@@ -104,7 +104,7 @@ def effective_agents(config: Config) -> dict[str, EffectiveAgent]:
 
 
 def default_agent_id(config: Config) -> str:
-    """The agent to use where none is named: the one marked, else `main`, else the first."""
+    """The agent to use if none is named: the one marked as default, else `main`, else the first."""
     entries = config.agents.list
     marked = next((entry.id for entry in entries if entry.default), None)
     if marked is not None:
@@ -114,22 +114,22 @@ def default_agent_id(config: Config) -> str:
 
 
 def _tool_layers(config: Config, entry: AgentEntry) -> tuple[ToolPolicyConfig, ...]:
-    """The policies in order, with the shell's switch in them.
+    """The policies in order, with the shell's setting applied.
 
-    An `allow` list that only names `exec` is a switch too, and forbids nothing else. An agent's own
-    list still narrows what others switched on.
+    `exec` in an `allow` list is a switch too. It is taken out of the list, so that a list with nothing
+    else in it forbids nothing. An agent's own list still narrows what others switched on.
     """
     defaults = config.agents.defaults.tools
     switches = (None, config.tools.exec.mode, defaults.exec.mode, entry.tools.exec.mode)
-    given = (config.gateway.tools, config.tools, defaults, entry.tools)
-    named = [_names_exec(rules.allow) or _names_exec(rules.ask) for rules in given]
+    policies = (config.gateway.tools, config.tools, defaults, entry.tools)
+    named = [_names_exec(rules.allow) or _names_exec(rules.ask) for rules in policies]
     reaches = max((at for at in range(4) if switches[at] or named[at]), default=-1)
     mode = next(filter(None, reversed(switches)), None)
     if mode is None:
-        asked = any(_names_exec(rules.ask) for rules in given)
-        mode = "ask" if asked or not any(named) else "allow"
+        ask_first = any(_names_exec(rules.ask) for rules in policies)
+        mode = "ask" if ask_first or not any(named) else "allow"
     layers: list[ToolPolicyConfig] = []
-    for at, rules in enumerate(given):
+    for at, rules in enumerate(policies):
         allow = tuple(rule for rule in rules.allow if not _names_exec((rule,)))
         allow += _SHELL if allow and at <= reaches else ()
         deny = (*rules.deny, *(_SHELL if _names_exec(rules.deny) else ()))

@@ -44,14 +44,14 @@ def config_path(environ: Mapping[str, str]) -> Path:
 
 
 def digest(content: bytes) -> str:
-    """Says whether a configuration file is still the one that was read; empty for no file."""
+    """Tells whether a configuration file has changed since it was read; empty for no file."""
     import hashlib
 
     return hashlib.sha256(content).hexdigest()
 
 
 def file_digest(path: Path) -> str | None:
-    """The digest of the file there; None where it cannot be read."""
+    """The file's digest; None if it cannot be read."""
     try:
         return digest(path.read_bytes()) if path.is_file() else ""
     except OSError:
@@ -59,9 +59,9 @@ def file_digest(path: Path) -> str | None:
 
 
 def workspace_here(environ: Mapping[str, str]) -> Path | None:
-    """The current directory, unless it holds the home directory or our own state.
+    """The current directory, unless it contains the home directory or our own state.
 
-    Somebody who happens to be there did not mean to give the agent all of it.
+    Somebody who happens to be there did not mean to give the agent access to all of it.
     """
     try:
         here = Path.cwd()
@@ -82,7 +82,7 @@ def check_links(path: Path) -> None:
             )
 
 
-def is_strangers(status: os.stat_result) -> bool:
+def is_owned_by_another(status: os.stat_result) -> bool:
     """Whether a file or directory belongs to somebody else; never for root."""
     return sys.platform != "win32" and os.geteuid() not in (0, status.st_uid)
 
@@ -102,7 +102,7 @@ def private_directory(path: Path) -> Path:
             missing.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
         path.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
         status = path.stat()
-        if is_strangers(status):
+        if is_owned_by_another(status):
             raise OperatorFacing(
                 f"{path} belongs to another user, who could read and change what is kept there",
                 hint="set OPENCLAW_STATE_DIR to a directory of your own",
@@ -179,10 +179,10 @@ DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
 NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
 
-# Locks hold between processes and, as every open file has its own, between threads. Closing the
-# descriptor gives the lock back.
+# Locks work between processes and, since every open file has its own, between threads. Closing the
+# descriptor releases the lock.
 
-# Windows locks bytes, and others may not even read them: so one that no file of ours reaches.
+# Windows locks bytes, which others then cannot even read: so lock one beyond the end of our files.
 _LOCKED_BYTE = 1 << 30
 _POLL_SECONDS = 0.02
 _HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
@@ -245,7 +245,7 @@ def target_of(path: Path) -> Path:
             check_links(path)
         if not target.parent.exists():
             private_directory(target.parent)
-    except RuntimeError as error:  # so `resolve` says it
+    except RuntimeError as error:  # raised by `resolve` for circular links
         raise OperatorFacing(f"cannot write {path}: its links lead in a circle") from error
     except OSError as error:
         raise _not_written(path, error) from error
@@ -261,7 +261,7 @@ def _not_written(path: Path, error: OSError) -> OperatorFacing:
 
 
 def write_atomically(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
-    """Replace the file in one step; after a crash it is the old one or the new one."""
+    """Replace the file atomically; after a crash it is either the old or the new one."""
     try:
         import tempfile
 

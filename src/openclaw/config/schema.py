@@ -281,7 +281,7 @@ class TelemetryConfig(Section):
     """OpenTelemetry traces and metrics of turns, model calls and MCP calls; needs the extra `otel`."""
 
     enabled: Flag = False
-    """Send them. Settings left out below come from the standard `OTEL_…` variables."""
+    """Send traces and metrics. Settings left out below come from the standard `OTEL_…` variables."""
     endpoint: NonEmptyText | None = None
     """The address of an OTLP/HTTP collector, for example `http://127.0.0.1:4318`."""
     headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
@@ -296,7 +296,7 @@ class AuditConfig(Section):
     """The record of every MCP tool call."""
 
     enabled: Flag = True
-    """Keep the record."""
+    """Record MCP tool calls."""
     bodies: Flag = False
     """Record arguments and results too, redacted."""
     max_bytes: PositiveInt = 10 * 1024 * 1024
@@ -372,7 +372,7 @@ class CronConfig(Section):
     """Schedules, which the gateway runs; see `openclaw cron`."""
 
     enabled: Flag = True
-    """Run them."""
+    """Run the schedules."""
     missed: Literal["run", "skip"] = "run"
     """If runs were missed because no gateway was running: `run` the last one late, or `skip` them."""
     notify: Annotated[Texts, BeforeValidator(_notify), AlsoAs({"const": "desktop"})] = ()
@@ -394,7 +394,7 @@ class SkillEntry(Section):
     """One skill, by its name."""
 
     enabled: Flag = True
-    """Whether agents may use it."""
+    """Whether agents may use the skill."""
 
 
 class SkillsLoad(Section):

@@ -1,4 +1,4 @@
-"""Writing the store behind `secret://store/NAME`."""
+"""Writes the store behind `secret://store/NAME`."""
 
 import json
 import re
@@ -20,7 +20,7 @@ class SecretStore:
         return sorted(self._read())
 
     def in_file(self) -> dict[str, str]:
-        """The values that need no keyring."""
+        """The values stored in the file, not in the keyring."""
         return {name: value for name, value in self._read().items() if value is not None}
 
     def set(self, name: str, value: str, *, keyring: bool | None = None) -> str:

@@ -1,4 +1,4 @@
-"""What in a configuration is a credential, judged by its name, its place and its looks."""
+"""Finds credentials in a configuration by name, place and appearance."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.secrets.patterns import Patterns
 
-# What `auth` may say besides a credential.
+# Values of `auth` that aren't credentials.
 _AUTH_WORDS = frozenset(["oauth", "none", "token", "password", "api-key", "aws-sdk"])
 _QUERY = frozenset(["sig", "signature", "code"])
 _FLAG = re.compile(r"-{1,2}(?P<name>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
@@ -99,13 +99,13 @@ def references(tree: Any) -> dict[SecretRef, list[str]]:
     return found
 
 
-# The keys under which a value is also judged by its looks; elsewhere are prompts and names.
+# Keys whose values are also judged by appearance; elsewhere there are prompts and names.
 _PLACES = frozenset(["env", "headers", "args", "url", "baseUrl"])
 _WITH_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+(\S+)", re.IGNORECASE)
 _BEGINS_WITH_SCHEME = re.compile(r"(?:bearer|basic|token|apikey) +\S", re.IGNORECASE)
 _OPTION = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)(?:=|: *)([^/].*)", re.DOTALL)
 _FLAG_NAME = re.compile(r"-{1,2}([A-Za-z][\w.-]*)")
-# What is no credential whatever its name says.
+# Values that aren't credentials, whatever their name says.
 _PLACEHOLDER = re.compile(
     r"\s*|true|false|yes|no|none|null|on|off|\d{1,3}|<[^>]*>|.{1,2}"
     r"|oauth2?|basic|bearer|token|password|api-?key|enabled|disabled|required|optional|auto|default",
@@ -136,13 +136,13 @@ def plain_credentials(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
 def client_server(fields: Any, field: str | None = None) -> "McpServerConfig":
     """The server that a client describes; raises `InvalidRequest`.
 
-    A project's file must not be able to have our secrets sent to a server of its choice.
+    A project's file must not be able to send our secrets to a server of its choice.
     """
-    from pydantic import ValidationError  # few who need this module take a client's servers
+    from pydantic import ValidationError  # few users of this module need it
 
     from openclaw.config.agent_schema import McpServerConfig
 
-    # In each text, not in the JSON of all: the `n` of an escaped line break would hide what follows.
+    # In each text, not in the whole as JSON: the `n` of an escaped line break would hide what follows.
     if any(has_reference(text) for _, text, _ in _texts(fields)):
         raise InvalidRequest("a client may not use secret references", field=field)
     try:
@@ -155,14 +155,14 @@ def client_server(fields: Any, field: str | None = None) -> "McpServerConfig":
 def known_credentials(tree: Any) -> set[str]:
     """Every credential in plain text, for the redactor: as written and without `Bearer`."""
     whole = {text for _, text in credential_values(tree) if not has_reference(text)}
-    # A server may answer with the token alone.
+    # A server may send back just the token.
     bare = {text.partition(" ")[2].strip() for text in whole if _BEGINS_WITH_SCHEME.match(text)}
     by_their_looks = {text for _, text in plain_credentials(tree) if not has_reference(text)}
     return whole | bare | by_their_looks
 
 
 def server_credentials(config: "McpServerConfig") -> list[str]:
-    """The credentials of a server that is in no file of ours."""
+    """The credentials of a server that isn't in our configuration."""
     places = config.model_dump(mode="json", include={"env", "headers", "args", "url"})
     return sorted(known_credentials(places))
 
@@ -194,7 +194,7 @@ def _texts(value: object, path: KeyPath = (), name: str = "") -> Iterator[tuple[
 
 
 def _by_their_looks(path: KeyPath, text: str, name: str) -> Iterator[str]:
-    """Keys of known makers, what follows `Bearer`, private keys, and random words."""
+    """Keys of known vendors, what follows `Bearer`, private keys, and random words."""
     from openclaw.secrets.shapes import PEM_BEGIN
 
     if PEM_BEGIN.search(text):
@@ -210,7 +210,7 @@ def _by_their_looks(path: KeyPath, text: str, name: str) -> Iterator[str]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """What may be a key by itself: all of it, the value of an option, a part of an address."""
+    """Parts that may be a key: the whole text, an option's value, a part of an address."""
     given = _OPTION.fullmatch(text)
     if given is not None:
         if names_no_secret(given[1]):

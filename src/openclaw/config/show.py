@@ -1,4 +1,4 @@
-"""The configuration as it takes effect, fit to be shown: every credential as `[REDACTED]`."""
+"""The effective configuration for display, with every credential as `[REDACTED]`."""
 
 import ast
 import inspect
@@ -23,12 +23,12 @@ from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import split
 
 REDACTED = "[REDACTED]"
-# Shorter values are hidden where they stand; elsewhere they are parts of ordinary words.
+# Shorter values are hidden only in place; elsewhere they may be parts of ordinary words.
 _MIN_SPREAD = 6
 
 
 def effective(loaded: LoadedConfig) -> dict[str, Any]:
-    """Everything that takes effect, as plain JSON, without what is not set. Not redacted."""
+    """The effective configuration as plain JSON, without unset keys. Not redacted."""
     config = loaded.config
     agents = {
         "default": default_agent_id(config),
@@ -72,7 +72,7 @@ def show(loaded: LoadedConfig, *, redactor: Redactor | None = None) -> dict[str,
 
 
 def _hidden(credential: str) -> str:
-    """A whole credential as `[REDACTED]`; of one with references in it, what is around them."""
+    """A credential as `[REDACTED]`; if it contains references, only the text around them."""
     pieces = split(credential)
     if len(pieces) == 1:
         return REDACTED
@@ -112,7 +112,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def describe(section: type[Section]) -> dict[str, str]:
-    """What each setting of this section is, by key: the text below it, or what its section says."""
+    """The description of each setting by key: the text below it, or its section's docstring."""
     texts: dict[str, str] = {}
     for parent in reversed(section.__mro__):
         if issubclass(parent, Section) and parent is not Section:

@@ -19,12 +19,12 @@ from itertools import accumulate
 
 from openclaw.core.installed import read_data
 
-# Looking for characters in a text many times as quickly as a regex does. The codec machinery has the
-# quickest table of characters that Python offers: an encoding of at most 255 characters of the basic
-# plane, with everything else ignored. Encoding a text so takes some two nanoseconds a character, where a
-# regex takes ten and a `str.translate` forty.
+# Finds characters in a text many times faster than a regex. The codec machinery has the fastest
+# table of characters that Python offers: an encoding of at most 255 characters of the basic plane,
+# with everything else ignored. Encoding a text takes about two nanoseconds a character, a regex
+# ten, and `str.translate` forty.
 
-# Of the 256 places the first is for NUL, which every such encoding has to keep.
+# The first of the 256 places is for NUL, which every such encoding has to keep.
 _MOST = 255
 
 
@@ -39,7 +39,7 @@ def members(ranges: str) -> Iterator[str]:
 
 
 def parts(text: str) -> Iterable[str]:
-    """`text` in parts that fit the caches: copies of a long one as a whole take twice the time."""
+    """`text` in parts that fit the caches: copying a long one as a whole takes twice the time."""
     if len(text) <= _PART:
         return (text,)
     return (text[at : at + _PART] for at in range(0, len(text), _PART))
@@ -59,7 +59,7 @@ class CharSet:
 
 
 class Projection:
-    """Each of some characters stands for a letter; of a text, only those letters are kept."""
+    """Maps some characters to letters, and reduces a text to those letters."""
 
     def __init__(self, classes: Mapping[str, Iterable[str]]) -> None:
         letters = {char: letter for letter, chars in classes.items() for char in chars}
@@ -83,7 +83,7 @@ _ESCAPES = re.compile(
 )
 _COLOURS = re.compile(r"\x1b\[[0-?]*+[ -/]*+[@-~]?")
 _OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
-# Of controls, those beyond ASCII, but for tags, of which some flags are made.
+# The controls beyond ASCII, except tags, which some flags are made of.
 _STRIPPED = "\x80-\x9f\u202d\u202e\u206a-\u206f\ufff9-\ufffb"
 _CONTROL_RUN = re.compile(f"[{_STRIPPED}\U0001d173-\U0001d17a\U000e01f0-\U000e0fff]++")
 CONTROL_BYTES = bytes(c for c in range(0x80) if c < 0x20 and c not in b"\t\n\x0c\r") + b"\x7f"
@@ -114,21 +114,21 @@ _HIDDEN_RUN = re.compile(
     f"|(?<=[{_SELECTORS}])[{_SELECTORS}])"
 )
 
-# How the controls beyond the basic plane, and the selectors there, begin in UTF-8. To look for one
-# byte is many times as quick as to look for two.
+# How the controls beyond the basic plane, and the selectors there, begin in UTF-8. Looking for one
+# byte is many times faster than looking for two.
 _MUSIC_LEAD, _TAG_LEAD = b"\xf0\x9d\x85", b"\xf3"
-# The rest once more, to pass over texts that have none of it.
+# The others as sets, to skip texts that have none of them.
 _CONTROL_SET = CharSet(members(_STRIPPED))
 _ESCAPE_SET = CharSet("\x90\x98\x9b\x9d\x9e\x9f")
 _EMBEDDING_SET = CharSet(members(_EMBEDDINGS))
 _UNUSUAL_SET = CharSet(members(f"{_STRIPPED}{_EMBEDDINGS}\u00ad{_JOINERS}{_BASIC_SELECTORS}"))
 
 
-_LONE_RETURN = re.compile(r"\r(?!\n)")  # on a screen, what follows is written over what stood there
+_LONE_RETURN = re.compile(r"\r(?!\n)")  # on a screen, what follows overwrites the line
 
 
 def strip_invisible(text: str) -> str:
-    """`text` without what only a machine reads; ordinary text of any script comes back as it was."""
+    """`text` without what only a machine reads; ordinary text of any script is returned unchanged."""
     if "\r" in text:
         text = _LONE_RETURN.sub("", text)
     if text.isascii():
@@ -156,7 +156,7 @@ def _has_controls(text: str | bytes) -> bool:
 
 
 def _encoded(text: str) -> tuple[str, bytes]:
-    """`text` as UTF-8 too; half a surrogate pair cannot be, and what it stood for is lost already."""
+    """`text` and its UTF-8; half a surrogate pair has no encoding, and is replaced."""
     try:
         return text, text.encode()
     except UnicodeEncodeError:
@@ -165,7 +165,7 @@ def _encoded(text: str) -> tuple[str, bytes]:
 
 
 def _strip_controls(text: str) -> str:
-    if "\x1b[" in text:  # by far the commonest, and many times as quick alone
+    if "\x1b[" in text:  # by far the commonest, and many times faster alone
         text = _COLOURS.sub("", text)
     if "\x1b" in text or _ESCAPE_SET.may_be_in(text):
         text = _ESCAPES.sub("", text)
@@ -178,8 +178,8 @@ def _strip_controls(text: str) -> str:
     return text if text.isascii() else _CONTROL_RUN.sub("", text)
 
 
-# Put the third in place of the characters from the first to the second. A mere tuple: there may be a
-# hundred thousand of them, and the garbage collector passes it over.
+# Start, end and replacement. A mere tuple: there may be a hundred thousand of them, and the garbage
+# collector skips it.
 Edit = tuple[int, int, str]
 
 
@@ -236,7 +236,7 @@ FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800"
 # Private-use stand-ins, because `shape` may not change the length.
 LIGATURES = {"st": "\ue001", "fi": "\ue002", "fl": "\ue003", "ff": "\ue004"}
 
-# Nested deeper than this, nothing is decoded: no reader goes on that long either.
+# Nothing nested deeper than this is decoded: no reader does that either.
 _MOST_LAYERS = 6
 
 
@@ -286,9 +286,9 @@ _HIDDEN_RANGES = (
 )
 _HIDDEN = re.compile(f"[{_HIDDEN_RANGES}]")
 
-# But for NUL.
+# Except NUL.
 _CONTROLS = "\x01-\x08\x0b\x0e-\x1f\x7f-\x9f"
-# It begins with a set of characters, for which the regex engine looks quickly.
+# It begins with a set of characters, which the regex engine finds quickly.
 _ONE_UNSEEN = rf"[\0{_CONTROLS}{_HIDDEN_RANGES}](?:(?<=\x1b)\[[0-9;:?]*+[A-Za-z])?+"
 _UNSEEN = re.compile(f"({_ONE_UNSEEN}(?:{_ONE_UNSEEN})*+)")
 
@@ -304,7 +304,7 @@ def is_hidden(char: str) -> bool:
 
 
 def shape(text: str) -> str:
-    """`text` as it looks, in lower-case ASCII where it can; of the same length."""
+    """`text` as it looks, in lower-case ASCII if possible; the length does not change."""
     if text.isascii():
         return text.lower()
     return text.translate(_shape_table())
@@ -315,7 +315,7 @@ _ASTRAL = re.compile(
     "([\U00010280-\U0001057f\U00010a00-\U00011fff\U00016e00-\U00016fff\U0001ccd0-\U0001d7ff"
     "\U0001df00-\U0001efff\U0001f100-\U0001f1ff\U0001fbf0-\U0001fbf9]+)"
 )
-# Of UTF-8, where looking for one character is quickest: how these blocks begin, and some others.
+# How these blocks, and some others, begin in UTF-8, where looking for one character is fastest.
 _ASTRAL_BYTES = re.compile(b"\xf0(?:[\x90-\x9e]|\x9f[\x84-\x87\xaf])")
 
 
@@ -327,8 +327,8 @@ def flatten_astral(text: str) -> str:
     return "".join(pieces)
 
 
-class _Kept(dict[str, str]):
-    """What pieces of text become. Only short ones are kept: a long one is not met twice."""
+class _Memo(dict[str, str]):
+    """Caches what pieces of text become; only short ones, because long ones rarely recur."""
 
     def __init__(self, become: Callable[[str], str]) -> None:
         super().__init__()
@@ -336,17 +336,17 @@ class _Kept(dict[str, str]):
 
     def __missing__(self, piece: str) -> str:
         became = self._become(piece)
-        if len(piece) <= _LONGEST_KEPT and len(self) < _MOST_KEPT:
+        if len(piece) <= _LONGEST_CACHED and len(self) < _MOST_CACHED:
             self[piece] = became
         return became
 
 
-_LONGEST_KEPT, _MOST_KEPT = 32, 8192
-_SHAPES = _Kept(shape)
+_LONGEST_CACHED, _MOST_CACHED = 32, 8192
+_SHAPES = _Memo(shape)
 
 
 class Layer:
-    """A text that was made from another, and how to get back there."""
+    """A text that was made from another, and how its positions map back."""
 
     def __init__(
         self,
@@ -357,7 +357,7 @@ class Layer:
     ) -> None:
         self.text = text
         self._source = source
-        # What of the source was changed (all of it is one group), and into what.
+        # What was changed in the source (all of it is one group), and into what.
         self._changed = changed
         self._plain = plain
 
@@ -393,15 +393,15 @@ _ENTITY = (
     "|lt|gt|LT|GT|amp|nbsp|shy|quot)"
 )
 _ESCAPE = rf"(?:u(?:{_HEX}{{4}}|\{{{_HEX}{{1,6}}\}})|x{_HEX}{{2}}|U{_HEX}{{8}})"
-# It begins with a set of characters, for which the regex engine looks quickly.
+# It begins with a set of characters, which the regex engine finds quickly.
 _ENCODED = re.compile(rf"([%&\\](?:(?<=%){_PERCENT}|(?<=&){_ENTITY}|(?<=\\){_ESCAPE}))")
-# One kind alone begins with one character, for which it looks more quickly still.
+# A single kind begins with one character, which it finds faster still.
 _ENCODED_BY = {"%": f"(%{_PERCENT})", "&": f"(&{_ENTITY})", "\\": rf"(\\{_ESCAPE})"}
 _ENCODED_ALONE = {sign: re.compile(pattern) for sign, pattern in _ENCODED_BY.items()}
 _MAY_BE_PERCENT, _MAY_BE_ENTITY = re.compile("%[0-9A-Fa-f]"), re.compile("&[#A-Za-z]")
 # None of these is inside of an encoding, but for the `%` that stand in a row.
 _BREAK = re.compile(r"[^%#;{}A-Za-z0-9]")
-# Of a longer text the pieces would fill the caches.
+# The pieces of a longer text would fill the caches.
 _CHUNK = 1 << 16
 
 
@@ -410,7 +410,7 @@ def may_be_encoded(text: str) -> bool:
 
 
 def _encodings(text: str) -> Iterator[str]:
-    # Looking for a string is many times as quick as a pattern.
+    # Looking for a string is many times faster than for a pattern.
     if "&" in text and _MAY_BE_ENTITY.search(text):
         yield "&"
     if "%" in text and _MAY_BE_PERCENT.search(text):
@@ -420,7 +420,7 @@ def _encodings(text: str) -> Iterator[str]:
 
 
 def layers(text: str) -> Iterator[Layer]:
-    """What a reader may see under `text`: each encoding undone, and what is unseen left out."""
+    """What a reader may see under `text`: each encoding undone, and invisible characters left out."""
     outer = Layer(text)
     if not text.isascii() and ("<" in text or "[" in text):
         yield from _without_unseen(outer)
@@ -483,4 +483,4 @@ def _decode_piece(encoded: str) -> str:
 
 
 _PERCENT_OF_PERCENT = re.compile("%(?:25)++")
-_PLAIN = _Kept(_decode_piece)
+_PLAIN = _Memo(_decode_piece)

@@ -15,7 +15,7 @@ from openclaw.core.tools import ToolResult
 
 # After "Defending Against Indirect Prompt Injection Attacks With Spotlighting" (Hines et al., 2024).
 
-# The first that the text does not contain is taken, so that the text cannot bring marks along.
+# The first one that is not in the text is used, so that the text cannot contain fake marks.
 _MARKS = "\u02c6\u00a6\u2016\u203b\u2051\u205c\u2020\u2021\u00a7\u2042"
 _PRIVATE_USE = range(0xE000, 0xF8FF)
 _SPACES = re.compile(r"[^\S\r\n]+")
@@ -36,7 +36,7 @@ _NAME_LIMIT = 128
 _FILE_NAME_LIMIT = 100
 _NOT_IN_NAMES = re.compile(r"[^\w. -]")
 _ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
-# What a reader sees as one character is cut at its edge, if that is near.
+# What a reader sees as one character is not split, if its edge is near.
 _LONGEST_CLUSTER = 16
 
 Mode = Literal["frame", "datamark"]
@@ -52,7 +52,7 @@ def frame(
     mode: Mode = "frame",
     limit: int | None = None,
 ) -> str:
-    """`text` made harmless between markers; what exceeds `limit` characters of it is cut off."""
+    """`text`, sanitised, between markers; cut after `limit` characters."""
     body = sanitise(text if limit is None else _cut(text, limit))
     explained, heading = _heads(source, sender)
     if mode == "datamark":

@@ -13,31 +13,31 @@ TITLE_LIMIT = 256
 
 _T = TypeVar("_T")
 
-# Deeper than this a schema is not looked into; what is there is replaced by "anything".
+# A schema is not inspected deeper than this; what is there is replaced by "anything".
 _DEEPEST = 64
 _TEXT_KEYS = {"description": DESCRIPTION_LIMIT, "title": TITLE_LIMIT, "$comment": TITLE_LIMIT}
-# Below these, keys are names of the server's choosing, not keywords.
+# Below these, keys are names that the server chose, not keywords.
 _NAMED = frozenset({
     "properties", "patternProperties", "$defs", "definitions", "dependentSchemas",
     "dependentRequired", "dependencies",
 })  # fmt: skip
-# Below these are values that a tool compares with: they are as they were, or there is no tool.
+# Below these are values that a tool compares with: they stay unchanged, or the tool is refused.
 _COMPARED = frozenset({
     "const", "enum", "required", "$ref", "$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor",
 })  # fmt: skip
-# Below these are values that a model may copy: one that is harmless is as it was.
+# Below these are values that a model may copy: harmless ones stay unchanged.
 _COPIED = frozenset({"default", "examples", "example"})
-# These mean something else, or nothing, once a word of theirs is replaced.
+# These change or lose their meaning if a word in them is replaced.
 _WHOLE = frozenset({"pattern", "format", "$id", "id", "$schema", "$vocabulary"})
 _SHORTEST = 12  # characters of a control token in an encoding, at least
 _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
-# Joiners stay: Persian, the Indic scripts and emoji need them, and `sanitise` has taken the rest.
+# Joiners stay: Persian, the Indic scripts and emoji need them, and `sanitise` has removed the rest.
 _NEEDED = "\n\t\u200c\u200d"
 _BREAKS = "\n\t\r"
 _SEEN = _BREAKS + _NEEDED
 _HIDDEN = re.compile(f"[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff{FILLERS}]")
-# A selector chooses a form of a symbol or an ideograph; behind a letter it can only carry data.
+# A selector chooses a form of a symbol or an ideograph; after a letter it can only carry data.
 _IDLE_SELECTOR = re.compile("(?<![#*0-9])(?<=[!-~])[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 
@@ -71,8 +71,8 @@ def sanitise_schema(schema: Mapping[str, Any], dropped: list[str] | None = None)
     """A JSON schema in which no text is a marker or a control token, or has hidden characters.
 
     Names and values that a call must repeat cannot be changed. A choice, a default or an example
-    with such a thing in it is left out, and `dropped` gets a line that says so; for a name, or if
-    no choice is left, it raises `UnsafeSchema`.
+    that contains one of these is left out, and `dropped` gets a line that says so; for a name, or
+    if no choice is left, it raises `UnsafeSchema`.
     """
     return cast(dict[str, Any], _Cleaner([] if dropped is None else dropped).clean(schema, 0))
 
@@ -82,7 +82,7 @@ class _Cleaner:
         self._dropped = dropped
 
     def clean(self, value: object, depth: int, *, copied: bool = False) -> object:
-        """`value` made harmless; what may be `copied` is as it was if it was harmless before."""
+        """`value` made harmless; what may be `copied` stays unchanged if it is harmless."""
         if isinstance(value, str):
             same = not _problem(value) if copied else value in _TYPES
             return value if same else sanitise_label(value, DESCRIPTION_LIMIT)
@@ -125,7 +125,7 @@ class _Cleaner:
             return sanitise_label(entry, _TEXT_KEYS[key])
         if key in _NAMED and isinstance(entry, Mapping):
             named = cast(Mapping[str, object], entry).items()
-            return {  # a list is one of further names
+            return {  # a list has further names
                 _as_it_is(name): _as_it_is(cast(list[object], part))
                 if isinstance(part, list)
                 else self.clean(part, depth + 2)
@@ -134,7 +134,7 @@ class _Cleaner:
         return self.clean(entry, depth + 1)
 
     def _choices(self, choices: list[object]) -> list[object]:
-        """The choices without those that a model could not be shown: the others still work."""
+        """The choices without those that must not be shown to a model: the others still work."""
         found = [(choice, _problem_in(choice)) for choice in choices]
         kept = [choice for choice, problem in found if not problem]
         markers = [choice for choice, problem in found if problem == _MARKER]

@@ -31,7 +31,7 @@ NAME = "externaluntrustedcontent"
 _TAIL = NAME[1:]
 REPLACEMENT = "[[MARKER_SANITIZED]]"
 
-# What is written for a letter besides the letter and its Unicode lookalikes.
+# What people write for a letter besides its Unicode lookalikes.
 _LEET = {"e": "3", "t": "7", "a": "4", "l": "1i", "s": "5", "o": "0", "u": "v"}
 _PIPES = "|" + "".join(chr(c) for c in code_points("|"))
 # Symbols that stand for letters, such as circled ones: they do not separate letters.
@@ -53,7 +53,7 @@ def _pattern(letters: dict[str, str], between: str, flags: re.RegexFlag) -> re.P
 
     It begins with its rarest letter, so that ordinary text is passed over quickly.
 
-    What separates never matches what is a letter, so nothing is tried twice. The exception is a
+    Separators never match letters, so nothing is tried twice. The exception is a
     pipe, which separates, but may also stand for the `l`.
     """
     parts = [f"[{letters[letter]}]" for letter in _TAIL]
@@ -90,7 +90,7 @@ _SEPARATORS = " \t\r\n_-–—=/\\.:\u00a0\u3000"  # noqa: RUF001 - a dash is a 
 _BEFORE_LIMIT = 64
 
 
-# As we write them ourselves. They are replaced without a detour, since a text may be full of them.
+# As we write them ourselves. They have a fast path, since a text may be full of them.
 _USUAL = re.compile(r'<<<(?:END_)?EXTERNAL_UNTRUSTED_CONTENT(?: id="[^\n"<>]{0,96}")?>>>')
 
 
@@ -143,7 +143,7 @@ def _letters(lowered: bytes) -> bytes:
 
 
 # The same for any script: the rarer letters of the name in a row, however they are written.
-# Between the `a` and a pipe for an `l`, whatever looks like a letter may stand.
+# Between the `a` and a pipe for an `l`, there may be anything that looks like a letter.
 _RARER_OF_NAME = re.compile(rb"xt[xtdc]{0,17}ttdctt")
 
 
@@ -191,7 +191,7 @@ _TAG_SHAPES = (
     r"|function\s*+=\s*+[a-z_][\w.\-]*+|(?:unused|extra_id_|reserved_|control_)\d++"
 )
 
-# What the tags begin with. Most others are told by it, at a tenth of the cost.
+# What the tags begin with. It rules out most others at a tenth of the cost.
 _SHAPES_BEGIN = ("an", "mi", "se", "fu", "un", "ex", "re", "co")
 _TAGS_BEGIN = {*(word[:2] for word in _NAMES["tagged"]), *_SHAPES_BEGIN}
 _BEGINS_TAG = (
@@ -204,8 +204,8 @@ _BEGINS_SHAPE = f"(?=[{either_case(pair[0] for pair in _SHAPES_BEGIN)}])"
 _PIPED_SHAPES = r"[A-Za-z][A-Za-z0-9]*+(?:[_\-.][A-Za-z0-9]++)++"
 
 
-# Both cases are written out: the regex engine then tells at a glance which words cannot follow,
-# which without regard to case it does not.
+# Both cases are written out: the regex engine then sees at a glance which words cannot follow,
+# which it does not if it ignores case.
 def _spell(char: str) -> str:
     return r"[\s_\-]*+" if char == "_" else f"[{char}{char.upper()}]"
 
@@ -230,7 +230,7 @@ def _angled(*, loose: bool, pipes: bool = True) -> re.Pattern[str]:
     sys = rf"<\s*+(?P<sys>/?\s*+{name})\s*+>\s*+>"
     if loose:
         sys = rf"<*+\s*+(?P<sys>/?\s*+{name})\s*+>++"
-    # Of a row of brackets only the last two can begin a token.
+    # Only the last two of a row of brackets can begin a token.
     opening = r"<\s*+" if loose else rf"<(?!<<){'' if pipes else _MAY_BE_TAG}\s*+"
     before_name = (
         rf"\|\s*+/?\s*+(?=[A-Za-z])(?P<piped>(?:{_PIPED_SHAPES}|{piped}(?:[\s_\-]*+\d{{1,4}}+)?))"
@@ -257,7 +257,7 @@ def _squared(*, loose: bool) -> re.Pattern[str]:
     return re.compile(rf"\[\s*+(?P<name>/?\s*+{names})\s*+\]", re.ASCII)
 
 
-# On a line of its own after a blank one, as in the prompt format of older Claude models; a key of
+# On its own line after a blank one, as in the prompt format of older Claude models; a key of
 # a YAML mapping is followed by an indented line instead.
 _TURN = re.compile(
     r"\n[^\S\n]*+(?P<who>human|assistant)[^\S\n]*+:(?![^\S\n]*+\n[ \t])", re.IGNORECASE
@@ -267,7 +267,7 @@ _END_OF_SENTENCE = re.compile(r"<(/?)s>", re.IGNORECASE)
 _BEFORE_INST = re.compile(r"\s*\[\s*(?:control:)?/?\s*inst|\s*<<\s*sys", re.IGNORECASE)
 
 
-# As they are usually written. They are replaced without a detour, since a text may be full of them.
+# As they are usually written. They have a fast path, since a text may be full of them.
 _USUAL_PIPED = re.compile(rf"<\|({alternation(_NAMES['piped'])}|[a-z]+(?:_[a-z]+)+)\|>")
 _USUAL_TURN = re.compile(r"(?<=\n\n)(Human|Assistant):(?![^\S\n]*+\n[ \t])")
 
@@ -329,11 +329,11 @@ def _is_after_blank_line(text: str, at: int) -> bool:
 
 def _edit(match: re.Match[str]) -> Edit:
     name = match[match.lastgroup or 0]
-    control = _controlled if len(name) <= _LONGEST_KEPT else _controlled.__wrapped__
+    control = _controlled if len(name) <= _LONGEST_CACHED else _controlled.__wrapped__
     return match.start(), match.end(), control(name)
 
 
-_LONGEST_KEPT = 64
+_LONGEST_CACHED = 64
 
 
 @lru_cache(maxsize=512)
@@ -369,7 +369,7 @@ def _disguise_patterns() -> dict[str, re.Pattern[str]]:
     """By bracket: something that may be a token with a lookalike or hidden character in it."""
     never_inside = r"<>\[\](){}.,;!?"
     rest = rf"[^{never_inside}{_OPENERS}{_BRACKET_CLOSERS}]{{2,80}}+[>\]{_BRACKET_CLOSERS}]"
-    # Most tags are plain ASCII, and told at once.
+    # Most tags are plain ASCII, and ruled out at once.
     not_ascii = rf"(?=[^{never_inside}\x80-\U0010ffff]{{0,80}}+[^\x00-\x7f{_OPENERS}])"
     return {
         "<": re.compile(f"<{not_ascii}{rest}"),
@@ -404,20 +404,20 @@ def _find_in_piece(piece: str) -> tuple[int, str] | None:
 
 # In this order: what only a machine would see is removed; then markers and control tokens are found
 # in the text and in every layer under its encodings, and replaced together. A text with none of
-# these comes back as it was, addresses included: what may leave is decided on the way out.
+# these is returned unchanged, addresses included: what may leave is decided on the way out.
 
-# A replacement may complete what it stands next to, so what was changed is read again. Each round
-# takes out what the one before left; nothing known needs more than three.
+# A replacement may complete the text next to it, so a changed text is read again. Each round removes
+# what the one before left; nothing known needs more than three.
 _MOST_ROUNDS = 8
 _LONGEST_AT_ONCE = 1 << 17  # copies of a longer text do not fit the caches
 
 
-# What everything that is looked for in ASCII has in it, besides the name and the speakers of turns.
+# In ASCII, everything we look for contains one of these, except the name and the speakers of turns.
 _STRIKING = CONTROL_BYTES + b"\r<[&%\\"
 
 
 def _is_plain(text: str) -> bool:
-    """A quick sufficient condition for a text that comes back as it was."""
+    """A quick sufficient condition for a text that is returned unchanged."""
     if len(text) > _LONGEST_AT_ONCE or not text.isascii():
         return False
     raw = text.lower().encode()
@@ -464,7 +464,7 @@ _SAMPLES = (
 
 @cache
 def prepare() -> None:
-    """Do it, in a tenth of a second or two; not on an event loop. Without it the first text waits."""
+    """Warm the caches, which takes 0.1 to 0.2 s (not on an event loop), so that no text waits."""
     for sample in _SAMPLES:
         sanitise(sample)
         detect(sample)

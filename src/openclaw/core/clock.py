@@ -5,14 +5,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the time comes from, so that a test can hold it."""
+    """Where the time comes from, so that a test can control it."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as the wall clock says."""
+        """Milliseconds since 1970, by the wall clock."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only grow, for measuring."""
+        """Seconds that never go back, for measuring durations."""
         ...
 
 
@@ -39,5 +39,5 @@ def random_id() -> str:
 
 
 def order_session_key(clock: Clock) -> str:
-    """The key of an order that named no session: unique, so that it shares nothing with another."""
+    """A unique session key for an order that named no session."""
     return f"mcp-{clock.now_ms()}-{random_id()}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words. `addressed` means that they are meant for the person, not only for the model."""
+    """Text; if `addressed`, it is meant for the person, not only for the model."""
 
     text: str
     addressed: bool = False
@@ -14,7 +14,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image, sound, film, document or archive: exactly one of `data`, `path` and `url` is set."""
+    """An image, sound, video, document or archive: exactly one of `data`, `path` and `url` is set."""
 
     mime_type: str
     data: bytes | None = None

@@ -8,7 +8,7 @@ OpenClawError
 │   ├── NotFound
 │   ├── Busy
 │   └── Cancelled
-├── OperatorFacing     whoever runs the program mends the set-up
+├── OperatorFacing     whoever runs the program fixes the setup
 │   ├── InvalidConfig
 │   ├── SecretUnavailable
 │   ├── ServerUnavailable
@@ -35,7 +35,7 @@ class OpenClawError(Exception):
 
 
 class ModelFacing(OpenClawError):
-    """Raised when the model should read what went wrong and go on."""
+    """Raised when the model should read what went wrong and continue."""
 
 
 class ToolFailure(ModelFacing):
@@ -71,7 +71,7 @@ class Cancelled(UserFacing):
 
 
 class OperatorFacing(OpenClawError):
-    """Raised when whoever runs the program has to mend its set-up."""
+    """Raised when whoever runs the program has to fix its setup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class SecretUnavailable(OperatorFacing):
 
 
 class ServerUnavailable(OperatorFacing):
-    """Raised when an MCP server cannot be used now; `retry_in` is in seconds where known."""
+    """Raised when an MCP server cannot be used now; `retry_in` is in seconds, if known."""
 
     def __init__(self, server: str, reason: str, *, retry_in: float | None = None) -> None:
         super().__init__(f"MCP server '{server}' is unavailable: {reason}")
@@ -121,7 +121,7 @@ class ModelUnavailable(OperatorFacing):
 
 
 class MissingExtra(OperatorFacing):
-    """Raised when an optional part is not installed; it says which extra brings it."""
+    """Raised when an optional part is not installed; it names the extra that provides it."""
 
     def __init__(self, what: str, extra: str) -> None:
         from openclaw.core.installed import install_command
@@ -138,7 +138,7 @@ class DeveloperFacing(OpenClawError):
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors in a group, at any depth; an error that is no group is its own only leaf."""
+    """The errors in a group, at any depth; any other error is its own only leaf."""
     if isinstance(error, BaseExceptionGroup):
         for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from leaves(inner)
@@ -178,7 +178,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def http_status(error: BaseException) -> int:
-    """The HTTP status that stands for this error; anything we did not foresee is 500."""
+    """The HTTP status for this error; anything we did not foresee is 500."""
     return next((status for kind, status in _HTTP_STATUS if isinstance(error, kind)), 500)
 
 
@@ -198,7 +198,7 @@ _COMMANDS = ("openclaw", "clawdbot", "chmod", "pip", "uv", "codex")
 
 
 def describe(error: BaseException) -> str:
-    """What a person is told: the message and the hint of our errors, never a traceback."""
+    """The error for a person: the message and the hint of our errors, never a traceback."""
     if isinstance(error, InvalidConfig):
         return "\n".join([error.message + ":", *(f"  {problem}" for problem in error.problems)])
     if isinstance(error, OpenClawError):

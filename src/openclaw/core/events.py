@@ -11,7 +11,7 @@ from openclaw.core.tools import JsonObject, ToolResult
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A turn started; it has its session to itself."""
+    """A turn started; no other turn runs in its session meanwhile."""
 
     session: str
     agent: str
@@ -27,14 +27,14 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """A piece of the model's reasoning, if it shows it."""
+    """A piece of the model's reasoning, if the model exposes it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class BlockReply:
-    """A finished block of the answer that came before the final one."""
+    """A finished part of the answer, before the final one."""
 
     blocks: tuple[Block, ...]
 
@@ -56,7 +56,7 @@ class ModelCalled:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What requests took. Cached tokens are part of the input, and reasoning is part of the output.
+    """What requests used. Cached tokens are part of the input, and reasoning is part of the output.
 
     `cost` is in US dollars, without the `unpriced` requests.
     """
@@ -76,7 +76,7 @@ class Usage:
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """What a session counts, in the order of its columns: all down to the tool calls."""
+        """What a session counts, in the order of its columns: everything up to the tool calls."""
         return astuple(self)[:6]
 
 
@@ -156,7 +156,7 @@ class Notice:
 
 
 STARTS_OVER = Notice("warning", "the connection broke; the answer starts over")
-"""What was shown of the current block is void: its text comes again, and it is another one."""
+"""What was shown of the current block is void: another text follows, from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +208,11 @@ Emit = Callable[[Event], None]
 
 
 def discard(event: Event) -> None:
-    """An `Emit` for callers that watch nothing."""
+    """An `Emit` that ignores every event."""
 
 
 def both(first: Emit, second: Emit) -> Emit:
-    """Tells the one, then the other."""
+    """Calls `first`, then `second`."""
 
     def emit(event: Event) -> None:
         first(event)
@@ -244,21 +244,21 @@ class PlanStep:
 
 
 def plan_of(name: str, arguments: JsonObject) -> tuple[PlanStep, ...] | None:
-    """The plan that this tool call sets; None where it sets none.
+    """The plan that this tool call sets; None if it sets none.
 
-    What is not a step is left out: a model's arguments may be anything.
+    Anything that isn't a step is left out: a model's arguments may be anything.
     """
-    given = arguments.get("plan")
-    if name != PLAN_TOOL or not isinstance(given, list | tuple):
+    raw = arguments.get("plan")
+    if name != PLAN_TOOL or not isinstance(raw, list | tuple):
         return None
-    steps = [_step(one) for one in cast("Sequence[Any]", given)[:MOST_STEPS]]
+    steps = [_step(one) for one in cast("Sequence[Any]", raw)[:MOST_STEPS]]
     return tuple(step for step in steps if step is not None)
 
 
-def _step(given: Any) -> PlanStep | None:
-    if not isinstance(given, Mapping):
+def _step(raw: Any) -> PlanStep | None:
+    if not isinstance(raw, Mapping):
         return None
-    fields = cast("Mapping[str, Any]", given)
+    fields = cast("Mapping[str, Any]", raw)
     words = fields.get("step")
     if not isinstance(words, str) or not words.strip():
         return None

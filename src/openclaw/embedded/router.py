@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from openclaw.discovery.words import stem
+from openclaw.discovery.stems import stem
 from openclaw.embedded.arguments import Reading, path_role, read_arguments
 from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
 from openclaw.embedded.tool_doc import (
@@ -18,13 +18,19 @@ from openclaw.embedded.tool_doc import (
     ToolDoc,
     describe_tool,
 )
-from openclaw.embedded.tool_intent import Ask, fact_to_remember, goes_on, read_ask, text_to_write
-from openclaw.embedded.words import synonyms, terms, vocabulary, word_set
+from openclaw.embedded.tool_intent import (
+    AskReading,
+    fact_to_remember,
+    only_varies,
+    read_ask,
+    text_to_write,
+)
+from openclaw.embedded.vocabulary import synonyms, terms, vocabulary, word_set
 
 _REMEMBER = stem("remember")
 _SYNONYM_WEIGHT = 0.5
 _BM25_K1 = 1.2
-# What a tool gains by using something of this kind in the message, and loses by leaving it.
+# What a tool gains by using something of this kind in the message, and loses by ignoring it.
 _USED_LEFT = {
     "url": (2.5, 3.0), "email": (2.0, 1.5), "time": (1.5, 2.0), "zone": (1.5, 1.5),
     "quoted": (1.5, 0.7), "glob": (1.5, 2.0), "revision": (1.5, 1.5), "ref": (1.2, 1.0),
@@ -37,7 +43,7 @@ _ROLE_FITS, _ROLE_CLASHES = 0.8, 1.2
 _MIN_SCORE = 0.8
 _MIN_COVERAGE = 0.5
 _MIN_COVERAGE_WHEN_STRONG = 0.3
-_CANDIDATES = 60  # how many tools are filled in earnest; the rest cannot win
+_CANDIDATES = 60  # how many tools get arguments; the rest cannot win
 _MAX_CALLS = 4
 _TYPED_CANDIDATES = 8
 _MEANT = 1.1
@@ -45,7 +51,7 @@ MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a reques
 _GIT_WORDS = frozenset(map(stem, vocabulary("of_git")))
 _FILE = stem("file")
 _MAKING = frozenset({stem("create"), stem("make")})
-# Words that say that a path without an ending is a file.
+# Words that say that a path without an extension is a file.
 _READING = frozenset(stem(word) for word in word_set("read open cat print"))
 _HINT = 0.3
 _WHICH_FILES = re.compile(
@@ -95,7 +101,7 @@ class Router:
     def __init__(self, tools: Sequence[RoutableTool]) -> None:
         docs = [describe_tool(tool) for tool in tools]
         self._by_name = {doc.tool.name: doc for doc in docs}
-        # It gets a whole sentence or is not called: the other rules would give it a name out of it.
+        # It gets a whole sentence or is not called: the other rules would pick a name out of it.
         self._remember = next((doc for doc in docs if _remembers(doc)), None)
         self._docs = [doc for doc in docs if doc is not self._remember]
         counts: dict[str, int] = {}
@@ -104,7 +110,7 @@ class Router:
                 counts[term] = counts.get(term, 0) + 1
         total = len(self._docs)
         rarity = {t: math.log(2 + (total - n + 0.5) / (n + 0.5)) for t, n in counts.items()}
-        # By the words that tools say: how much each of these tools gains by the word (BM25).
+        # For each word, the tools that use it and how much each gains by it (BM25).
         self._gains: dict[str, list[tuple[int, float]]] = {}
         for at, doc in enumerate(self._docs):
             for term, weight in doc.weights.items():
@@ -118,8 +124,8 @@ class Router:
         if len(message) <= MAX_MESSAGE and (written := text_to_write(message)) is not None:
             text, path = written
             if calls := self._route(f'Write "text" to {path}', None):
-                given = calls[0].arguments.items()
-                return (Call(calls[0].tool, {k: text if v == "text" else v for k, v in given}),)
+                filled = calls[0].arguments.items()
+                return (Call(calls[0].tool, {k: text if v == "text" else v for k, v in filled}),)
         return self._route(message[:MAX_MESSAGE], previous)
 
     def _route(self, message: str, previous: Previous | None) -> tuple[Call, ...]:
@@ -230,7 +236,12 @@ class Router:
 
     def _follow_up(self, request: _Request, previous: Previous | None) -> tuple[Call, ...]:
         doc = self._by_name.get(previous.tool) if previous else None
-        if previous is None or doc is None or doc.effect != "reads" or not goes_on(request.text):
+        if (
+            previous is None
+            or doc is None
+            or doc.effect != "reads"
+            or not only_varies(request.text)
+        ):
             return ()
         kinds = {span.kind for span in request.spans}
         kept = [span for span in find_spans(previous.message) if span.kind not in kinds]
@@ -250,7 +261,7 @@ def _remembers(doc: ToolDoc) -> bool:
     return _REMEMBER in doc.name_terms and required == ["text"]
 
 
-def _convinces(best: _Scored, ask: Ask) -> bool:
+def _convinces(best: _Scored, ask: AskReading) -> bool:
     used = best.filled.used
     kinds = {span.kind for span in used}
     strong = bool(kinds & {"url", "path", "glob"}) or {"time", "zone"} <= kinds
@@ -266,7 +277,7 @@ def _convinces(best: _Scored, ask: Ask) -> bool:
 
 
 def _calls(doc: ToolDoc, filled: Reading, spans: tuple[Span, ...]) -> tuple[Call, ...]:
-    """One call, or one for each of several things of a kind, where the tool only reads."""
+    """One call, or one for each of several things of a kind if the tool only reads."""
     first = Call(doc.tool.name, filled.arguments)
     single = _single_typed(doc, filled)
     if single is None or doc.effect != "reads":
@@ -296,9 +307,9 @@ def _suggested(span: Span, request: _Request) -> str:
     return "read text file" if is_file else "list directory"
 
 
-def _may_run(doc: ToolDoc, ask: Ask) -> bool:
+def _may_run(doc: ToolDoc, ask: AskReading) -> bool:
     """Whether the kind of request fits: a tool that may change something is never run on a guess."""
-    # A file that is to be made is neither read nor a directory.
+    # A file to be created is neither read nor a directory.
     makes_file = bool(ask.verbs & _MAKING) and _FILE in ask.head[:2]
     if makes_file and not (doc.says(_FILE) and any(map(doc.says, _MAKING))):
         return False

@@ -84,7 +84,7 @@ class Generation:
     async def pieces(self) -> AsyncGenerator[str]:
         try:
             while True:
-                # Abandoned where the caller is cancelled: the owner thread ends the queue anyway.
+                # Abandoned if the caller is cancelled: the owner thread ends the queue anyway.
                 piece = await anyio.to_thread.run_sync(self._pieces.get, abandon_on_cancel=True)
                 if piece is None:
                     return
@@ -131,7 +131,7 @@ class Generation:
 
 
 class Runner:
-    """Weights that are found and loaded when they are first asked, and kept until `aclose`.
+    """Weights that are found and loaded on first use, and stay loaded until `aclose`.
 
     `locate` gives their path; it may download them.
     """
@@ -152,7 +152,7 @@ class Runner:
                 await anyio.to_thread.run_sync(_library)  # before 98 MB are fetched for nothing
                 path = await anyio.to_thread.run_sync(self._locate)
                 self._jobs = queue.SimpleQueue()
-                # A daemon, since a process that is told to go must not wait for an answer.
+                # A daemon thread, so that the process's exit does not wait for an answer.
                 self._thread = threading.Thread(
                     target=self._own,
                     args=(path, self._jobs),
@@ -179,7 +179,7 @@ class Runner:
             self._current = job
             try:
                 server = server or _load(path, threads_for(self.weights.threads), self.context)
-            except Exception as error:  # noqa: BLE001 whoever asked is told, and may ask again
+            except Exception as error:  # noqa: BLE001 the caller gets it, and may ask again
                 job.fail(error)
             else:
                 job.run(server)
@@ -210,7 +210,7 @@ def _load(path: Path, threads: int, context: int) -> Any:
     params.verbosity = _QUIET  # stdout and stderr may carry a protocol
     params.use_jinja = True
     params.cache_ram_mib = 0
-    # The library also listens on a loopback port that nobody needs: a key that nobody knows shuts it.
+    # The library also listens on a loopback port that nobody needs: a key that nobody knows blocks it.
     params.api_keys = [secrets.token_urlsafe(_KEY_BYTES)]
     params.ui = False
     params.endpoint_slots = False
@@ -287,7 +287,7 @@ class LocalModels:
         max_tokens: int | None = None,
         context_window: int | None = None,
     ) -> "LocalModel":
-        """Costs nothing before it is asked."""
+        """Loads nothing until it is asked."""
         from openclaw.embedded.model import LocalModel
 
         runner = await anyio.to_thread.run_sync(self.runner, name, path)

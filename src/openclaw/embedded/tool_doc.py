@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from openclaw.core.tools import json_list, json_object
-from openclaw.discovery.words import stem
-from openclaw.embedded.words import (
+from openclaw.discovery.stems import stem
+from openclaw.embedded.vocabulary import (
     STOP_WORDS,
     synonyms,
     terms,
@@ -22,7 +22,7 @@ Want = Literal[
     "query", "command", "id", "text", "other",
 ]  # fmt: skip
 Role = Literal["file", "directory", "repository", "any"]
-# What the message must show as such: where it does not, plain words do not stand for it.
+# These must be recognisable in the message: plain words are never taken for them.
 NEVER_PLAIN = frozenset({"url", "email", "zone", "glob", "ref", "command"})
 _MARKED = NEVER_PLAIN | {"path", "query"}
 
@@ -64,7 +64,7 @@ _BY_TYPE: Mapping[Any, Want] = {
 
 
 def plain_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema with the first of its choices that is not null in place of the choice."""
+    """A schema with the first alternative that is not null in place of the choice."""
     for key in ("anyOf", "oneOf"):
         some = map(json_object, json_list(schema.get(key)))
         named = [one for one in some if one.get("type") != "null"]
@@ -160,7 +160,7 @@ def read_params(input_schema: Mapping[str, Any], tool_text: str) -> tuple[Param,
     )
     if not any(param.want in ("glob", "query") and param.required for param in params):
         return params
-    # A tool that seeks something takes the path of where to look.
+    # In a tool that searches, a path says where to look.
     return tuple(
         replace(param, role="directory") if param.want == "path" else param for param in params
     )

@@ -8,9 +8,9 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
-from openclaw.discovery.words import stem
+from openclaw.discovery.stems import stem
 from openclaw.embedded.entities import Span, find_spans, is_bare_name, without
-from openclaw.embedded.words import STOP_WORDS, terms, vocabulary, word_set, words
+from openclaw.embedded.vocabulary import STOP_WORDS, terms, vocabulary, word_set, words
 
 _POLITE = re.compile(
     r"^(?:(?:please|hey|hi|hello|ok|okay|so|now|then|and|also|well|just|kindly|openclaw)\b[\s,!:]*"
@@ -26,7 +26,7 @@ _WISH = re.compile(
     re.IGNORECASE,
 )
 _SUBJECTS = vocabulary("subjects")
-# Questions about a notion, and things to write: a tool that merely shares a word is not meant.
+# Questions about a concept, and things to write: a tool that merely shares a word is not meant.
 _EXPLAINS = re.compile(
     r"^\s*(?:please\s+)?(?:(?:can|could|would) you\s+(?:please\s+)?)?"
     r"(?:explain|define|describe|why\b|how (?:do|does|did|would|should|can|could|long|come)\b"
@@ -40,23 +40,23 @@ _EXPLAINS = re.compile(
 _NEGATED = re.compile(
     r"\b(?:do not|don't|dont|never|without|must not|mustn't|shouldn't|should not)\b", re.IGNORECASE
 )
-# Of one stem with a verb, but no request: "cancellations of order 7" cancels nothing.
+# Words that share a stem with a verb, but are not requests: "cancellations of order 7" cancels nothing.
 _NOUN_ENDING = re.compile(r"(?:ions?|ments?|als?|ives?|ics?|able|ity|ful|ings?|ers)$")
 _HEAD_TERMS = 3
 _CLAUSE = re.compile(r"[.;!?\n]+\s*|,?\s+(?:and then|then|and)\s+|,\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskReading:
     wants_something: bool
     explains: bool
     negated: bool
     verbs: frozenset[str]
-    commands: frozenset[str]  # those of the verbs that may be meant as one
+    commands: frozenset[str]  # the verbs that may be meant as commands
     head: tuple[str, ...] = ()  # the first terms after the verb: what is asked for
 
 
-def read_ask(message: str) -> Ask:
+def read_ask(message: str) -> AskReading:
     # Without politeness, the first word of each clause of a request is its verb.
     clauses = [words(_POLITE.sub("", clause.strip())) for clause in _CLAUSE.split(message)]
     first_words = [said[0] for said in clauses if said]
@@ -66,7 +66,7 @@ def read_ask(message: str) -> Ask:
         head = head[1:]
     first = words(message.replace("'", ""))[:1]
     states = not ("?" in message or _WISH.search(message)) and _SUBJECTS.issuperset(first)
-    return Ask(
+    return AskReading(
         wants_something=bool(words(message)) and not states,
         explains=_EXPLAINS.match(message) is not None,
         negated=_NEGATED.search(message) is not None,
@@ -89,7 +89,7 @@ _REMEMBER = re.compile(
 
 
 def fact_to_remember(message: str) -> str | None:
-    """What comes behind "remember that": all of it, since a name in it says nothing by itself."""
+    """Everything after "remember that", since a name in it says nothing by itself."""
     found = _REMEMBER.match(_POLITE.sub("", message.strip()))
     return None if found is None or found["fact"].endswith("?") else found["fact"]
 
@@ -175,7 +175,7 @@ def _asks(said: str, kind: str) -> bool:
 
 
 def need_of(message: str) -> Need | None:
-    """What only a tool can give of what the message asks for; nothing where it is conversation."""
+    """What the message asks for that only a tool can give; None if it is conversation."""
     ask = read_ask(message)
     said = message.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     if _asks(said, "time"):
@@ -193,7 +193,7 @@ def need_of(message: str) -> Need | None:
     return None if ask.explains else _plainly_asked(said, ask, spans)
 
 
-def _plainly_asked(said: str, ask: Ask, spans: tuple[Span, ...]) -> Need | None:
+def _plainly_asked(said: str, ask: AskReading, spans: tuple[Span, ...]) -> Need | None:
     kinds = {span.kind for span in spans if not is_bare_name(span)}
     tests: Iterable[tuple[Need, bool]] = (
         (Need.ACTION, _asks(said, "action")),
@@ -205,7 +205,7 @@ def _plainly_asked(said: str, ask: Ask, spans: tuple[Span, ...]) -> Need | None:
     return next((need for need, found in tests if found), None)
 
 
-def _of_files(said: str, ask: Ask) -> bool:
+def _of_files(said: str, ask: AskReading) -> bool:
     if _asks(said, "about_place"):
         return True
     new = _asks(said, "new_place") and _CODE.search(said) is None
@@ -219,7 +219,7 @@ def _is_file(span: Span) -> bool:
     return not (ending == "js" and name.lower().rstrip("0123456789") in _PRODUCTS)
 
 
-def goes_on(message: str) -> bool:
+def only_varies(message: str) -> bool:
     """Whether a message only varies what was said before, such as "and in Paris?"."""
     spans = find_spans(message)
     left = [word for word in words(without(message, spans)) if word not in STOP_WORDS]

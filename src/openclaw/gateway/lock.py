@@ -17,7 +17,7 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.sessions.liveness import is_gone, own_mark
 
 TOKEN_BYTES = 32
-_PATIENCE = 0.5  # seconds; a reader looks by taking the lock for an instant
+_PATIENCE = 0.5  # seconds; readers take the lock for an instant to check it
 _STEP = 0.01
 
 
@@ -39,7 +39,7 @@ Publish = Callable[[GatewayInfo], None]
 
 @contextlib.contextmanager
 def gateway_lock(path: Path) -> Generator[Publish]:
-    """Be the gateway of this state directory, and tell others about it; raises `AlreadyRunning`."""
+    """Be the gateway of this state directory, and publish its address; raises `AlreadyRunning`."""
 
     def publish(info: GatewayInfo) -> None:
         text = json.dumps({**asdict(info), "mark": own_mark()}).encode()

@@ -28,7 +28,7 @@ class Histogram:
 
 
 class Metrics:
-    """Counts what the gateway does. Label values are of a bounded set, whatever clients send."""
+    """Counts what the gateway does. Label values come from a bounded set, whatever clients send."""
 
     def __init__(self) -> None:
         self._requests: defaultdict[Labels, int] = defaultdict(int)

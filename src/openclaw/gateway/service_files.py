@@ -40,8 +40,8 @@ def _command(config: Path | None) -> list[str]:
 
 
 def _variables(environ: Mapping[str, str]) -> dict[str, str]:
-    kept = {"PATH": environ.get("PATH", ""), "OPENCLAW_STATE_DIR": str(state_dir(environ))}
-    return {name: value for name, value in kept.items() if value}
+    variables = {"PATH": environ.get("PATH", ""), "OPENCLAW_STATE_DIR": str(state_dir(environ))}
+    return {name: value for name, value in variables.items() if value}
 
 
 def _systemd(environ: Mapping[str, str], command: list[str]) -> Unit:
@@ -83,7 +83,7 @@ WantedBy=default.target
 
 
 def _systemd_quoted(word: str) -> str:
-    """One word: `%` starts a specifier and `$` a variable there, besides the quotes."""
+    """Quote one word; systemd also interprets `%` (specifiers) and `$` (variables)."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"'
 
@@ -159,7 +159,7 @@ class Notifier:
         self._send("STOPPING=1")
 
     async def keep_alive(self) -> None:
-        """Report from the event loop, twice as often as we have to, that it is not stuck."""
+        """Report from the event loop, twice as often as required, that it isn't stuck."""
         while self._watchdog:
             self._send("WATCHDOG=1")
             await anyio.sleep(self._watchdog / 2)

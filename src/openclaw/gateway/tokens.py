@@ -1,7 +1,7 @@
 """Who may do what at the gateway: the owner's token, named tokens, and one-time links to the page.
 
-The owner's token is made at the first start; only this account can read the file. Our own programs
-use it, and other accounts of this machine have no way in.
+The owner's token is created at the first start; only this account can read the file. Our own programs
+use it, and other accounts on this machine have no access.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
 from openclaw.gateway.lock import TOKEN_BYTES, owner_token_path, read_token
 from openclaw.secrets.refs import Secret
-from openclaw.sessions.model import GUEST_KEYS
+from openclaw.sessions.records import GUEST_KEYS
 
 SCOPES = {  # what a token may allow; `admin` includes the others
     "orders": "give orders and follow their turns",
@@ -49,7 +49,7 @@ class Grant:
         return scope in self.scopes or "admin" in self.scopes
 
     def session(self, key: str) -> str:
-        """The session that this key means: tokens that may not read have sessions of their own."""
+        """The session for this key: tokens without the scope `read` have separate sessions."""
         own = "" if self.allows("read") else f"{GUEST_KEYS}{quote(self.name, safe='')}:"
         return key if key.startswith(own) else own + key
 
@@ -99,29 +99,29 @@ class TokenFile:
         return self._found
 
     def add(self, name: str, scopes: Iterable[str]) -> Secret:
-        """Make a token; its value is returned once and stored nowhere."""
+        """Create a token; its value is returned once and stored nowhere."""
         chosen = tuple(dict.fromkeys(scopes))
         if not name or len(name) > _NAME_CHARS or not name.isprintable() or name != name.strip():
-            told = f"a token's name must have 1 to {_NAME_CHARS} visible characters"
-            raise InvalidRequest(told, field="name")
+            message = f"a token's name must have 1 to {_NAME_CHARS} visible characters"
+            raise InvalidRequest(message, field="name")
         if name in (OWNER.name, CONFIGURED.name, PAGE.name):  # it would share their sessions
             raise InvalidRequest(f"the name '{name}' is reserved; choose another", field="name")
         if not chosen or not set(chosen) <= SCOPES.keys():
             raise InvalidRequest(f"scopes are {', '.join(SCOPES)}", field="scope")
         value = secrets.token_urlsafe(TOKEN_BYTES)
         with locked(self._path):
-            kept = self._read()
-            if any(one.name == name for one in kept):
+            tokens = self._read()
+            if any(one.name == name for one in tokens):
                 raise InvalidRequest(f"a token named '{name}' already exists", field="name")
             new = NamedToken(name, chosen, _digest(value.encode()), self._clock.now_ms())
-            self._write((*kept, new))
+            self._write((*tokens, new))
         return Secret(value)
 
     def remove(self, name: str) -> None:
         with locked(self._path):
-            kept = self._read()
-            left = tuple(one for one in kept if one.name != name)
-            if len(left) == len(kept):
+            tokens = self._read()
+            left = tuple(one for one in tokens if one.name != name)
+            if len(left) == len(tokens):
                 raise NotFound(f"there is no token named '{name}'")
             self._write(left)
 
@@ -150,7 +150,7 @@ def _digest(value: bytes) -> str:
 
 @dataclass(slots=True)
 class Tokens:
-    """What bearer tokens allow. Comparing takes the same time whatever was sent."""
+    """What bearer tokens allow. Comparisons take constant time."""
 
     owner: Secret
     clock: Clock
@@ -189,8 +189,8 @@ class Tokens:
     def redeem(self, code: str, is_ours: Callable[[], bool] = lambda: True) -> Secret | None:
         """A token for the page that has this code; None if it was used or is too old.
 
-        A local code that another account brings stays valid: everybody on the machine can see it
-        among the browser's arguments.
+        A local code that another account presents stays valid: everybody on the machine can see it
+        in the browser's arguments.
         """
         until, local = self._links.get(_digest(code.encode()), (0.0, False))
         if until <= self.clock.monotonic() or (local and not is_ours()):

@@ -50,14 +50,14 @@ class TooLarge(CallFailed):
 
 
 class StillWorking(CallFailed):
-    """Raised when a call continues as a task of the server's, and nobody wanted to wait for it."""
+    """Raised when a call continues as a task on the server and the caller does not want to wait."""
 
     def __init__(self) -> None:
         super().__init__("the server is still working on this call")
 
 
 class InvalidResult(CallFailed):
-    """Raised when an answer is not what the protocol says it is."""
+    """Raised when an answer doesn't follow the protocol."""
 
 
 class ConnectionFailed(Exception):
@@ -75,7 +75,7 @@ def first_cause(error: BaseException) -> BaseException:
     return (telling or found)[0]
 
 
-def worded(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     text = str(error).strip()
     if isinstance(error, TimeoutError):
         return text or "no answer in time"

@@ -1,8 +1,8 @@
-"""Imports on a thread, which keep the event loop free. The MCP SDK takes most of a second.
+"""Imports modules on a thread to keep the event loop free; the MCP SDK takes most of a second.
 
-Whatever may import the SDK for the first time awaits one of these, also on the event loop: if two
-threads import packages that import each other, Python refuses one of them to avoid a deadlock, or
-shows it half a module.
+Code that may be the first to import the SDK must await one of these, even on the event loop: if two
+threads import packages that import each other, Python raises in one of them to avoid a deadlock, or
+shows it a half-initialised module.
 """
 
 import threading

@@ -1,1 +1,1 @@
-"""`openclaw mcp-server`: any MCP client gives the agent an order through one tool."""
+"""`openclaw mcp-server`: any MCP client can give the agent orders through one tool."""

@@ -1,4 +1,4 @@
-"""Starts the server so that a client has its handshake answered while the SDK still loads.
+"""Starts the server and answers a client's handshake while the SDK is still loading.
 
 Imports are few on purpose: this is the cold path of every client that starts the server.
 """
@@ -6,7 +6,7 @@ Imports are few on purpose: this is the cold path of every client that starts th
 import os
 import select
 import sys
-import threading  # first imported on the main thread: whoever imports it counts as the main one
+import threading  # here, since the thread that imports it first counts as the main one
 
 from openclaw.mcp_server.handshake import Handshake, id_bytes, is_call, parsed
 from openclaw.mcp_server.recorded_handshake import RESULTS
@@ -29,7 +29,7 @@ _FLAGS = {"-v": "verbose", "--verbose": "verbose", "--log-json": "log_json", "--
 
 
 class Options:
-    """What the command line asked for, under the names that the full parser gives it."""
+    """The command line's options, under the full parser's names."""
 
     agent: str | None = None
     config: str | None = None
@@ -79,7 +79,7 @@ class _Loader:
             self.finished.set()
 
 
-class Wire:
+class ClientPipe:
     """The client's end as raw file descriptors; `reader` is set if threads move the bytes."""
 
     def __init__(self, wire_in: int, wire_out: int) -> None:
@@ -99,31 +99,31 @@ class Wire:
         descriptors.write_all(lambda view: os.write(self.wire_out, view), data)
 
 
-def _answer(wire: Wire, handshake: Handshake, chunk: bytes) -> None:
-    answers = b"".join(filter(None, map(handshake.feed, wire.lines(chunk))))
+def _answer(pipe: ClientPipe, handshake: Handshake, chunk: bytes) -> None:
+    answers = b"".join(filter(None, map(handshake.feed, pipe.lines(chunk))))
     if answers:
-        wire.write(answers)
-    if wire.at_end and not handshake.owes_an_answer:
+        pipe.write(answers)
+    if pipe.at_end and not handshake.owes_an_answer:
         os._exit(0)  # nobody waits for anything: no need to finish the import
 
 
 def _answer_until_loaded(
-    wire: Wire, handshake: Handshake, load: "Callable[[], Any]", wake: "tuple[int, int]"
+    pipe: ClientPipe, handshake: Handshake, load: "Callable[[], Any]", wake: "tuple[int, int]"
 ) -> _Loader:
     if sys.platform == "win32":
         raise NotImplementedError("there is no poll(2) on Windows; threads are used there")
-    done, ring = wake
-    loader = _Loader(load, lambda: os.write(ring, b"x"))
+    done, signal_done = wake
+    loader = _Loader(load, lambda: os.write(signal_done, b"x"))
     poll = select.poll()
-    poll.register(wire.wire_in, select.POLLIN)
+    poll.register(pipe.wire_in, select.POLLIN)
     poll.register(done, select.POLLIN)
     ready = poll.poll(0)  # what is already there is answered before the import starts
     started = False
     while not loader.finished.is_set():
-        if any(fd == wire.wire_in for fd, _ in ready):
-            _answer(wire, handshake, os.read(wire.wire_in, descriptors.READ_BYTES))
-            if wire.at_end or wire.taken > _TAKEN_WHILE_LOADING:
-                poll.unregister(wire.wire_in)
+        if any(fd == pipe.wire_in for fd, _ in ready):
+            _answer(pipe, handshake, os.read(pipe.wire_in, descriptors.READ_BYTES))
+            if pipe.at_end or pipe.taken > _TAKEN_WHILE_LOADING:
+                poll.unregister(pipe.wire_in)
         if not started:
             loader.start()
             started = True
@@ -131,27 +131,29 @@ def _answer_until_loaded(
     return loader
 
 
-def _answer_by_threads(wire: Wire, handshake: Handshake, load: "Callable[[], Any]") -> _Loader:
+def _answer_by_threads(
+    pipe: ClientPipe, handshake: Handshake, load: "Callable[[], Any]"
+) -> _Loader:
     """The same for systems that cannot wait for a pipe and the import at once."""
-    reader = wire.reader = descriptors.ThreadedReader(lambda size: os.read(wire.wire_in, size))
+    reader = pipe.reader = descriptors.ThreadedReader(lambda size: os.read(pipe.wire_in, size))
     loader = _Loader(load, reader.wake)
     loader.start()
     while (chunk := reader.get()) is not None:
-        _answer(wire, handshake, chunk)
-        if wire.taken > _TAKEN_WHILE_LOADING:
+        _answer(pipe, handshake, chunk)
+        if pipe.taken > _TAKEN_WHILE_LOADING:
             loader.finished.wait()
             break
     return loader
 
 
-def _refuse(wire: Wire, handshake: Handshake, error: BaseException) -> None:
+def _refuse(pipe: ClientPipe, handshake: Handshake, error: BaseException) -> None:
     """Print the error, and answer every waiting request with one."""
     sys.excepthook(type(error), error, error.__traceback__)
     for line in handshake.queue:
         message: Any = parsed(line) if isinstance(line, bytes) else None
         if is_call(message) and type(message.get("id")) in (int, str):
             body = b'"error":{"code":-32603,"message":"the server failed to start; see its log"}'
-            wire.write(b'{"jsonrpc":"2.0","id":%b,%b}\n' % (id_bytes(message["id"]), body))
+            pipe.write(b'{"jsonrpc":"2.0","id":%b,%b}\n' % (id_bytes(message["id"]), body))
 
 
 def serve(
@@ -165,21 +167,21 @@ def serve(
     `load` imports and prepares the SDK's side; it runs on a thread while the handshake is answered.
     """
     descriptors.run_and_leave(
-        lambda: _serve(Wire(*descriptors.claim_stdio()), program, load, by_threads=by_threads)
+        lambda: _serve(ClientPipe(*descriptors.claim_stdio()), program, load, by_threads=by_threads)
     )
 
 
-def _serve(wire: Wire, program: str, load: "Callable[[], Any]", *, by_threads: bool) -> int:
+def _serve(pipe: ClientPipe, program: str, load: "Callable[[], Any]", *, by_threads: bool) -> int:
     handshake = Handshake(answers_for(program), f"order_{program}")
     if by_threads:
-        loader = _answer_by_threads(wire, handshake, load)
+        loader = _answer_by_threads(pipe, handshake, load)
     else:
         wake = os.pipe()
-        loader = _answer_until_loaded(wire, handshake, load, wake)
+        loader = _answer_until_loaded(pipe, handshake, load, wake)
         for end in wake:
             os.close(end)
     sys.setswitchinterval(0.005)
     if loader.error is not None:
-        _refuse(wire, handshake, loader.error)
+        _refuse(pipe, handshake, loader.error)
         return 1
-    return loader.loaded(wire, handshake)
+    return loader.loaded(pipe, handshake)

@@ -1,7 +1,7 @@
 """Answers the static part of an MCP conversation without the SDK. Pure: lines in, bytes out.
 
-Only exact, ordinary requests are answered, with answers that were recorded from the SDK's own server.
-Anything else is queued, in order, and so is what brings the SDK to the connection's state.
+Only exact, ordinary requests are answered, with answers recorded from the SDK's own server.
+Anything else is queued, in order, with the messages that bring the SDK to the connection's state.
 """
 
 from _json import encode_basestring, make_scanner, scanstring
@@ -19,7 +19,7 @@ _CAPABILITIES_KEY = _META + "clientCapabilities"
 _CLIENT_KEY = _META + "clientInfo"
 TASKS = _META + "tasks"
 _LOG_LEVEL_KEY = _META + "logLevel"
-_LONGEST = 1 << 20  # nothing that is answered here is longer; to parse it would hold everything up
+_LONGEST = 1 << 20  # nothing answered here is longer; parsing it would hold everything up
 
 
 class _ScannerContext:
@@ -39,7 +39,7 @@ class _ScannerContext:
 
 
 _context: "Any" = _ScannerContext
-scan: "Any" = make_scanner(_context)  # takes a text and a place; returns a value and its end
+scan: "Any" = make_scanner(_context)  # takes a text and a position; returns a value and its end
 
 
 def parsed(line: bytes) -> "Any":
@@ -53,7 +53,7 @@ def parsed(line: bytes) -> "Any":
     return value if end == len(text) else None
 
 
-class Order:
+class OrderRequest:
     def __init__(
         self,
         id: "int | str",
@@ -75,7 +75,7 @@ class Handshake:
         self._era: str | None = None  # None, "pinged", "legacy" or "modern"
         self._answering = True
         self._capabilities: dict[str, Any] = {}
-        self.needs_sdk = False  # whatever the client orders
+        self.needs_sdk = False  # even for ordinary orders
         self.version = ""
         self.queue: list[bytes | TooLong | dict[str, Any]] = []  # a dict was answered already
         self.owes_an_answer = False
@@ -89,9 +89,9 @@ class Handshake:
         if answer is None:
             self.queue.append(line)
             if not is_notification(message):
-                settled = self._era in ("legacy", "modern")
+                negotiated = self._era in ("legacy", "modern")
                 order = is_call(message) and message["method"] == "tools/call"
-                self._answering = settled and order
+                self._answering = negotiated and order
                 self.owes_an_answer = True
         return answer
 
@@ -102,7 +102,7 @@ class Handshake:
             return None
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id_bytes(message["id"]), result)
 
-    def ordinary_order(self, message: "Any") -> Order | None:
+    def ordinary_order(self, message: "Any") -> OrderRequest | None:
         """The order in this message, if the SDK isn't needed to take it."""
         if not (_is_plain_request(message) and message["method"] == "tools/call"):
             return None
@@ -113,9 +113,9 @@ class Handshake:
         if not (known and _plain_arguments(arguments) and _is_object(meta)):
             return None
         if self._era == "legacy" and _plain_meta(meta):
-            return Order(message["id"], arguments, meta, self.version, self._capabilities)
+            return OrderRequest(message["id"], arguments, meta, self.version, self._capabilities)
         if self._era == "modern" and self._is_modern(meta) and _asks_nothing(meta):
-            return Order(message["id"], arguments, meta, meta[VERSION_KEY], {})
+            return OrderRequest(message["id"], arguments, meta, meta[VERSION_KEY], {})
         return None
 
     def _result(self, message: "dict[str, Any]") -> bytes | None:
@@ -253,7 +253,7 @@ def _all_strings(value: "Any") -> bool:
 
 
 def _asks_nothing(meta: "dict[str, Any]") -> bool:
-    """Whether the client wants neither questions nor tasks, which from this revision on are results."""
+    """Whether the client takes neither questions nor tasks, which are results in this revision."""
     declared = meta[_CAPABILITIES_KEY]
     return "elicitation" not in declared and TASKS not in (declared.get("extensions") or {})
 

@@ -12,9 +12,9 @@ from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from openclaw.core.clock import random_id
-from openclaw.mcp_server.orders import Person
+from openclaw.mcp_server.order_tasks import OrderTasks
+from openclaw.mcp_server.orders import Principal
 from openclaw.mcp_server.server import PERSON
-from openclaw.mcp_server.tasks import OrderTasks
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
@@ -26,7 +26,7 @@ _KEPT_BYTES = 4 << 20
 
 
 class RecentEvents(EventStore):
-    """What one session was sent lately, in case its connection breaks; the oldest goes first."""
+    """One session's last events, in case its connection breaks; the oldest are dropped first."""
 
     def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
         self._most, self._bytes, self._last = most_bytes, 0, 0
@@ -59,7 +59,7 @@ class RecentEvents(EventStore):
 
 
 class _Sessions(StreamableHTTPSessionManager):
-    """Gives each session events of its own: streams of two sessions have the same names."""
+    """Gives each session its own events: streams of two sessions have the same names."""
 
     @property
     def event_store(self) -> EventStore | None:
@@ -67,7 +67,7 @@ class _Sessions(StreamableHTTPSessionManager):
 
     @event_store.setter
     def event_store(self, value: EventStore | None) -> None:
-        """The manager sets one for all of them."""
+        """Ignored: the manager sets one for all sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class HttpApp:
 
     manager: StreamableHTTPSessionManager
     tasks: OrderTasks
-    who: "Callable[[Scope], Person]"
+    who: "Callable[[Scope], Principal]"
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         person = self.who(scope)
@@ -93,7 +93,11 @@ class HttpApp:
 
 @asynccontextmanager
 async def serve_http(
-    server: "Server[Any]", tasks: OrderTasks, *, most_bytes: int, who: "Callable[[Scope], Person]"
+    server: "Server[Any]",
+    tasks: OrderTasks,
+    *,
+    most_bytes: int,
+    who: "Callable[[Scope], Principal]",
 ) -> AsyncGenerator[HttpApp]:
     manager = _Sessions(server, max_request_body_size=most_bytes, max_sessions=_MOST_SESSIONS)
     async with manager.run():

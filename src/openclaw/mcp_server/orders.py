@@ -17,12 +17,11 @@ from openclaw.core import events
 from openclaw.core.clock import Clock, order_session_key
 from openclaw.core.content import InboundMedia, Text
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
-from openclaw.core.tools import NO, Ask, Elicit, JsonObject, PermissionRequest
-from openclaw.core.tools import Answer as Consent
-from openclaw.mcp_server.outbound import Collector, Json, OutboundRules, render
+from openclaw.core.tools import NO, ApprovalAnswer, Ask, Elicit, JsonObject, PermissionRequest
+from openclaw.mcp_server.aggregation import AnswerCollector, Json, OutboundRules, render
 from openclaw.media import kinds
-from openclaw.media.files import OrderFiles, order_files
-from openclaw.sessions.helper_tasks import helper_tasks
+from openclaw.media.stored_files import OrderFiles, order_files
+from openclaw.sessions.task_groups import helper_tasks
 
 if TYPE_CHECKING:
     from openclaw.media.transcription import Transcriber
@@ -68,8 +67,8 @@ def _attachments(kind: str, most: int, example: str) -> dict[str, Any]:
         "filename": _text("Optional filename"),
     }
     items = {"type": "object", "properties": properties, "required": ["data", "mimeType"]}
-    told = f"Optional base64-encoded {kind}s (max {most}, 15MB each)"
-    return {"type": "array", "description": told, "items": items}
+    description = f"Optional base64-encoded {kind}s (max {most}, 15MB each)"
+    return {"type": "array", "description": description, "items": items}
 
 
 _AS_TYPED = "The message will be processed as if typed by a user."
@@ -202,11 +201,11 @@ async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[event
         yield on_event
 
 
-ASKS_BY_RESULT = "2026-07-28"  # from this revision on, a server asks by its result or in a task
+ASKS_BY_RESULT = "2026-07-28"  # from this revision on, a server asks in its result or in a task
 DECLINED: JsonObject = {"action": "decline"}
 
 AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]  # takes an elicitation's params
-# Has the client answer a request of ours; the answer is empty if it is an error.
+# Sends a request to the client; the answer is empty if it is an error.
 AskClient = Callable[[str, Json | None], Awaitable[Json]]
 
 
@@ -238,7 +237,7 @@ async def _client_roots(ask: AskClient) -> Sequence[str]:
 def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
     """Ask by elicitation whether a call is allowed, and what an MCP server wants to know."""
 
-    async def permit(request: PermissionRequest) -> Consent:
+    async def permit(request: PermissionRequest) -> ApprovalAnswer:
         choice = {
             "type": "string",
             "title": "Allow this call?",
@@ -255,7 +254,7 @@ def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
         answer = await ask({"mode": "form", "message": message, "requestedSchema": form})
         said: Any = answer.get("content") if answer.get("action") == "accept" else None
         said = said or {}
-        return Consent(str(said.get("answer", NO)), str(said.get("reason") or ""))
+        return ApprovalAnswer(str(said.get("answer", NO)), str(said.get("reason") or ""))
 
     async def elicit(server: str, params: JsonObject) -> JsonObject:
         message = f"MCP server '{server}' asks: {params.get('message') or ''}"
@@ -268,13 +267,13 @@ def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class Principal:
     name: str
-    decides: bool = True  # may be asked
+    may_be_asked: bool = True  # may be asked
     session: Callable[[str], str] = str  # which of their sessions a key means
 
 
-OWNER = Person("owner")
+OWNER = Principal("owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +304,7 @@ Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True)
-class OrderDesk:
+class OrderHandler:
     """Takes the orders of one program's tool, and has the agent or `answer` answer them."""
 
     program: str
@@ -348,7 +347,7 @@ class OrderDesk:
             )
             if caller.began is not None:
                 caller.began(context)
-            collector = Collector(all_tool_text=settings.all_tool_text)
+            collector = AnswerCollector(all_tool_text=settings.all_tool_text)
             await self._work(context, collector, caller)
             rules = OutboundRules(
                 directories=(workspace or settings.directories[0], files.directory),
@@ -359,7 +358,9 @@ class OrderDesk:
             collector.add_reply(tuple(map(Text, left_out)))
             return _result(collector.text(), *blocks)
 
-    async def _work(self, context: MessageContext, collector: Collector, caller: Caller) -> None:
+    async def _work(
+        self, context: MessageContext, collector: AnswerCollector, caller: Caller
+    ) -> None:
         async with _progress(caller.report, self.clock) as on_progress:
             watched = on_progress is not None or caller.on_event is not events.discard
             listener = TurnListener(
@@ -380,13 +381,13 @@ async def _workspace(settings: AgentSettings, caller: Caller) -> Path | None:
     named: list[Path] = []
     if settings.order_workspace != "agent" and caller.roots is not None:
         with anyio.move_on_after(_ROOTS_SECONDS):
-            named = [place for uri in await caller.roots() if (place := _root_directory(uri))]
+            named = [path for uri in await caller.roots() if (path := _root_directory(uri))]
     if settings.order_workspace == "cwd":
         named.append(Path.cwd())
-    private = [place.resolve() for place in settings.private]
-    for place in (path.resolve() for path in named):
-        if not any(one.is_relative_to(place) for one in private):
-            return place
+    private = [path.resolve() for path in settings.private]
+    for directory in (path.resolve() for path in named):
+        if not any(one.is_relative_to(directory) for one in private):
+            return directory
     return None
 
 
@@ -396,10 +397,10 @@ def _root_directory(uri: str) -> Path | None:
 
     try:
         parts = urlsplit(uri)
-        place = Path(url2pathname(parts.path))
+        path = Path(url2pathname(parts.path))
         local = parts.scheme == "file" and parts.netloc in ("", "localhost")
-        return place if local and place.is_dir() else None
-    except (OSError, ValueError):  # not an address, a name too long, or no right to look
+        return path if local and path.is_dir() else None
+    except (OSError, ValueError):  # not an address, a name too long, or no permission
         return None
 
 

@@ -20,8 +20,8 @@ from pydantic_core import from_json
 
 from openclaw.core.clock import random_id
 from openclaw.mcp_server.handshake import can_be_written, is_answer, parsed
-from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
-from openclaw.mcp_server.orders import OrderDesk
+from openclaw.mcp_server.message_writer import Json, MessageWriter, log_traffic
+from openclaw.mcp_server.orders import OrderHandler
 from openclaw.mcp_server.server import open_server
 from openclaw.stdio.lines import TooLong
 from openclaw.stdio.pipes import LineReader
@@ -34,7 +34,7 @@ _REPLAY_PREFIX = f"\x00{random_id()}-"  # no client's id begins with this
 
 
 def _replayed(queue: Sequence[bytes | TooLong | Json]) -> Iterator[Queued]:
-    """The queue for the SDK; its own answers to what was answered are kept off the wire."""
+    """The queue for the SDK; its answers to requests that were already answered are not sent."""
     for number, item in enumerate(queue):
         if not isinstance(item, dict):
             yield item
@@ -48,7 +48,7 @@ def _replayed(queue: Sequence[bytes | TooLong | Json]) -> Iterator[Queued]:
 class MessageReader(ObjectReceiveStream[SessionMessage]):
     """The SDK's read stream, with the queue of the handshake first; `tell` sends errors back.
 
-    The SDK doesn't see what `is_taken` takes.
+    The SDK doesn't see messages for which `is_taken` is true.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class MessageReader(ObjectReceiveStream[SessionMessage]):
                 raise anyio.EndOfStream
             if not isinstance(item, SessionMessage):
                 if isinstance(item, bytes) and len(item) >= PARSE_IN_THREAD:
-                    judged = await anyio.to_thread.run_sync(judge, item)
+                    judged = await anyio.to_thread.run_sync(parse_line, item)
                 else:
-                    judged = judge(item)
+                    judged = parse_line(item)
                 if judged.fault is not None:
                     logger.debug("refused: %s", judged.fault.error.message)
                     self._tell(_dumped(judged.fault))
@@ -99,7 +99,7 @@ class MessageSender(ObjectSendStream[SessionMessage]):
             await self._writer.send(_dumped(item.message))
 
     async def aclose(self) -> None:
-        """An order that was begun before may still be answered."""
+        """Closes nothing: an order that was begun before may still be answered."""
 
 
 def _dumped(message: types.JSONRPCMessage) -> Json:
@@ -107,32 +107,32 @@ def _dumped(message: types.JSONRPCMessage) -> Json:
 
 
 async def serve(
-    desk: OrderDesk,
+    handler: OrderHandler,
     lines: LineReader,
     writer: MessageWriter,
     queue: Sequence[bytes | TooLong | Json],
     is_taken: Callable[[Json], bool],
 ) -> None:
-    """Serve the rest of a connection, except what `is_taken` takes for orders begun before."""
+    """Serve the rest of a connection, except what `is_taken` handles for earlier orders."""
     reader = MessageReader(lines, writer.tell, _replayed(queue), is_taken)
-    async with open_server(desk) as server:
+    async with open_server(handler) as server:
         options = server.create_initialization_options()
         await server.run(reader, MessageSender(writer), options)
 
 
 # ---- what a line from the client is: a message for the SDK, or an error to send back
 #
-# The SDK silently drops what it doesn't recognise, and its sender would wait forever.
+# The SDK silently drops what it doesn't recognise, and the client would wait forever.
 
 PARSE_IN_THREAD = 1 << 20  # a message of this size would hold up the loop while it is parsed
 
-# Of a line that is too long, the members at its start that are plain numbers or strings, and an id
-# at its end: at these places, it can only be the message's own.
+# In a line that is too long, the members at its start that are plain numbers or strings, and an id
+# at its end: in these positions, it can only be the message's own.
 _PLAIN = rb'(-?\d{1,18}|"[^"\\\x00-\x1f]{0,512}")'
 _MEMBER = re.compile(rb'\s*[{,]\s*"(\w+)"\s*:\s*(?:%b\s*(?=[,}]))?' % _PLAIN)
 _ID_AT_THE_END = re.compile(rb'"id"\s*:\s*%b\s*\}\s*\Z' % _PLAIN)
 
-_END = 4096  # bytes at either end of a line that cannot be read, which may tell whose it was
+_END = 4096  # bytes at either end of an unreadable line, which may contain its id
 
 Id = int | str | None
 
@@ -145,8 +145,8 @@ class ParsedLine:
     fault: types.JSONRPCError | None = None
 
 
-def judge(line: bytes | TooLong) -> ParsedLine:
-    if isinstance(line, TooLong):  # its request is refused, on either side
+def parse_line(line: bytes | TooLong) -> ParsedLine:
+    if isinstance(line, TooLong):  # the request fails, the client's or ours
         problem = f"a message of over {line.limit} bytes is not accepted"
         return _refused(*_glimpsed(line.head, line.tail), types.INVALID_REQUEST, problem)
     value: Any
@@ -166,7 +166,7 @@ def judge(line: bytes | TooLong) -> ParsedLine:
 
 
 def _glimpsed(head: bytes, tail: bytes) -> tuple[dict[str, Any], Id]:
-    """What the two ends of a line tell of its message, and its id."""
+    """The members that the two ends of a line show, and its id."""
     seen: dict[str, Any] = {}
     at = 0
     while (found := _MEMBER.match(head, at)) is not None:
@@ -186,44 +186,44 @@ def _judge_unreadable(line: bytes) -> ParsedLine:
         if not is_answer(seen) or request_id is None:  # an error of the parser has no id
             seen, request_id = {}, None
         return _refused(seen, request_id, types.PARSE_ERROR, problem)
-    given = cast("dict[str, Any]", value) if type(value) is dict else {}
+    raw = cast("dict[str, Any]", value) if type(value) is dict else {}
     problem = "the message is nested too deeply, or has half a surrogate pair in it"
-    return _refused(given, _usable(given.get("id")), types.INVALID_REQUEST, problem)
+    return _refused(raw, _usable(raw.get("id")), types.INVALID_REQUEST, problem)
 
 
-def _judge_object(given: dict[str, Any]) -> ParsedLine:
-    request_id = _usable(given.get("id"))
+def _judge_object(raw: dict[str, Any]) -> ParsedLine:
+    request_id = _usable(raw.get("id"))
     try:
-        message = types.jsonrpc_message_adapter.validate_python(given, by_name=False)
+        message = types.jsonrpc_message_adapter.validate_python(raw, by_name=False)
     except (ValueError, RecursionError):
         message = None
-    fault = None if is_answer(given) else _fault(given, request_id)
+    fault = None if is_answer(raw) else _fault(raw, request_id)
     if fault is not None:
-        return _refused(given, request_id, *fault)
+        return _refused(raw, request_id, *fault)
     if message is not None:
         return ParsedLine(message)
-    if "id" not in given:
+    if "id" not in raw:
         return ParsedLine()  # a notification is never answered
-    if type(given.get("params", {})) is not dict:
-        return _refused(given, request_id, types.INVALID_PARAMS, "params must be an object")
-    return _refused(given, request_id, types.INVALID_REQUEST, "the message cannot be read as MCP")
+    if type(raw.get("params", {})) is not dict:
+        return _refused(raw, request_id, types.INVALID_PARAMS, "params must be an object")
+    return _refused(raw, request_id, types.INVALID_REQUEST, "the message cannot be read as MCP")
 
 
-def _refused(given: dict[str, Any], request_id: Id, code: int, problem: str) -> ParsedLine:
+def _refused(raw: dict[str, Any], request_id: Id, code: int, problem: str) -> ParsedLine:
     """An error to send back; if the line is an answer, our own request fails with it."""
     error = types.ErrorData(code=code, message=problem)
-    told = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
-    if not is_answer(given):
-        return ParsedLine(fault=told)
-    return ParsedLine(told if request_id is not None else None)
+    answer = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+    if not is_answer(raw):
+        return ParsedLine(fault=answer)
+    return ParsedLine(answer if request_id is not None else None)
 
 
-def _fault(given: dict[str, Any], request_id: Id) -> tuple[int, str] | None:
-    if given.get("jsonrpc") != "2.0":
+def _fault(raw: dict[str, Any], request_id: Id) -> tuple[int, str] | None:
+    if raw.get("jsonrpc") != "2.0":
         return types.INVALID_REQUEST, 'jsonrpc must be "2.0"'
-    if type(given.get("method")) is not str:
+    if type(raw.get("method")) is not str:
         return types.INVALID_REQUEST, "method must be a string"
-    if "id" in given and request_id is None:
+    if "id" in raw and request_id is None:
         return types.INVALID_REQUEST, "id must be a string or an integer"
     return None
 

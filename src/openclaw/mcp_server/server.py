@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from openclaw.agent.port import Notify
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.mcp_server import orders
-from openclaw.mcp_server.tasks import EXTENSION, OrderTasks
+from openclaw.mcp_server.order_tasks import EXTENSION, OrderTasks
 from openclaw.version import __version__
 
-PERSON = "openclaw.person"  # where the scope of a request over HTTP says whose it is
+PERSON = "openclaw.person"  # the key of the `Person` in an HTTP request's scope
 
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -62,20 +62,20 @@ class _UpdateParams(_TaskParams):
 
 @dataclass(frozen=True, slots=True)
 class _Handlers:
-    """What the server does about each request; `forward` has a gateway do it, if one runs."""
+    """Handles each request; `forward` passes it to a gateway, if one is running."""
 
-    desk: orders.OrderDesk
+    handler: orders.OrderHandler
     tasks: OrderTasks | None
     forward: Forward | None
 
     async def list_tools(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        tool = types.Tool.model_validate(orders.TOOLS[self.desk.program])
+        tool = types.Tool.model_validate(orders.TOOLS[self.handler.program])
         return types.ListToolsResult(tools=[tool])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
-        if params.name != (wanted := orders.TOOLS[self.desk.program]["name"]):
+        if params.name != (wanted := orders.TOOLS[self.handler.program]["name"]):
             return orders.refusal(f"there is no tool {params.name!r}; the only one is {wanted!r}")
         wants_progress = context.meta is not None and "progress_token" in context.meta
         caller = orders.Caller(
@@ -87,20 +87,20 @@ class _Handlers:
         )
         can = context.session.check_client_capability
         elicitation = types.ClientCapabilities(elicitation=types.ElicitationCapability())
-        asks = _person_of(context).decides and can(elicitation)
+        asks = _person_of(context).may_be_asked and can(elicitation)
         if context.protocol_version < orders.ASKS_BY_RESULT:
             ask = partial(_ask_client, context.session)
             roots = can(types.ClientCapabilities(roots=types.RootsCapability()))
             caller = orders.asked_by_request(caller, ask, asks=asks, roots=roots)
-            return await self.desk.take(params.arguments, caller)
+            return await self.handler.take(params.arguments, caller)
         if self.tasks is None:
-            return await self.desk.take(params.arguments, caller)
+            return await self.handler.take(params.arguments, caller)
         too_large = self.forward is not None and _media_size(params.arguments) > _MOST_FORWARDED
         if too_large or not (asks or _declares_tasks(context)):
             if params.request_state is not None:  # never carry the order out again
-                told = "this client cannot continue with requestState"
-                raise MCPError(types.INVALID_PARAMS, told)
-            return await self.desk.take(params.arguments, caller)
+                problem = "this client cannot continue with requestState"
+                raise MCPError(types.INVALID_PARAMS, problem)
+            return await self.handler.take(params.arguments, caller)
         return await self._order(self.tasks, context, params, caller, asks=asks)
 
     async def _order(
@@ -129,7 +129,7 @@ class _Handlers:
         if tasks is None or context.protocol_version < orders.ASKS_BY_RESULT:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
         _require_tasks(context)
-        if not id.isascii():  # the store cannot even look for some
+        if not id.isascii():  # the store can't look up some
             raise MCPError(types.INVALID_PARAMS, "there is no such task, or it has expired")
         named = context.request.headers.get("mcp-name") if context.request is not None else None
         if named is not None and decode_header_value(named) != id:
@@ -156,25 +156,25 @@ class _Handlers:
         if not any(map(tasks.runs, wanted)) and await self._forwarded(context) is not None:
             return types.SubscriptionsListenResult()
         meta = {_SUBSCRIPTION: context.request_id}
-        told = dict[str, Any]()
+        sent = dict[str, Any]()
         for id in map(str, wanted):
             with suppress(MCPError):
                 await tasks.get(id, person)
-                told[id] = None
-        honoured = {"taskIds": list(told)} if told else {}
+                sent[id] = None
+        honoured = {"taskIds": list(sent)} if sent else {}
         await _notify(context, _ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
         while True:
-            for id in told:
+            for id in sent:
                 with suppress(MCPError):
                     now = await tasks.get(id, person)
-                    if now != told[id]:
-                        told[id] = now
+                    if now != sent[id]:
+                        sent[id] = now
                         await _notify(context, "notifications/tasks", {**now, "_meta": meta})
-            await tasks.changed(list(told))
+            await tasks.changed(list(sent))
 
     async def _forwarded(self, context: Context) -> dict[str, Any] | None:
         """The answer of a running gateway; None without one, or if this is the gateway."""
-        if self.forward is None or await self.desk.works_here():
+        if self.forward is None or await self.handler.works_here():
             return None
         request = {
             "jsonrpc": "2.0",
@@ -186,7 +186,7 @@ class _Handlers:
             answer = await self.forward(request, partial(_notify, context))
         except OpenClawError as error:
             if context.method != "tools/call":
-                return None  # what the store says of a task holds without the gateway
+                return None  # the store's record of a task is valid without the gateway
             return orders.refusal(describe(error))
         if answer is not None and "error" in answer:
             raise MCPError.from_error_data(types.ErrorData.model_validate(answer["error"]))
@@ -194,22 +194,22 @@ class _Handlers:
 
 
 def make_server(
-    desk: orders.OrderDesk, tasks: OrderTasks | None = None, forward: Forward | None = None
+    handler: orders.OrderHandler, tasks: OrderTasks | None = None, forward: Forward | None = None
 ) -> Server[dict[str, Any]]:
     """The server of `openclaw` or `clawdbot`; over HTTP, `?agent=ID` names the agent."""
-    handlers = _Handlers(desk, tasks, forward)
+    methods = _Handlers(handler, tasks, forward)
     server: Server[dict[str, Any]] = Server(
-        desk.program,
+        handler.program,
         version=__version__,
-        on_list_tools=handlers.list_tools,
-        on_call_tool=handlers.call_tool,
-        on_subscriptions_listen=handlers.listen if tasks is not None else None,
+        on_list_tools=methods.list_tools,
+        on_call_tool=methods.call_tool,
+        on_subscriptions_listen=methods.listen if tasks is not None else None,
     )
     if tasks is not None:
         server.extensions = {EXTENSION: {}}
-        server.add_request_handler("tasks/get", _TaskParams, handlers.of_task)
-        server.add_request_handler("tasks/update", _UpdateParams, handlers.of_task)
-        server.add_request_handler("tasks/cancel", _TaskParams, handlers.of_task)
+        server.add_request_handler("tasks/get", _TaskParams, methods.of_task)
+        server.add_request_handler("tasks/update", _UpdateParams, methods.of_task)
+        server.add_request_handler("tasks/cancel", _TaskParams, methods.of_task)
     return server
 
 
@@ -239,14 +239,14 @@ def _require_tasks(context: Context) -> None:
         )
 
 
-def _person_of(context: Context) -> orders.Person:
+def _person_of(context: Context) -> orders.Principal:
     return context.request.scope[PERSON] if context.request is not None else orders.OWNER
 
 
 @asynccontextmanager
-async def open_server(desk: orders.OrderDesk) -> AsyncGenerator[Server[dict[str, Any]]]:
-    if desk.program != "openclaw":
-        yield make_server(desk)
+async def open_server(handler: orders.OrderHandler) -> AsyncGenerator[Server[dict[str, Any]]]:
+    if handler.program != "openclaw":
+        yield make_server(handler)
         return
-    async with OrderTasks(desk).running() as tasks:
-        yield make_server(desk, tasks, partial(desk.agent.forward, desk.agent_id))
+    async with OrderTasks(handler).running() as tasks:
+        yield make_server(handler, tasks, partial(handler.agent.forward, handler.agent_id))

@@ -1,7 +1,7 @@
-"""Serves one client over its pipes. Ordinary orders need no SDK; it is imported if anything else comes.
+"""Serves one client over its pipes. Ordinary orders need no SDK; it is imported for anything else.
 
-Importing the SDK takes longer than a gateway takes to answer. What it would do about an ordinary
-order is little: a test compares its answers with these, byte by byte.
+Importing the SDK takes longer than a gateway takes to answer, and it does little for an ordinary
+order: a test compares its answers with these, byte by byte.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from openclaw.agent.port import OpenAgent
 from openclaw.core.clock import SystemClock
 from openclaw.mcp_client.imports import import_in_thread
 from openclaw.mcp_server import orders
-from openclaw.mcp_server.bootstrap import Wire
-from openclaw.mcp_server.handshake import Handshake, Order, is_answer, is_notification
-from openclaw.mcp_server.messages import Json, MessageWriter, log_traffic
+from openclaw.mcp_server.bootstrap import ClientPipe
+from openclaw.mcp_server.handshake import Handshake, OrderRequest, is_answer, is_notification
+from openclaw.mcp_server.message_writer import Json, MessageWriter, log_traffic
 from openclaw.stdio.descriptors import on_termination
 from openclaw.stdio.lines import TooLong
 from openclaw.stdio.pipes import LineReader, ThreadedWriter, open_reader, open_writer
@@ -45,7 +45,7 @@ Line = bytes | TooLong
 class StdioServer:
     """Takes ordinary orders, and gives everything else, in order, to the SDK."""
 
-    desk: orders.OrderDesk
+    handler: orders.OrderHandler
     handshake: Handshake
     lines: LineReader
     writer: MessageWriter
@@ -56,7 +56,7 @@ class StdioServer:
     _requests: int = 0
 
     async def run(self) -> Sequence[Line | Json] | None:
-        """What the SDK has to go on with; None at the client's end."""
+        """What is left for the SDK; None if the client has gone."""
         queue = deque(self.handshake.queue)
         self.handshake.queue = self._replayed  # the handshake adds to it
         while not self.handshake.needs_sdk:
@@ -72,7 +72,7 @@ class StdioServer:
         return [*self._replayed, *queue]
 
     async def _take(self, line: Line) -> bool:
-        """Whether that was possible without the SDK."""
+        """Handle a line; returns whether that was possible without the SDK."""
         message = await _parsed(line)
         if self.is_ours(message) or is_answer(message):
             return True
@@ -94,24 +94,24 @@ class StdioServer:
         return True
 
     def is_ours(self, message: Any) -> bool:
-        """Whether this only concerns an order that was taken here: it is cancelled, or answered."""
-        given = _object(message)
-        if given.get("method") == "notifications/cancelled" and "id" not in given:
-            named = _object(given.get("params")).get("requestId")
+        """Whether this only concerns an order that was taken here: cancels it, or answers it."""
+        fields = _object(message)
+        if fields.get("method") == "notifications/cancelled" and "id" not in fields:
+            named = _object(fields.get("params")).get("requestId")
             scope = self._orders.get(str(named)) if type(named) in (int, str) else None
             if scope is not None:
                 scope.cancel()
             return scope is not None
-        waiter = self._asked.get(str(given.get("id"))) if is_answer(given) else None
+        waiter = self._asked.get(str(fields.get("id"))) if is_answer(fields) else None
         if waiter is not None and not waiter.done():
-            waiter.set_result(given)
+            waiter.set_result(fields)
         return waiter is not None
 
-    async def _carry_out(self, order: Order, scope: anyio.CancelScope) -> None:
+    async def _carry_out(self, order: OrderRequest, scope: anyio.CancelScope) -> None:
         key, result = str(order.id), None
         try:
             with scope:
-                result = await self.desk.take(order.arguments, self._caller(order))
+                result = await self.handler.take(order.arguments, self._caller(order))
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
                 await self._send(id=order.id, error=_CLOSED)
@@ -122,12 +122,12 @@ class StdioServer:
         if result is None or scope.cancel_called:
             return  # an order that the client cancelled is not answered
         if order.version >= orders.ASKS_BY_RESULT:
-            result["_meta"] = {_SERVER_INFO: {"name": self.desk.program, "version": __version__}}
+            result["_meta"] = {_SERVER_INFO: {"name": self.handler.program, "version": __version__}}
         else:
             del result["resultType"]
         await self._send(id=order.id, result=result)
 
-    def _caller(self, order: Order) -> orders.Caller:
+    def _caller(self, order: OrderRequest) -> orders.Caller:
         caller = orders.Caller(order.version, self._reporter(order.meta))
         asks, roots = "elicitation" in order.capabilities, "roots" in order.capabilities
         return orders.asked_by_request(caller, self._request, asks=asks, roots=roots)
@@ -138,13 +138,13 @@ class StdioServer:
         params: Json = {"progressToken": meta["progressToken"]}
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
-            told = {**params, "progress": progress, "message": message}
-            await self._send(method="notifications/progress", params=told)
+            news = {**params, "progress": progress, "message": message}
+            await self._send(method="notifications/progress", params=news)
 
         return report
 
     async def _request(self, method: str, params: Json | None) -> Json:
-        """What the client answers; nothing if that is an error, or if it cannot be asked."""
+        """The client's answer; empty if that is an error, or if it cannot be asked."""
         self._requests += 1
         name = f"openclaw-{self._requests}"  # the SDK's are numbers
         waiter = self._asked[name] = asyncio.get_running_loop().create_future()
@@ -156,9 +156,9 @@ class StdioServer:
         except _GONE:
             return {}
         except anyio.get_cancelled_exc_class():
-            told = {"requestId": name, "reason": "caller cancelled"}
+            why = {"requestId": name, "reason": "caller cancelled"}
             with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
-                await self._send(method="notifications/cancelled", params=told)
+                await self._send(method="notifications/cancelled", params=why)
             raise
         finally:
             del self._asked[name]
@@ -198,29 +198,29 @@ def _import_sdk() -> Any:
 
 def prepare(
     program: str, agent_id: str | None, open_agent: OpenAgent
-) -> Callable[[Wire, Handshake], int]:
+) -> Callable[[ClientPipe, Handshake], int]:
     """Import what serving needs, on the loading thread; returns the function that serves."""
 
-    async def serve(wire: Wire, handshake: Handshake) -> None:
-        write = partial(os.write, wire.wire_out)
-        writer = MessageWriter(ThreadedWriter(write) if wire.reader else open_writer(wire.wire_out))
+    async def serve(pipe: ClientPipe, handshake: Handshake) -> None:
+        write = partial(os.write, pipe.wire_out)
+        writer = MessageWriter(ThreadedWriter(write) if pipe.reader else open_writer(pipe.wire_out))
         lines = LineReader(
-            wire.reader or open_reader(wire.wire_in), wire.splitter, at_end=wire.at_end
+            pipe.reader or open_reader(pipe.wire_in), pipe.splitter, at_end=pipe.at_end
         )
         async with open_agent() as agent:
-            desk = orders.OrderDesk(program, agent, SystemClock(), agent_id)
+            handler = orders.OrderHandler(program, agent, SystemClock(), agent_id)
             async with anyio.create_task_group() as tasks:
                 on_termination(tasks.cancel_scope.cancel)
-                server = StdioServer(desk, handshake, lines, writer, tasks)
+                server = StdioServer(handler, handshake, lines, writer, tasks)
                 rest = await server.run()
                 if rest is not None:
                     serve_rest = await import_in_thread(_import_sdk)
-                    await serve_rest(desk, lines, writer, rest, server.is_ours)
+                    await serve_rest(handler, lines, writer, rest, server.is_ours)
                 tasks.cancel_scope.cancel()
             await writer.aclose()
 
-    def run(wire: Wire, handshake: Handshake) -> int:
-        asyncio.run(serve(wire, handshake))
+    def run(pipe: ClientPipe, handshake: Handshake) -> int:
+        asyncio.run(serve(pipe, handshake))
         return 0
 
     return run

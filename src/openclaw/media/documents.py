@@ -19,14 +19,14 @@ import anyio.to_thread
 async def output_of(
     task: str, arguments: Sequence[str], *, memory_bytes: int, cpu_seconds: int
 ) -> AsyncGenerator[anyio.abc.ByteReceiveStream]:
-    """What `limited_process` prints, as it prints it; the process is always ended.
+    """What `parse_worker` prints, as it prints it; the process is always ended.
 
     It gets none of our environment, where keys may be, and can't write to any file.
     """
     limits = [str(memory_bytes), str(cpu_seconds)]
-    command = [sys.executable, "-m", "openclaw.media.limited_process", *limits, task, *arguments]
+    command = [sys.executable, "-m", "openclaw.media.parse_worker", *limits, task, *arguments]
     process: anyio.abc.Process | None = None
-    # A start that is cancelled half-way would leave a process that nobody knows.
+    # A start that is cancelled half-way would leave a process that nobody knows about.
     with anyio.CancelScope(shield=True):
         process = await anyio.open_process(
             command,
@@ -58,7 +58,7 @@ HTML = ("html",)
 
 
 class Extracted(NamedTuple):
-    """The text of a file, as far as there is any, and a note on it."""
+    """A file's text, if any, and a note about it."""
 
     text: str | None = None
     note: str | None = None
@@ -94,7 +94,7 @@ async def document_text(
 
 
 async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str, Any]:
-    """What the reader says of the file: its text, or an `error`."""
+    """What the reader prints about the file: its text, or an `error`."""
     arguments = [engine, str(path), str(MAX_PAGES), str(budget)]
     limits = {"memory_bytes": MEMORY_BYTES, "cpu_seconds": int(seconds)}
     printed = bytearray()

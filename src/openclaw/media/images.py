@@ -1,6 +1,6 @@
-"""What an image is, and a copy of it that a model's provider accepts.
+"""The type and size of images, and copies of them that model providers accept.
 
-A few kilobytes can stand for gigabytes of pixels, so images are refused by what their headers say
+A few kilobytes can contain gigabytes of pixels, so images are refused by what their headers say
 before anything is decoded.
 """
 
@@ -31,7 +31,7 @@ class ImageSize(NamedTuple):
 
 
 class BadImage(ValueError):
-    """Raised when this is no image that a model can be shown; the message says why."""
+    """Raised when this is not an image that a model can be shown; the message says why."""
 
 
 # What the strictest provider, Anthropic, accepts in one request: 32 MB in all, 5 MB and 8,000 pixels
@@ -42,7 +42,7 @@ _SIDES = (8_000, 4096, 3072, 2048, 1536, 1024, 512)
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 
 
-def fitted(data: bytes, most: int) -> bytes:
+def fit_image(data: bytes, most: int) -> bytes:
     """The image in at most so many bytes; raises `BadImage` if it can't be decoded. Slow."""
     size = measure(data)
     from PIL import Image
@@ -78,7 +78,7 @@ def _smaller(image: "Image", most: int) -> bytes:
 def _encodings(image: "Image") -> Iterator[bytes]:
     from PIL import Image
 
-    if image.has_transparency_data or image.mode in ("1", "L", "P"):  # most often drawn, not taken
+    if image.has_transparency_data or image.mode in ("1", "L", "P"):  # usually not a photo
         buffer = io.BytesIO()
         image.save(buffer, "PNG")
         yield buffer.getvalue()
@@ -143,7 +143,7 @@ def _jpeg(data: bytes) -> ImageSize:
         start, marker = struct.unpack_from("BB", data, at)
         if start != 0xFF:
             raise BadImage("its header is not where a JPEG has it")
-        if marker == 0xFF:  # filling
+        if marker == 0xFF:  # padding
             at += 1
         elif marker in _JPEG_ALONE:
             at += 2

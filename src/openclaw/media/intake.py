@@ -1,4 +1,4 @@
-"""The one intake for files that come with a message, for every front end.
+"""Takes in the files that come with a message, for every front end.
 
 Each file is checked against its limits and type, stored, and read, within one budget of characters
 for all. An `InvalidRequest` names the field that is wrong.
@@ -17,9 +17,9 @@ from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
 from openclaw.media.documents import OFFICE, PDF, Extracted, document_text
-from openclaw.media.files import OrderFiles
 from openclaw.media.images import BadImage, measure
 from openclaw.media.kinds import HEAD_BYTES, in_mb, looks_like_text, mismatch, sniff
+from openclaw.media.stored_files import OrderFiles
 from openclaw.media.transcription import Transcriber
 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -227,5 +227,5 @@ def decode(data: str, *, field: str, limit: int) -> Iterator[bytes]:
                 raise ValueError("padding before the end")
             yield piece
     except ValueError:
-        told = "is not valid base64 (in the standard alphabet, with its padding)"
-        raise InvalidRequest(told, field=field) from None
+        problem = "is not valid base64 (in the standard alphabet, with its padding)"
+        raise InvalidRequest(problem, field=field) from None

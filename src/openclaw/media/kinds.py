@@ -7,7 +7,7 @@ MAX_FILES = 5
 MAX_OUTBOUND_BYTES = 20 * MIB
 MAX_RESPONSE_BYTES = 50 * MIB
 
-# Each type with its ending and the other names that it goes by.
+# Each type with its file extension and its aliases.
 _TYPES: dict[str, tuple[str, ...]] = {
     "image/jpeg": (".jpg", "image/jpg"),
     "image/png": (".png",),
@@ -93,7 +93,7 @@ _OLD_QUICKTIME = (b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot")  # befor
 _TAR_MAGIC_AT = 257
 _PDF_SEARCH = 1024  # readers accept a header within the first 1024 bytes
 
-# Types that one signature stands for besides its own: containers that say nothing of their content.
+# Other types with the same signature: containers that say nothing about their content.
 _ALSO = {
     "application/gzip": ("application/x-compressed-tar",),
     "audio/ogg": ("audio/opus",),

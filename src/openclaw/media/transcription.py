@@ -26,7 +26,7 @@ NOT_SET_UP = "audio is kept but not transcribed: no transcription provider is se
 
 
 class TranscriptionFailed(OpenClawError):
-    """Raised by a provider that is there but could not do this recording."""
+    """Raised when a provider could not transcribe a recording."""
 
 
 class Transcriber(Protocol):
@@ -68,7 +68,7 @@ class CloudProvider:
             "data": {"model": self.model or OPENAI_MODEL, "response_format": "json", **spoken},
             "files": {"file": (path.name, recording, mime_type)},
         }
-        place: tuple[str | int, ...] = ("text",)  # of the words in the answer
+        keys: tuple[str | int, ...] = ("text",)  # of the transcript in the answer
         if self.name == DEEPGRAM:
             spoken = spoken or {"detect_language": "true"}
             request = {
@@ -80,8 +80,8 @@ class CloudProvider:
                 "params": {"model": self.model or DEEPGRAM_MODEL, "smart_format": "true", **spoken},
                 "content": recording,
             }
-            place = ("results", "channels", 0, "alternatives", 0, "transcript")
-        return Extracted(_text_at(await _post(self.seconds, **request), *place).strip())
+            keys = ("results", "channels", 0, "alternatives", 0, "transcript")
+        return Extracted(_text_at(await _post(self.seconds, **request), *keys).strip())
 
 
 async def _post(seconds: float, **request: Any) -> Any:
@@ -116,29 +116,29 @@ async def _post(seconds: float, **request: Any) -> Any:
 
 
 def _reason_in(answer: Any) -> str:
-    for place in (("error", "message"), ("err_msg",)):
+    for keys in (("error", "message"), ("err_msg",)):
         try:
-            return f": {_text_at(answer, *place)[:200]}"
+            return f": {_text_at(answer, *keys)[:200]}"
         except TranscriptionFailed:
             continue
     return ""
 
 
-def _text_at(answer: Any, *place: str | int) -> str:
+def _text_at(answer: Any, *keys: str | int) -> str:
     with suppress(LookupError, TypeError):
-        for step in place:
+        for step in keys:
             answer = answer[step]
         if isinstance(answer, str):
             return answer
     raise TranscriptionFailed("its answer has no transcript")
 
 
-# Nothing is ever downloaded: weights are used where they already lie.
+# Nothing is ever downloaded: only weights that are already there are used.
 
 _WEIGHTS = "model.bin"
-# Of address space; engines map much, touch little.
+# Of address space; engines map a lot but touch little.
 _MEMORY = {"moonshine": 3 << 30, "whisper": 12 << 30}
-_CORES = 8  # a time limit on the CPU's clock must leave room for all threads
+_CORES = 8  # CPU time counts all threads, so its limit must leave room for them
 _PREFERRED = ("small", "base", "medium", "large-v3-turbo", "large-v3", "tiny")
 _ENGLISH = ("en", "english")
 
@@ -204,7 +204,7 @@ def find_local(
         return LocalProvider("whisper", weights, language, seconds)
     if language is not None and language.lower().partition("-")[0] not in _ENGLISH:
         return None
-    # Found, not imported: the package that carries the weights has an engine that older CPUs lack.
+    # Found, not imported: the package with the weights has an engine that older CPUs can't run.
     carrier = find_spec("moonshine_cpp")
     if carrier is None or carrier.origin is None or find_spec("moonshine_voice") is None:
         return None
@@ -244,7 +244,7 @@ class Speech:
         try:
             provider = await self._provider()
         except OpenClawError as error:
-            logger.warning("no provider of transcription: %s", describe(error))
+            logger.warning("no transcription provider: %s", describe(error))
             return Extracted(note=f"not transcribed: {describe(error)}")
         if provider is None:
             needed = _NEEDED.get(self._settings.provider)

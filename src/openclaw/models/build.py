@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PLACEHOLDER_KEY = "none"  # the client libraries insist on one
-# Of the context, what an answer may take up; a `maxTokens` beyond it would leave no room to ask.
+# How much of the context an answer may take up; a larger `maxTokens` would leave no room to ask.
 MOST_OUTPUT_SHARE = 0.5
 
-# Of all images of a request; Google counts the whole request, in base64: 20 MB.
+# For all images of a request; Google counts the whole request, in base64: 20 MB.
 _IMAGE_BYTES = {"google-generative-ai": 14 * 1024 * 1024}
 
-# From a name, a path, and the most tokens of an answer and of the context.
+# Takes a name, a path, and the most tokens of an answer and of the context.
 LocalBuilder = Callable[[str, str | None, int | None, int | None], Awaitable["Model"]]
 SearchMode = Literal["auto", "native", "off"]
 TOOL_SEARCH: AbstractNativeTool = NATIVE_TOOL_TYPES["tool_search"](optional=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltModel:
     candidate: Candidate
     model: "Model"
     settings: ModelSettings
@@ -111,7 +111,7 @@ class ModelBuilder:
 
     async def build(
         self, candidate: Candidate, *, temperature: float | None = None, thinking: str | None = None
-    ) -> Built:
+    ) -> BuiltModel:
         settings = _settings(candidate, temperature, thinking)
         if candidate.api == "local":
             if self.local is None:
@@ -119,7 +119,7 @@ class ModelBuilder:
             model = await self.local(
                 candidate.model, candidate.path, candidate.max_tokens, candidate.context_window
             )
-            return Built(candidate, model, settings)
+            return BuiltModel(candidate, model, settings)
         if candidate.base_url is None:
             raise ModelUnavailable(
                 f"{candidate.ref}: its provider has no address",
@@ -140,7 +140,9 @@ class ModelBuilder:
         native = self.search == "native" or (self.search == "auto" and _is_at_vendor(candidate))
         known = model.profile.get("supported_native_tools", frozenset())
         loads = _is_at_vendor(candidate) and type(TOOL_SEARCH) in known
-        return Built(candidate, model, settings, client, native and WebSearchTool in known, loads)
+        return BuiltModel(
+            candidate, model, settings, client, native and WebSearchTool in known, loads
+        )
 
 
 def _settings(
@@ -186,7 +188,7 @@ def profile_of(candidate: Candidate) -> "ModelProfile":
 def _only_with(headers: dict[str, str], sdk: Callable[..., T], **options: Any) -> T:
     """A vendor's client that sends these headers and none from the process environment.
 
-    A server of the user's own must not get those.
+    The user's own servers must not get those.
     """
     made = sdk(default_headers=headers, max_retries=0, **options)
     vars(made)["_custom_headers"] = headers  # there is no other way
@@ -195,11 +197,11 @@ def _only_with(headers: dict[str, str], sdk: Callable[..., T], **options: Any) -
 
 @cache
 def _spare_chats() -> None:
-    """Keep the libraries from work that no chat needs.
+    """Keep the libraries from doing work that no chat needs.
 
-    The SDK walks through every message and tool of each request to rename what has another name in
-    JSON, and nothing in a chat has: a third of what a short turn costs, and it grows with the history.
-    And 150 modules are imported to see that a chat's answer is none of the other interface.
+    The SDK walks through every message and tool of each request to rename fields that differ in
+    JSON, which none in a chat does: a third of a short turn's cost, and it grows with the history.
+    And the library imports 150 modules to see that a chat's answer is not from the other API.
     """
     from openai._utils import is_given
     from openai.resources.chat.completions import completions
@@ -298,7 +300,7 @@ _BUILDERS: Mapping[str, Callable[..., "Model"]] = {
 
 
 def preload(providers: Iterable[ProviderConfig]) -> None:
-    """Import what the builders need for these providers; meant for a thread of its own."""
+    """Import what the builders need for these providers; run it in a thread."""
     for vendor in {one.api.partition("-")[0] for one in providers if one.api}:
         for kind in ("models", "providers"):
             with suppress(ImportError):
@@ -307,7 +309,7 @@ def preload(providers: Iterable[ProviderConfig]) -> None:
 
 # A schema goes to a provider as the tool's maker wrote it, except for what that provider is known to
 # refuse: all of them refuse a choice at the top level, where OpenAI and Anthropic want one object.
-# What else Google cannot take, the model library rewrites. Imports the library.
+# The model library rewrites what else Google cannot take.
 
 Schema = dict[str, Any]
 
@@ -376,7 +378,7 @@ def _object(value: object) -> Mapping[str, Any]:
 _SAMPLING = frozenset({"max_tokens", "temperature", "top_p"})
 _PENALTIES = frozenset({"presence_penalty", "frequency_penalty"})
 
-# What each provider's interface has; the library leaves the rest out without a word.
+# What each provider's API supports; the library silently drops the rest.
 _SUPPORTED: Mapping[str, frozenset[str]] = {
     "openai-completions": _SAMPLING | _PENALTIES | {"stop", "seed"},
     "openai-responses": _SAMPLING,
@@ -387,17 +389,17 @@ _SUPPORTED: Mapping[str, frozenset[str]] = {
 _KEYS = (*sorted(_SAMPLING), *sorted(_PENALTIES), "stop", "seed")
 
 
-def with_settings(built: Built, options: ModelOptions | None) -> Built:
+def with_settings(built: BuiltModel, options: ModelOptions | None) -> BuiltModel:
     if options is None:
         return built
-    given = {key: getattr(options, key) for key in _KEYS if getattr(options, key) not in (None, ())}
+    asked = {key: getattr(options, key) for key in _KEYS if getattr(options, key) not in (None, ())}
     supported = _SUPPORTED.get(built.candidate.api, _SAMPLING)
     if options.tools and built.candidate.api == "local":
         raise InvalidRequest("the embedded model cannot call a client's tools", field="tools")
-    for key in given:
+    for key in asked:
         if key not in supported:
             raise InvalidRequest(f"{built.candidate.ref} does not support it", field=key)
-    settings: dict[str, Any] = {**built.settings, **given}
+    settings: dict[str, Any] = {**built.settings, **asked}
     if "stop" in settings:
         settings["stop_sequences"] = list(settings.pop("stop"))
     if options.must_call:
@@ -408,7 +410,7 @@ def with_settings(built: Built, options: ModelOptions | None) -> Built:
     return replace(built, settings=cast(ModelSettings, settings))
 
 
-def with_search(parameters: ModelRequestParameters, built: Built) -> ModelRequestParameters:
+def with_search(parameters: ModelRequestParameters, built: BuiltModel) -> ModelRequestParameters:
     """The request with the provider's search of the web and of tools, or ours if it has none."""
     if not parameters.native_tools:
         return parameters
@@ -423,7 +425,7 @@ def with_search(parameters: ModelRequestParameters, built: Built) -> ModelReques
 
 
 def with_output(
-    parameters: ModelRequestParameters, built: Built, options: ModelOptions | None
+    parameters: ModelRequestParameters, built: BuiltModel, options: ModelOptions | None
 ) -> ModelRequestParameters:
     """The request for JSON if the options ask for it; `InvalidRequest` if the model can't."""
     if options is None or not options.structured:

@@ -22,7 +22,7 @@ Api = Literal[
 
 LOCAL_PROVIDER = "local"
 DEFAULT_LOCAL_MODEL = "smollm2-135m-instruct"
-FALLBACK_CONTEXT_WINDOW = 32_768  # of a model that is not known: small enough for most
+FALLBACK_CONTEXT_WINDOW = 32_768  # of an unknown model: small enough for most
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class KnownProvider:
     # What it uses, whatever the model could hold: Ollama cuts a longer prompt without saying so.
     context_window: int | None = None
     accepts: Sequence[str] = ("text", "image")
-    key_page: str = ""  # where a person makes a key
+    key_page: str = ""  # where to create a key
 
 
 @cache
@@ -93,7 +93,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelCandidates:
     candidates: tuple[Candidate, ...]
     reason: str
 
@@ -137,13 +137,13 @@ _LIBRARIES = {"google-generative-ai": ("google.genai", "google"), "local": ("xll
 
 
 def missing_extra(api: Api) -> str | None:
-    """The extra that brings the library for this kind of API, if it is not installed."""
+    """The extra that provides the library for this kind of API, if it is not installed."""
     module, extra = _LIBRARIES.get(api, ("", None))
     if extra is None or module in sys.modules:
         return None
     try:
         return extra if find_spec(module) is None else None
-    except ModuleNotFoundError:  # not even the package above it is there
+    except ModuleNotFoundError:  # its parent package is missing, too
         return extra
 
 
@@ -159,7 +159,7 @@ async def choose(
     environ: Mapping[str, str],
     *,
     probe: Probe = ollama_models,
-) -> Choice:
+) -> ModelCandidates:
     """The models for an agent.
 
     What is configured wins. Else the first model in `models.providers`; else the first provider
@@ -168,36 +168,42 @@ async def choose(
     """
     if choice is not None and choice.primary:
         refs = (choice.primary, *choice.fallbacks)
-        return Choice(tuple(resolve(ref, providers, environ) for ref in refs), "configured")
+        return ModelCandidates(
+            tuple(resolve(ref, providers, environ) for ref in refs), "configured"
+        )
     for name, provider in providers.items():
         if provider.models:
             ref = f"{name}/{provider.models[0].id}"
             found = resolve(ref, providers, environ)
-            return Choice((found,), f"the first model in models.providers.{name}")
+            return ModelCandidates((found,), f"the first model in models.providers.{name}")
     return _from_keys(providers, environ) or await _without_keys(providers, environ, probe)
 
 
-def _from_keys(providers: Providers, environ: Mapping[str, str]) -> Choice | None:
+def _from_keys(providers: Providers, environ: Mapping[str, str]) -> ModelCandidates | None:
     keyed = [
         (variable, known)
         for known in known_providers().values()
         if (variable := next((name for name in known.key_variables if environ.get(name)), None))
     ]
-    # One whose library is not installed is no use, unless there is no other: then the error says how.
+    # Providers whose library is installed come first; without one, the error says how to install it.
     for variable, known in sorted(keyed, key=lambda one: missing_extra(one[1].api) is not None):
         found = resolve(f"{known.name}/{known.default_model}", providers, environ)
-        return Choice((found,), f"{variable} is set")
+        return ModelCandidates((found,), f"{variable} is set")
     return None
 
 
-async def _without_keys(providers: Providers, environ: Mapping[str, str], probe: Probe) -> Choice:
+async def _without_keys(
+    providers: Providers, environ: Mapping[str, str], probe: Probe
+) -> ModelCandidates:
     address = ollama_url(environ)
     models = [name for name in await probe(address) if "embed" not in name]
     if models:
         found = resolve(f"ollama/{models[0]}", providers, environ)
-        return Choice((found,), f"Ollama answers at {address}")
+        return ModelCandidates((found,), f"Ollama answers at {address}")
     found = resolve(f"{LOCAL_PROVIDER}/{DEFAULT_LOCAL_MODEL}", providers, environ)
-    return Choice((found,), "no key in the environment and no Ollama, so the embedded model")
+    return ModelCandidates(
+        (found,), "no key in the environment and no Ollama, so the embedded model"
+    )
 
 
 def resolve(ref: str, providers: Providers, environ: Mapping[str, str]) -> Candidate:
@@ -245,7 +251,7 @@ def _built_in(known: KnownProvider, model: str, environ: Mapping[str, str]) -> C
         model=model,
         api=known.api,
         base_url=f"{ollama_url(environ)}/v1" if ollama else known.base_url or None,
-        # A reference, so that the value is known to the redactor before anyone else has it.
+        # A reference, so that the redactor knows the value before anything else gets it.
         api_key=f"secret://env/{variable}" if variable else None,
         context_window=known.context_window,
         smallest_window=known.smallest_window,
@@ -278,7 +284,7 @@ def _configured(base: Candidate, config: ProviderConfig, entry: ModelEntry | Non
 
 @dataclass(frozen=True, slots=True)
 class ClientTool:
-    """A tool of the sender's own: the model may call it, and the sender runs it."""
+    """A sender's own tool: the model may call it, and the sender runs it."""
 
     name: str
     description: str

@@ -1,6 +1,6 @@
-"""Requests to servers that a person named: our own gateway, and providers of models.
+"""Requests to servers that a person configured: our own gateway, and model providers.
 
-Most are made without the library for it, which takes longer to import than most answers take.
+Most are made without an HTTP library, which takes longer to import than most answers take.
 """
 
 import ssl
@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import anyio
 from anyio.abc import ByteStream
 
-from openclaw.net import http_answer
+from openclaw.net import http1
 from openclaw.net.addresses import is_loopback
 from openclaw.version import __version__
 
@@ -28,7 +28,7 @@ WRITE_SECONDS = 60.0  # a request with images may be large, and the line slow
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     status: int
     body: AsyncIterator[bytes]
 
@@ -37,7 +37,7 @@ class Answer:
         async for piece in self.body:
             body += piece
             if len(body) > most:
-                raise http_answer.BrokenOff("the answer is too long")
+                raise http1.BrokenOff("the answer is too long")
         return bytes(body)
 
 
@@ -50,8 +50,8 @@ async def request(
     content: bytes = b"",
     *,
     tls: ssl.SSLContext | None = None,
-    connect_seconds: float = http_answer.CONNECT_SECONDS,
-) -> AsyncGenerator[Answer]:
+    connect_seconds: float = http1.CONNECT_SECONDS,
+) -> AsyncGenerator[HttpResponse]:
     """Raises `NotReached` or `BrokenOff`; leaving closes the connection."""
     where = urlsplit(url)
     host, port = where.hostname or "", where.port or (80 if tls is None else 443)
@@ -60,41 +60,39 @@ async def request(
             stream: ByteStream = (
                 await anyio.connect_tcp(host, port)
                 if tls is None
-                # Many servers end a connection without saying so; an answer says where it ends.
+                # Many servers don't announce the end of TLS; an answer says where it ends.
                 else await anyio.connect_tcp(
                     host, port, ssl_context=tls, tls_standard_compatible=False
                 )
             )
     except (OSError, TimeoutError) as error:
-        raise http_answer.NotReached(type(error.__cause__ or error).__name__) from error
+        raise http1.NotReached(type(error.__cause__ or error).__name__) from error
     except (anyio.EndOfStream, anyio.BrokenResourceError) as error:
-        raise http_answer.BrokenOff("it ended the TLS handshake") from error
+        raise http1.BrokenOff("it ended the TLS handshake") from error
     async with stream:
         try:
-            with anyio.fail_after(http_answer.SILENCE_SECONDS):
-                await stream.send(
-                    http_answer.request_bytes(method, where.netloc, path, headers, content)
-                )
+            with anyio.fail_after(http1.SILENCE_SECONDS):
+                await stream.send(http1.request_bytes(method, where.netloc, path, headers, content))
         except (anyio.BrokenResourceError, TimeoutError) as error:
-            raise http_answer.BrokenOff(type(error).__name__) from error
-        answer, first = http_answer.HttpAnswer(), b""
+            raise http1.BrokenOff(type(error).__name__) from error
+        answer, first = http1.ResponseParser(), b""
         while answer.status < 200:
             first = answer.feed(await _received(stream))
-        yield Answer(answer.status, _body(stream, answer, first))
+        yield HttpResponse(answer.status, _body(stream, answer, first))
 
 
 async def _received(stream: ByteStream) -> bytes:
     try:
-        with anyio.fail_after(http_answer.SILENCE_SECONDS):
-            return await stream.receive(http_answer.READ_BYTES)
+        with anyio.fail_after(http1.SILENCE_SECONDS):
+            return await stream.receive(http1.READ_BYTES)
     except anyio.EndOfStream:
         return b""
     except (anyio.BrokenResourceError, TimeoutError) as error:
-        raise http_answer.BrokenOff(type(error).__name__) from error
+        raise http1.BrokenOff(type(error).__name__) from error
 
 
 async def _body(
-    stream: ByteStream, answer: http_answer.HttpAnswer, first: bytes
+    stream: ByteStream, answer: http1.ResponseParser, first: bytes
 ) -> AsyncIterator[bytes]:
     if first:
         yield first
@@ -106,9 +104,9 @@ async def _body(
 async def get(
     url: str, headers: Mapping[str, str], environ: Mapping[str, str], seconds: float
 ) -> tuple[int, bytes]:
-    """The status and body of what is at this address; raises `OSError` or `ValueError`.
+    """The status and body at this address; raises `OSError` or `ValueError`.
 
-    The proxy and the certificate authorities are those that the environment names.
+    Uses the proxy and the certificate authorities that the environment names.
     """
     where = urlsplit(url)
     with anyio.fail_after(seconds):
@@ -123,7 +121,7 @@ async def get(
         try:
             async with request("GET", url, target, ours, tls=tls, connect_seconds=seconds) as got:
                 return got.status, await got.read(_MOST_BYTES)
-        except http_answer.NotReached as error:
+        except http1.NotReached as error:
             raise (error.__cause__ or error) from None
 
 
@@ -137,7 +135,7 @@ async def _through_library(
             open_client(url, environ, silence=seconds) as client,
             client.stream("GET", url, headers=dict(headers)) as got,
         ):
-            answer = Answer(got.status_code, got.aiter_bytes())
+            answer = HttpResponse(got.status_code, got.aiter_bytes())
             return answer.status, await answer.read(_MOST_BYTES)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise OSError(str(error) or type(error).__name__) from error
@@ -182,7 +180,7 @@ def open_client(url: str, environ: Mapping[str, str], *, silence: float) -> "htt
 
 
 def trusted(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Checks servers against SSL_CERT_FILE, or else against the authorities that this system has."""
+    """Checks servers against SSL_CERT_FILE or, without it, the system's authorities."""
     if authorities := environ.get("SSL_CERT_FILE"):
         return ssl.create_default_context(cafile=authorities)
     import httpcore2

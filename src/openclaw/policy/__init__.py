@@ -1,1 +1,1 @@
-"""Which tools an agent may use: rules, and the decision over them. Pure."""
+"""Which tools an agent may use: the rules, and the decision. Pure."""

@@ -16,13 +16,13 @@ from typing import Any
 
 from openclaw.core.tools import json_list
 
-Hide = Callable[[str], str]  # takes known secrets out of a text and says how long each was
+Hide = Callable[[str], str]  # replaces known secrets in a text by notes of their length
 
 _BLANK_LETTERS = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     "\U00013441\U00013442\U00016fe4\U0001d159"
 )
-_UNSEEN_STYLE = re.compile("(?<![^\x00-\x7f])\ufe0f")  # it belongs behind an emoji alone
+_UNSEEN_STYLE = re.compile("(?<![^\x00-\x7f])\ufe0f")  # it belongs only after an emoji
 _SPACES = frozenset(" \u3000")  # the ordinary one, and the one that Chinese and Japanese text has
 _COMMANDS = {"exec": "command", "run_code": "code"}
 _FIRST = {"path": 0, "url": 1, "to": 2}  # of the other arguments
@@ -32,7 +32,7 @@ _MOST_DIFF_LINES = 5000
 
 @dataclass(frozen=True, slots=True)
 class CallText:
-    """`title` is one line; `body` is everything that the call was given, in as many as it takes."""
+    """`title` is one line; `body` has all arguments of the call, in as many lines as it takes."""
 
     title: str
     body: str
@@ -71,7 +71,7 @@ def _diff(before: str, after: str) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """Text that cannot start a line of its own: line breaks are spelled out too."""
+    """Text that cannot start a new line: line breaks are spelled out too."""
     return "".join(_spelled(c) if c in "\n\t" else c for c in visible(text))
 
 

@@ -1,4 +1,4 @@
-"""The decision over a policy: whether a tool may be used, and which rule said so."""
+"""Decides by a policy whether a tool may be used, and names the rule that said so."""
 
 import fnmatch
 import re
@@ -14,7 +14,7 @@ from typing import Any
 class Rules:
     """One layer: deny wins over allow, and an empty `allow` means all.
 
-    `ask` makes a person decide over each call that is allowed otherwise, except those that a rule
+    `ask` makes a person decide about each call that is allowed otherwise, except those that a rule
     in `approved` covers (see `covers`).
     """
 
@@ -25,23 +25,23 @@ class Rules:
     approved: Sequence[str] = ()
 
 
-# Layers in the order in which they are asked. A tool must pass every one of them.
+# Layers in the order in which they are checked. A tool must pass every one of them.
 Policy = Sequence[Rules]
 
 
 def glob_matches(pattern: str, name: str) -> bool:
-    """Whether `name` matches `pattern` as in a shell, but case-folded: no change of case helps."""
+    """Whether `name` matches `pattern` as in a shell, but ignoring case."""
     return _compiled(pattern.strip().casefold()).match(name.casefold()) is not None
 
 
 @lru_cache(maxsize=1024)
 def _compiled(glob: str) -> re.Pattern[str]:
-    # What `fnmatch` makes never backtracks, so that a hostile name or glob costs little.
+    # Patterns from `fnmatch` never backtrack, so a hostile name or glob costs little.
     return re.compile(fnmatch.translate(glob.replace("[^", "[!")))
 
 
-class Outcome(Enum):
-    """What is to be done with a call. Where no person can be asked, `ASK` is as good as `DENY`."""
+class PolicyOutcome(Enum):
+    """What to do with a call. If nobody can be asked, `ASK` means `DENY`."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -52,39 +52,39 @@ class Outcome(Enum):
 class Decision:
     """`reason` names the layer and the rule that deny or ask."""
 
-    outcome: Outcome
+    outcome: PolicyOutcome
     reason: str = ""
 
     @property
     def allowed(self) -> bool:
-        return self.outcome is Outcome.ALLOW
+        return self.outcome is PolicyOutcome.ALLOW
 
     @property
     def asks(self) -> bool:
-        return self.outcome is Outcome.ASK
+        return self.outcome is PolicyOutcome.ASK
 
 
 def decide(
     policy: Policy, name: str, natural: str | None = None, *, contested: bool = False
 ) -> Decision:
-    """Whether the tool of this prefixed name may be used. Any layer's denial wins over asking.
+    """Whether the tool with this prefixed name may be used. Any layer's denial wins over asking.
 
     `natural` is the name that the tool would have if no other tool had it. A rule that matches it
-    holds for the tool, so that nobody gets out of a rule by a name that falls together with
-    another. If the natural name is `contested`, it allows nothing: it may mean somebody else's tool.
+    applies to the tool, so that a name that clashes with another evades no rule. If the natural
+    name is `contested`, it allows nothing: it may mean somebody else's tool.
     """
     names = (name,) if natural is None or natural == name else (name, natural)
     ask_reason = ""
     for rules in policy:
         denied = _first_match(rules.deny, names)
         if denied is not None:
-            return Decision(Outcome.DENY, f"{rules.layer}.deny has '{denied}'")
+            return Decision(PolicyOutcome.DENY, f"{rules.layer}.deny has '{denied}'")
         if rules.allow and _first_match(rules.allow, (name,) if contested else names) is None:
-            return Decision(Outcome.DENY, f"{rules.layer}.allow does not have it")
+            return Decision(PolicyOutcome.DENY, f"{rules.layer}.allow does not have it")
         asked = _first_match(rules.ask, names)
         if asked is not None and not ask_reason:
             ask_reason = f"{rules.layer}.ask has '{asked}', and nobody can be asked here"
-    return Decision(Outcome.ASK, ask_reason) if ask_reason else Decision(Outcome.ALLOW)
+    return Decision(PolicyOutcome.ASK, ask_reason) if ask_reason else Decision(PolicyOutcome.ALLOW)
 
 
 def _first_match(patterns: Iterable[str], names: Sequence[str]) -> str | None:
@@ -95,7 +95,7 @@ def _first_match(patterns: Iterable[str], names: Sequence[str]) -> str | None:
 def server_wholly_denied(policy: Policy, prefix: str) -> bool:
     """Whether the globs prove that every tool a server of this prefix could offer is denied.
 
-    One layer then denies `mcp_{prefix}_*` as a whole, or has an allow list of which nothing can match
+    One layer then denies `mcp_{prefix}_*` as a whole, or has an allow list in which nothing can match
     such a name. A name that had to be cut ends in a hash but keeps its beginning.
     """
     start = f"mcp_{prefix}_".casefold()
@@ -164,7 +164,7 @@ def is_rule(text: str) -> bool:
 
 
 def rule_for(name: str, arguments: Mapping[str, Any]) -> str | None:
-    """The rule that a person who agrees to this call for longer agrees to; None if there is none."""
+    """The rule to add if a person approves more than this one call; None if there is no such rule."""
     if name != "exec":
         return name
     command = arguments.get("command")
@@ -188,7 +188,7 @@ def what_it_covers(rule: str) -> str:
 
 
 def _plain_words(command: str) -> list[str]:
-    """The words of a command that runs one program and nothing else; none for any other."""
+    """The words of a command that runs one program and nothing else; empty for any other."""
     if _SHELL_SYNTAX.search(command):
         return []
     try:

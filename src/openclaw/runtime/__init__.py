@@ -1,4 +1,4 @@
 """The composition root: builds the parts and joins them.
 
-Importing the package is cheap; `access` is what front ends use, and loads the rest when it is needed.
+Importing the package is cheap; front ends use `access`, which loads the rest when needed.
 """

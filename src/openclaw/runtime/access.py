@@ -1,4 +1,4 @@
-"""Access to the agent: the one of a running gateway, else the one of this process.
+"""Access to the agent: a running gateway's, else this process's own.
 
 Importing this module is cheap: the agent, which takes a second to import, is loaded with the first
 message, and the HTTP client with the first gateway.
@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from openclaw.agent.port import (
-    NOBODY,
+    NO_LISTENER,
     Agent,
     AgentInfo,
     AgentSettings,
@@ -28,13 +28,13 @@ from openclaw.core.errors import DeveloperFacing, OpenClawError, OperatorFacing,
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSpec
 from openclaw.mcp_client.imports import import_in_thread
-from openclaw.sessions.helper_tasks import helper_tasks
+from openclaw.sessions.task_groups import helper_tasks
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.config.load import LoadedConfig
     from openclaw.config.paths import StatePaths
-    from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
+    from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
     from openclaw.runtime.gateway_client import GatewayAgent
     from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.store import SessionStore
@@ -47,14 +47,14 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 _FIRST_MESSAGE = (
-    "runtime.runtime",
-    "runtime.generation",
-    "mcp_client.lifecycle.manager",
-    "sessions.sqlite.store",
-    "agent.service",
-    "agent.toolpath.toolbox",
-    "agent.loop",
-    "models.stack",
+    "openclaw.runtime.runtime",
+    "openclaw.runtime.generation",
+    "openclaw.mcp_client.lifecycle.manager",
+    "openclaw.sessions.sqlite.store",
+    "openclaw.agent.service",
+    "openclaw.agent.toolpath.toolbox",
+    "openclaw.agent.loop",
+    "openclaw.models.fallback",
 )
 
 
@@ -83,11 +83,11 @@ class Process(Protocol):
     def warn(self, text: str) -> None: ...
 
 
-class Opener(Generic[T]):
-    """Opens something when it is first needed, and again after it failed.
+class LazyResource(Generic[T]):
+    """Opens something when it is first needed, and again after a failure.
 
-    It is opened and closed in one task, `run`, because its task groups require that. It ends with
-    `close` alone: a cancellation from outside stops its users at the same time, who still need it.
+    It is opened and closed in one task, `run`, because its task groups require that. Only `close` ends
+    it: an outside cancellation also stops its users, who still need it while they stop.
     """
 
     def __init__(self, what: str, open_it: Callable[[], AbstractAsyncContextManager[T]]) -> None:
@@ -126,13 +126,13 @@ class Opener(Generic[T]):
                 self._tried.set()
                 await anyio.sleep_forever()
         except Exception as error:  # noqa: BLE001 (`get` raises it)
-            self._failure = self._told(error)
+            self._failure = self._logged(error)
         finally:
             self.opened = None
         tried, self._tried, self._wanted = self._tried, anyio.Event(), anyio.Event()
         tried.set()
 
-    def _told(self, error: Exception) -> OpenClawError:
+    def _logged(self, error: Exception) -> OpenClawError:
         inside = list(leaves(error))
         own = next((one for one in inside if isinstance(one, OpenClawError)), None)
         if own is not None:
@@ -155,22 +155,22 @@ class _SessionServers:
 
 
 class FailoverAgent:
-    """The agent of the gateway while one runs, else the one in this process.
+    """The gateway's agent while a gateway runs, else the one in this process.
 
-    It is chosen for each message. One that a gateway may have begun to answer is never sent again.
+    It is chosen for each message. A message that a gateway may have begun to answer is never resent.
     """
 
     def __init__(
         self,
         gateway: Callable[[], Agent | None],
-        here: Opener[Agent],
-        before: "BeforeOpening | None" = None,
+        here: LazyResource[Agent],
+        before: "UnopenedAgent | None" = None,
     ) -> None:
         self._gateway, self._here, self._before = gateway, here, before
         self._sessions: dict[str, _SessionServers] = {}
 
     @property
-    def _unopened(self) -> "BeforeOpening | None":
+    def _unopened(self) -> "UnopenedAgent | None":
         return None if self._here.opened is not None or self._gateway() else self._before
 
     async def _either(self, ask: Callable[[Agent], Awaitable[T]]) -> T:
@@ -196,7 +196,7 @@ class FailoverAgent:
             return before.settings(agent_id)
         return await self._either(lambda agent: agent.settings(agent_id))
 
-    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         key = context.session_key
         held = self._sessions.get(key)
         if held is None:
@@ -204,7 +204,7 @@ class FailoverAgent:
 
         async def answer(agent: Agent) -> Reply:
             if held.running and held.where is self._here.opened and held.where is not None:
-                agent = held.where  # a turn still uses the servers here
+                agent = held.where  # a turn is still using its servers
             await self._move(key, held, agent)
             held.running += 1
             try:
@@ -222,7 +222,7 @@ class FailoverAgent:
         return known.prompts(agent_id, session) if known is not None else ()
 
     async def complete(
-        self, agent_id: str, begun: "BegunArgument", session: str | None = None
+        self, agent_id: str, begun: "PartialArgument", session: str | None = None
     ) -> Sequence[str]:
         known = self._known(session)
         return await known.complete(agent_id, begun, session) if known is not None else ()
@@ -276,8 +276,8 @@ class FailoverAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class BeforeOpening:
-    """What a front end gets while the agent in this process is not open; `open` doesn't wait."""
+class UnopenedAgent:
+    """What a front end uses until the agent in this process is open; `open` doesn't wait."""
 
     settings: Callable[[str | None], AgentSettings]
     store: "Callable[[], Awaitable[SessionStore]]"
@@ -294,19 +294,19 @@ async def open_agent(
     person: bool = False,
     emit: Emit = discard,
 ) -> AsyncGenerator[Agent]:
-    """The agent of a running gateway; with `local`, or if none runs, the one of this process.
+    """A running gateway's agent; with `local`, or without a gateway, this process's own.
 
     Nothing is loaded before it is used, except with `ahead` and no gateway. A `person` should be able
-    to type at once, so settings and conversations are there before the agent, which the first
-    `refresh` opens. `emit` gets what happens outside of turns in this process; `short_grace` gives MCP
+    to type at once, so settings and conversations are available before the agent, which the first
+    `refresh` opens. `emit` gets events outside of turns in this process; `short_grace` gives MCP
     servers less time to stop.
     """
     async with helper_tasks() as tasks:
         imports = _Imports(process, tasks)
-        here = Opener(
+        here = LazyResource(
             "the agent", lambda: _open_here(process, imports, short_grace=short_grace, emit=emit)
         )
-        store = Opener("the session store", lambda: _open_store(process))
+        store = LazyResource("the session store", lambda: _open_store(process))
         try:
             await tasks.start(here.run, name="agent")
             await tasks.start(store.run, name="session store")
@@ -323,7 +323,7 @@ async def open_agent(
                 imports.begin()
                 here.want()
 
-            before = BeforeOpening(settings, store.get, open_later)
+            before = UnopenedAgent(settings, store.get, open_later)
             find = (lambda: None) if local else gateways.running
             yield FailoverAgent(find, here, before if person else None)
         finally:
@@ -332,10 +332,12 @@ async def open_agent(
 
 
 class _Gateways:
-    def __init__(self, process: Process, tasks: TaskGroup, store: "Opener[SessionStore]") -> None:
+    def __init__(
+        self, process: Process, tasks: TaskGroup, store: "LazyResource[SessionStore]"
+    ) -> None:
         self._process, self._tasks, self._store = process, tasks, store
         self._agent: GatewayAgent | None = None
-        self._other: str | None = None  # the last configuration that was not ours
+        self._other: str | None = None  # the last configuration that differed from ours
 
     def running(self) -> "GatewayAgent | None":
         from openclaw.gateway.lock import running_gateway
@@ -357,7 +359,7 @@ class _Gateways:
 
 
 class _Imports:
-    """Imports what a first message needs in a thread, before the message comes."""
+    """Imports what the first message needs, in a thread, before the message arrives."""
 
     def __init__(self, process: Process, tasks: TaskGroup) -> None:
         self._process, self._tasks = process, tasks
@@ -382,7 +384,7 @@ class _Imports:
 
         for name in _FIRST_MESSAGE:
             with suppress(ImportError):
-                importlib.import_module(f"openclaw.{name}")
+                importlib.import_module(name)
         with suppress(OpenClawError):
             from openclaw.models.build import preload
 
@@ -407,7 +409,7 @@ async def _open_here(
     loaded = process.load_config()
 
     async def follow_config() -> None:
-        """Apply changes of the configuration, as a gateway does when they are made."""
+        """Apply configuration changes when they are made, as a gateway does."""
         nonlocal seen
         async with following:
             current = runtime.host.loaded
@@ -421,8 +423,8 @@ async def _open_here(
                 if changed.config != current.config:
                     await runtime.apply(changed)
             except OpenClawError as error:
-                told = redactor.redact(describe(error))
-                process.warn(f"The configuration was not reloaded, the old one stays: {told}")
+                reason = redactor.redact(describe(error))
+                process.warn(f"The configuration was not reloaded, the old one stays: {reason}")
 
     async with open_runtime(
         loaded, process.environ, redactor, short_grace=short_grace, emit=emit

@@ -1,4 +1,4 @@
-"""The agent of a running gateway, over HTTP: requests, streams of events, and the questions in them."""
+"""A running gateway's agent, over HTTP: requests, event streams and their questions."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from openclaw.agent.event_codec import error_from, message_json, reply_from, tell
 from openclaw.agent.port import (
-    NOBODY,
+    NO_LISTENER,
     AgentInfo,
     AgentSettings,
     MessageContext,
@@ -33,15 +33,15 @@ from openclaw.core.errors import (
 )
 from openclaw.core.tools import Origin, ToolSpec
 from openclaw.gateway.lock import GatewayInfo, request_headers
-from openclaw.net.http_answer import BrokenOff, EventReader, NotReached, event_of
-from openclaw.net.http_request import Answer, request
-from openclaw.runtime.access import GatewayGone, Opener, Process
+from openclaw.net.http1 import BrokenOff, EventReader, NotReached, event_of
+from openclaw.net.http_request import HttpResponse, request
+from openclaw.runtime.access import GatewayGone, LazyResource, Process
 from openclaw.secrets.refs import has_reference
-from openclaw.sessions.helper_tasks import helper_tasks
+from openclaw.sessions.task_groups import helper_tasks
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
+    from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
     from openclaw.media.documents import Extracted
     from openclaw.media.transcription import Transcriber
     from openclaw.sessions.store import SessionStore
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Read = Callable[[AsyncIterator[bytes]], AsyncIterator[tuple[str, Any]]]
 
-_TOOLS_SECONDS = 30.0  # how long to wait for servers; the gateway itself waits less long
+_TOOLS_SECONDS = 30.0  # how long to wait for servers; the gateway itself waits for less
 
 
 class GatewayClient:
@@ -62,11 +62,11 @@ class GatewayClient:
         self.settings: dict[str, Mapping[str, Any]] = {}
 
     async def request(self, method: str, path: str, body: Json | None = None) -> Json:
-        """Send a request that is answered with JSON; raises the gateway's error as our own."""
+        """Send a request that is answered with JSON; raises the gateway's error."""
         async with self._asked(method, path, b"" if body is None else _dumped(body)) as answer:
             return checked(answer.status, await answer.read())
 
-    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         handlers: dict[str, Callable[[Any], None]] = {
             "accepted": lambda data: self.settings.update({data["agent"]: data["settings"]})
         }
@@ -109,10 +109,10 @@ class GatewayClient:
             await self.request("POST", f"/api/questions/{question['id']}", answer)
 
     async def _with_files(self, context: MessageContext, stack: AsyncExitStack) -> MessageContext:
-        """The message with its media in an order's directory, where the gateway may read it."""
+        """The message with its media in an order's directory, where the gateway can read it."""
         if not context.media:
             return context
-        from openclaw.media.files import order_files
+        from openclaw.media.stored_files import order_files
 
         files = stack.enter_context(order_files(self._root / "tmp"))
         media = [await anyio.to_thread.run_sync(files.place, one) for one in context.media]
@@ -134,7 +134,7 @@ class GatewayClient:
     @asynccontextmanager
     async def _asked(
         self, method: str, path: str, content: bytes, more: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[Answer]:
+    ) -> AsyncGenerator[HttpResponse]:
         headers = request_headers(self._root, self._url)
         if headers is None:
             raise GatewayGone("the gateway went away", sent=False)
@@ -185,7 +185,7 @@ class _Questions:
 
 
 async def _answered(question: Json, listener: TurnListener) -> Mapping[str, Any]:
-    from openclaw.gateway.questions import elicitation_from, permission_from
+    from openclaw.gateway.pending_questions import elicitation_from, permission_from
 
     if question["kind"] == "permission" and listener.ask is not None:
         request = permission_from(question)
@@ -267,10 +267,14 @@ class _GatewaySession:
 
 
 class GatewayAgent:
-    """The agent of a running gateway, over HTTP. Conversations are read from the store directly."""
+    """A running gateway's agent, over HTTP. Conversations are read directly from the store."""
 
     def __init__(
-        self, info: GatewayInfo, process: Process, tasks: TaskGroup, store: "Opener[SessionStore]"
+        self,
+        info: GatewayInfo,
+        process: Process,
+        tasks: TaskGroup,
+        store: "LazyResource[SessionStore]",
     ) -> None:
         self.info = info
         self._process, self._tasks, self._store = process, tasks, store
@@ -289,9 +293,9 @@ class GatewayAgent:
             self._names = {row["id"]: row["name"] for row in rows}
             self._client.settings = {row["id"]: row["settings"] for row in rows}
         except (LookupError, TypeError) as error:
-            told = "the gateway that is running is of another version"
-            hint = f"'{self._process.program} gateway restart' starts it anew"
-            raise OperatorFacing(told, hint=hint) from error
+            message = "the running gateway is a different version"
+            hint = f"restart it with: {self._process.program} gateway restart"
+            raise OperatorFacing(message, hint=hint) from error
 
     async def agents(self) -> Sequence[AgentInfo]:
         await self._learn()
@@ -303,12 +307,12 @@ class GatewayAgent:
         wanted = agent_id or next(iter(self._names), "")
         facts, process = named_agent(self._client.settings, wanted), self._process
         if facts.get("configDigest") == file_digest(process.config_file):
-            # it need not be read here as well
+            # no need to read it here too
             later = _LaterTranscriber(lambda: self._configured(wanted))
             return self._settings_from(facts, later)
         try:
             return self._configured(wanted)
-        except OpenClawError as error:  # the gateway still runs on what it read before
+        except OpenClawError as error:  # the gateway still uses its previous configuration
             from openclaw.media.transcription import NoTranscriber
 
             if isinstance(error, InvalidConfig) and error.message not in process.warned:
@@ -340,10 +344,10 @@ class GatewayAgent:
             timezone=facts.get("timezone", "UTC"),
         )
 
-    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         session = self._sessions.get(context.session_key)
         if session is not None:
-            if not session.scope:  # the gateway closed the connection, or was started anew
+            if not session.scope:  # the gateway closed the connection, or was restarted
                 await self.add_servers(context.session_key, session.agent, session.servers)
             context = replace(context, scope=self._sessions[context.session_key].scope)
         return await self._client.reply(context, listener)
@@ -368,7 +372,7 @@ class GatewayAgent:
         return self._prompts.get(agent_id, ()) if own is None else own.prompts
 
     async def complete(
-        self, agent_id: str, begun: "BegunArgument", session: str | None = None
+        self, agent_id: str, begun: "PartialArgument", session: str | None = None
     ) -> Sequence[str]:
         own = self._sessions.get(session or "")
         scope = None if own is None else own.scope
@@ -387,7 +391,7 @@ class GatewayAgent:
         try:
             rows = (await self._get(f"/api/prompts?agent={agent_id}"))["prompts"]
         except OpenClawError:
-            return  # what is known stays
+            return  # keep what is known
         self._prompts[agent_id] = tuple(map(_prompt, rows))
 
     async def models(self, agent_id: str) -> Sequence[str]:
@@ -416,7 +420,7 @@ class GatewayAgent:
         return await self._client.forward(agent_id, request, notify)
 
     async def _hold(self, session: _GatewaySession, *, task_status: TaskStatus[None]) -> None:
-        """Have the servers run until the connection ends; raises only if they never did."""
+        """Keep the servers running until the connection ends; raises only if they never ran."""
         servers = {name: self._described(one) for name, one in session.servers.items()}
         body, opened = {"agent": session.agent, "servers": servers}, False
         try:
@@ -439,7 +443,7 @@ class GatewayAgent:
             raise GatewayGone("the gateway went away", sent=False)
 
     def _described(self, config: "McpServerConfig") -> dict[str, object]:
-        """The server for the gateway to start, in the environment that it would have here."""
+        """The server for the gateway to start, with the environment it would have here."""
         from openclaw.mcp_client.transport.child_process import child_environment
 
         described = config.model_dump(

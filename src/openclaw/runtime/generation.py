@@ -17,7 +17,7 @@ from openclaw.core.events import Downloading, Emit
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, hooks_of, servers_of, time_zone, tool_path_of
 from openclaw.secrets.resolver import SecretResolver
-from openclaw.sessions.model import GUEST_KEYS
+from openclaw.sessions.records import GUEST_KEYS
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from openclaw.embedded.runner import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.models.build import LocalBuilder, SearchMode
-    from openclaw.models.stack import ModelFactory, ModelStack
+    from openclaw.models.fallback import FallbackModels, ModelFactory
     from openclaw.sessions.store import SessionStore
     from openclaw.sessions.usage import UsageLedger
 
@@ -54,7 +54,7 @@ class ConfigGeneration:
         self._retired = False
 
     def prepare(self) -> None:
-        """Build now what is otherwise built when it is first used; raises if that fails."""
+        """Build now what is otherwise built on first use; raises if that fails."""
         for agent_id in self.agents:
             self.native(agent_id)
         self._models()
@@ -75,7 +75,7 @@ class ConfigGeneration:
             await self._close_unused()
 
     async def retire(self) -> None:
-        """Begin no more turns, and close with the last one that runs."""
+        """Begin no more turns, and close after the last running one."""
         self._retired = True
         await self._close_unused()
 
@@ -94,7 +94,7 @@ class ConfigGeneration:
 
     def _models(self) -> "ModelFactory":
         from openclaw.models.build import ModelBuilder
-        from openclaw.models.stack import ModelFactory
+        from openclaw.models.fallback import ModelFactory
 
         if self._factory is None:
             host, search = self.host, self.host.config.tools.web.search
@@ -110,7 +110,7 @@ class ConfigGeneration:
         return next((one.sampling for one in found if one is not None), None)
 
     def account(self) -> "tuple[UsageLedger, str, float]":
-        """Where the default agent's requests are counted, and its most dollars a day."""
+        """Where the default agent's requests are counted, and its daily limit in dollars."""
         from openclaw.sessions.usage import UsageLedger
 
         agent = self.agent(None)
@@ -118,7 +118,7 @@ class ConfigGeneration:
         ledger = UsageLedger(self._store, self.host.clock, zone)
         return ledger, agent.id, agent.limits.max_cost_per_day
 
-    async def default_stack(self) -> "ModelStack":
+    async def default_stack(self) -> "FallbackModels":
         return await self._stack(self.agent(None), None, None)
 
     async def model_names(self, agent: EffectiveAgent) -> tuple[str, ...]:
@@ -127,12 +127,12 @@ class ConfigGeneration:
 
     async def _stack(
         self, agent: EffectiveAgent, model: str | None, thinking: str | None
-    ) -> "ModelStack":
+    ) -> "FallbackModels":
         choice = agent.model
         if model is not None:
             fallbacks = choice.fallbacks if choice is not None else ()
             choice = ModelChoice(primary=model, fallbacks=fallbacks)
-        return await self._models().stack(
+        return await self._models().models_of(
             choice, temperature=agent.temperature, thinking=thinking or agent.thinking
         )
 
@@ -189,7 +189,7 @@ class ConfigGeneration:
             agent = self._subordinate(agent, self.agent(context.delegated_by))
 
         guest = context.session_key.startswith(GUEST_KEYS)
-        if guest:  # what the person told the agent is not theirs to read, nor to add to
+        if guest:  # guests may neither read nor add to what the person told the agent
             without = ToolPolicyConfig(deny=("remember", "recall"))
             agent = replace(agent, tools=(*agent.tools, without))
 
@@ -210,7 +210,7 @@ class ConfigGeneration:
         )
 
     def _subordinate(self, agent: EffectiveAgent, giver: EffectiveAgent) -> EffectiveAgent:
-        """The agent as it works on a task: with the rules of both and a part of the limits."""
+        """The agent as it works on a task: with both agents' rules and part of the limits."""
         from openclaw.agent.tools.planning import MOST_TASKS, WITHOUT
 
         limits = giver.limits.model_copy(
@@ -260,7 +260,7 @@ async def embedded_models(
 
 
 def skill_places(host: Host) -> list[Path]:
-    """Where skills are that the person chose: their own, then those of installed packages."""
+    """Where the person's skills are: their own, then those of installed packages."""
     from openclaw.agent.tools.skills import plugin_skills
 
     more = (expand(one, host.environ) for one in host.config.skills.load.extra_dirs)
@@ -288,8 +288,8 @@ def _native_tools(
     workspace: Path | None = None,
 ) -> ToolSource:
     from openclaw.agent.schedules import JobFile
-    from openclaw.agent.tools.catalog import native_tools
     from openclaw.agent.tools.memory import Memory, memory_tools
+    from openclaw.agent.tools.native_tools import native_tools
     from openclaw.agent.tools.planning import cron_tool, delegate_tool
     from openclaw.agent.tools.web import engine_of, search_tool
     from openclaw.agent.tools.workspace import Checkpoints

@@ -1,4 +1,4 @@
-"""What everything is built from: rules, secrets, MCP servers, tools."""
+"""The building blocks: rules, secrets, MCP servers, tools."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.mcp_client.session.connect import ResolveSecrets
     from openclaw.mcp_client.session.notifications import AskHost
-    from openclaw.policy.dataflow.rules import Rules as FlowRules
+    from openclaw.policy.dataflow.rules import FlowRules as FlowRules
     from openclaw.runtime.access import Process
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.lis
 
 
 class Shared:
-    """What every generation of the configuration shares, opened when tools are first needed."""
+    """What all configuration generations share, opened when tools are first needed."""
 
     def __init__(self, directory: Path, config: Path, environ: Mapping[str, str]) -> None:
         self._directory, self._config, self._environ = directory, config, environ
@@ -77,7 +77,7 @@ class Shared:
         return ToolSearch(self._directory)
 
     async def _approve(self, agent: str, rule: str) -> str:
-        """Add what a person always allows to `approved`: for this agent, if there are several."""
+        """Add a rule that the person always allows to `approved`, for this agent if there are several."""
 
         def place(text: str) -> KeyPath:
             config = parse_config(text, self._environ, source=self._config).config
@@ -123,7 +123,7 @@ class Host:
         return self.shared or Shared(self.paths.cache / "tools", self.loaded.path, self.environ)
 
     def flow(self, agent: EffectiveAgent, session: str) -> "SessionFlow | None":
-        """Where the values of this session came from; None if that is switched off."""
+        """Where this session's values came from; None if tracking is off."""
         settings = self.config.dataflow
         if settings.mode == "off" and not settings.modes:
             return None
@@ -165,10 +165,12 @@ def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor)
     return SecretResolver(backends, redactor, timeout=config.secrets.timeout_ms / 1000)
 
 
-def hide_known(loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor) -> None:
+def register_known_secrets(
+    loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor
+) -> None:
     """Register the secrets that are known before anything is resolved.
 
-    A person may write a key into the very first message, before the model that it is for was built.
+    A person may put a key into the very first message, before the model that uses it is built.
     """
     directory = state_dir(environ)
     variables = [name for one in known_providers().values() for name in one.key_variables]
@@ -209,7 +211,9 @@ def configured_settings(
 ) -> AgentSettings:
     """The same from the configuration alone, without opening anything."""
     loaded = loaded or load_config(process.config_file, process.environ)
-    hide_known(loaded, process.environ, process.redactor)  # a person may type before it is opened
+    register_known_secrets(
+        loaded, process.environ, process.redactor
+    )  # a person may type before the agent is opened
     wanted = agent_id or default_agent_id(loaded.config)
     agent = named_agent(effective_agents(loaded.config), wanted)
     host = Host(loaded, process.environ, process.redactor, process.paths, SystemClock())
@@ -225,7 +229,7 @@ def policy_of(agent: EffectiveAgent) -> Policy:
 
 def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules":
     from openclaw.policy.dataflow.rules import Allowance
-    from openclaw.policy.dataflow.rules import Rules as FlowRules
+    from openclaw.policy.dataflow.rules import FlowRules as FlowRules
 
     return FlowRules(
         mode=settings.mode,
@@ -242,7 +246,7 @@ def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules"
     )
 
 
-# ---- what runs, and what is made of it
+# ---- running servers, and the tools made from them
 
 
 @asynccontextmanager
@@ -295,7 +299,7 @@ async def open_servers(
     agents: Mapping[str, EffectiveAgent],
 ) -> "AsyncGenerator[OpenServers]":
     host = Host(loaded, environ, redactor, StatePaths.of(environ).prepare(), SystemClock())
-    hide_known(loaded, environ, redactor)
+    register_known_secrets(loaded, environ, redactor)
     secrets = open_secrets(loaded.config, environ, redactor)
     servers = {agent.id: servers_of(host, agent) for agent in agents.values()}
     with audited(host) as on_call:
@@ -306,7 +310,7 @@ async def open_servers(
 
 
 async def _no_model(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Offered all the same, because what a server lists may depend on it."""
+    """Sampling is offered anyway, because what a server lists may depend on it."""
     logger.warning(
         "MCP server '%s' asked for the model, which only the agent runs: "
         'for tools that need it, use openclaw agent "…"',
@@ -332,18 +336,18 @@ async def running_servers(
     from openclaw.mcp_client.sandbox.confinement import Sandbox
     from openclaw.mcp_client.session.connect import ConnectionDeps
     from openclaw.mcp_client.transport.child_process import SHORT_GRACE, Grace
-    from openclaw.mcp_client.transport.orphans import OrphanReaper
+    from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 
     async with AsyncExitStack() as stack:
-        keeper = OrphanReaper()
-        stack.push_async_callback(keeper.aclose)
+        reaper = OrphanReaper()
+        stack.push_async_callback(reaper.aclose)
         hide, tokens = host.redactor.register, host.paths.tokens
         logins = Logins(directory=tokens, resolve_secrets=resolve, register=hide)
         connection = ConnectionDeps(
             resolve_secrets=resolve,
             emit=emit,
             environ=host.environ,
-            keeper=keeper,
+            reaper=reaper,
             grace=SHORT_GRACE if short_grace else Grace(),
             redactor=host.redactor,
             clock=host.clock,
@@ -394,8 +398,8 @@ def tool_path_of(
     session: str | None = None,
     workspace: Path | None = None,
 ) -> "Toolbox":
-    """The tools of these sources that the agent may use; without a `session`, a person calls them."""
-    from openclaw.agent.toolpath.search import Bounds
+    """The tools of these sources that the agent may use; no `session` means a person calls them."""
+    from openclaw.agent.toolpath.search import ToolListLimits
     from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
     from openclaw.agent.tools.files import preview
 
@@ -410,6 +414,6 @@ def tool_path_of(
         partial(preview, workspace) if workspace is not None else None,
         hooks_of(host, workspace) if workspace is not None else None,
     )
-    bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
+    bounds = ToolListLimits(agent.tool_context_percent, agent.tool_search_limit, agent.code)
     flow = host.flow(agent, session) if session is not None else None
     return tool_path(sources, policy_of(agent), deps, can_ask=can_ask, bounds=bounds, flow=flow)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from openclaw.agent.port import (
-    NOBODY,
+    NO_LISTENER,
     AgentInfo,
     AgentSettings,
     MessageContext,
@@ -24,8 +24,8 @@ from openclaw.runtime.host import (
     Host,
     agent_settings,
     audited,
-    hide_known,
     open_secrets,
+    register_known_secrets,
     running_servers,
     telemetry_of,
 )
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from openclaw.cluster.node import ClusterNode
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.core.tools import Elicit, ToolSpec
-    from openclaw.gateway.state import Backend
+    from openclaw.gateway.gateway import GatewayBackend
     from openclaw.mcp_client.auth.token_store import Logins
-    from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
+    from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.models.build import LocalBuilder
     from openclaw.sessions.store import SessionStore
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _FIRST_TOOLS_SECONDS = 20.0  # how long a turn waits for servers that have not listed their tools
-_NEW_SERVER_SECONDS = 2.0  # the same for one that has never answered, counted from its greeting
+_NEW_SERVER_SECONDS = 2.0  # the same for a server that never answered, counted from its handshake
 
 
 class Runtime:
-    """The agents of this process: what one configuration after another makes of them."""
+    """This process's agents, across configuration changes."""
 
     def __init__(
         self,
@@ -79,21 +79,23 @@ class Runtime:
         generation = self.generation
         return agent_settings(generation.host, generation.agent(agent_id), generation.secrets)
 
-    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         if self.before_turn is not None:
             await self.before_turn()
         cluster = self.cluster
         return await (cluster.reply if cluster else self.answer_here)(context, listener)
 
-    async def answer_here(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+    async def answer_here(
+        self, context: MessageContext, listener: TurnListener = NO_LISTENER
+    ) -> Reply:
         manager, scope = self.manager, context.server_scope
-        late = await self._settle(context.agent_id, scope)
+        late = await self._wait_for_tools(context.agent_id, scope)
         if late and listener.on_event is not None:
-            told = f"no longer waiting for {', '.join(late)}: its tools will be available once it answers"
-            listener.on_event(Notice("warning", told))
+            message = f"no longer waiting for {', '.join(late)}; the missing tools will be available later"
+            listener.on_event(Notice("warning", message))
         if context.prompt_calls:
             context = await self._expanded(context, listener.elicit)
-        generation = self.generation  # it may have changed while we waited for servers
+        generation = self.generation  # may have changed while we waited for servers
         async with generation.turn():
             agent = generation.agent(context.agent_id)
             with manager.hold(agent.id, scope) as tools:
@@ -119,7 +121,7 @@ class Runtime:
         return self.manager.prompts(agent_id, session)
 
     async def complete(
-        self, agent_id: str, begun: "BegunArgument", session: str | None = None
+        self, agent_id: str, begun: "PartialArgument", session: str | None = None
     ) -> Sequence[str]:
         return await self.manager.complete(agent_id, begun, session)
 
@@ -127,10 +129,10 @@ class Runtime:
         self, agent_id: str, session: str | None = None, *, wait: bool = False
     ) -> None:
         if wait:
-            await self._settle(agent_id, session)
+            await self._wait_for_tools(agent_id, session)
 
-    async def _settle(self, agent_id: str, session: str | None) -> Sequence[str]:
-        return await self.manager.settle(
+    async def _wait_for_tools(self, agent_id: str, session: str | None) -> Sequence[str]:
+        return await self.manager.wait_for_tools(
             agent_id, session, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
         )
 
@@ -139,7 +141,7 @@ class Runtime:
         return await generation.model_names(generation.agent(agent_id))
 
     async def model_problem(self, ref: str) -> str | None:
-        from openclaw.models.listing import model_problem
+        from openclaw.models.provider_check import model_problem
 
         host, secrets = self.host, self.generation.secrets
         providers = host.config.models.providers
@@ -167,10 +169,10 @@ class Runtime:
     async def apply(self, loaded: LoadedConfig) -> None:
         """Apply a new configuration; if it is invalid, raises and changes nothing.
 
-        Running turns finish on the one that they began with, and only MCP servers whose effective
+        Running turns finish with the one they began with, and only MCP servers whose effective
         configuration changed are restarted. The session store and the audit log stay the same.
         """
-        hide_known(loaded, self.host.environ, self.host.redactor)
+        register_known_secrets(loaded, self.host.environ, self.host.redactor)
         host = replace(self.host, loaded=loaded)
         secrets = open_secrets(loaded.config, host.environ, host.redactor)
         generation = ConfigGeneration(host, self.sessions, self._local, secrets)
@@ -210,21 +212,21 @@ async def open_runtime(
 ) -> AsyncGenerator[Runtime]:
     """Build and start everything; at the end, stop it in the reverse order.
 
-    `emit` gets what happens outside of turns, such as an MCP server that changed its state.
+    `emit` gets events outside of turns, such as an MCP server changing its state.
     `short_grace` is for a process that must end within a second: servers get less time to stop.
     MCP servers may always ask the person and the model, since what they list can depend on that;
-    without a person (`TurnListener.elicit`) they are declined.
+    without a person (`TurnListener.elicit`) their questions are declined.
     """
     from openclaw.agent.tools.exec import Shells
     from openclaw.agent.tools.planning import Subagents
     from openclaw.mcp_client.sandbox.confinement import Sandbox
-    from openclaw.media.files import sweep
+    from openclaw.media.stored_files import sweep
     from openclaw.sessions.open import open_store
 
     paths = StatePaths.of(environ).prepare()
     host = Host(loaded, environ, redactor, paths, clock or SystemClock())
     host = replace(host, shared=host.shares())
-    hide_known(loaded, environ, redactor)
+    register_known_secrets(loaded, environ, redactor)
     sweep(paths.temp)
     async with AsyncExitStack() as stack:
         local = await stack.enter_async_context(embedded_models(paths.models, environ, emit))
@@ -311,11 +313,11 @@ async def open_gateway_runtime(
 @asynccontextmanager
 async def open_backend(
     loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor, emit: Emit
-) -> "AsyncGenerator[Backend]":
-    from openclaw.gateway.state import Backend
+) -> "AsyncGenerator[GatewayBackend]":
+    from openclaw.gateway.gateway import GatewayBackend
 
     async with open_gateway_runtime(loaded, environ, redactor, emit=emit) as runtime:
-        yield Backend(
+        yield GatewayBackend(
             agent=runtime,
             agents=lambda: runtime.generation.agents,
             tools=runtime.visible_tools,

@@ -12,7 +12,7 @@ _CREDENTIAL: Final = re.compile(
     r"|authorization|\bkeys?\b|\bcookies?\b|\bdsn\b|\bpat\b|\bjwt\b|\bbearer\b|signature|\bsig\b"
     r"|private|webhook|connection string"
 )
-# Names that contain such a word and hold nothing secret.
+# Names that contain such a word but aren't secret.
 _HARMLESS: Final = re.compile(
     r"\bpublic\b|\bkey ?(?:id|name|file|path|prefix|header)\b|\bmax tokens?\b|\btokens? (?:limit|count|budget|per)\b"
     r"|\btoken (?:url|uri|endpoint|type)\b|\bauth (?:url|uri|type|method|mode|provider)\b"
@@ -25,7 +25,7 @@ _HARMLESS: Final = re.compile(
 _OUR_FIELDS: Final = frozenset(["sessionKey", "allowedKeys"])
 _WORD_BREAK: Final = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _JOINED: Final = re.compile(r"\b(api|access|private|secret|ssh|auth|client)(key|token|secret)\b")
-# Values that are no credential whatever the key says.
+# Values that aren't credentials, whatever the key says.
 _PLACEHOLDER: Final = re.compile(
     r"\s*|true|false|yes|no|none|null|\d{1,3}|<[^>]*>|\$\{[^}]*\}", re.I
 )
@@ -33,7 +33,7 @@ _PLACEHOLDER: Final = re.compile(
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~+/=-]{23,511}")
 _UUID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _HUMP: Final = re.compile(r"[A-Z][a-z]{2,}")  # of aNameInCamelCase
-_RESTLESS: Final = 0.3  # changes of kind for each letter or digit: half of what chance gives
+_RESTLESS: Final = 0.3  # changes of kind per letter or digit: half of what randomness gives
 _IDENTIFIES: Final = re.compile(
     r"\b(?:ids?|uuid|guid|hash|sha|sha1|sha256|commit|digest|checksum|version|revision|image|model"
     r"|path|file|dir|directory|project|tenant|account|org|organi[sz]ation|workspace|subscription"
@@ -54,7 +54,7 @@ def looks_like_credential(key: str) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Whether this is most likely a key: its letters and digits change kind as words do not."""
+    """Whether this is most likely a key: its characters change kind more often than in words."""
     if _WORD.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
         return False
     kinds = [
@@ -67,7 +67,7 @@ def looks_random(value: str) -> bool:
 
 
 def names_no_secret(key: str) -> bool:
-    """Whether what stands under this name may look random and be no credential."""
+    """Whether a value with this name may look random without being a credential."""
     return _IDENTIFIES.search(_words(key)) is not None
 
 

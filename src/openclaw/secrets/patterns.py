@@ -12,9 +12,9 @@ from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, MatchKind
 from openclaw.secrets.refs import REDACTED
 from openclaw.secrets.shapes import anchors
 
-# What may stand between the pieces of a secret without changing what a reader sees: whitespace,
-# control and invisible characters, colours; and backslashes, of which every further layer of JSON
-# or repr adds some, with the letters that stand for whitespace then.
+# What may come between the pieces of a secret without changing what a reader sees: whitespace,
+# control and invisible characters, colours; and backslashes, which every layer of JSON or repr
+# adds, with the letters that then represent whitespace.
 NOISE: Final = re.compile(
     r"(?:[\s\x00-\x1a\x1c-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
     r"\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0]++"
@@ -22,7 +22,7 @@ NOISE: Final = re.compile(
     r"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\))?+)++"
 )
 
-# Characters that are looked at without a break. Nobody else in the process gets a turn meanwhile.
+# Characters scanned without a break; other threads have to wait meanwhile.
 PIECE: Final = 128 * 1024
 
 # Noise ends before such a character or with it, unless a backslash or an escape comes before.
@@ -43,8 +43,8 @@ def joined(text: str) -> str:
     return text.encode().translate(None, _ASCII_NOISE).decode()
 
 
-class Joined:
-    """A text without noise, and where each of its characters was; made piece by piece."""
+class DenoisedText:
+    """A text without noise, and where each of its characters was; built piece by piece."""
 
     def __init__(self, text: str) -> None:
         self._pieces = [(start, text[start:end]) for start, end in _cuts(text)]
@@ -68,7 +68,7 @@ class Joined:
 
 
 def _removed(piece: str) -> tuple[list[int], list[int]]:
-    """Where in the joined piece something was taken out, and how much by then."""
+    """Where in the joined piece something was removed, and how much up to there."""
     places: list[int] = []
     totals: list[int] = []
     removed = 0
@@ -80,7 +80,7 @@ def _removed(piece: str) -> tuple[list[int], list[int]]:
 
 
 def _cuts(text: str) -> Iterator[tuple[int, int]]:
-    """Pieces of about `PIECE` characters, none of which begins or ends inside of noise."""
+    """Pieces of about `PIECE` characters that don't begin or end inside noise."""
     start = 0
     while len(text) - start > PIECE:
         end = _solid_place(text, start + PIECE)
@@ -91,7 +91,7 @@ def _cuts(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _solid_place(text: str, start: int) -> int:
-    """The first place from `start` on that is certain to be outside of noise; else the end."""
+    """The first place from `start` on that is certainly outside noise; else the end."""
     while (solid := _SOLID.search(text, start)) is not None:
         end = solid.end()
         escape = text.rfind("\x1b", max(0, end - _LONGEST_ESCAPE), end)
@@ -106,11 +106,11 @@ Hit = tuple[int, int, int]  # which, from where, to where
 
 PREFIX_LENGTH: Final = 4
 _HALF: Final = re.compile(r"[\ud800-\udfff]")
-_STAND_IN: Final = "\ufffd"  # as long as what it stands for, so that places stay the same
-_WINDOW: Final = 1024 * 1024  # bytes that are searched at once
+_STAND_IN: Final = "\ufffd"  # as long as what it replaces, so that offsets stay the same
+_WINDOW: Final = 1024 * 1024  # bytes searched at once
 _MIN_JOINED: Final = 8
 _MOST_CLEAN: Final = 1024
-_LONGEST_KEYED: Final = 256  # characters of a key with its value
+_LONGEST_KEYED: Final = 256  # characters of a key and its value
 _KEYS: Final = r"(?:pass|pwd|secret|token|key|cred|auth|pin|code)[\w-]{0,24}"
 
 
@@ -119,7 +119,7 @@ def _automaton(forms: Iterable[str]) -> AhoCorasick:
 
 
 def _found(automaton: AhoCorasick, text: str, longest: int) -> list[Hit]:
-    """Every occurrence, searched piece by piece so that other threads get their turn."""
+    """Every occurrence, searched piece by piece so that other threads can run."""
     if len(text) <= PIECE:
         return _found_at_once(automaton, text)
     return [
@@ -133,7 +133,7 @@ def _found(automaton: AhoCorasick, text: str, longest: int) -> list[Hit]:
 def _found_at_once(automaton: AhoCorasick, text: str) -> list[Hit]:
     try:
         return automaton.find_matches_as_indexes(text, overlapping=True)
-    except UnicodeEncodeError:  # half a character, which nothing outside of Python can hold
+    except UnicodeEncodeError:  # lone surrogates, which exist only in Python
         return automaton.find_matches_as_indexes(_HALF.sub(_STAND_IN, text), overlapping=True)
 
 
@@ -166,7 +166,7 @@ class Patterns:
         self.clean.add(text)
 
     def spans(self, text: str, *, shapes: bool) -> list[Span]:
-        """Where something stands that must not be seen, in no order, perhaps overlapping."""
+        """Spans to hide, in no particular order, possibly overlapping."""
         spans: list[Span] = []
         covered = 0
         for index, start, end in _found(self._automaton, text, self._longest):
@@ -185,15 +185,15 @@ class Patterns:
         return spans
 
     def every_span(self, text: str, *, shapes: bool) -> list[Span]:
-        """Also where a longer form stands that line breaks, colours or invisible characters break."""
+        """Also spans of longer forms interrupted by line breaks, colours or invisible characters."""
         spans = self.spans(text, shapes=shapes)
         if self._joined_forms and ("\\" in text or not text.isprintable()):
-            plain = Joined(text)
+            plain = DenoisedText(text)
             spans += [plain.span(start, end) for start, end in self.joined_spans(plain.text)]
         return spans
 
     def joined_spans(self, text: str) -> list[Span]:
-        """Where longer forms stand in joined text, perhaps overlapping."""
+        """Spans of longer forms in joined text, possibly overlapping."""
         return [hit[1:] for hit in _found(self._joined_automaton, text, self.longest_joined)]
 
     @cached_property
@@ -210,19 +210,19 @@ class Patterns:
         return _automaton(sorted({form[:PREFIX_LENGTH] for form in self._joined_forms}))
 
     def starts(self, text: str) -> list[int]:
-        """Where the first characters of some longer form stand in joined text."""
+        """Where the first characters of a longer form occur in joined text."""
         if not self._joined_forms:
             return []
         return [hit[1] for hit in _found(self._prefixes, text, PREFIX_LENGTH)]
 
     def is_prefix(self, text: str) -> bool:
-        """Whether some longer form begins with all of `text` and goes on after it."""
+        """Whether a longer form begins with all of `text` and continues after it."""
         forms = self._joined_forms
         place = bisect_right(forms, text)
         return place < len(forms) and forms[place].startswith(text)
 
     def short_beginning(self, text: str) -> int:
-        """How many of its last characters, fewer than `PREFIX_LENGTH`, some longer form begins with."""
+        """How many of the last characters, fewer than `PREFIX_LENGTH`, a longer form begins with."""
         lengths = range(PREFIX_LENGTH - 1, 0, -1) if text else ()
         return next((length for length in lengths if self.is_prefix(text[-length:])), 0)
 
@@ -232,11 +232,11 @@ class Patterns:
 
     @cached_property
     def _byte_automaton(self) -> BytesAhoCorasick:
-        # With this kind the search passes over many bytes at a time.
+        # This kind skips many bytes at a time.
         return BytesAhoCorasick(self._in_bytes, matchkind=MatchKind.LeftmostFirst)
 
     def occur_in(self, data: bytes) -> bool:
-        """Whether a value stands there; looked for piece by piece, until the first is found."""
+        """Whether a value occurs in it; searched piece by piece until the first hit."""
         view, overlap = memoryview(data), max(map(len, self._in_bytes), default=0)
         return bool(self._in_bytes) and any(
             self._byte_automaton.find_matches_as_indexes(view[at : at + _WINDOW + overlap])
@@ -245,7 +245,7 @@ class Patterns:
 
 
 def merged(spans: Iterable[Span], *, touching: bool = True) -> list[Span]:
-    """Those that overlap made into one; those that only touch too, unless noise may be between."""
+    """Merges overlapping spans; adjacent ones too, unless noise may be between them."""
     result: list[Span] = []
     for start, end in sorted(spans):
         if result and start < result[-1][1] + touching:
@@ -258,7 +258,7 @@ def merged(spans: Iterable[Span], *, touching: bool = True) -> list[Span]:
 def replace_spans(
     text: str, spans: Iterable[Span], mark: Callable[[int], str] = lambda length: REDACTED
 ) -> str:
-    """The text with a mark in the place of each span, which may say how long it was."""
+    """The text with each span replaced by a mark, which may say how long it was."""
     pieces: list[str] = []
     position = 0
     for start, end in merged(spans):

@@ -1,4 +1,4 @@
-"""Keeping every known secret out of everything that leaves the process."""
+"""Keeps every known secret out of everything that leaves the process."""
 
 import base64
 import html
@@ -15,9 +15,9 @@ from openclaw.secrets.streaming import StreamRedactor
 
 # Short values need a rule, because a value of a few characters turns up by chance:
 #
-# - 8 characters or more: every form, wherever it stands;
-# - 4 to 7 characters: the same, except that plain letters or plain digits are recognised only where
-# they stand alone, with no letter or digit beside them;
+# - 8 characters or more: every form, anywhere;
+# - 4 to 7 characters: the same, except that plain letters or plain digits are recognised only on
+# their own, with no letter or digit next to them;
 # - 1 to 3 characters, and words such as `true`: only as the value of a key that looks like a
 # credential's (`password=abc`, `"token": "abc"`).
 
@@ -26,12 +26,12 @@ _MIN_ANYWHERE: Final = 8
 _MIN_LINE: Final = 8
 _MIN_IN_BYTES: Final = 6
 _MIN_ENCODED: Final = 5
-# A longer form is cut into blocks, so that what has to be held back in a stream stays short and
-# a value that someone truncated is still recognised but for its last piece.
+# A longer form is cut into blocks, so that a stream has to hold back little, and a truncated value
+# is still recognised except for its last piece.
 _LONGEST_FORM: Final = 192
 _BLOCK: Final = 128
 _ALL_FORMS_UP_TO: Final = 16 * 1024
-_REMEMBERED_LENGTH: Final = 64  # names of agents, servers, tools and keys come with every call
+_REMEMBERED_LENGTH: Final = 64  # names of agents, servers, tools and keys are in every call
 _REGISTERED_UP_TO: Final = 256 * 1024
 _BASE64_HEAD: Final = (0, 2, 3)  # characters that also depend on the 0, 1 or 2 bytes before
 # fmt: off
@@ -39,7 +39,7 @@ COMMON_WORDS: Final = frozenset((
     "0000", "1234", "8080", "admin", "change", "changeme", "debug", "default", "development",
     "error", "example", "false", "info", "localhost", "name", "none", "null", "password",
     "production", "root", "secret", "test", "token", "true", "undefined", "user", "warning",
-    # What people give to servers that want a key and look at none.
+    # Placeholders for servers that require a key but don't check it.
     "anything", "api-key", "apikey", "dummy", "empty", "fake", "lm-studio", "local", "mock", "no-key",
     "nokey", "not-needed", "ollama", "openai", "placeholder", "unused", "vllm",
 ))
@@ -98,7 +98,7 @@ def _all_forms(value: str) -> Iterator[str]:
     yield from _plain(value)
     yield from _url(data)
     yield from (form for form in _encoded(data) if len(form) >= _MIN_ENCODED)
-    for encoding in ("utf-16-le", "utf-16-be"):  # as PowerShell encodes what it is to run
+    for encoding in ("utf-16-le", "utf-16-be"):  # as PowerShell encodes commands
         wide = value.encode(encoding, "surrogatepass")
         yield from (form for form in _base64_forms(wide) if len(form) >= _MIN_ENCODED)
 
@@ -157,8 +157,8 @@ def _encoded(data: bytes) -> Iterator[str]:
 def _base64_forms(data: bytes) -> Iterator[str]:
     for offset, head in enumerate(_BASE64_HEAD):
         text = base64.b64encode(bytes(offset) + data).decode()
-        ended = text.rstrip("=")[head:]  # where the data ends here
-        within = text[head : (offset + len(data)) * 8 // 6]  # where more follows
+        ended = text.rstrip("=")[head:]  # if the data ends here
+        within = text[head : (offset + len(data)) * 8 // 6]  # if more follows
         for form in {text[head:], ended, within}:
             yield form
             yield form.replace("+", "-").replace("/", "_")
@@ -173,7 +173,7 @@ def _blocks(form: str) -> Iterator[str]:
         starts.pop()
     for start, end in zip(starts, [*starts[1:], len(form)], strict=True):
         block = form[start:end]
-        if len(set(block)) > 3:  # a run of one character is in no way this secret's own
+        if len(set(block)) > 3:  # a run of one character isn't specific to this secret
             yield block
 
 
@@ -260,7 +260,7 @@ class Redactor:
         return text
 
     def found_clean(self, facts: Mapping[str, object]) -> bool:
-        """Whether these names and short texts were all searched before, as those of a tool are."""
+        """Whether these names and short texts were all searched before, as for a known tool."""
         clean = self.patterns().clean
         for name, one in facts.items():
             if name not in clean or not (one is True or (type(one) is str and one in clean)):
@@ -268,12 +268,12 @@ class Redactor:
         return True
 
     def redact_known(self, text: str) -> str:
-        """For approvals: what only looks like a credential stays, as it may be a command in disguise."""
+        """For approvals: text that only looks like a credential stays, since it may hide a command."""
         spans = self.patterns().every_span(text, shapes=False)
         return replace_spans(text, spans, "[a known secret of {} characters]".format)
 
     def holds(self, data: bytes | str) -> bool:
-        """Whether a registered value is in there: in bytes as UTF-8 or UTF-16, but not compressed."""
+        """Whether it contains a registered value; in bytes as UTF-8 or UTF-16, but not compressed."""
         if isinstance(data, str):
             return self.redact(data, shapes=False) != data
         return self.patterns().occur_in(data)

@@ -1,9 +1,9 @@
 r"""References to secrets: `secret://SCHEME/NAME[#FRAGMENT][?KEY=VALUE]`.
 
-A reference may be a whole value or stand inside one (`Bearer secret://env/TOKEN`). It ends
+A reference may be a whole value or part of one (`Bearer secret://env/TOKEN`). It ends
 
 - at whitespace, or at one of `" ' \` , ; < > ( ) [ ] { } | \ ^`, or at the end of the value;
-- or, where what follows would otherwise belong to it, at the `>` of angle brackets around it:
+- or, if more text follows, at the `>` of angle brackets around it:
   `postgres://me:<secret://env/PGPASS>@db/app`. The brackets are not part of the result, and
   inside them everything up to `>` belongs to the reference, spaces and quotes included.
 
@@ -28,7 +28,7 @@ PREFIX: Final = "secret://"
 _MAX_LENGTH: Final = 2048
 
 
-# How each kind is written; `#` and `?key=` say what it takes after the name.
+# The syntax of each scheme; `#` and `?key=` show what may follow the name.
 SCHEMES: Final[Mapping[str, str]] = {
     "env": "secret://env/VAR",
     "store": "secret://store/NAME",
@@ -48,12 +48,12 @@ _REFERENCE: Final = re.compile(
 
 
 class InvalidReference(SecretUnavailable):
-    """Raised when something begins like a reference and is not one."""
+    """Raised when something begins like a reference but isn't one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretRef:
-    """One reference, taken apart. `text` is how it was written, and names it in messages."""
+    """One parsed reference. `text` is how it was written, and is used in messages."""
 
     scheme: str
     name: str
@@ -66,7 +66,7 @@ class SecretRef:
 
 
 def parse(reference: str) -> SecretRef:
-    """Take one reference apart; raise `InvalidReference` saying what is wrong with it."""
+    """Parse one reference; raises `InvalidReference`, saying what is wrong with it."""
     text = reference.strip()
     if text[: len(PREFIX)].lower() != PREFIX:
         raise InvalidReference(_shortened(text), f"a reference starts with {PREFIX}")
@@ -88,7 +88,7 @@ def parse(reference: str) -> SecretRef:
 
 
 def split(text: str) -> list[str]:
-    """What is around references, and between each two pieces of that the reference as written."""
+    """The text around references, alternating with the references as written."""
     return _REFERENCE.split(text)
 
 
@@ -122,7 +122,7 @@ def _fragment_and_query(
 
 
 def _shortened(text: str) -> str:
-    # Something that is no reference may be a value pasted in its place: show little of it.
+    # If it isn't a reference, it may be a pasted value: show little of it.
     if text[: len(PREFIX)].lower() == PREFIX:
         return text if len(text) <= 80 else text[:79] + "…"
     return text if len(text) <= 12 else text[:4] + "…"
@@ -132,10 +132,10 @@ REDACTED: Final = "[REDACTED]"
 
 
 class Secret:
-    """A value with no `str`: only `.reveal()` gives it, where a reader of the code sees it.
+    """A value with no `str`: only `.reveal()` returns it, which is easy to spot in code.
 
-    `repr` says `[REDACTED]`. `str`, `format` and pickling fail, because text that silently held
-    the word `[REDACTED]` would be sent somewhere as if it were the value.
+    `repr` says `[REDACTED]`. `str`, `format` and pickling fail, because otherwise the text
+    `[REDACTED]` could silently be sent somewhere as if it were the value.
     """
 
     __slots__ = ("__value",)
@@ -210,7 +210,7 @@ def read_store(path: Path) -> dict[str, str | None]:
 
 
 def known_values(state: Path) -> list[str]:
-    """What is in the file; nothing if it cannot be read, which whoever needs a value reports."""
+    """The values in the file; none if it is unreadable, which is reported when one is needed."""
     try:
         return [value for value in read_store(state / STORE_FILE).values() if value]
     except BackendFailure:

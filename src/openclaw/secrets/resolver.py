@@ -1,4 +1,4 @@
-"""Turning references into values, at the moment when they are needed."""
+"""Resolves references when their values are needed."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
@@ -25,7 +25,7 @@ class SecretsUnavailable(SecretUnavailable):
 
 class Backend(Protocol):
     async def read(self, ref: SecretRef) -> str:
-        """The value. Raise `BackendFailure` or `MissingExtra` where there is none."""
+        """The value; raises `BackendFailure` or `MissingExtra` if there is none."""
         ...
 
 
@@ -46,7 +46,7 @@ class SecretResolver:
         return (await self.resolve_map({"": text}))[""]
 
     async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
-        """Every value with its references replaced; plain-text credentials become known as well.
+        """Every value with its references replaced; plain-text credentials are registered too.
 
         Raises `SecretUnavailable` for one failure and `SecretsUnavailable` for several.
         """
@@ -54,7 +54,7 @@ class SecretResolver:
         for value in plaintext_credentials(values):
             self._redactor.register(value)
             _, space, token = value.strip().partition(" ")
-            if space and " " not in token:  # without `Bearer` before it too
+            if space and " " not in token:  # also without `Bearer`
                 self._redactor.register(token)
         outcomes = await self.try_all(refs)
         failures = [out for out in outcomes.values() if isinstance(out, SecretUnavailable)]

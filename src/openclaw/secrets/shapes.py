@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-# Each shape is tried only where one of its `anchors`, a literal, was found, and only there. That
-# is what keeps a pass linear: the anchors are found together with everything else, and every
-# expression is bounded or cannot be retried inside what it already covered.
+# Each shape is tried only where one of its `anchors`, a literal, was found. That keeps a pass linear:
+# the anchors are found together with everything else, and every expression is bounded or cannot be
+# retried inside what it already covered.
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class Shape:
         return match.span("v") if "v" in pattern.groupindex else match.span()
 
 
-@cache  # most are never needed, and together they take as long as Python itself takes to start
+@cache  # most are never needed, and compiling all takes as long as starting Python
 def _compiled(expression: str, flags: int) -> re.Pattern[str]:
     return re.compile(expression, flags)
 
 
 def _prefixed(body: str, *anchors: str, digit: bool = False) -> Shape:
-    """A vendor's prefix with its body; `digit` where the prefix alone also begins plain words."""
+    """A vendor's prefix and key; `digit` if plain words begin with the prefix too."""
     some_digit = r"(?=[A-Za-z0-9_-]{0,80}?[0-9])" if digit else ""
     heads = "|".join(re.escape(anchor) for anchor in anchors)
     return Shape(anchors, rf"(?<![A-Za-z0-9])(?:{heads}){some_digit}{body}")
@@ -51,7 +51,7 @@ _NOT_A_WORD: Final = (  # "Authorization: Bearer token" is what documentation sa
     r"(?!(?:tokens?|keys?|headers?|auth|authentication|credentials?|scheme|string|values?|your|the|for"
     r"|and|with|required|optional)(?![A-Za-z0-9._~+/=-]))"
 )
-# In a program, what stands there without quotation marks is mostly a name, a member or a call.
+# In code, an unquoted value is mostly a name, a member or a call.
 _ENDS: Final = r"(?![^\s,;)\]}\"'])"
 _NOT_CODE: Final = (
     r"(?:(?<=[\"'])|(?![A-Za-z_.]{1,60}[(\[])"
@@ -121,5 +121,5 @@ def anchors() -> Iterator[tuple[str, Shape]]:
 
 
 def may_hold_credential(text: str) -> bool:
-    """Whether a shape may begin anywhere in it; if not, redacting it by shapes changes nothing."""
+    """Whether a shape may occur in it; if not, redacting by shapes changes nothing."""
     return any(anchor in text for anchor, _ in anchors())

@@ -1,14 +1,13 @@
 """Redacts text that arrives in pieces, such as a child process's stderr.
 
-A child may take its secret apart: over chunks, over lines, character by character. So lines are
-also read one after the other, without line breaks, spaces and other noise, in several ways (see
-`_VIEWS`), and a line is held back for as long as what it ends with could be the beginning of a
-secret. When the secret completes, every piece of it is replaced in the lines held back.
+A child may split its secret over chunks, over lines, or character by character. So lines are also
+read as continuous text, without line breaks, spaces and other noise, in several ways (see `_VIEWS`),
+and a line is held back for as long as its end could be the beginning of a secret. Once the secret is
+complete, every piece of it is replaced in the lines held back.
 
-Whoever feeds it calls `flush` when nothing came for a while (`FLUSH_AFTER`) and at the end.
-Then the lines held back are released, with the beginnings of secrets in them replaced, except
-for one of up to three characters; and the reading goes on, so that a child which pauses between
-the pieces gains no more than those three characters.
+The caller calls `flush` after a pause in the input (`FLUSH_AFTER`) and at the end. That releases the
+lines held back, with the beginnings of secrets in them replaced, except for up to three characters;
+reading continues, so that a child that pauses between pieces gains no more than those three.
 """
 
 import re
@@ -20,7 +19,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from openclaw.secrets.patterns import (
-    Joined,
+    DenoisedText,
     Patterns,
     Span,
     joined,
@@ -81,7 +80,7 @@ def _trimmed(text: str, start: int, end: int) -> Span:
     return start + left, start + max(left, len(piece.rstrip(_QUOTES)))
 
 
-# What of each line is read on from line to line.
+# The parts of a line that are read continuously across lines.
 _VIEWS: Final[tuple[Callable[[str], Span], ...]] = (_whole, _message, _first_word, _last_word)
 
 
@@ -89,7 +88,7 @@ _VIEWS: Final[tuple[Callable[[str], Span], ...]] = (_whole, _message, _first_wor
 class _Line:
     number: int
     text: str
-    patterns: Patterns  # that it was read with
+    patterns: Patterns  # used when it was read
     spans: list[Span] = field(default_factory=list[Span])
 
 
@@ -99,28 +98,28 @@ class _Piece:
     start: int
     source: str
     text: str
-    places: Joined | None = None
+    places: DenoisedText | None = None
 
     def mark(self, start: int, end: int) -> None:
         if self.places is None:
-            self.places = Joined(self.source)
+            self.places = DenoisedText(self.source)
         first, last = self.places.span(start, end)
         self.line.spans.append((self.start + first, self.start + last))
 
 
 class _View:
-    """Reads on from line to line, and knows where a secret may have begun."""
+    """Reads lines as continuous text, and knows where a secret may have begun."""
 
     def __init__(self, extract: Callable[[str], Span]) -> None:
         self._extract = extract
         self._pieces: deque[_Piece] = deque()
         self._text = ""  # of all the pieces, joined
-        # Where in it a secret has begun for at least four characters.
+        # Where at least four characters of a secret have begun in it.
         self._begun: int | None = None
 
     @property
     def waits_from(self) -> int | None:
-        """The number of the first line that may hold the beginning of a secret."""
+        """The number of the first line that may contain the beginning of a secret."""
         return self._pieces[0].line.number if self._pieces else None
 
     def add(self, line: _Line, patterns: Patterns) -> None:
@@ -129,7 +128,7 @@ class _View:
         text = joined(source)
         if not text:
             return
-        # What begins before this would have ended in an earlier line.
+        # Anything that begins before this would have ended in an earlier line.
         seen = max(0, len(self._text) - patterns.longest_joined + 1)
         self._pieces.append(_Piece(line, start, source, text))
         self._text += text
@@ -142,7 +141,7 @@ class _View:
         self._forget(patterns)
 
     def _first_begun(self, patterns: Patterns, starts: list[int]) -> int | None:
-        # What is as long as the longest form has either been found or is none.
+        # Anything as long as the longest form has either been found or isn't a secret.
         recent = bisect_right(starts, len(self._text) - patterns.longest_joined)
         return next((at for at in starts[recent:] if patterns.is_prefix(self._text[at:])), None)
 
@@ -175,8 +174,8 @@ class _View:
 class StreamRedactor:
     """Takes text in any pieces and gives redacted lines, without their line breaks.
 
-    It holds a bounded amount: a line is cut at `max_line` characters (and still read on), and no
-    more than about a thousand lines are held back. Empty lines are dropped.
+    Its memory is bounded: a line is cut at `max_line` characters (but still read to its end), and at
+    most about a thousand lines are held back. Empty lines are dropped.
     """
 
     def __init__(self, redactor: "Redactor", *, max_line: int = MAX_LINE) -> None:
@@ -250,24 +249,24 @@ class StreamRedactor:
         return inside
 
 
-# `StreamRedactor` reads lines of a log and may tidy them; an answer has to come out exactly as it was
-# written, as soon as possible, whatever the pieces are in which a model gives it. So only the end is
-# held back: the last word with the space before it, and whatever else could be the beginning of a secret.
+# `StreamRedactor` reads log lines and may tidy them; an answer has to come out exactly as written and
+# as soon as possible, in whatever pieces a model sends it. So only the end is held back: the last word
+# with the space before it, and anything else that could be the beginning of a secret.
 
-_CONTEXT: Final = 4096  # characters looked at again: a key's name may be well before its value
+_CONTEXT: Final = 4096  # characters scanned again: a key's name may be well before its value
 _LONGEST_WORD: Final = 4096
 _LOOKED_AT: Final = 1024  # characters at the end in which a known value may have begun
 _WORD: Final = "".join(map(chr, range(0x21, 0x7F)))  # scripts without spaces have no such words
 
 
 class DeltaRedactor:
-    """Takes an answer in any pieces; what it gives, put together, is the answer redacted."""
+    """Takes an answer in any pieces; its output, joined, is the redacted answer."""
 
     def __init__(self, redactor: "Redactor") -> None:
         self._redactor = redactor
-        self._context = ""  # the end of what was given already, as it was before
+        self._context = ""  # the end of what was already returned, before redaction
         self._held = ""
-        self._inside = False  # whether what was given last ended inside of a secret
+        self._inside = False  # whether the last output ended inside a secret
 
     def feed(self, piece: str) -> str:
         self._held += piece
@@ -276,27 +275,27 @@ class DeltaRedactor:
         return self._give(self._certain(patterns, spans), spans)
 
     def finish(self) -> str:
-        """Give everything that is left, and begin afresh."""
+        """Return everything that is left, and start over."""
         given = self._give(len(self._held), self._spans(self._redactor.patterns()))
         self._context, self._inside = "", False
         return given
 
     def _spans(self, patterns: Patterns) -> list[Span]:
-        """Where something stands that must not be seen, counted from the beginning of `_held`."""
+        """Spans to hide, as offsets into `_held`."""
         text = self._context + self._held
         found = patterns.every_span(text, shapes=True)
         offset = len(self._context)
         return [(start - offset, end - offset) for start, end in merged(found)]
 
     def _certain(self, patterns: Patterns, spans: list[Span]) -> int:
-        """How much of what is held cannot be part of anything that comes."""
+        """How much of the held text cannot be part of a secret that continues."""
         end = len(self._held.rstrip(_WORD).rstrip())
         if len(self._held) - end > _LONGEST_WORD:
             end = len(self._held) - _LOOKED_AT
         end = min(end, _beginning(self._held, patterns))
         for start, stop in reversed(spans):
             if stop >= end and start < end and len(self._held) - start <= _LONGEST_WORD:
-                end = start  # it may go on
+                end = start  # it may continue
         return max(end, 0)
 
     def _give(self, end: int, spans: list[Span]) -> str:
@@ -318,7 +317,7 @@ class DeltaRedactor:
 
 
 def _beginning(text: str, patterns: Patterns) -> int:
-    """Where a known value may have begun that the text does not finish; its length where none has."""
+    """Where an unfinished known value may begin; the text's length if there is none."""
     start = max(0, len(text) - _LOOKED_AT)
     tail = text[start:]
     plain = joined(tail)
@@ -328,4 +327,4 @@ def _beginning(text: str, patterns: Patterns) -> int:
         begun.append(len(plain) - short)
     if not begun:
         return len(text)
-    return start + Joined(tail).span(min(begun), min(begun) + 1)[0]
+    return start + DenoisedText(tail).span(min(begun), min(begun) + 1)[0]

@@ -1,1 +1,1 @@
-"""What a session is, where it is kept, and the lane that keeps its turns in order."""
+"""Sessions, where they are stored, and the lanes that keep their turns in order."""

@@ -1,7 +1,7 @@
-"""Copying every session of one store to another, which may be stopped and started again.
+"""Copies every session of one store to another; can be interrupted and restarted.
 
-A session is copied in pieces, each in one transaction that also says how far it got. What the target
-has already is compared and left alone. The source is only read.
+A session is copied in pieces, each in one transaction that also records the progress. What the target
+already has is compared and left alone. The source is only read.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 
 from openclaw.core.clock import random_id
 from openclaw.core.errors import Busy, NotFound
-from openclaw.sessions.model import (
+from openclaw.sessions.records import (
     MESSAGE_KINDS,
     CopyConflict,
-    Dossier,
     Entry,
+    SessionDetails,
     SessionInfo,
     SessionRef,
     header_json,
 )
 from openclaw.sessions.store import SessionStore
 
-_PIECE = 100  # entries that go over in one transaction
+_PIECE = 100  # entries per transaction
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ async def copy_sessions(
 
 async def _copy_one(source: SessionStore, target: SessionStore, info: SessionInfo) -> int | None:
     """How many entries were copied; None if there was nothing to do."""
-    wanted = await source.dossier(info.ref)
+    wanted = await source.details(info.ref)
     there = await _counterpart(target, wanted.info)
     reached = 0
     if there is not None:
@@ -68,7 +68,7 @@ async def _copy_one(source: SessionStore, target: SessionStore, info: SessionInf
     elif not wanted.info.entries:
         await target.receive_entries(wanted.info, 0, [])
     await _copy_entries(source, target, info.ref, wanted.info, reached, wanted.info.entries)
-    await target.receive_dossier(wanted)
+    await target.receive_details(wanted)
     return wanted.info.entries - reached
 
 
@@ -100,15 +100,15 @@ async def _copy_entries(
 async def fork(
     store: SessionStore, info: SessionInfo, key: str, before: int, now_ms: int
 ) -> SessionRef:
-    """A copy of this session as it was before the turn of the entry `before`."""
-    whole = await store.dossier(info.ref)
+    """Copy this session as it was before the turn that contains the entry `before`."""
+    whole = await store.details(info.ref)
     until = max((one.first_seq for one in whole.turns if one.first_seq <= before), default=before)
     new = SessionInfo(random_id(), info.agent, key, info.title, now_ms, now_ms, 0, until - 1)
     await store.receive_entries(new, 0, [])
     messages = await _copy_entries(store, store, info.ref, new, 0, until - 1)
     summary = whole.summary_seq if whole.summary_seq < until else 0
-    await store.receive_dossier(
-        Dossier(
+    await store.receive_details(
+        SessionDetails(
             new._replace(messages=messages),
             summary,
             whole.summarised if summary else 0,
@@ -118,16 +118,16 @@ async def fork(
     return new.ref
 
 
-async def _counterpart(target: SessionStore, info: SessionInfo) -> Dossier | None:
+async def _counterpart(target: SessionStore, info: SessionInfo) -> SessionDetails | None:
     found = await target.find_sessions(info.key, info.agent)
     same = [one for one in found if one.key == info.key]
     if same and same[0].id != info.id:
         raise CopyConflict("the target has another session with this agent and key")
-    return await target.dossier(info.ref) if same else None
+    return await target.details(info.ref) if same else None
 
 
 async def _require_same(
-    source: SessionStore, target: SessionStore, wanted: Dossier, there: Dossier
+    source: SessionStore, target: SessionStore, wanted: SessionDetails, there: SessionDetails
 ) -> None:
     reached = there.info.entries
     if reached > wanted.info.entries:
@@ -144,7 +144,7 @@ def _essence(entries: Sequence[Entry]) -> list[tuple[object, ...]]:
     return [(e.seq, e.turn, e.kind, e.at_ms, e.call_id, e.data) for e in entries]
 
 
-_EXPORT_PAGE = 500  # entries that are read at once
+_EXPORT_PAGE = 500  # entries read at once
 
 
 async def exported(store: SessionStore, session: SessionRef) -> AsyncIterator[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""Lanes: the exclusive right to write to a session, and where a process waits for it."""
+"""Lanes: the exclusive right to write to a session, and waiting for it. Each store has its own kind."""
 
 import logging
 import random
@@ -14,15 +14,16 @@ import anyio
 from openclaw.core.clock import random_id
 from openclaw.core.errors import DeveloperFacing, InvalidRequest, OpenClawError
 from openclaw.sessions import queries
-from openclaw.sessions.model import (
+from openclaw.sessions.queries import Statements
+from openclaw.sessions.records import (
     MESSAGE_KINDS,
     Encoded,
     EntryKind,
     LaneLost,
     NewEntry,
-    Outcome,
     SessionRef,
     StoreError,
+    TurnOutcome,
     TurnState,
     Usage,
     checked_key,
@@ -31,7 +32,6 @@ from openclaw.sessions.model import (
     storable,
     turn_ending,
 )
-from openclaw.sessions.queries import Statements
 
 logger = logging.getLogger(__name__)
 
@@ -46,14 +46,14 @@ class Database(Protocol):
     async def read(self, work: Work[T]) -> T: ...
 
     async def write(self, work: Work[T], *, durable: bool = False) -> T:
-        """Commit what `work` writes: one statement, or several that may be done twice."""
+        """Commit what `work` writes: one statement, or several that are safe to repeat."""
         ...
 
     async def transact(self, work: Work[T], *, durable: bool = True) -> T:
-        """The same in one transaction. Only a `durable` one must survive a loss of power.
+        """The same in one transaction. Only a `durable` one must survive a power failure.
 
         Once begun, it is finished even if its caller is cancelled. If a connection fails during the
-        commit, `work` runs again: it must find out what it did.
+        commit, `work` runs again, and must check what it already did.
         """
         ...
 
@@ -65,13 +65,13 @@ class Write:
     step: Literal["begin", "resume", "append", "compact", "finish"]
     turn: str | None
     entries: Sequence[Encoded]
-    through: int | None = None  # what a summary replaces
-    outcome: Outcome | None = None
+    through: int | None = None  # the last entry that a summary replaces
+    outcome: TurnOutcome | None = None
     usage: Usage = field(default_factory=Usage)
 
     @property
     def requires(self) -> str:
-        """The state that the turn must have; nothing if it must not be there."""
+        """The state that the turn must have; empty if it must not exist."""
         if self.step == "begin" or self.turn is None:
             return ""
         return str(TurnState.LOST if self.step == "resume" else TurnState.RUNNING)
@@ -83,7 +83,7 @@ class Write:
         return str(TurnState.RUNNING) if begins else self.outcome and str(self.outcome)
 
     def refusal(self, state: str | None, running: str | None) -> OpenClawError:
-        """Why it cannot be done, given the state of its turn and the turn that runs, if any."""
+        """Why it cannot be done, given the state of its turn and the running turn, if any."""
         if self.step == "resume":
             return InvalidRequest(f"the session has no lost turn '{self.turn}'")
         if self.step == "begin":
@@ -96,8 +96,8 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """A session that was taken; `epoch` grows each time."""
+class LaneGrant:
+    """A session that is held; `epoch` grows each time it is taken."""
 
     row: int
     epoch: int
@@ -108,26 +108,26 @@ class Lane:
     """The exclusive right to write to one session.
 
     Every write checks the right in its own transaction, and raises `LaneLost` if another process
-    has taken the session over. A write that has begun is finished even if its caller is cancelled.
+    has taken the session over. A write that has begun completes even if its caller is cancelled.
 
     `on_finish` is called inside the transaction that ends a turn, so that what it does is committed
     with the turn or not at all. If the connection breaks, it is called again in a new transaction,
     but never for a turn that was committed.
     """
 
-    def __init__(self, session: SessionRef, grant: Grant, desk: "LaneDesk") -> None:
+    def __init__(self, session: SessionRef, grant: LaneGrant, manager: "LaneManager") -> None:
         self.session = session
         self.at = grant
         self.on_finish: Callable[[Any], Awaitable[None]] | None = None
         self.tidy = True  # false while a turn may be unfinished
         self._sure = True  # whether `at` is known to be the end of the transcript
-        self._desk = desk
+        self._manager = manager
         self._writing = anyio.Lock()
 
     async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
         """Start a turn with its first entries; the id is `turn` or a new one.
 
-        `InvalidRequest` if the session has this id, so that an order sent twice is carried out once.
+        `InvalidRequest` if the session has a turn with this id, so that an order sent twice runs once.
         """
         name = random_id() if turn is None else checked_key(turn, "turn id")
         started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
@@ -136,7 +136,7 @@ class Lane:
         return name
 
     async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
-        """Continue a turn that was lost; `InvalidRequest` if it was not."""
+        """Continue a lost turn; `InvalidRequest` if it isn't lost."""
         self.tidy = False
         await self._write(Write("resume", turn, encoded_from_caller(entries)))
 
@@ -159,15 +159,15 @@ class Lane:
     async def finish_turn(
         self,
         turn: str,
-        outcome: Outcome,
+        outcome: TurnOutcome,
         entries: Sequence[NewEntry] = (),
         *,
         usage: Usage | None = None,
         detail: str = "",
     ) -> None:
-        """Add the last entries, say how the turn ended, and count its usage, all or nothing.
+        """Add the last entries, record how the turn ended, and count its usage, all or nothing.
 
-        When this returns, the turn survives a loss of power: only then may it be acknowledged.
+        When this returns, the turn survives a power failure: only then may it be acknowledged.
         """
         ending = encoded([turn_ending(outcome, detail, usage)])
         ready = [*encoded_from_caller(entries), *ending]
@@ -176,11 +176,11 @@ class Lane:
 
     async def _write(self, write: Write) -> range:
         """Commit it, and return the numbers of its entries."""
-        # What was not acknowledged, and reaches nothing outside, need not be on disk yet.
+        # Unacknowledged writes without outside effects need not be on disk yet.
         reaches_out = any(entry.kind is EntryKind.TOOL_CALL for entry in write.entries)
 
         async def commit(db: Statements) -> None:
-            done = await self._desk.commit(db, at, write)
+            done = await self._manager.commit(db, at, write)
             if done and write.step == "finish" and self.on_finish is not None:
                 await self.on_finish(db)
 
@@ -189,29 +189,29 @@ class Lane:
                 await self._find_position()
             at, self._sure = self.at, False
             durable = reaches_out or write.step == "finish"
-            database = self._desk.database
+            database = self._manager.database
             alone = self.on_finish is None or write.step != "finish"
             await (database.write if alone else database.transact)(commit, durable=durable)
             self.at, self._sure = replace(at, seq=at.seq + len(write.entries)), True
         return range(at.seq + 1, self.at.seq + 1)
 
     async def _find_position(self) -> None:
-        """After a failure: it may have been written all the same."""
+        """Find the end of the transcript after a failed write, which may have succeeded."""
         query = "SELECT seq FROM sessions WHERE row = $1"
-        seq = await self._desk.database.read(lambda db: db.fetchval(query, self.at.row))
+        seq = await self._manager.database.read(lambda db: db.fetchval(query, self.at.row))
         if seq is None:
             raise LaneLost("it was deleted")
         self.at = replace(self.at, seq=max(seq, self.at.seq))
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class LaneRequest:
     """A place in the line for a session; `entitled` ones don't wait behind others here."""
 
     session: SessionRef
     entitled: bool
     ticket: Any = None
-    wanted: str = ""  # the ticket that is being drawn, where its owner names it
+    wanted: str = ""  # the ticket being drawn, if its owner names it
     woken: anyio.Event = field(default_factory=anyio.Event)
     lane: Lane | None = None
     scope: anyio.CancelScope | None = None
@@ -219,7 +219,7 @@ class Place:
 
 @dataclass(slots=True)
 class _Line:
-    places: deque[Place] = field(default_factory=deque[Place])
+    places: deque[LaneRequest] = field(default_factory=deque[LaneRequest])
     drawing: anyio.Lock = field(default_factory=anyio.Lock)
 
     def wake(self) -> None:
@@ -227,11 +227,11 @@ class _Line:
             place.woken.set()
 
 
-# A write changes something only if the session still has the epoch, which a takeover raises, ends at
+# A write changes something only if the session still has the epoch (which a takeover raises) and ends at
 # the number that the lane saw last, and its turn has the state that the step requires. So it can be
 # sent again if the connection broke meanwhile.
 # $1 row, $2 epoch, $3 last number, $4 entries, $5 messages, $6 turn, $7 the state that it must have,
-# $8 what a summary replaces, then the usage.
+# $8 the last entry that a summary replaces, then the usage.
 ADVANCE = """
 UPDATE sessions SET seq = seq + $4, messages = messages + $5,
   updated_ms = CASE WHEN updated_ms < {now} THEN {now} ELSE updated_ms END,
@@ -249,10 +249,10 @@ RETURNING {now} AS now_ms
 """
 
 
-class LaneDesk(ABC):
-    """Where a process waits for sessions: one line for each, in the order of arrival."""
+class LaneManager(ABC):
+    """Manages a process's waiting for sessions: one line per session, in order of arrival."""
 
-    # First and longest pause between two looks at a session that another process holds.
+    # First and longest pause between two checks of a session that another process holds.
     look_seconds: ClassVar[tuple[float, float]]
     now: ClassVar[str]  # the time in milliseconds, in a statement
     row_lock: ClassVar[str] = ""  # what makes a SELECT lock its row
@@ -269,12 +269,12 @@ class LaneDesk(ABC):
         """Add entries, each with its number, turn and time."""
 
     @abstractmethod
-    async def _try(self, place: Place) -> Grant | None:
-        """Take the session if nobody is ahead; draw a ticket first if there is none."""
+    async def _try(self, place: LaneRequest) -> LaneGrant | None:
+        """Take the session if nobody is ahead; draw a ticket first if necessary."""
 
     @abstractmethod
-    async def _hand_in(self, place: Place) -> None:
-        """Leave the line, or the session; an unfinished turn is lost."""
+    async def _hand_in(self, place: LaneRequest) -> None:
+        """Leave the line or the session; an unfinished turn is marked as lost."""
 
     @abstractmethod
     async def is_held(self, db: Statements, row: int) -> bool:
@@ -282,10 +282,10 @@ class LaneDesk(ABC):
 
     @abstractmethod
     async def _add(self, db: Statements, write: Write, values: Sequence[Any]) -> bool:
-        """Write it if `ADVANCE` may, whose `values` these are."""
+        """Write it if `ADVANCE` succeeds with these `values`."""
 
-    async def commit(self, db: Statements, at: Grant, write: Write) -> bool:
-        """Write it; false if an earlier try, whose connection broke, has done so already."""
+    async def commit(self, db: Statements, at: LaneGrant, write: Write) -> bool:
+        """Write it; false if an earlier attempt, whose connection broke, already did."""
         count = len(write.entries)
         messages = sum(entry.kind in MESSAGE_KINDS for entry in write.entries)
         turn = None if write.turn is None else storable(write.turn)
@@ -300,15 +300,15 @@ class LaneDesk(ABC):
         running = next((id for id, state in turns if state == "running"), None)
         raise write.refusal(state, running)
 
-    async def give_up_turns(self, db: Statements, grant: Grant) -> None:
-        """Mark the turn that its holder has not finished as lost, unless the session was taken over."""
+    async def give_up_turns(self, db: Statements, grant: LaneGrant) -> None:
+        """Mark the holder's unfinished turn as lost, unless the session was taken over."""
         query = f"SELECT epoch FROM sessions WHERE row = $1{self.row_lock}"  # noqa: S608 - ours
         if await db.fetchval(query, grant.row) == grant.epoch:
             await queries.give_up_turns(db, grant.row, self.now)
 
     @asynccontextmanager
     async def hold(self, session: SessionRef, *, entitled: bool = False) -> AsyncGenerator[Lane]:
-        place = Place(session, entitled)
+        place = LaneRequest(session, entitled)
         line = self._lines.setdefault(session.id, _Line())
         line.places.append(place)
         try:
@@ -322,8 +322,8 @@ class LaneDesk(ABC):
             with anyio.CancelScope(shield=True):
                 await self._leave(line, place)
 
-    async def _granted(self, line: _Line, place: Place) -> Grant:
-        async with line.drawing:  # tickets are drawn in the order of arrival
+    async def _granted(self, line: _Line, place: LaneRequest) -> LaneGrant:
+        async with line.drawing:  # tickets are drawn in order of arrival
             grant = await self._try(place)
         pause, longest = self.look_seconds
         while grant is None:
@@ -337,11 +337,11 @@ class LaneDesk(ABC):
                 grant = await self._try(place)
         return grant
 
-    async def _leave(self, line: _Line, place: Place) -> None:
+    async def _leave(self, line: _Line, place: LaneRequest) -> None:
         try:
             await self._hand_in(place)
         except StoreError as error:
-            # Its lease runs out by itself, since nobody renews it from now on.
+            # Its lease expires, since nobody renews it any more.
             logger.warning("could not leave the lane of a session: %s", error)
         finally:
             line.places.remove(place)
@@ -354,7 +354,7 @@ class LaneDesk(ABC):
         return [place.ticket for place in places if place.ticket is not None]
 
     def renewed(self, asked: Iterable[Any], alive: set[Any]) -> None:
-        """Cancel those whose tickets are gone."""
+        """Cancel holders and waiters whose tickets are gone."""
         gone = set(asked) - alive
         for line in self._lines.values():
             for place in line.places:
@@ -362,8 +362,8 @@ class LaneDesk(ABC):
                     place.scope.cancel("another process took the session over")
 
 
-async def _was_written(db: Statements, at: Grant, count: int) -> bool:
-    """Whether so many entries after this position are there already. Raises `LaneLost`."""
+async def _was_written(db: Statements, at: LaneGrant, count: int) -> bool:
+    """Whether `count` entries after this position already exist. Raises `LaneLost`."""
     found = await db.fetchrow("SELECT epoch, seq FROM sessions WHERE row = $1", at.row)
     if found is None:
         raise LaneLost("it was deleted")

@@ -1,4 +1,4 @@
-"""Which store a setting or a `--store` names."""
+"""Opens the store that a setting or `--store` names."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -51,8 +51,8 @@ async def open_store(
 
         opened = open_postgres_store(await resolved(spec, resolve), lease=lease, create=create)
     else:
-        from openclaw.sessions.sqlite.store import open_file_store
+        from openclaw.sessions.sqlite.store import open_sqlite_store
 
-        opened = open_file_store(store_path(spec, paths), clock or SystemClock(), lease=lease)
+        opened = open_sqlite_store(store_path(spec, paths), clock or SystemClock(), lease=lease)
     async with opened as store:
         yield store

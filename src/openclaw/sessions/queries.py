@@ -1,4 +1,4 @@
-"""Statements that both databases understand, in PostgreSQL's spelling, and how to read their rows.
+"""Statements for both databases, in PostgreSQL's syntax, and how to read their rows.
 
 SQLite runs the functions in the connection's thread, where they never wait (`at_once`).
 """
@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.sessions.model import (
+from openclaw.sessions.records import (
     PROGRAM_KEYS,
     CopyConflict,
-    Dossier,
     Entry,
     EntryKind,
     Hit,
     Page,
+    SessionDetails,
     SessionInfo,
     SessionRef,
     Turn,
@@ -38,7 +38,7 @@ _INFO_WIDTH = len(SessionInfo._fields)
 
 
 def existing(row: T | None, session: SessionRef) -> T:
-    """What was read of a session; `NotFound` if there is nothing."""
+    """The row that was read; `NotFound` if the session doesn't exist."""
     if row is None:
         raise NotFound(f"there is no session '{session.key}' of agent '{session.agent}'")
     return row
@@ -69,7 +69,7 @@ def containing(text: str) -> str:
 _WORD = re.compile(r"\w+")
 _BEFORE = 40
 _CHARS = 160
-_LONGEST_WORD = 20  # one that is longer is cut
+_LONGEST_WORD = 20  # longer ones are cut
 
 
 def bare(text: str) -> str:
@@ -135,27 +135,27 @@ async def page(
     values: list[Any] = []
     conditions: list[str] = []
 
-    def given(value: Any) -> str:
+    def parameter(value: Any) -> str:
         values.append(value)
         return f"${len(values)}"
 
     if agent is not None:
-        conditions.append(f"agent = {given(agent)}")
+        conditions.append(f"agent = {parameter(agent)}")
     if conversations:
-        conditions += [f"substr(key, 1, {len(one)}) <> {given(one)}" for one in PROGRAM_KEYS]
+        conditions += [f"substr(key, 1, {len(one)}) <> {parameter(one)}" for one in PROGRAM_KEYS]
     if search:
-        pattern = given(containing(storable(search)))
+        pattern = parameter(containing(storable(search)))
         either = (f"{column} {like} {pattern} ESCAPE '\\'" for column in ("key", "title"))
         conditions.append(f"({' OR '.join(either)})")
     if cursor is not None:
         try:
             updated, row = map(int, cursor.split("."))
         except ValueError:
-            told = "this cursor did not come from a listing"
-            raise InvalidRequest(told, field="cursor") from None
-        conditions.append(f"(updated_ms, row) < ({given(updated)}, {given(row)})")
+            message = "this cursor did not come from a listing"
+            raise InvalidRequest(message, field="cursor") from None
+        conditions.append(f"(updated_ms, row) < ({parameter(updated)}, {parameter(row)})")
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    most = given(_ALL if limit is None else limit + 1)  # one more, if there is a next page
+    most = parameter(_ALL if limit is None else limit + 1)  # one more, if there is a next page
     query = (
         f"SELECT {INFO_COLUMNS}, row FROM sessions s {where}"  # noqa: S608 - ours
         f" ORDER BY updated_ms DESC, row DESC LIMIT {most}"
@@ -182,7 +182,7 @@ async def history(db: Statements, session: SessionRef, since_compaction: bool) -
 
 
 async def turns(db: Statements, row: int, condition: str, *values: Any) -> list[Turn]:
-    """Turns with their calls that were not answered."""
+    """Turns with their unanswered calls."""
     found = await _turns(db, row, condition, *values)
     return [replace(one, open_calls=await _open_calls(db, row, one)) for one in found]
 
@@ -193,7 +193,7 @@ async def forget_details(db: Statements, row: int, through: int) -> None:
 
 
 async def give_up_turns(db: Statements, row: int, now: str) -> int:
-    """Mark turns that still run as lost: whoever began them no longer holds the session.
+    """Mark running turns as lost: whoever began them no longer holds the session.
 
     Returns how many; each adds an entry.
     """
@@ -217,14 +217,14 @@ async def give_up_turns(db: Statements, row: int, now: str) -> int:
     return len(lost)
 
 
-async def dossier(db: Statements, session: SessionRef) -> Dossier:
+async def session_details(db: Statements, session: SessionRef) -> SessionDetails:
     row, summary, through = await _summary(db, session)
     turns = sorted(await _turns(db, row, "true"), key=lambda turn: (turn.first_seq, turn.id))
-    return Dossier(await show(db, session), summary, through, tuple(turns))
+    return SessionDetails(await show(db, session), summary, through, tuple(turns))
 
 
-async def receive_dossier(db: Statements, dossier: Dossier) -> None:
-    info = dossier.info
+async def store_session_details(db: Statements, details: SessionDetails) -> None:
+    info = details.info
     row = await db.fetchval(
         "UPDATE sessions SET title = $2, created_ms = $3, updated_ms = $4, messages = $5,"
         " input_tokens = $7, output_tokens = $8, cache_read_tokens = $9, cache_write_tokens = $10,"
@@ -232,18 +232,18 @@ async def receive_dossier(db: Statements, dossier: Dossier) -> None:
         " WHERE id = $1 AND seq = $6 RETURNING row",
         info.id,
         *info[3:],
-        *(dossier.summary_seq, dossier.summarised),
+        *(details.summary_seq, details.summarised),
     )
-    if row is None:  # its entries are all there, so somebody added to them or deleted it
+    if row is None:  # somebody added entries or deleted the session meanwhile
         raise CopyConflict("somebody else writes to the target's session")
-    await forget_details(db, row, dossier.summarised)
+    await forget_details(db, row, details.summarised)
     await db.executemany(
         "INSERT INTO turns (session, id, state, started_ms, finished_ms, first_seq)"
         " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (session, id) DO UPDATE"
         " SET state = excluded.state, finished_ms = excluded.finished_ms",
         [
             (row, one.id, str(one.state), one.started_ms, one.finished_ms, one.first_seq)
-            for one in dossier.turns
+            for one in details.turns
         ],
     )
 

@@ -1,4 +1,4 @@
-"""What every store promises, and what both databases do alike."""
+"""The store's interface, and what both databases have in common."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -13,14 +13,15 @@ from openclaw.core.clock import random_id
 from openclaw.core.errors import Busy
 from openclaw.core.tools import JsonObject
 from openclaw.sessions import queries
-from openclaw.sessions.lanes import Lane, LaneDesk
-from openclaw.sessions.model import (
+from openclaw.sessions.lanes import Lane, LaneManager
+from openclaw.sessions.queries import Statements
+from openclaw.sessions.records import (
     CopyConflict,
     Document,
-    Dossier,
     Entry,
     Hit,
     Page,
+    SessionDetails,
     SessionInfo,
     SessionRef,
     Turn,
@@ -32,7 +33,6 @@ from openclaw.sessions.model import (
     encoded,
     storable,
 )
-from openclaw.sessions.queries import Statements
 
 DEFAULT_LIMIT = 50
 _TRIES = 20
@@ -43,12 +43,12 @@ class SessionStore(ABC):
 
     like: Literal["LIKE", "ILIKE"]  # whichever ignores case
     among: str  # the condition that `id` is in $2, a list in JSON
-    repeated = ""  # the condition that a document is the same as the stored one
+    repeated = ""  # the condition that a document equals the stored one
     newest_entry: str
     word_search: tuple[str, str, str]  # tables, condition with $3, and order
 
-    def __init__(self, desk: LaneDesk) -> None:
-        self._desk, self._database = desk, desk.database
+    def __init__(self, lanes: LaneManager) -> None:
+        self._lanes, self._database = lanes, lanes.database
 
     @abstractmethod
     def _named(self, key: str) -> tuple[str, list[Any]]:
@@ -62,14 +62,14 @@ class SessionStore(ABC):
     async def _insert_session(
         self, db: Statements, session: SessionRef, times: tuple[int, int] | None = None
     ) -> None:
-        """Create the session, unless it exists. `times` are when it was made and used, else now."""
+        """Create the session unless it exists. `times`: created and last used (default: now)."""
 
     @abstractmethod
     async def _delete(self, db: Statements, row: int) -> None: ...
 
     @abstractmethod
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
-        """Keep an attachment and return its digest; the oldest are deleted if there are too many."""
+        """Store an attachment and return its digest; the oldest are deleted if there are too many."""
 
     @abstractmethod
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
@@ -80,18 +80,18 @@ class SessionStore(ABC):
     ) -> AbstractAsyncContextManager[Lane]:
         """Wait in line until the session is free, and hold it; `NotFound` if it was deleted.
 
-        Who is `entitled`, by a queue in the same database, goes ahead of the others. A turn that is unfinished when the body ends is marked as lost. If another process takes
-        the session over, the body is cancelled and `LaneLost` raised.
+        Callers `entitled` by a queue in the same database go first. A turn unfinished at the end is
+        marked as lost. If another process takes over, the body is cancelled and `LaneLost` raised.
         """
-        return self._desk.hold(session, entitled=entitled)
+        return self._lanes.hold(session, entitled=entitled)
 
     async def open_session(self, agent: str, key: str) -> SessionRef:
-        """The session of this agent with this key, which is created if there is none."""
+        """This agent's session with this key; created if it doesn't exist."""
         checked_key(agent, "agent id")
         checked_key(key)
         while True:
             for info in await self.find_sessions(key, agent):
-                if info.key == key:  # it may be another one's id
+                if info.key == key:  # `key` may be another session's id
                     return info.ref
             new = SessionRef(random_id(), agent, key)
             await self._database.write(partial(self._insert_session, session=new))
@@ -109,7 +109,7 @@ class SessionStore(ABC):
         """Entries that contain every word of `text`, the best matches first."""
         text = storable(text)
         if queries.without_spaces(text):
-            # Scripts that no index can cut into words: the newest first.
+            # Scripts that no index can split into words: the newest first.
             values = [queries.containing(word) for word in text.split()]
             each = [f"e.text {self.like} ${n} ESCAPE '\\'" for n, _ in enumerate(values, 3)]
             tables, condition, order = "entries e", " AND ".join(each), self.newest_entry
@@ -145,14 +145,14 @@ class SessionStore(ABC):
         """Write a document; false if it is no longer at the revision before this one."""
         query = (
             "INSERT INTO documents AS d (kind, id, rev, written_ms, expires_ms, data)"  # noqa: S608 - ours
-            f" SELECT $1, $2, CAST($3 AS bigint), {self._desk.now}, $4, $5 WHERE CAST($3 AS bigint) = 1"
+            f" SELECT $1, $2, CAST($3 AS bigint), {self._lanes.now}, $4, $5 WHERE CAST($3 AS bigint) = 1"
             " OR EXISTS (SELECT 1 FROM documents WHERE kind = $1 AND id = $2)"
             " ON CONFLICT (kind, id) DO UPDATE SET rev = excluded.rev,"
             " written_ms = excluded.written_ms, expires_ms = excluded.expires_ms,"
             f" data = excluded.data WHERE d.rev = excluded.rev - 1 {self.repeated} RETURNING 1"
         )
-        given = (kind, document.id, document.rev, expires_ms, encode(document.data))
-        write = self._database.write(lambda db: db.fetchval(query, *given), durable=durable)
+        values = (kind, document.id, document.rev, expires_ms, encode(document.data))
+        write = self._database.write(lambda db: db.fetchval(query, *values), durable=durable)
         return await write is not None
 
     async def update_document(
@@ -164,11 +164,11 @@ class SessionStore(ABC):
         expires_ms: int,
         durable: bool = True,
     ) -> None:
-        """Write what `change` makes of the document, or of `{}`, even if others do so too."""
+        """Write the document, or `{}`, as changed by `change`, even if others write it too."""
         for _ in range(_TRIES):
             found = await self.documents(kind, [id])
             before = found[0] if found else Document(id, 0, {})
-            # Two that add the same at once must not take each other's write for their own.
+            # Two writers adding the same at once must not mistake each other's write for their own.
             data = {**change(before.data), "write": random_id()}
             document = Document(id, before.rev + 1, data)
             if await self.write_document(kind, document, expires_ms=expires_ms, durable=durable):
@@ -181,7 +181,7 @@ class SessionStore(ABC):
         await self._database.write(lambda db: db.execute(query, kind, listed, expired))
 
     async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
-        """The transcript in order; `since_compaction`, the latest summary and what came after it."""
+        """The transcript in order; `since_compaction`, only the latest summary and what follows it."""
         return await self._database.read(lambda db: queries.history(db, session, since_compaction))
 
     async def entries(
@@ -201,14 +201,14 @@ class SessionStore(ABC):
         return next(iter(await self._database.read(read)), None)
 
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
-        """Turns that run now or were lost, oldest first, with their calls of unknown outcome."""
+        """Running and lost turns, oldest first, with their calls of unknown outcome."""
 
         async def read(db: Statements) -> list[Turn]:
             row = await queries.row_of(db, session)
             unfinished = "state IN ('running', 'lost') ORDER BY first_seq"
             turns = await queries.turns(db, row, unfinished)
             running = any(turn.state is TurnState.RUNNING for turn in turns)
-            if running and not await self._desk.is_held(db, row):
+            if running and not await self._lanes.is_held(db, row):
                 # its process died, and nobody has taken the session since
                 return [replace(turn, state=TurnState.LOST) for turn in turns]
             return turns
@@ -247,21 +247,21 @@ class SessionStore(ABC):
         """Remove a session with everything in it; `Busy` while a turn runs."""
 
         async def delete(db: Statements) -> None:
-            row = await queries.row_of(db, session, self._desk.row_lock)
+            row = await queries.row_of(db, session, self._lanes.row_lock)
             await self._require_free(db, row, session)
             await self._delete(db, row)
 
         await self._database.transact(delete)
 
-    async def dossier(self, session: SessionRef) -> Dossier:
-        return await self._database.read(lambda db: queries.dossier(db, session))
+    async def details(self, session: SessionRef) -> SessionDetails:
+        return await self._database.read(lambda db: queries.session_details(db, session))
 
     async def receive_entries(
         self, info: SessionInfo, after: int, entries: Sequence[Entry]
     ) -> None:
-        """Add entries as they are to a session that ends at number `after`, or to a new one.
+        """Add entries unchanged to a session that ends at number `after`, or to a new one.
 
-        `CopyConflict` if it ends elsewhere, `Busy` while somebody holds it.
+        `CopyConflict` if it ends at another number, `Busy` while somebody holds it.
         """
 
         async def receive(db: Statements) -> None:
@@ -276,15 +276,15 @@ class SessionStore(ABC):
                 raise CopyConflict("somebody else writes to the target's session")
             ready = zip(entries, encoded(entries), strict=True)
             added = [(one.seq, one.turn, one.at_ms, entry) for one, entry in ready]
-            await self._desk.insert_entries(db, row, added)
+            await self._lanes.insert_entries(db, row, added)
             await self._require_free(db, row, info.ref)
 
-        await self._database.transact(receive, durable=False)  # the dossier comes last
+        await self._database.transact(receive, durable=False)  # the details come last
 
-    async def receive_dossier(self, dossier: Dossier) -> None:
-        await self._database.transact(lambda db: queries.receive_dossier(db, dossier))
+    async def receive_details(self, details: SessionDetails) -> None:
+        await self._database.transact(lambda db: queries.store_session_details(db, details))
 
     async def _require_free(self, db: Statements, row: int, session: SessionRef) -> None:
-        if await self._desk.is_held(db, row):
+        if await self._lanes.is_held(db, row):
             message = f"a turn of session '{session.key}' is running"
-            raise Busy(message, retry_after=self._desk.lease)
+            raise Busy(message, retry_after=self._lanes.lease)

@@ -1,4 +1,4 @@
-"""What models were asked and what it cost: a record per day and session, in the store."""
+"""Model usage and cost: a record per day and session, in the store."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -9,13 +9,13 @@ from zoneinfo import ZoneInfo
 from openclaw.core.clock import Clock
 from openclaw.core.events import Usage
 from openclaw.core.tools import JsonObject
-from openclaw.sessions.model import SessionRef
+from openclaw.sessions.records import SessionRef
 from openclaw.sessions.store import SessionStore
 
 KEPT_DAYS = 400
 _DAY_MS = 86_400_000
 _MOST_SESSIONS = 100_000
-_KEPT = (
+_STORED = (
     "requests", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost",
     "unpriced",
 )  # fmt: skip
@@ -47,7 +47,7 @@ class UsageLedger:
     async def add(self, session: SessionRef, model: str, spent: Usage) -> None:
         def added(data: JsonObject) -> JsonObject:
             models: dict[str, Any] = dict(data.get("models", {}))
-            models[model] = _kept(_usage(models.get(model, {})) + spent)
+            models[model] = _stored_fields(_usage(models.get(model, {})) + spent)
             return {"agent": session.agent, "key": session.key, "models": models}
 
         kind, expires = _kind(self.today()), self._clock.now_ms() + KEPT_DAYS * _DAY_MS
@@ -83,7 +83,7 @@ def grouped(rows: Iterable[UsageRow], by: str) -> dict[str, Usage]:
 
 
 def money(spent: Usage) -> str:
-    """The cost for people: in cents, or with two significant digits if it is less."""
+    """The cost for people: to the cent, or with two significant digits if it is less."""
     if not spent.cost:
         return "price unknown" if spent.unpriced else "$0.00"
     shown = f"${spent.cost:.2f}" if spent.cost >= 0.1 else f"${spent.cost:.2g}"
@@ -93,7 +93,7 @@ def money(spent: Usage) -> str:
 def spent_json(spent: Usage) -> dict[str, Any]:
     from pydantic.alias_generators import to_camel  # not for the command's help
 
-    return {to_camel(name): round(value, 8) for name, value in _kept(spent).items()}
+    return {to_camel(name): round(value, 8) for name, value in _stored_fields(spent).items()}
 
 
 def row_json(row: UsageRow) -> dict[str, Any]:
@@ -103,11 +103,11 @@ def row_json(row: UsageRow) -> dict[str, Any]:
 
 
 def _usage(data: JsonObject) -> Usage:
-    return Usage(**{name: data[name] for name in _KEPT if name in data})
+    return Usage(**{name: data[name] for name in _STORED if name in data})
 
 
-def _kept(spent: Usage) -> dict[str, Any]:
-    return {name: getattr(spent, name) for name in _KEPT}
+def _stored_fields(spent: Usage) -> dict[str, Any]:
+    return {name: getattr(spent, name) for name in _STORED}
 
 
 def _kind(day: str) -> str:

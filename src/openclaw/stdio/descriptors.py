@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-READ_BYTES = 256 * 1024  # a flood of small messages of this size takes some milliseconds
+READ_BYTES = 256 * 1024  # a flood of small messages of this size takes a few milliseconds
 
 
 def claim_stdio() -> "tuple[int, int]":
@@ -45,7 +45,7 @@ def run_and_leave(serve: "Callable[[], int | None]") -> "NoReturn":
         sys.stderr.write(f"Cannot write the answers: {error.strerror}\n")
         code = 1
     sys.stderr.flush()
-    # Threads that wait and half-imported modules have nothing left to say once the client is gone.
+    # Once the client is gone, waiting threads and half-imported modules don't matter.
     os._exit(code)
 
 
@@ -126,10 +126,10 @@ class ThreadedReader:
         self._may_read.set()
 
     def drain(self, most: int) -> None:
-        """Nothing can be read without waiting here."""
+        """Does nothing: here nothing can be read without waiting."""
 
     def close(self) -> None:
-        """Give nothing more; the thread ends with the next thing that it reads."""
+        """Deliver nothing more; the thread ends after its next read."""
         self._closed = True
         self._may_read.set()
 

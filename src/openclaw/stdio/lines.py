@@ -8,7 +8,7 @@ _SHOWN = 4096
 
 
 class TooLong:
-    """A line above the limit. Only its two ends are kept, which may tell whose it was."""
+    """A line above the limit. Only its two ends are kept, which may contain its id."""
 
     __slots__ = ("head", "limit", "tail")
 

@@ -22,7 +22,7 @@ from openclaw.stdio.descriptors import READ_BYTES, ThreadedReader, write_all
 from openclaw.stdio.lines import LineSplitter, TooLong
 
 HIGH_WATER = 1 << 20  # unsent bytes from which a caller waits before it adds more
-_QUEUED_LINES = 64  # lines that nobody has taken yet from which reading pauses
+_QUEUED_LINES = 64  # waiting lines from which reading pauses
 _F_SETPIPE_SZ, _PIPE_BYTES = 1031, 1 << 20
 
 # ASCII text is encoded only when it is written, so that it isn't in memory twice
@@ -149,7 +149,7 @@ class WatchedWriter(Writer):
         return True
 
     def close(self) -> None:
-        # The descriptor may be closed by now, and its number another file's: that one is let be.
+        # The descriptor may be closed by now and its number reused, so it is only unwatched.
         self._closed = True
         self._unwatch()
         self._pieces.clear()
@@ -296,6 +296,6 @@ def enlarge(fd: int) -> None:
 
 
 def _watchable(fd: int) -> bool:
-    """Whether the event loop can wait for it: files and devices such as /dev/null it can't."""
+    """Whether the event loop can watch it; it can't watch files, or devices such as /dev/null."""
     mode = os.fstat(fd).st_mode
     return sys.platform != "win32" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd))

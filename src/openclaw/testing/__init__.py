@@ -1,1 +1,1 @@
-"""Fakes that stand at the seams of a test: servers, models, stores. Importing this loads nothing."""
+"""Fakes for tests: servers, models, stores. Importing this package loads nothing."""

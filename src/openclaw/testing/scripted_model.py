@@ -1,7 +1,7 @@
 """A model provider on loopback that says what a script tells it to, over real HTTP.
 
 It speaks OpenAI chat completions, OpenAI responses, Anthropic messages and Google generateContent,
-streamed and not, and keeps every request it saw. In a test:
+streamed or not, and records every request. In a test:
 
     async with scripted_model([Step(text="Hello.")]) as model:
         ...  # model.url, model.requests
@@ -103,7 +103,7 @@ async def scripted_model(
     script: Script | None = None,
     port: int = 0,
 ) -> AsyncGenerator[ScriptedModel]:
-    """Serve the script until the block ends; connections that are still open are closed then."""
+    """Serve the script until the block ends, then close open connections."""
     script = script or Script(list(steps), tuple(rules), default)
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
     bound: int = listener.extra(SocketAttribute.local_port)  # noqa: S610 - anyio's, not Django's
@@ -139,7 +139,7 @@ class _Connection:
         headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         length = int(headers.get("content-length", "0"))
         body = await self._reader.receive_exactly(length) if length else b""
-        if method == "HEAD":  # Claude Code looks whether anybody is there
+        if method == "HEAD":  # Claude Code checks that the server is up
             await self._client.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
             return True
         if method == "GET":
@@ -153,7 +153,7 @@ class _Connection:
         if path == "/requests":
             seen = [{"path": r.path, "body": r.body} for r in self._script.requests]
             return await self._send(200, seen)
-        if path == "/api/tags":  # what Ollama says that it has
+        if path == "/api/tags":  # Ollama's list of models
             return await self._send(200, {"models": [{"name": "scripted:latest"}]})
         if path in ("/v1/models", "/models"):
             return await self._send(200, {"object": "list", "data": [{"id": "scripted"}]})
@@ -161,7 +161,7 @@ class _Connection:
 
     async def _answer(self, request: Request, step: Step) -> bool:
         if step.hang:
-            await self._client.receive()  # nothing more comes but the client's going away
+            await self._client.receive()  # returns when the client disconnects
             return False
         if (refused := wire.refusal(request.api, step)) is not None:
             extra = {} if step.retry_after is None else {"retry-after": f"{step.retry_after:g}"}
@@ -209,7 +209,7 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
 
 
 def parse_request(path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Request | None:
-    """What the request asks, or None for an address that no provider has."""
+    """The parsed request, or None for a path that no provider has."""
     route = path.partition("?")[0]
     model, stream = str(body.get("model", "")), bool(body.get("stream"))
     api: wire.Api | None = next((_ENDINGS[one] for one in _ENDINGS if route.endswith(one)), None)
@@ -248,7 +248,7 @@ def _texts(content: Any) -> str:
 
 
 def _last(said: Any) -> tuple[str, str]:
-    """The role and the text of the last message, on every wire."""
+    """The role and text of the last message, for every API."""
     if isinstance(said, str):
         return "user", said
     last = said[-1]

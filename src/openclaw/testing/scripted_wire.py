@@ -17,15 +17,15 @@ _MOST_PIECES = 100
 class Step:
     """One answer of the scripted model.
 
-    `text` may contain `{last}`, which stands for the text of the last message. `calls` are
+    `text` may contain `{last}`, which is replaced with the text of the last message. `calls` are
     `(name, arguments)` pairs; arguments as a string go out unparsed, so that they can be malformed,
     and may contain `{last}` as well. `found` are tools that the provider's own search found before
-    the calls (Anthropic messages alone).
+    the calls (Anthropic messages only).
     `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
     breaks the connection after that many events, and `end_after` ends the stream there as if it
     were whole; `delay` is the pause in seconds before each event; `hang` never answers. `finish` is
     the provider's word for why the answer ended (but not for OpenAI responses). `cached_tokens` and
-    `reasoning_tokens` are parts of the other two counts (OpenAI chat completions alone).
+    `reasoning_tokens` are parts of the other two counts (OpenAI chat completions only).
 
     `when` (text in the last message), `role` (of the last message: user or tool) and `model` make
     the step a rule.
@@ -64,7 +64,7 @@ class Call(NamedTuple):
 
 
 class Answer:
-    """A step on its way to whoever asked; `last` is the text that `{last}` stands for."""
+    """A step being sent as an answer; `last` replaces `{last}`."""
 
     def __init__(self, number: int, model: str, step: Step, last: str) -> None:
         self.id = f"answer_{number}"
@@ -113,7 +113,7 @@ _ANTHROPIC_KINDS = {
 
 
 def refusal(api: Api, step: Step) -> tuple[int, Json] | None:
-    """The status and the body of a step that is an error; None if it is none."""
+    """The status and body of a step that is an error; None for other steps."""
     status, message, code = step.status, step.message, step.code
     if step.overflow:
         status, (message, code) = 400, _TOO_LONG[api]

@@ -8,7 +8,7 @@ from openclaw.core.tools import (
     NO,
     ONCE,
     SESSION,
-    Answer,
+    ApprovalAnswer,
     CallContext,
     JsonObject,
     PermissionRequest,
@@ -44,9 +44,9 @@ async def run(
     asked: list[PermissionRequest] = []
     events: list[Event] = []
 
-    async def ask(request: PermissionRequest) -> Answer:
+    async def ask(request: PermissionRequest) -> ApprovalAnswer:
         asked.append(request)
-        return Answer(answer or NO, reason)
+        return ApprovalAnswer(answer or NO, reason)
 
     async with (
         scripted_model([SEND if to == "ann" else sending(to), SEND, Step(text="{last}")]) as model,

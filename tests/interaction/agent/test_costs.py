@@ -15,8 +15,8 @@ from tests.support.fake_server import server_entry
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.core.events import Notice, Usage
-from openclaw.sessions.model import SessionRef
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.records import SessionRef
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.sessions.usage import UsageLedger, grouped, money, total
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -151,7 +151,7 @@ async def test_a_model_that_cannot_be_told_to_think_is_named() -> None:
 
 
 async def test_rows_that_are_written_at_once_are_all_counted(tmp_path: Path) -> None:
-    async with open_file_store(tmp_path / "sessions.db", SystemClock()) as store:
+    async with open_sqlite_store(tmp_path / "sessions.db", SystemClock()) as store:
         ledger = UsageLedger(store, SystemClock(), "Europe/Berlin")
         session = SessionRef("1", "main", "k")
         async with anyio.create_task_group() as group:

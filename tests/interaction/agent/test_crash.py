@@ -10,7 +10,7 @@ import pytest
 from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.testing.scripted_model import Step, scripted_model
 
 DYING = """
@@ -20,7 +20,7 @@ from pathlib import Path
 import anyio
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 
 
@@ -33,7 +33,7 @@ async def main():
     tools = FakeTools()
     tools.add("pay", pay)
     async with (
-        open_file_store(Path(sys.argv[1]), SystemClock()) as store,
+        open_sqlite_store(Path(sys.argv[1]), SystemClock()) as store,
         agent_kit(scripted_config(sys.argv[2]), tools=tools, store=store) as kit,
     ):
         await kit.say("pay the rent")
@@ -59,7 +59,7 @@ async def test_a_call_that_a_crash_cut_off_is_told_to_the_model_and_not_run_agai
             process.send_signal(signal.SIGKILL)
             await process.wait()
         async with (
-            open_file_store(database, SystemClock()) as store,
+            open_sqlite_store(database, SystemClock()) as store,
             agent_kit(scripted_config(model.url), tools=tools, store=store) as kit,
         ):
             with anyio.fail_after(60):

@@ -26,8 +26,8 @@ from openclaw.core.errors import Busy, InvalidConfig, OpenClawError
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.lanes import Lane
-from openclaw.sessions.model import LaneLost, SessionRef, StoreError
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.records import LaneLost, SessionRef, StoreError
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -210,7 +210,7 @@ class Refused:
     def lane(self, store: SessionStore, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
         return store.acquire_lane(session)
 
-    async def settle(self, lane: Lane, outcome: str, result: object) -> None:
+    async def finish(self, lane: Lane, outcome: str, result: object) -> None:
         """Nothing is kept."""
 
 
@@ -256,7 +256,7 @@ async def test_a_turn_that_cannot_be_recorded_any_more_goes_on_elsewhere_however
     tools.add("go", break_the_store)
     async with (
         scripted_model([Step(calls=(("go", ""),) * calls), Step(text="Done.")]) as server,
-        open_file_store(path, SystemClock()) as store,
+        open_sqlite_store(path, SystemClock()) as store,
         agent_kit(scripted_config(server.url), tools=tools, store=store) as kit,
     ):
         setup = replace(kit.setups["main"], hooks=every)

@@ -14,7 +14,7 @@ from openclaw.core.events import Notice
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.media.images import STRICT_BYTES
 from openclaw.media.kinds import MAX_IMAGES
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
 
@@ -42,7 +42,7 @@ async def test_an_image_is_still_there_after_its_file_is_gone(tmp_path: Path) ->
     database = tmp_path / "state" / "sessions.db"
     async with (
         scripted_model(default=Step(text="ok")) as model,
-        open_file_store(database, SystemClock()) as store,
+        open_sqlite_store(database, SystemClock()) as store,
         agent_kit(scripted_config(model.url), store=store) as kit,
     ):
         image = InboundMedia(Media("image/png", path=path, name="red.png"))

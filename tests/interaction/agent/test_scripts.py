@@ -15,17 +15,17 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.events import Event, ToolFinished, ToolStarted
 from openclaw.core.tools import (
-    Answer,
+    ApprovalAnswer,
     CallContext,
     JsonObject,
     PermissionRequest,
     ToolResult,
     Untrusted,
 )
-from openclaw.policy.dataflow.rules import Rules as FlowRules
+from openclaw.policy.dataflow.rules import FlowRules as FlowRules
 from openclaw.policy.decide import Rules
-from openclaw.sessions.model import Entry, EntryKind
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.records import Entry, EntryKind
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 ROWS = [{"id": number, "price": number % 97} for number in range(10_000)]
@@ -63,7 +63,7 @@ async def turn(
 ) -> tuple[str, list[Event], list[PermissionRequest], list[Entry]]:
     events, asked = list[Event](), list[PermissionRequest]()
 
-    async def ask(request: PermissionRequest) -> Answer:
+    async def ask(request: PermissionRequest) -> ApprovalAnswer:
         asked.append(request)
         return request.plain(bool(answer))
 
@@ -195,7 +195,7 @@ from pathlib import Path
 import anyio
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 from tests.interaction.agent.test_scripts import on
 
@@ -214,7 +214,7 @@ async def main():
     tools.add("look", "42")
     tools.add("pay", pay)
     async with (
-        open_file_store(Path(sys.argv[1]), SystemClock()) as store,
+        open_sqlite_store(Path(sys.argv[1]), SystemClock()) as store,
         agent_kit(on(Model), tools=tools, store=store) as kit,
     ):
         await kit.say("pay the rent")
@@ -241,7 +241,7 @@ async def test_after_a_crash_the_model_is_told_which_calls_of_a_script_were_made
             process.send_signal(signal.SIGKILL)
             await process.wait()
         async with (
-            open_file_store(database, SystemClock()) as store,
+            open_sqlite_store(database, SystemClock()) as store,
             agent_kit(on(model), tools=tools, store=store) as kit,
         ):
             with anyio.fail_after(60):

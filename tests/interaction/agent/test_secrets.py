@@ -14,7 +14,7 @@ from openclaw.agent.port import Reply
 from openclaw.core.content import InboundMedia, Media, ResourceLink, Text
 from openclaw.core.events import BlockReply, ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
-from openclaw.sessions.model import Entry
+from openclaw.sessions.records import Entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 SECRET = "sesame-7f3a9c21d4e8"  # not a real one

@@ -11,17 +11,17 @@ from tests.support.agent_kit import AgentKit, FakeTools, agent_kit, scripted_con
 from tests.support.connection_bench import until
 from tests.support.loop_time import pass_time, pass_time_after
 
-from openclaw.agent.dispatch import MOST_AT_ONCE
 from openclaw.agent.port import MessageContext, TurnListener
+from openclaw.agent.tool_calls import MOST_AT_ONCE
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.events import Event, TextDelta, ToolProgress, TurnFinished
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
-from openclaw.models.build import Built
-from openclaw.models.choose import Candidate, Choice
-from openclaw.models.stack import ModelStack
-from openclaw.sessions.model import EntryKind, NewEntry, SessionRef
+from openclaw.models.build import BuiltModel
+from openclaw.models.choose import Candidate, ModelCandidates
+from openclaw.models.fallback import FallbackModels
+from openclaw.sessions.records import EntryKind, NewEntry, SessionRef
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
@@ -605,14 +605,14 @@ async def test_tools_that_cost_a_model_nothing_do_not_drive_the_conversation_out
     class Ruled(FunctionModel):
         reads_every_tool = True
 
-    async def build(candidate: Candidate) -> Built:
-        return Built(candidate, Ruled(answer, stream_function=stream), {})
+    async def build(candidate: Candidate) -> BuiltModel:
+        return BuiltModel(candidate, Ruled(answer, stream_function=stream), {})
 
     tools = FakeTools()
     for number in range(100):
         tools.add(f"tool{number}", description="word " * 100)
     candidate = Candidate("local", "ruled", "local", context_window=2048)
-    stack = ModelStack(Choice((candidate,), "test"), build, clock=SystemClock())
+    stack = FallbackModels(ModelCandidates((candidate,), "test"), build, clock=SystemClock())
     async with agent_kit(scripted_config("http://127.0.0.1:9"), tools=tools, stack=stack) as kit:
         for _ in range(4):
             await kit.say("short", stream=False)

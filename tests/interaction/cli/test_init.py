@@ -21,7 +21,7 @@ from openclaw.cli.parser import CommandParser, parse
 from openclaw.config import json5
 from openclaw.config.load import load_config
 from openclaw.core.errors import InvalidConfig, InvalidRequest, OperatorFacing
-from openclaw.mcp_client.sandbox.confinement import find_means
+from openclaw.mcp_client.sandbox.confinement import detect_support
 
 GITHUB = {"command": sys.executable, "args": ["-V"], "env": {"GITHUB_TOKEN": "ghp_verysecret1"}}
 REMOTE = {"type": "http", "url": "https://h.example/mcp?api_key=k3yk3yk3y"}
@@ -128,7 +128,7 @@ def test_servers_that_are_taken_over_are_confined_unless_the_person_says_otherwi
     full: Installation, word: str
 ) -> None:
     assert full.run("--yes", word) == 0
-    can = find_means(os.environ["PATH"]).best is not None
+    can = detect_support(os.environ["PATH"]).best is not None
     wanted = "auto" if can and word == "--yes" else "off"
     assert full.loaded().mcp.servers["clock"].sandbox.mode == wanted
     assert full.loaded().mcp.servers["remote"].sandbox.mode == "off"

@@ -15,18 +15,18 @@ from tests.support.mcp_server_kit import fake_tool
 from tests.support.terminal import on_terminal
 
 from openclaw.cli.commands import mcp
-from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse, subparsers
+from openclaw.cli.run_command import run_command
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, ServerUnavailable
-from openclaw.mcp_client.sandbox.confinement import find_means
+from openclaw.mcp_client.sandbox.confinement import detect_support
 
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
     "rkJggg=="
 )
 
-SANDBOX = {"sandbox": "auto"} if find_means(os.environ["PATH"]).best else {}
+SANDBOX = {"sandbox": "auto"} if detect_support(os.environ["PATH"]).best else {}
 """What an added server gets on this machine."""
 
 SPEC: dict[str, Any] = {

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from openclaw.cli.commands import mcp
-from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
+from openclaw.cli.run_command import run_command
 from openclaw.core.errors import NotFound
 
 KEY = "sk-proj-Ab3dEf6hIj9kLm2nOp5q"  # not a real one

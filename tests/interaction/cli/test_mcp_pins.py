@@ -13,9 +13,9 @@ from tests.support.fake_server import command
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.cli.commands import mcp
-from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
+from openclaw.cli.run_command import run_command
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.mcp_client.auth import login
 

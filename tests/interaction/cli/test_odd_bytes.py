@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.sqlite.store import open_sqlite_store
 
 ODD = b"caf\xe9"
 
@@ -125,5 +125,5 @@ def test_json_is_json_in_any_locale(home: Path, locale: dict[str, str], command:
 
 
 async def _titled(path: Path) -> None:
-    async with open_file_store(path, SystemClock()) as store:
+    async with open_sqlite_store(path, SystemClock()) as store:
         await store.set_title(await store.open_session("main", "trip"), LETTERS)

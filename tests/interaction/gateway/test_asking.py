@@ -20,7 +20,7 @@ from tests.support.mcp_server_kit import fake_tool
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import TextDelta
-from openclaw.core.tools import ONCE, Answer, JsonObject, PermissionRequest
+from openclaw.core.tools import ONCE, ApprovalAnswer, JsonObject, PermissionRequest
 from openclaw.runtime.gateway_client import GatewayClient
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -122,9 +122,9 @@ async def test_a_question_shows_the_call_that_runs(
     seen: list[Any] = []
     asked: list[PermissionRequest] = []
 
-    async def ask(request: PermissionRequest) -> Answer:
+    async def ask(request: PermissionRequest) -> ApprovalAnswer:
         asked.append(request)
-        return Answer(ONCE)
+        return ApprovalAnswer(ONCE)
 
     async with scripted_model(rules=rules) as model:
         installation.configure(model.url, tools={"ask": ["write"]})
@@ -257,13 +257,13 @@ async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(
 ) -> None:
     stopped: list[str] = []
 
-    async def never(request: PermissionRequest) -> Answer:
+    async def never(request: PermissionRequest) -> ApprovalAnswer:
         try:
             pass_time(21)
             await anyio.sleep_forever()
         finally:
             stopped.append(request.name)
-        return Answer(ONCE)
+        return ApprovalAnswer(ONCE)
 
     async def red(server: str, params: JsonObject) -> JsonObject:
         assert (server, params["requestedSchema"]) == ("fake", SCHEMA)

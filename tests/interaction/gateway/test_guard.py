@@ -19,7 +19,7 @@ from tests.support.loop_time import pass_time
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OperatorFacing
 from openclaw.gateway.auth import MOST_LISTENERS, MOST_WATCHERS
-from openclaw.gateway.feeds import QUIET_SECONDS
+from openclaw.gateway.event_streams import QUIET_SECONDS
 from openclaw.gateway.tokens import TokenFile
 from openclaw.testing.scripted_model import Step, scripted_model
 

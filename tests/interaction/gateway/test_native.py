@@ -13,7 +13,7 @@ from tests.support.gateway_kit import Installation, documented
 
 from openclaw.cli.environment import Environment
 from openclaw.gateway.http_server import build_app
-from openclaw.mcp_client.bridge.prompts import BegunArgument
+from openclaw.mcp_client.bridge.prompts import PartialArgument
 from openclaw.runtime.access import open_agent
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -171,7 +171,7 @@ async def test_every_route_is_in_the_document_and_every_entry_is_a_route(
     }
     from openclaw.config.schema import GatewayConfig
     from openclaw.core.clock import SystemClock
-    from openclaw.gateway.state import Gateway
+    from openclaw.gateway.gateway import Gateway
     from openclaw.gateway.tokens import Tokens
     from openclaw.secrets.refs import Secret
 
@@ -266,7 +266,7 @@ async def test_a_server_suggests_values_over_the_api_and_through_the_gateway(
                 values = (await client.post("/api/completions", json=body)).json()
         async with open_agent(Environment(environ=installation.environ())) as agent:
             main = (await agent.settings()).id
-            through = await agent.complete(main, BegunArgument("fake", "who", "B", "greet"))
+            through = await agent.complete(main, PartialArgument("fake", "who", "B", "greet"))
         unknown = await client.post("/api/completions", json={**body, "server": "none"})
     assert values == {"values": ["Ada"]}
     assert list(through) == ["Bob"]

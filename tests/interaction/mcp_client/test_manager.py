@@ -20,10 +20,10 @@ from openclaw.core.content import text_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.events import SuspiciousContent
 from openclaw.core.tools import CallContext
-from openclaw.mcp_client.bridge.prompts import BegunArgument, parse_prompt_call
+from openclaw.mcp_client.bridge.prompts import PartialArgument, parse_prompt_call
 from openclaw.mcp_client.lifecycle import managed_server
 from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.policy.decide import Rules, server_wholly_denied
 
 ENVIRON = {"PATH": os.environ["PATH"]}
@@ -109,9 +109,9 @@ async def test_a_server_that_never_answered_holds_up_nobody(tmp_path: Path) -> N
     async with open_gateway_runtime(
         tmp_path, servers, environ=ENVIRON, settle=False
     ) as installation:
-        await installation.manager.settle("main", servers=["good"], timeout=60)
+        await installation.manager.wait_for_tools("main", servers=["good"], timeout=60)
         with anyio.fail_after(60):
-            late = await installation.manager.settle("main", timeout=600, newcomer=0.1)
+            late = await installation.manager.wait_for_tools("main", timeout=600, newcomer=0.1)
         assert late == ["hung"]
         assert installation.names() == ["mcp_good_echo"]
         assert state_of(installation.manager, "hung") is ServerState.CONNECTING
@@ -245,11 +245,11 @@ async def test_a_server_added_for_a_session_is_seen_there_alone(tmp_path: Path) 
         tmp_path, {"s": fake_config()}, environ=ENVIRON
     ) as installation:
         installation.manager.add("mine", fake_config(PID), session="one", agent="main")
-        await installation.manager.settle("main", "one")
+        await installation.manager.wait_for_tools("main", "one")
         assert installation.names(session="one") == ["mcp_mine_pid", "mcp_s_echo"]
         assert installation.names(session="two") == ["mcp_s_echo"]
         installation.manager.add("mine", fake_config(), session="one", agent="main")
-        await installation.manager.settle("main", "one")
+        await installation.manager.wait_for_tools("main", "one")
         assert installation.names(session="one") == ["mcp_mine_echo", "mcp_s_echo"]
         installation.manager.end_session("one")
         assert installation.names(session="one") == ["mcp_s_echo"]
@@ -260,7 +260,7 @@ async def test_two_sessions_that_bring_the_same_server_share_it(tmp_path: Path) 
     async with open_gateway_runtime(tmp_path, environ=ENVIRON) as installation:
         for session in ("one", "two"):
             installation.manager.add("s", fake_config(PID), session=session, agent="main")
-            await installation.manager.settle("main", session)
+            await installation.manager.wait_for_tools("main", session)
         first = await pid(installation, session="one")
         assert first == await pid(installation, session="two")
         assert installation.manager.status()[0].sessions == ("one", "two")
@@ -280,7 +280,7 @@ async def test_a_new_configuration_restarts_only_what_changed(tmp_path: Path) ->
         pids = {s.snapshot.name: s.snapshot.pid for s in installation.manager.status()}
         servers = {"same": same, "changed": after, "new": fake_config()}
         installation.manager.apply({"main": AgentServers(servers)})
-        await installation.manager.settle("main")
+        await installation.manager.wait_for_tools("main")
         now = {s.snapshot.name: s.snapshot.pid for s in installation.manager.status()}
         assert set(now) == {"same", "changed", "new"}
         assert now["same"] == pids["same"]
@@ -297,7 +297,7 @@ async def test_a_new_policy_is_obeyed_without_a_restart(tmp_path: Path) -> None:
         installation.manager.apply({"main": denied})
         assert installation.names() == []
         installation.manager.apply({"main": AgentServers({"s": config})})
-        await installation.manager.settle("main")
+        await installation.manager.wait_for_tools("main")
         assert await pid(installation) != before
 
 
@@ -477,7 +477,7 @@ async def test_a_source_asked_for_early_sees_what_comes_later(tmp_path: Path) ->
     ) as installation:
         source = installation.manager.tools("main")
         assert list(source.specs()) == []
-        await installation.manager.settle("main")
+        await installation.manager.wait_for_tools("main")
         assert [spec.name for spec in source.specs()] == ["mcp_s_echo"]
         context = CallContext("main", "s", "c")
         assert not (await source.call("mcp_s_echo", {}, context)).is_error
@@ -505,9 +505,9 @@ async def test_servers_suggest_values_for_arguments(tmp_path: Path) -> None:
     servers = {"s": with_them, "t": without}
     async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON) as installation:
         complete = installation.manager.complete
-        assert await complete("main", BegunArgument("s", "who", "A", "greet")) == ("Ada", "Alan")
-        begun = BegunArgument("s", "path", "/", template="file:///{path}", given={"x": "y"})
+        assert await complete("main", PartialArgument("s", "who", "A", "greet")) == ("Ada", "Alan")
+        begun = PartialArgument("s", "path", "/", template="file:///{path}", given={"x": "y"})
         assert await complete("main", begun) == ("/a",)
-        assert await complete("main", BegunArgument("t", "who", "A", "greet")) == ()
+        assert await complete("main", PartialArgument("t", "who", "A", "greet")) == ()
         with pytest.raises(NotFound):
-            await complete("main", BegunArgument("u", "who", "A", "greet"))
+            await complete("main", PartialArgument("u", "who", "A", "greet"))

@@ -29,7 +29,7 @@ from openclaw.mcp_client.auth import login as logging_in
 from openclaw.mcp_client.auth.login import LoginFailed, log_in, open_browser
 from openclaw.mcp_client.auth.oauth import check_address
 from openclaw.mcp_client.auth.token_store import Logins
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret
 

@@ -112,7 +112,7 @@ async def test_what_is_accepted_meanwhile_can_be_used_in_the_next_turn(server: C
         assert PinStore(server.root / "pins.json").accept(pin_key(server.config("strict"))) == (
             "echo",
         )
-        await installation.manager.settle("main")
+        await installation.manager.wait_for_tools("main")
         assert installation.names() == ["mcp_a_echo"]
         assert installation.manager.status()[0].pin == "pinned"
 

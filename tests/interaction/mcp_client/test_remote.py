@@ -12,7 +12,7 @@ from tests.support.mcp_server_kit import McpInstallation, fake_tool, open_gatewa
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import text_of
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 
 ENVIRON = {"PATH": os.environ["PATH"], "TOKEN": "open-sesame-1234"}
 SPEC: dict[str, Any] = {

@@ -19,11 +19,11 @@ from openclaw.config.load import load_config
 from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.errors import Busy, Cancelled, InvalidRequest, NotFound, UserFacing
 from openclaw.core.events import Event, Notice, TextDelta, ToolFinished, TurnFinished, TurnStarted
-from openclaw.core.tools import Answer, PermissionRequest
+from openclaw.core.tools import ApprovalAnswer, PermissionRequest
 from openclaw.runtime.runtime import Runtime, open_gateway_runtime
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.postgres.store import PostgresStore
+from openclaw.sessions.records import Entry, EntryKind
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 _SHOW = {"content": [{"type": "image", "mimeType": "image/png", "data": one_pixel_png()}]}
@@ -244,7 +244,7 @@ async def test_a_turn_that_kept_ending_its_gateway_is_given_up_where_its_owner_s
             with anyio.fail_after(60):
                 while not raised:  # noqa: ASYNC110 - another task
                     await anyio.sleep(0.01)
-            assert worker.worker.parked == 1
+            assert worker.worker.given_up == 1
         assert "given up: 5 gateways stopped" in str(raised[0])
         last = (await _entries(entry))[-1]
         assert last.kind is EntryKind.TURN_ERROR
@@ -290,8 +290,8 @@ async def test_a_gateway_that_stops_hands_its_turns_to_another(place: _Place) ->
 async def test_a_turn_that_can_ask_its_person_runs_where_the_person_is(place: _Place) -> None:
     async with place.gateway(2) as (entry, here), place.gateway(8) as (_, elsewhere):
 
-        async def ask(request: PermissionRequest) -> Answer:
-            return Answer("once")
+        async def ask(request: PermissionRequest) -> ApprovalAnswer:
+            return ApprovalAnswer("once")
 
         for number in range(3):
             await entry.reply(_message(f"hello {number}"), TurnListener(ask=ask))

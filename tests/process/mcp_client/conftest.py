@@ -12,4 +12,4 @@ from tests.support.connection_bench import Bench
 async def bench(tmp_path: Path) -> AsyncGenerator[Bench]:
     bench = Bench(tmp_path / "cache", {**os.environ, "HOST_SECRET": "not for children"})
     yield bench
-    await bench.keeper.aclose()
+    await bench.reaper.aclose()

@@ -23,7 +23,7 @@ from openclaw.mcp_client.errors import (
     TooLarge,
     Unavailable,
 )
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 
 pytestmark = pytest.mark.subprocess
 
@@ -235,7 +235,7 @@ async def test_a_malformed_answer_is_that_calls_error(bench: Bench):
     line = '{"jsonrpc": "2.0", "id": 3, "result": {oops'
     tools = [{"name": "bad", "does": {"raw": line, "hang": 1}}]
     async with bench.serve({"tools": tools, "discover": "refuse"}) as server:
-        server._link.dispatcher._ids = iter([3])  # type: ignore[union-attr]
+        server._session.dispatcher._ids = iter([3])  # type: ignore[union-attr]
         with pytest.raises(InvalidResult, match="not JSON"):
             await server.call_tool("bad", {})
 
@@ -301,11 +301,11 @@ async def test_a_large_argument_reaches_a_server_that_reads_slowly(bench: Bench)
 async def test_what_was_never_sent_is_sent_to_the_successor(bench: Bench):
     async with bench.serve({"tools": [{"name": "echo"}]}) as server:
         bench.clock.ahead += 11
-        link = server._link
+        link = server._session
         assert link is not None
         os.kill(server.snapshot.pid or 0, signal.SIGKILL)
         await link.dispatcher.lost.wait()
-        server._link = link  # as for a caller that took it just before
+        server._session = link  # as for a caller that took it just before
         assert json.loads(text(await server.call_tool("echo", {"a": 1}))) == {"a": 1}
 
 

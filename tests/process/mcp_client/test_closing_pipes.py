@@ -19,7 +19,7 @@ from openclaw.mcp_client.transport.child_process import (
     StderrTail,
     spawn,
 )
-from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.stdio.lines import TooLong
 
 pytestmark = pytest.mark.subprocess
@@ -50,16 +50,16 @@ class Started:
 
 @pytest.fixture
 async def started() -> AsyncGenerator[Started]:
-    keeper = OrphanReaper()
+    reaper = OrphanReaper()
     program = Program(sys.executable, ["-S", "-c", "import time; time.sleep(60)"], {})
-    child = await spawn(program, keeper, Grace(0.1, 1, 1))
+    child = await spawn(program, reaper, Grace(0.1, 1, 1))
     pipe = ChildPipe(child.ends(), child.exited, 1000, cast("StderrTail", Deaf()))
     pipe.open(print, nobody)
     yield Started(child, pipe, child._pipes[0].fileno())
     pipe.close()
     await child.shut_down()
     child.close_pipes()
-    await keeper.aclose()
+    await reaper.aclose()
 
 
 async def test_closing_leaves_a_socket_alone_that_got_the_number_of_the_input(

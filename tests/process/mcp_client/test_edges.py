@@ -1,4 +1,4 @@
-"""Ends and edges: half-closed pipes, a keeper that dies, a host that runs out of things."""
+"""Ends and edges: half-closed pipes, a reaper that dies, a host that runs out of things."""
 
 import errno
 import json
@@ -16,9 +16,9 @@ from tests.support.loop_time import pass_time_after
 
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, TooLarge
 from openclaw.mcp_client.lifecycle import connection
-from openclaw.mcp_client.lifecycle.state import ServerState
-from openclaw.mcp_client.transport import child_process, orphan_reaper
-from openclaw.mcp_client.transport.orphans import MARKER, OrphanReaper
+from openclaw.mcp_client.lifecycle.server_state import ServerState
+from openclaw.mcp_client.transport import child_process, orphan_reaper_main
+from openclaw.mcp_client.transport.orphan_reaper import MARKER, OrphanReaper
 
 pytestmark = pytest.mark.subprocess
 
@@ -119,7 +119,7 @@ async def test_a_server_that_closes_its_input_is_gone_with_the_next_call(
                 failures.append(failure.reason)
 
         group.start_soon(call)
-        link = server._link
+        link = server._session
         assert link is not None
         pipe: Any = link.dispatcher
         await until(lambda: bool(failures) or not pipe._pipe.write(b"{}\n"))
@@ -160,7 +160,7 @@ async def test_what_the_system_lacks_now_is_tried_again(
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patched:
-        await bench.keeper.start()
+        await bench.reaper.start()
         patched.setattr(child_process.subprocess, "Popen", scarce)
         connection = bench.connection({"tools": []})
         async with bench.run(connection, ready=False) as server:
@@ -170,40 +170,40 @@ async def test_what_the_system_lacks_now_is_tried_again(
             await server.wait_ready(10)
 
 
-async def test_a_keeper_that_died_is_replaced_and_knows_the_old_groups(bench: Bench):
-    keeper = bench.keeper
+async def test_a_reaper_that_died_is_replaced_and_knows_the_old_groups(bench: Bench):
+    reaper = bench.reaper
     async with bench.serve({}) as first:
-        dead = keeper._process
+        dead = reaper._process
         assert dead is not None
         dead.kill()
         dead.wait()
         async with bench.serve({}) as second, bench.serve({}):
-            assert keeper._process is not None
-            assert keeper._process is not dead
-            assert {first.snapshot.pid, second.snapshot.pid} <= keeper._groups
+            assert reaper._process is not None
+            assert reaper._process is not dead
+            assert {first.snapshot.pid, second.snapshot.pid} <= reaper._groups
 
 
-async def test_a_closed_keeper_ends_what_it_still_knows():
-    keeper = OrphanReaper()
-    await keeper.start()
+async def test_a_closed_reaper_ends_what_it_still_knows():
+    reaper = OrphanReaper()
+    await reaper.start()
     orphan = subprocess.Popen(SLEEP, start_new_session=True)
-    keeper.watch(orphan.pid)
-    await keeper.aclose()
+    reaper.watch(orphan.pid)
+    await reaper.aclose()
     assert orphan.wait(5) == -signal.SIGTERM
 
 
-async def test_without_an_interpreter_there_is_no_keeper_and_no_failure(
+async def test_without_an_interpreter_there_is_no_reaper_and_no_failure(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    keeper = OrphanReaper()
-    await keeper.start()
-    keeper.watch(1)
-    await keeper.aclose()
-    assert "no keeper" in caplog.text
+    reaper = OrphanReaper()
+    await reaper.start()
+    reaper.watch(1)
+    await reaper.aclose()
+    assert "no reaper" in caplog.text
 
 
-def test_the_keeper_follows_its_orders(monkeypatch: pytest.MonkeyPatch):
+def test_the_reaper_follows_its_orders(monkeypatch: pytest.MonkeyPatch):
     def orders(words: bytes) -> set[int] | None:
         source, sink = os.pipe()
         os.write(sink, words)
@@ -212,7 +212,7 @@ def test_the_keeper_follows_its_orders(monkeypatch: pytest.MonkeyPatch):
         os.dup2(source, 0)
         os.close(source)
         try:
-            return orphan_reaper.watch()
+            return orphan_reaper_main.watch()
         finally:
             os.dup2(saved, 0)
             os.close(saved)
@@ -221,8 +221,8 @@ def test_the_keeper_follows_its_orders(monkeypatch: pytest.MonkeyPatch):
     assert orders(b"+5\nquit\n") is None
 
 
-def test_the_keeper_ends_groups_and_marked_processes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(orphan_reaper, "GRACE", 0.2)
+def test_the_reaper_ends_groups_and_marked_processes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(orphan_reaper_main, "GRACE", 0.2)
     stubborn = [
         sys.executable,
         "-S",
@@ -234,7 +234,7 @@ def test_the_keeper_ends_groups_and_marked_processes(monkeypatch: pytest.MonkeyP
     grouped.stdout.readline()
     marked = subprocess.Popen(SLEEP, env={MARKER: "host-42.x"})
     other = subprocess.Popen(SLEEP, env={MARKER: "host-43.x"})
-    orphan_reaper.end({grouped.pid, 2**22 - 1}, f"{MARKER}=host-42".encode())
+    orphan_reaper_main.end({grouped.pid, 2**22 - 1}, f"{MARKER}=host-42".encode())
     assert (grouped.wait(5), marked.wait(5)) == (-signal.SIGKILL, -signal.SIGKILL)
     assert is_running(other.pid)
     other.kill()
@@ -287,18 +287,18 @@ time.sleep(600)
 
 
 async def test_a_host_with_little_time_leaves_and_the_reaper_lets_the_server_finish(tmp_path: Path):
-    saved, ready, keeper = tmp_path / "saved", tmp_path / "ready", OrphanReaper()
+    saved, ready, reaper = tmp_path / "saved", tmp_path / "ready", OrphanReaper()
     program = child_process.Program(
         command=sys.executable,
         arguments=("-S", "-c", _TAKES_ITS_TIME, str(saved), str(ready)),
         environment={},
         directory=None,
     )
-    child = await child_process.spawn(program, keeper, child_process.SHORT_GRACE)
+    child = await child_process.spawn(program, reaper, child_process.SHORT_GRACE)
     await until(ready.exists)
     await child.shut_down()
     assert not saved.exists()
     child.close_pipes()
-    await keeper.aclose()
+    await reaper.aclose()
     await until(saved.exists)
     await until(lambda: not is_running(child.pid))

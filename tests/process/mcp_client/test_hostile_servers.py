@@ -14,7 +14,7 @@ from tests.support.loop_time import pass_time, pass_time_after
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import TimedOut, TooLarge
 from openclaw.mcp_client.lifecycle.connection import ServerConnection
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 
 pytestmark = pytest.mark.subprocess
 

@@ -18,7 +18,7 @@ from openclaw.mcp_client.errors import (
     TimedOut,
     Unavailable,
 )
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 
 OBJECT = {"type": "object"}
 ECHO = {"name": "echo", "inputSchema": OBJECT}

@@ -14,7 +14,7 @@ from tests.support.fake_http_server import FakeHttpServer
 from tests.support.loop_time import pass_time, pass_time_after
 
 from openclaw.mcp_client.errors import Interrupted, RemoteError, TooLarge
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.mcp_client.session.http import _endpoint
 
 Handler = Callable[[str, dict[str, Any], anyio.abc.SocketStream], Awaitable[None]]

@@ -13,7 +13,7 @@ import pytest
 from tests.support.connection_bench import Bench, is_running, until
 
 from openclaw.mcp_client.lifecycle.connection import ServerConnection
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.mcp_client.transport.child_process import Grace
 
 pytestmark = pytest.mark.subprocess

@@ -12,8 +12,8 @@ from tests.support.connection_bench import Bench, until
 
 import openclaw
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.lifecycle.state import ServerState
-from openclaw.mcp_client.sandbox.confinement import Means, Sandbox, find_means
+from openclaw.mcp_client.lifecycle.server_state import ServerState
+from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport, detect_support
 from openclaw.mcp_client.transport.child_process import Program, SpawnFailed, popen
 
 pytestmark = [
@@ -21,9 +21,9 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's"),
 ]
 
-HERE = find_means(os.environ["PATH"])
-LANDLOCK = Means(None, "bubblewrap is left out", HERE.landlock)
-NOTHING = Means(None, "bubblewrap is not installed", 0)
+HERE = detect_support(os.environ["PATH"])
+LANDLOCK = SandboxSupport(None, "bubblewrap is left out", HERE.landlock)
+NOTHING = SandboxSupport(None, "bubblewrap is not installed", 0)
 SOURCES = str(Path(openclaw.__file__).parents[1])
 
 needs_bubblewrap = pytest.mark.skipif(HERE.bubblewrap is None, reason=HERE.why_no_bubblewrap)
@@ -64,7 +64,7 @@ class Confined:
 
     def __call__(
         self,
-        means: Means,
+        means: SandboxSupport,
         sandbox: dict[str, Any],
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
@@ -97,7 +97,7 @@ def confined(home: Path) -> Confined:
 
 @both
 def test_nothing_of_the_home_directory_can_be_read_unless_it_is_named(
-    confined: Confined, home: Path, tmp_path: Path, means: Means
+    confined: Confined, home: Path, tmp_path: Path, means: SandboxSupport
 ) -> None:
     named = tmp_path / "named"
     named.mkdir()
@@ -112,7 +112,7 @@ def test_nothing_of_the_home_directory_can_be_read_unless_it_is_named(
 @pytest.mark.requirement("US-5.1")
 @both
 def test_only_what_is_named_can_be_written(
-    confined: Confined, tmp_path: Path, means: Means
+    confined: Confined, tmp_path: Path, means: SandboxSupport
 ) -> None:
     readable, writable = tmp_path / "readable", tmp_path / "writable"
     readable.mkdir()
@@ -128,7 +128,9 @@ def test_only_what_is_named_can_be_written(
 
 
 @both
-def test_the_hosts_environment_cannot_be_read_by_any_way(confined: Confined, means: Means) -> None:
+def test_the_hosts_environment_cannot_be_read_by_any_way(
+    confined: Confined, means: SandboxSupport
+) -> None:
     parents = [f"/proc/{pid}/environ" for pid in (1, os.getpid(), os.getppid())]
     found = confined(means, {}, env={"OWN": "mine"}, read=[*parents, "/proc/self/environ"])
     everything = json.dumps(found)
@@ -203,7 +205,7 @@ def test_auto_starts_without_a_sandbox_and_says_so(
 
 @both
 def test_a_path_that_is_not_there_is_an_error_with_its_name(
-    confined: Confined, means: Means
+    confined: Confined, means: SandboxSupport
 ) -> None:
     with pytest.raises(SpawnFailed, match=r"sandbox\.write: .*nowhere does not exist"):
         confined(means, {"write": ["/nowhere"]})
@@ -211,7 +213,7 @@ def test_a_path_that_is_not_there_is_an_error_with_its_name(
 
 @both
 def test_the_working_directory_can_be_read(
-    confined: Confined, tmp_path: Path, means: Means
+    confined: Confined, tmp_path: Path, means: SandboxSupport
 ) -> None:
     work = tmp_path / "work"
     work.mkdir()
@@ -234,7 +236,7 @@ def test_our_own_state_stays_hidden_even_where_the_home_directory_is_named(
 
 @both
 async def test_an_mcp_server_works_in_its_sandbox_and_is_gone_afterwards(
-    bench: Bench, tmp_path: Path, means: Means
+    bench: Bench, tmp_path: Path, means: SandboxSupport
 ) -> None:
     sandbox = Sandbox(bench.environ, tmp_path / "state", means=means)
     spec = {"tools": [{"name": "echo"}], "faults": {"ignoreEof": True}}
@@ -262,7 +264,7 @@ def _groups() -> str:
 
 @both
 async def test_a_sandboxed_server_that_crashes_comes_back(
-    bench: Bench, tmp_path: Path, means: Means
+    bench: Bench, tmp_path: Path, means: SandboxSupport
 ) -> None:
     sandbox = Sandbox(bench.environ, tmp_path / "state", means=means)
     spec = {"tools": [{"name": "echo"}, {"name": "die", "does": {"crash": 3}}]}
@@ -328,7 +330,7 @@ def test_a_bubblewrap_that_does_not_work_is_found_out(tmp_path: Path) -> None:
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2\nexit 1\n")
     fake.chmod(0o755)
-    means = find_means(str(tmp_path))
+    means = detect_support(str(tmp_path))
     assert means.bubblewrap is None
     assert "setting up uid map: Permission denied" in means.why_no_bubblewrap
 
@@ -336,7 +338,7 @@ def test_a_bubblewrap_that_does_not_work_is_found_out(tmp_path: Path) -> None:
 @both
 @pytest.mark.parametrize("first", ["#!{python}", "#!/usr/bin/env -S python-of-this-test -I"])
 def test_a_script_is_run_by_the_interpreter_that_its_first_line_names(
-    confined: Confined, tmp_path: Path, means: Means, first: str
+    confined: Confined, tmp_path: Path, means: SandboxSupport, first: str
 ) -> None:
     programs = tmp_path / "elsewhere" / "bin"
     programs.mkdir(parents=True)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.connection_bench import Bench, until
 
 from openclaw.core.errors import SecretUnavailable
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.mcp_client.transport.child_process import describe_exit
 
 pytestmark = pytest.mark.subprocess

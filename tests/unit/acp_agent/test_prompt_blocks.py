@@ -17,7 +17,7 @@ from acp import (
 from openclaw.acp_agent.session import receive
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import InvalidRequest
-from openclaw.media.files import OrderFiles
+from openclaw.media.stored_files import OrderFiles
 from openclaw.media.transcription import NoTranscriber
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)

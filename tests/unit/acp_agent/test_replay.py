@@ -13,7 +13,7 @@ from openclaw.agent.transcript import (
     user_entry,
 )
 from openclaw.content.frame import frame
-from openclaw.sessions.model import Entry, EntryKind, NewEntry
+from openclaw.sessions.records import Entry, EntryKind, NewEntry
 
 
 def entries(*given: NewEntry) -> list[Entry]:

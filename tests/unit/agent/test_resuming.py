@@ -14,7 +14,7 @@ from openclaw.agent.transcript import (
     task_entry,
     user_entry,
 )
-from openclaw.sessions.model import Entry, EntryKind, NewEntry
+from openclaw.sessions.records import Entry, EntryKind, NewEntry
 
 
 def _entries(*new: NewEntry) -> list[Entry]:

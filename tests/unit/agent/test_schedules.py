@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from openclaw.agent.schedules import Job, JobFile, new_job, parse_when, told
+from openclaw.agent.schedules import Job, JobFile, describe_job, new_job, parse_when
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.planning import cron_tool
 from openclaw.config.schema import CronConfig
@@ -165,7 +165,7 @@ def test_what_is_paused_off_or_over_does_not_run(tmp_path: Path) -> None:
     clock.now += DAY_MS
     one.jobs.pause("often", False, clock.now)
     assert one.due(NOON) == []  # neither again, nor what was missed while paused
-    assert "over" in told(once, clock.now)
+    assert "over" in describe_job(once, clock.now)
     off = scheduler(tmp_path / "off", clock, [often], enabled=False)
     assert off.due(NOON) == []
 

@@ -28,7 +28,7 @@ from openclaw.agent.transcript import (
 )
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.tools import ToolResult
-from openclaw.sessions.model import Entry, EntryKind, NewEntry
+from openclaw.sessions.records import Entry, EntryKind, NewEntry
 
 CALL = CallItem("c1", "pay", '{"amount": 1}')
 OTHER = CallItem("c2", "look", "{}")

@@ -22,14 +22,14 @@ from openclaw.cli.chat.conversation import (
     tool_text,
 )
 from openclaw.cli.chat.input import LineInput, LinesAbove
-from openclaw.cli.chat.questions import Questions, fields_of, pages_of, value_of
+from openclaw.cli.chat.terminal_questions import TerminalQuestions, fields_of, pages_of, value_of
 from openclaw.cli.chat.turn_view import AnswerView, TerminalView, finished_blocks, without_last_word
 from openclaw.cli.terminal import rendered
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import BlockReply, TextDelta, ToolStarted
-from openclaw.core.tools import YES_OR_NO, Answer, Choice, PermissionRequest
-from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptArgument, PromptInfo
+from openclaw.core.tools import YES_OR_NO, ApprovalAnswer, ApprovalChoice, PermissionRequest
+from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptArgument, PromptInfo
 
 # Commands
 
@@ -117,7 +117,7 @@ PROMPTS = [
 ]
 
 
-async def no_suggestions(begun: BegunArgument) -> list[str]:
+async def no_suggestions(begun: PartialArgument) -> list[str]:
     return []
 
 
@@ -143,9 +143,9 @@ def test_the_arguments_of_a_prompt_are_completed_once_each() -> None:
 
 
 async def test_what_servers_suggest_for_an_argument_is_completed() -> None:
-    asked: list[BegunArgument] = []
+    asked: list[PartialArgument] = []
 
-    async def complete(begun: BegunArgument) -> list[str]:
+    async def complete(begun: PartialArgument) -> list[str]:
         asked.append(begun)
         return ["main", "my branch"]
 
@@ -157,7 +157,7 @@ async def test_what_servers_suggest_for_an_argument_is_completed() -> None:
         async for one in completer.get_completions_async(Document(text, len(text)), event)
     ]
     assert found == ["/git:review x=1 base=main", "/git:review x=1 base='my branch'"]
-    assert asked == [BegunArgument("git", "base", "m", "review", given={"x": "1"})]
+    assert asked == [PartialArgument("git", "base", "m", "review", given={"x": "1"})]
     for other in ("/git:review other=", "hello base=m", "/no:prompt base="):
         document = Document(other, len(other))
         assert [one async for one in completer.get_completions_async(document, event)] == []
@@ -368,7 +368,7 @@ class Person:
     def __init__(self, *answers: str | type[BaseException]) -> None:
         self.answers = list(answers)
         self.read: list[str] = []
-        self.questions = Questions(
+        self.questions = TerminalQuestions(
             self._ask,
             self.read.append,
             self._paused,
@@ -426,7 +426,7 @@ async def test_an_address_is_shown_and_not_opened() -> None:
 
 
 def permission(body: str, more: str = "") -> PermissionRequest:
-    others = [Choice(one, one.title()) for one in more.split()]
+    others = [ApprovalChoice(one, one.title()) for one in more.split()]
     choices = (YES_OR_NO[0], *others, YES_OR_NO[1])
     return PermissionRequest("1", "exec", "Run", {}, "Run (exec)", body, choices)
 
@@ -434,18 +434,20 @@ def permission(body: str, more: str = "") -> PermissionRequest:
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        (["yes"], Answer("once")),
-        (["", "what?", "yes please", "Y"], Answer("once")),
-        (["S"], Answer("session")),
-        (["b", "always"], Answer("always")),
-        (["2", "1"], Answer("trust")),
-        (["hm", "no"], Answer("no")),
-        (["n use  another file"], Answer("no", "use  another file")),
-        ([KeyboardInterrupt], Answer("no")),
-        (["", EOFError], Answer("no")),
+        (["yes"], ApprovalAnswer("once")),
+        (["", "what?", "yes please", "Y"], ApprovalAnswer("once")),
+        (["S"], ApprovalAnswer("session")),
+        (["b", "always"], ApprovalAnswer("always")),
+        (["2", "1"], ApprovalAnswer("trust")),
+        (["hm", "no"], ApprovalAnswer("no")),
+        (["n use  another file"], ApprovalAnswer("no", "use  another file")),
+        ([KeyboardInterrupt], ApprovalAnswer("no")),
+        (["", EOFError], ApprovalAnswer("no")),
     ],
 )
-async def test_a_tool_call_is_made_only_on_a_clear_yes(answers: list[Any], said: Answer) -> None:
+async def test_a_tool_call_is_made_only_on_a_clear_yes(
+    answers: list[Any], said: ApprovalAnswer
+) -> None:
     person = Person(*answers)
     assert await person.questions.permit(permission("$ rm -r x", "session always trust")) == said
     assert person.answers == []
@@ -466,13 +468,13 @@ async def test_what_was_typed_before_a_call_is_shown_is_no_answer() -> None:
 async def test_a_long_call_is_seen_to_its_end_before_it_can_be_allowed() -> None:
     body = "$ echo " + "a" * 2000 + "; rm -rf ~\n" + "more\n" * 30 + "end"
     person = Person("y", "", *[""] * 7, "y")
-    assert await person.questions.permit(permission(body)) == Answer("once")
+    assert await person.questions.permit(permission(body)) == ApprovalAnswer("once")
     shown = "\n".join(person.read).replace("\n… ", "")
     assert shown.index("; rm -rf ~") < shown.index("Allow it?")
     assert shown.index("end") < shown.index("Allow it?")
     assert "Press Enter to see the rest, or answer n." in person.read
     refused = Person("n")
-    assert await refused.questions.permit(permission(body)) == Answer("no")
+    assert await refused.questions.permit(permission(body)) == ApprovalAnswer("no")
 
 
 @pytest.mark.parametrize("text", ["", "a\n\nb\n", "x" * 401, "ab\n" * 50 + "y" * 99])

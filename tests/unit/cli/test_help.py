@@ -19,7 +19,7 @@ from openclaw.config.paths import StatePaths
 from openclaw.core.clock import SystemClock
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Declaration
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.sqlite.store import open_sqlite_store
 
 ROOT = Path(__file__).parents[3]
 PARSERS = dict(all_parsers("openclaw"))
@@ -133,7 +133,7 @@ async def _remembered(state: Path, owned: Path) -> None:
     names = ("get_current_time", "convert_time", f"x{command}", INSTRUCTIONS)
     declared = {name: Declaration(name, name) for name in names}
     PinStore(StatePaths(state).pins).observe(pin_key(server), "time", "x", declared)
-    async with open_file_store(state / "sessions.db", SystemClock()) as store:
+    async with open_sqlite_store(state / "sessions.db", SystemClock()) as store:
         for key in ("trip", f"t{command}", "two words"):
             await store.open_session("main", key)
 

@@ -174,7 +174,7 @@ def test_neither_we_nor_our_children_make_files_that_everybody_can_change() -> N
 
 LEAVES = """
 import atexit, sys, threading, time
-from openclaw.cli.main import leave
+from openclaw.cli.main import exit_quickly
 class Freed:
     def __del__(self): print("freed", flush=True)
 lasting = Freed()
@@ -184,7 +184,7 @@ threading.Thread(target=lambda: (go_on.wait(), print("thread"))).start()
 threading.Thread(target=time.sleep, args=[600], daemon=True).start()
 threading.Timer(0.1, go_on.set).start()
 print("written")
-leave(3)
+exit_quickly(3)
 """
 
 
@@ -198,7 +198,7 @@ def test_leaving_waits_and_says_everything_but_frees_nothing() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
 def test_leaving_tells_that_something_could_not_be_written() -> None:
-    script = "import sys; from openclaw.cli.main import leave; sys.stdout.write('a'); leave(0)"
+    script = "import sys; from openclaw.cli.main import exit_quickly; sys.stdout.write('a'); exit_quickly(0)"
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-E", "-c", script], stdout=full, stderr=subprocess.PIPE, check=False
@@ -209,7 +209,7 @@ def test_leaving_tells_that_something_could_not_be_written() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no shell")
 def test_leaving_does_not_need_a_standard_output() -> None:
-    script = "from openclaw.cli.main import leave; leave(4)"
+    script = "from openclaw.cli.main import exit_quickly; exit_quickly(4)"
     command = ["/bin/sh", "-c", f'exec "{sys.executable}" -c "{script}" >&-']
     assert subprocess.run(command, check=False).returncode == 4
 

@@ -8,10 +8,10 @@ import pytest
 
 from openclaw.cli.main import run
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome
 from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.records import EntryKind, NewEntry, TurnOutcome
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.sessions.store import SessionStore
 
 Captured = pytest.CaptureFixture[str]
@@ -22,7 +22,7 @@ async def fill(store: SessionStore) -> None:
         session = await store.open_session("main", key)
         async with store.acquire_lane(session) as lane:
             turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, f"about {key}")])
-            await lane.finish_turn(turn, Outcome.OK)
+            await lane.finish_turn(turn, TurnOutcome.OK)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def stored(home: Path) -> Path:
     path = home / ".openclaw" / "sessions.db"
 
     async def work() -> None:
-        async with open_file_store(path, SystemClock()) as store:
+        async with open_sqlite_store(path, SystemClock()) as store:
             await fill(store)
 
     anyio.run(work)
@@ -174,7 +174,7 @@ def test_what_was_not_copied_is_named_and_the_copy_fails(
     other = tmp_path / "other.db"
 
     async def occupy() -> None:
-        async with open_file_store(other, SystemClock()) as store:
+        async with open_sqlite_store(other, SystemClock()) as store:
             await store.open_session("main", "trip")
 
     anyio.run(occupy)

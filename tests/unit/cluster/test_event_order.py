@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from openclaw.agent.port import Reply
-from openclaw.cluster import feeds
-from openclaw.cluster.feeds import EPOCH, Watch, Watches, answer_bytes
+from openclaw.cluster import order_relay
+from openclaw.cluster.order_relay import EPOCH, OrderWatch, OrderWatches, answer_bytes
 from openclaw.core.errors import NotFound
-from openclaw.sessions.postgres.queue import Stretch, TurnQueue
+from openclaw.sessions.postgres.order_queue import EventBatch, OrderQueue
 
 _DONE = Reply("done", "id", "k")
 
@@ -20,12 +20,12 @@ class _Table:
     """What the database holds of one order."""
 
     def __init__(self) -> None:
-        self.stretches: list[Stretch] = []
+        self.stretches: list[EventBatch] = []
         self.state = "running"
         self.reply = answer_bytes(_DONE)
         self.looks = 0
 
-    async def events_after(self, order: int, number: int) -> list[Stretch]:
+    async def events_after(self, order: int, number: int) -> list[EventBatch]:
         self.looks += 1
         return [one for one in self.stretches if one.last > number]
 
@@ -39,14 +39,14 @@ def table() -> _Table:
 
 
 @pytest.fixture
-def watches(table: _Table) -> Watches:
-    return Watches(cast("TurnQueue", table))
+def watches(table: _Table) -> OrderWatches:
+    return OrderWatches(cast("OrderQueue", table))
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(feeds, "_GAP_SECONDS", 0.01)
+    monkeypatch.setattr(order_relay, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(order_relay, "_GAP_SECONDS", 0.01)
 
 
 async def _names(events: AsyncGenerator[Any]) -> list[str]:
@@ -55,12 +55,12 @@ async def _names(events: AsyncGenerator[Any]) -> list[str]:
             return [name async for _, name, _ in all_of_them]
 
 
-def _put(watches: Watches, first: int, *names: str) -> None:
+def _put(watches: OrderWatches, first: int, *names: str) -> None:
     watches.deliver(1, EPOCH + first, [[name, {}] for name in names])
 
 
 async def test_events_come_in_order_and_the_answer_of_this_gateway_ends_them(
-    watches: Watches, table: _Table
+    watches: OrderWatches, table: _Table
 ) -> None:
     with watches.watch(1) as watch:
         _put(watches, 3, "c")
@@ -72,18 +72,20 @@ async def test_events_come_in_order_and_the_answer_of_this_gateway_ends_them(
     assert table.looks == 0
 
 
-async def test_what_was_missed_is_read_from_the_database(watches: Watches, table: _Table) -> None:
+async def test_what_was_missed_is_read_from_the_database(
+    watches: OrderWatches, table: _Table
+) -> None:
     with watches.watch(1) as watch:
         _put(watches, 1, "a")
         _put(watches, 4, "d")
-        table.stretches = [Stretch(1, EPOCH + 2, EPOCH + 3, b'[["b",{}],["c",{}]]')]
+        table.stretches = [EventBatch(1, EPOCH + 2, EPOCH + 3, b'[["b",{}],["c",{}]]')]
         table.state = "done"
         assert await _names(watches.events(watch)) == ["a", "b", "c", "d"]
         assert watch.result == _DONE
 
 
 async def test_what_nobody_has_any_more_is_passed_over_at_the_end(
-    watches: Watches, table: _Table
+    watches: OrderWatches, table: _Table
 ) -> None:
     with watches.watch(1) as watch:
         _put(watches, 2, "b")
@@ -94,7 +96,7 @@ async def test_what_nobody_has_any_more_is_passed_over_at_the_end(
 
 
 async def test_an_end_that_was_told_too_early_is_not_believed(
-    watches: Watches, table: _Table
+    watches: OrderWatches, table: _Table
 ) -> None:
     with watches.watch(1) as watch:
         watch.end()
@@ -112,7 +114,7 @@ async def test_an_end_that_was_told_too_early_is_not_believed(
 
 
 async def test_an_answer_that_was_read_is_kept_when_its_end_is_told_again(
-    watches: Watches, table: _Table
+    watches: OrderWatches, table: _Table
 ) -> None:
     with watches.watch(1) as watch:
         watch.end(_DONE)
@@ -121,7 +123,7 @@ async def test_an_answer_that_was_read_is_kept_when_its_end_is_told_again(
 
 
 async def test_a_later_attempt_goes_on_where_an_earlier_one_broke_off() -> None:
-    watch = Watch(1)
+    watch = OrderWatch(1)
     watch.put(EPOCH + 1, [["a", {}]])
     watch.put(EPOCH + 3, [["lost", {}]])
     watch.put(2 * EPOCH + 1, [["again", {}], ["more", {}]])
@@ -132,17 +134,17 @@ async def test_a_later_attempt_goes_on_where_an_earlier_one_broke_off() -> None:
     assert watch.take(all=True) == []
 
 
-async def test_what_came_before_somebody_watched_is_handed_over(watches: Watches) -> None:
+async def test_what_came_before_somebody_watched_is_handed_over(watches: OrderWatches) -> None:
     _put(watches, 1, "early")
     with watches.watch(1) as watch:
         assert [name for _, name, _ in watch.take()] == ["early"]
     for order in range(2000):
-        watches.tell(order + 10, Watch.end)
+        watches.tell(order + 10, OrderWatch.end)
     with watches.watch(10) as forgotten:
         assert not forgotten.ended
 
 
-async def test_a_watcher_looks_only_where_it_is_behind(watches: Watches) -> None:
+async def test_a_watcher_looks_only_where_it_is_behind(watches: OrderWatches) -> None:
     with watches.watch(1, seen=5) as watch:
         watch.kept(5)
         assert not watch.ask_log
@@ -154,7 +156,7 @@ async def test_a_watcher_looks_only_where_it_is_behind(watches: Watches) -> None
 
 
 async def test_an_error_is_an_answer_and_so_is_an_answer_that_cannot_be_read(
-    watches: Watches, table: _Table
+    watches: OrderWatches, table: _Table
 ) -> None:
     table.state = "done"
     for reply, kind in ((answer_bytes(NotFound("no")), NotFound), (b"", ValueError)):

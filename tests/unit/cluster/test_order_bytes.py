@@ -7,8 +7,8 @@ import pytest
 
 from openclaw.agent.event_codec import listener_to, tell
 from openclaw.agent.port import MessageContext, Reply, TurnListener
-from openclaw.cluster import feeds
-from openclaw.cluster.feeds import (
+from openclaw.cluster import order_relay
+from openclaw.cluster.order_relay import (
     answer_bytes,
     answer_from,
     has_media,
@@ -19,7 +19,7 @@ from openclaw.core.content import InboundMedia, Media, Text
 from openclaw.core.errors import Busy, InvalidRequest
 from openclaw.core.events import Usage
 from openclaw.core.tools import ToolResult
-from openclaw.media.files import order_files
+from openclaw.media.stored_files import order_files
 
 
 def test_an_order_arrives_with_everything_it_had(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_an_order_without_a_place_for_files_keeps_its_media_in_memory() -> None:
 
 
 def test_attachments_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "MOST_MEDIA_BYTES", 5)
+    monkeypatch.setattr(order_relay, "MOST_MEDIA_BYTES", 5)
     media = tuple(InboundMedia(Media("text/plain", data=b"123")) for _ in range(2))
     with pytest.raises(InvalidRequest, match="larger than"):
         order_bytes(MessageContext("hi", "s", media=media), streams=False, callbacks=False)
@@ -101,7 +101,7 @@ def test_a_tools_result_is_sent_with_its_files(
         lambda name, body: put.append((name, body)),
         events=True,
         callbacks=True,
-        carried=feeds.blocks_held,
+        carried=order_relay.blocks_held,
     )
     got: list[ToolResult] = []
     there = TurnListener(on_tool_result=lambda _, result: got.append(result))
@@ -112,6 +112,6 @@ def test_a_tools_result_is_sent_with_its_files(
     held = got[0]
     assert isinstance(held.blocks[1], Media)
     assert held.blocks[1].data == b"pages" * 100
-    monkeypatch.setattr(feeds, "MOST_MEDIA_BYTES", 10)
-    again = feeds.blocks_held((*whole.blocks, Media("text/plain", data=b"123456789012")))
+    monkeypatch.setattr(order_relay, "MOST_MEDIA_BYTES", 10)
+    again = order_relay.blocks_held((*whole.blocks, Media("text/plain", data=b"123456789012")))
     assert [type(one) for one in again] == [Text, Text, Text]

@@ -9,13 +9,13 @@ import pytest
 
 from openclaw.agent.port import Reply
 from openclaw.cluster import worker as module
-from openclaw.cluster.feeds import Feed, Feeds
-from openclaw.cluster.worker import Held, Worker
+from openclaw.cluster.order_relay import OrderFeed, OrderFeeds
+from openclaw.cluster.worker import RunningOrder, Worker
 from openclaw.core.errors import Cancelled, NotFound
-from openclaw.sessions.model import LaneLost, StoreError
-from openclaw.sessions.postgres.queue import Order, TurnQueue
+from openclaw.sessions.postgres.order_queue import OrderQueue, QueuedOrder
+from openclaw.sessions.records import LaneLost, StoreError
 
-_ORDER = Order(1, "s", "t", "main", 1, 1, "a", ("a",), 1, False, None, b"")
+_ORDER = QueuedOrder(1, "s", "t", "main", 1, 1, "a", ("a",), 1, False, None, b"")
 _DONE = Reply("done", "id", "t")
 
 
@@ -23,14 +23,14 @@ class _Queue:
     """What the database would say."""
 
     def __init__(self) -> None:
-        self.waiting: list[Order] = []
+        self.waiting: list[QueuedOrder] = []
         self.alive: dict[int, bool] = {}
         self.failures = 0
         self.returned: list[bool] = []
         self.finished: list[str] = []
         self.lost = False
 
-    async def take(self, most: int, ready: Any) -> list[Order]:
+    async def claim(self, most: int, ready: Any) -> list[QueuedOrder]:
         await anyio.lowlevel.checkpoint()
         if self.failures:
             self.failures -= 1
@@ -38,17 +38,17 @@ class _Queue:
         taken, self.waiting = self.waiting[:most], self.waiting[most:]
         return taken
 
-    async def renew(self, orders: list[Order]) -> dict[int, bool]:
+    async def renew(self, orders: list[QueuedOrder]) -> dict[int, bool]:
         if self.failures:
             self.failures -= 1
             raise StoreError("gone")
         return self.alive
 
-    async def give_back(self, order: Order, *, blameless: bool) -> bool:
+    async def release(self, order: QueuedOrder, *, blameless: bool) -> bool:
         self.returned.append(blameless)
         return True
 
-    async def finish(self, order: Order, outcome: str, reply: bytes) -> bool:
+    async def finish(self, order: QueuedOrder, outcome: str, reply: bytes) -> bool:
         if self.lost:
             raise LaneLost("another gateway took it")
         self.finished.append(outcome)
@@ -56,22 +56,22 @@ class _Queue:
 
 
 class _Trial:
-    def __init__(self, queue: _Queue, run: Callable[[Held], Any]) -> None:
+    def __init__(self, queue: _Queue, run: Callable[[RunningOrder], Any]) -> None:
         self.queue = queue
         self.ended: list[Any] = []
         self.done = anyio.Event()
-        feeds = cast("Feeds", None)
+        feeds = cast("OrderFeeds", None)
         self.worker = Worker(
-            cast("TurnQueue", queue),
+            cast("OrderQueue", queue),
             capacity=2,
             most_attempts=3,
             ready=lambda: ["main"],
-            open_feed=lambda order: Feed(order.id, 0, [], feeds),
+            open_feed=lambda order: OrderFeed(order.id, 0, [], feeds),
             run=run,
             ended=self._ended,
         )
 
-    def _ended(self, held: Held, result: Any) -> None:
+    def _ended(self, held: RunningOrder, result: Any) -> None:
         self.ended.append(result)
         self.done.set()
 
@@ -89,7 +89,7 @@ async def queue(monkeypatch: pytest.MonkeyPatch) -> _Queue:
     return _Queue()
 
 
-async def _hang(held: Held) -> Reply:
+async def _hang(held: RunningOrder) -> Reply:
     await anyio.sleep_forever()
     return _DONE
 
@@ -100,7 +100,7 @@ async def _raise(error: Exception) -> Reply:
 
 
 async def test_a_reply_that_was_no_new_turn_ends_its_order(queue: _Queue) -> None:
-    async def run(held: Held) -> Reply:
+    async def run(held: RunningOrder) -> Reply:
         await anyio.lowlevel.checkpoint()
         return replace(_DONE, outcome="duplicate")
 
@@ -132,7 +132,7 @@ async def test_an_error_before_the_turn_ends_the_order_unless_it_is_not_the_turn
 async def test_an_order_that_was_taken_over_is_let_go(queue: _Queue) -> None:
     continued: list[bool] = []
 
-    async def run(held: Held) -> Reply:
+    async def run(held: RunningOrder) -> Reply:
         try:
             return await _hang(held)
         finally:  # another gateway continues the turn: this one must not end it
@@ -157,7 +157,7 @@ async def test_an_order_that_somebody_wants_stopped_is_stopped_at_the_next_renew
 async def test_an_order_that_was_cancelled_before_it_was_taken_is_refused(queue: _Queue) -> None:
     refusals: list[Any] = []
 
-    async def run(held: Held) -> Reply:
+    async def run(held: RunningOrder) -> Reply:
         refusals.append(held.refusal)
         return await _raise(held.refusal or ValueError())
 

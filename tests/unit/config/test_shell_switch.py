@@ -6,13 +6,13 @@ import pytest
 
 from openclaw.config.merge import effective_agents
 from openclaw.config.schema import Config
-from openclaw.policy.decide import Outcome, decide
+from openclaw.policy.decide import PolicyOutcome, decide
 from openclaw.runtime.host import policy_of
 
 
 def outcomes(config: dict[str, Any], agent: str = "main") -> dict[str, str]:
     policy = policy_of(effective_agents(Config.model_validate(config))[agent])
-    words = {Outcome.ALLOW: "allow", Outcome.ASK: "ask", Outcome.DENY: "deny"}
+    words = {PolicyOutcome.ALLOW: "allow", PolicyOutcome.ASK: "ask", PolicyOutcome.DENY: "deny"}
     return {name: words[decide(policy, name).outcome] for name in ("exec", "jobs", "read")}
 
 

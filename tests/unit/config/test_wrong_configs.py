@@ -286,7 +286,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
         [
             (
                 "agents.defaults.model",
-                'must be a model such as "anthropic/claude-sonnet-4-5" or an object',
+                'must be a model such as "anthropic/claude-sonnet-5-5" or an object',
                 1,
                 32,
             )

@@ -1,6 +1,6 @@
 """A small catalogue of made-up tools."""
 
-from openclaw.discovery.words import ToolDocument
+from openclaw.discovery.stems import ToolDocument
 
 
 def tool(server: str, name: str, description: str, **parameters: str) -> ToolDocument:

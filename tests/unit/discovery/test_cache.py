@@ -7,7 +7,7 @@ import pytest
 from tests.unit.discovery.catalogue import TOOLS, tool
 
 from openclaw.discovery.cache import IN_FILES, IN_MEMORY, IndexCache
-from openclaw.discovery.words import ToolDocument
+from openclaw.discovery.stems import ToolDocument
 
 
 @pytest.fixture

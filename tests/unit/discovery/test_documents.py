@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from tests.unit.discovery.catalogue import TOOLS
 
-from openclaw.discovery.words import (
+from openclaw.discovery.stems import (
     ENUM_VALUES,
     PARAMETERS,
     ToolDocument,

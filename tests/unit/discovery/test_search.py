@@ -3,8 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.unit.discovery.catalogue import TOOLS, tool
 
-from openclaw.discovery.index import ToolIndex, build_index
-from openclaw.discovery.words import ToolDocument
+from openclaw.discovery.stems import ToolDocument
+from openclaw.discovery.tool_index import ToolIndex, build_index
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.unit.discovery.catalogue import TOOLS
 
-from openclaw.discovery import index, words
-from openclaw.discovery.index import Match, ToolIndex, build_index, load_index, save_index
-from openclaw.discovery.words import ToolDocument
+from openclaw.discovery import stems, tool_index
+from openclaw.discovery.stems import ToolDocument
+from openclaw.discovery.tool_index import Match, ToolIndex, build_index, load_index, save_index
 
 QUERIES = ("create an issue", "rain tomorrow", "recipent", "erase a file. Then send a mail to Ann")
 
@@ -67,10 +67,10 @@ def test_an_update_reads_only_the_tools_that_changed(monkeypatch: pytest.MonkeyP
 
     def note(document: ToolDocument) -> dict[str, float]:
         read.append(document.full_name)
-        return words.document_stems(document)
+        return stems.document_stems(document)
 
     previous = build_index(TOOLS)
-    monkeypatch.setattr(index, "document_stems", note)
+    monkeypatch.setattr(tool_index, "document_stems", note)
     build_index([*TOOLS[1:], replace(TOOLS[0], description="New")], previous=previous)
     assert read == [TOOLS[0].full_name]
 

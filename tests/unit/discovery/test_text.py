@@ -2,7 +2,7 @@ from importlib.resources import files
 
 import pytest
 
-from openclaw.discovery.words import content_words, sentences, split_words, stem
+from openclaw.discovery.stems import content_words, sentences, split_words, stem
 
 
 @pytest.mark.parametrize("name", ["create_issue", "createIssue", "create-issue", "CreateIssue"])

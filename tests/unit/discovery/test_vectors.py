@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.unit.discovery.catalogue import TOOLS
 
-from openclaw.discovery.index import build_index, load_index, save_index
+from openclaw.discovery.tool_index import build_index, load_index, save_index
 from openclaw.discovery.vectors import (
     WordVectors,
     cut_greedily,

@@ -3,7 +3,6 @@ from typing import Any
 
 from pydantic_ai.messages import ToolCallPart
 
-from openclaw.embedded.conversation import CANNOT_SEE, Outcome, Turn
 from openclaw.embedded.model import (
     MAX_STEPS,
     REPLY,
@@ -13,6 +12,7 @@ from openclaw.embedded.model import (
     choice_prompt,
     reduced,
 )
+from openclaw.embedded.model_io import CANNOT_SEE, ToolOutcome, Turn
 from openclaw.embedded.router import Call
 from openclaw.embedded.runner import Prompt, UnusableSchema
 from openclaw.embedded.tool_doc import RoutableTool
@@ -90,7 +90,7 @@ async def test_the_same_call_is_not_made_twice(mcp_tools: list[RoutableTool]) ->
     done = Turn(
         TOKYO.message,
         calls=(ToolCallPart(CLOCK, {"timezone": "Asia/Tokyo"}, "1"),),
-        outcomes=(Outcome(CLOCK, "05:00", False), Outcome("other", "no", True)),
+        outcomes=(ToolOutcome(CLOCK, "05:00", False), ToolOutcome("other", "no", True)),
     )
     model = Model({"action": CLOCK}, {"timezone": "Asia/Tokyo"})
     plan = await AdapterPlanner(model).plan(done, mcp_tools, 9)
@@ -157,7 +157,7 @@ async def test_a_question_about_an_image_is_answered_with_that_it_is_unseen() ->
 
 
 async def test_an_answer_tells_how_much_of_a_long_message_was_read() -> None:
-    turn = Turn("word " * 4000, attached="page " * 1000, outcomes=(Outcome("a", "b", False),))
+    turn = Turn("word " * 4000, attached="page " * 1000, outcomes=(ToolOutcome("a", "b", False),))
     plan = await AdapterPlanner(Model()).plan(turn, [], 9)
     assert isinstance(plan, Write)
     heading = plan.heading(plan.prompt)

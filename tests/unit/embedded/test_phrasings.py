@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.tools.catalog import native_tools
+from openclaw.agent.tools.native_tools import native_tools
 from openclaw.embedded.router import Previous, Router
 from openclaw.embedded.tool_doc import RoutableTool
 

@@ -1,8 +1,8 @@
 import pytest
 from pydantic_ai.messages import ToolCallPart
 
-from openclaw.embedded.conversation import CANNOT_SEE, Outcome, Turn, fitted
 from openclaw.embedded.model import TOOL_SEARCH, RouterPlanner, Write, no_tool
+from openclaw.embedded.model_io import CANNOT_SEE, ToolOutcome, Turn, fitted
 from openclaw.embedded.router import Call, Previous
 from openclaw.embedded.tool_doc import RoutableTool
 from openclaw.embedded.tool_intent import Need
@@ -31,8 +31,8 @@ async def test_results_are_rendered_and_nothing_is_called_again(
     turn = Turn(
         "What time is it in Tokyo?",
         outcomes=(
-            Outcome("mcp_time_get_current_time", "05:00", False),
-            Outcome("gone", "oh no", True),
+            ToolOutcome("mcp_time_get_current_time", "05:00", False),
+            ToolOutcome("gone", "oh no", True),
         ),
     )
     plan = await RouterPlanner().plan(turn, mcp_tools, 100)
@@ -102,7 +102,7 @@ async def test_a_tool_that_is_not_shown_is_searched_for_once(mcp_tools: list[Rou
     searched = Turn(
         turn.message,
         calls=(ToolCallPart(TOOL_SEARCH, {}, "1"),),
-        outcomes=(Outcome(TOOL_SEARCH, "These tools…", False),),
+        outcomes=(ToolOutcome(TOOL_SEARCH, "These tools…", False),),
     )
     second = await planner.plan(searched, [*mcp_tools, SEARCHING], 100)
     assert isinstance(second, tuple)
@@ -147,7 +147,7 @@ async def test_an_answer_tells_how_much_of_a_long_message_was_read() -> None:
 
 async def test_an_answer_that_no_model_wrote_tells_it_too(mcp_tools: list[RoutableTool]) -> None:
     long = f"What time is it in Tokyo? {'x ' * 2000}"
-    turn = Turn(long, outcomes=(Outcome(clock(mcp_tools).name, "05:00", False),))
+    turn = Turn(long, outcomes=(ToolOutcome(clock(mcp_tools).name, "05:00", False),))
     plan = await RouterPlanner().plan(turn, mcp_tools, 100)
     assert isinstance(plan, str)
     assert "only the first 2,000 were read" in plan

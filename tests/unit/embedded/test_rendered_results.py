@@ -1,7 +1,7 @@
 import json
 
 from openclaw.content.frame import frame, unframed_in_place, without_frames
-from openclaw.embedded.conversation import (
+from openclaw.embedded.model_io import (
     MAX_CHARS,
     flatten,
     render_result,

@@ -1,6 +1,6 @@
 import pytest
 
-from openclaw.discovery.words import stem
+from openclaw.discovery.stems import stem
 from openclaw.embedded.tool_intent import read_ask
 
 

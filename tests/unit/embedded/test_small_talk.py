@@ -1,6 +1,6 @@
 import pytest
 
-from openclaw.embedded.conversation import MAX_REPLY_TOKENS, fitted, talk_prompt, weight
+from openclaw.embedded.model_io import MAX_REPLY_TOKENS, fitted, talk_prompt, weight
 from openclaw.embedded.runner import Prompt
 
 

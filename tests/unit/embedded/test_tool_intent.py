@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.embedded.tool_intent import Need, goes_on, need_of
+from openclaw.embedded.tool_intent import Need, need_of, only_varies
 
 NEEDS = {
     Need.TIME: [
@@ -139,6 +139,6 @@ def test_nearly_every_phrasing_that_needs_a_tool_is_recognised_without_one(phras
 
 
 def test_a_follow_up_names_a_thing_and_little_else() -> None:
-    assert goes_on("and in Paris?")
-    assert not goes_on("and then?")
-    assert not goes_on("Paris is beautiful")
+    assert only_varies("and in Paris?")
+    assert not only_varies("and then?")
+    assert not only_varies("Paris is beautiful")

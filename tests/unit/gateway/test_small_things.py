@@ -13,14 +13,14 @@ from openclaw.config.schema import Config, GatewayConfig
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import Busy, Cancelled, OperatorFacing
 from openclaw.core.events import BlockReply, TextDelta
-from openclaw.gateway.auth import Names, RateLimit
+from openclaw.gateway.auth import AllowedHosts, RequestRateLimit
 from openclaw.gateway.daemon import waiting_changes
-from openclaw.gateway.feeds import Feed
+from openclaw.gateway.event_streams import EventFeed
+from openclaw.gateway.gateway import Turns
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
 from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.openai.endpoints import Written
 from openclaw.gateway.service_files import Notifier, unit_for
-from openclaw.gateway.state import Turns
 
 
 class HeldClock:
@@ -37,7 +37,7 @@ class HeldClock:
 
 def test_a_burst_passes_and_then_as_many_as_the_rate_allows() -> None:
     clock = HeldClock()
-    limit = RateLimit(60, clock)
+    limit = RequestRateLimit(60, clock)
     assert [limit.admit("a") for _ in range(6)] == [0.0] * 6
     assert limit.admit("a") == pytest.approx(1.0)
     assert limit.admit("b") == 0.0
@@ -48,7 +48,7 @@ def test_a_burst_passes_and_then_as_many_as_the_rate_allows() -> None:
 
 def test_a_flood_of_addresses_is_forgotten_again() -> None:
     clock = HeldClock()
-    limit = RateLimit(600, clock)
+    limit = RequestRateLimit(600, clock)
     for number in range(10_050):
         assert limit.admit(str(number)) == 0.0
     assert len(limit._left) <= 10_000
@@ -75,11 +75,11 @@ def test_a_flood_of_addresses_is_forgotten_again() -> None:
     ],
 )
 def test_only_our_own_names_are_answered(host: str, known: bool) -> None:
-    assert Names(hosts=frozenset({"mine.example"})).knows_host(host) is known
+    assert AllowedHosts(hosts=frozenset({"mine.example"})).knows_host(host) is known
 
 
 def test_bound_beyond_loopback_any_address_will_do_but_no_name() -> None:
-    names = Names(any_address=True)
+    names = AllowedHosts(any_address=True)
     assert names.knows_host("10.0.0.1:80")
     assert not names.knows_host("evil.example")
 
@@ -143,7 +143,7 @@ async def test_turns_are_counted_stopped_and_closed() -> None:
 
 
 async def test_a_follower_hears_what_comes_and_not_what_was() -> None:
-    feed, heard = Feed(), list[bytes]()
+    feed, heard = EventFeed(), list[bytes]()
     feed.put(b"before")
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: feed.follow(heard.append, past=False))

@@ -17,8 +17,8 @@ from openclaw.mcp_client.errors import (
     RemoteError,
     TimedOut,
     Unavailable,
+    error_text,
     first_cause,
-    worded,
 )
 from openclaw.mcp_client.session import listing
 from openclaw.mcp_client.session.declared import Listing
@@ -29,7 +29,7 @@ from openclaw.mcp_client.session.jsonrpc import (
     encode,
     failure,
 )
-from openclaw.mcp_client.session.negotiation import Era, EraMemory, Greeting, identity
+from openclaw.mcp_client.session.negotiation import Era, EraMemory, HandshakeResult, identity
 from openclaw.mcp_client.session.server_session import RequestMetadata
 from openclaw.mcp_client.transport.child_process import StderrTail
 from openclaw.secrets.redactor import Redactor
@@ -157,7 +157,7 @@ def test_the_most_telling_error_of_a_group_is_found():
     ],
 )
 def test_errors_are_put_into_words(error: Exception, words: str):
-    assert worded(error) == words
+    assert error_text(error) == words
 
 
 @pytest.mark.requirement("FR-2.1")
@@ -273,7 +273,7 @@ def test_tools_whose_headers_are_not_possible_are_left_out_where_headers_are_sen
 
     bad = {"type": "object", "properties": {"x": {"type": "string", "x-mcp-header": "a b"}}}
     tools = (Tool(name="good", input_schema={"type": "object"}), Tool(name="bad", input_schema=bad))
-    stamp = RequestMetadata(Greeting("2026-07-28"), {}, http=http)
+    stamp = RequestMetadata(HandshakeResult("2026-07-28"), {}, http=http)
     kept = listing.without(Listing(tools=tools, dropped=("prompts: one",)), stamp.refuses)
     assert [tool.name for tool in kept.tools] == (["good"] if http else ["good", "bad"])
     assert kept.dropped[0] == "prompts: one"

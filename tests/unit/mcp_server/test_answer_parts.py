@@ -1,7 +1,7 @@
 import pytest
 
 from openclaw.core.content import Media, ResourceLink, Text
-from openclaw.mcp_server.outbound import Collector, combine
+from openclaw.mcp_server.aggregation import AnswerCollector, combine
 
 
 @pytest.mark.requirement("O-6")
@@ -26,14 +26,14 @@ def test_parts_become_one_answer(parts: list[str], answer: str) -> None:
 
 @pytest.mark.requirement("O-8")
 def test_tool_text_belongs_to_the_answer_only_when_it_is_addressed_to_the_person() -> None:
-    collector = Collector()
+    collector = AnswerCollector()
     collector.add_tool_output((Text("raw"), Text("for you", addressed=True)))
     collector.add_reply((Text("Done."),))
     assert collector.text() == "for you\n\nDone."
 
 
 def test_all_tool_text_belongs_to_the_answer_where_that_was_configured() -> None:
-    collector = Collector(all_tool_text=True)
+    collector = AnswerCollector(all_tool_text=True)
     collector.add_tool_output((Text("raw"), ResourceLink("file:///a", "a")))
     collector.add_reply((Text("Done."),))
     assert collector.text() == "raw\n\na: file:///a\n\nDone."
@@ -42,7 +42,7 @@ def test_all_tool_text_belongs_to_the_answer_where_that_was_configured() -> None
 @pytest.mark.requirement("M-16")
 def test_media_is_collected_once_wherever_it_came_from() -> None:
     picture, sound = Media("image/png", data=b"p"), Media("audio/wav", data=b"s")
-    collector = Collector()
+    collector = AnswerCollector()
     collector.add_tool_output((picture,))
     collector.add_reply((Text("Here."), picture, sound))
     assert collector.media == [picture, sound]

@@ -7,8 +7,8 @@ import pytest
 from tests.support.fake_http import QuietHandler, serving
 
 from openclaw.core.content import Media
-from openclaw.mcp_server.outbound import OutboundRules, fetch_guarded, render
-from openclaw.net.client import Exemptions, GuardedClient
+from openclaw.mcp_server.aggregation import OutboundRules, fetch_guarded, render
+from openclaw.net.guarded_client import Exemptions, GuardedClient
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
 LATEST = "2025-11-25"

@@ -6,9 +6,9 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_server.orders import receive
-from openclaw.media.files import OrderFiles
 from openclaw.media.intake import TEXT_BUDGET, display_name
 from openclaw.media.kinds import MIB
+from openclaw.media.stored_files import OrderFiles
 from openclaw.media.transcription import NoTranscriber
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)

@@ -6,7 +6,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from openclaw.mcp_server.sdk_handoff import ParsedLine, judge
+from openclaw.mcp_server.sdk_handoff import ParsedLine, parse_line
 from openclaw.stdio.lines import TooLong
 
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -19,7 +19,7 @@ def told(judged: ParsedLine) -> tuple[Any, int]:
 
 
 def of(message: Any) -> ParsedLine:
-    return judge(json.dumps(message).encode())
+    return parse_line(json.dumps(message).encode())
 
 
 @pytest.mark.parametrize("size", [10, 2 << 20])
@@ -30,7 +30,7 @@ def test_a_request_is_read_the_same_whether_small_or_large(size: int) -> None:
         "method": "tools/call",
         "params": {"name": "t", "arguments": {"message": "é" * size, "n": [1.5, None, True]}},
     }
-    judged = judge(json.dumps(asked, ensure_ascii=False).encode())
+    judged = parse_line(json.dumps(asked, ensure_ascii=False).encode())
     assert judged.fault is None
     read = judged.message
     assert isinstance(read, types.JSONRPCRequest)
@@ -39,13 +39,13 @@ def test_a_request_is_read_the_same_whether_small_or_large(size: int) -> None:
 
 @pytest.mark.parametrize("size", [10, 2 << 20])
 def test_what_is_no_json_has_no_id(size: int) -> None:
-    assert told(judge(b"{" + b"x" * size)) == (None, types.PARSE_ERROR)
+    assert told(parse_line(b"{" + b"x" * size)) == (None, types.PARSE_ERROR)
 
 
 @pytest.mark.parametrize("size", [10, 2 << 20])
 def test_a_stray_byte_costs_that_character_alone(size: int) -> None:
     head = b'{"jsonrpc":"2.0","method":"m","params":{"a":"' + b"x" * size
-    judged = judge(head + b'\xff"}}')
+    judged = parse_line(head + b'\xff"}}')
     read = judged.message
     assert isinstance(read, types.JSONRPCNotification)
     assert read.params == {"a": "x" * size + "\ufffd"}
@@ -56,7 +56,7 @@ def test_a_stray_byte_costs_that_character_alone(size: int) -> None:
     [b"nonsense", b"{", b'{"a":}', b'"\x01"', b"\xff\xfe", b"1 2", b"[" * 100_000, b"'x'", b"\x00"],
 )
 def test_rubbish_is_a_parse_error(line: bytes) -> None:
-    assert told(judge(line)) == (None, types.PARSE_ERROR)
+    assert told(parse_line(line)) == (None, types.PARSE_ERROR)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_is_no_request_is_refused_by_its_id(message: Any, request_id: Any) 
 def test_json_that_is_too_deep_for_the_sdk_is_refused_by_its_id() -> None:
     deep = b"[" * 500 + b"]" * 500
     line = b'{"jsonrpc":"2.0","id":3,"method":"ping","params":{"a":' + deep + b"}}"
-    assert told(judge(line)) == (3, types.INVALID_REQUEST)
+    assert told(parse_line(line)) == (3, types.INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("params", [[], 5, "x", True])
@@ -147,13 +147,13 @@ def test_an_answer_to_nothing_is_let_go() -> None:
 def test_the_id_of_a_line_that_is_too_long_is_read_from_its_ends(
     head: bytes, tail: bytes, request_id: Any
 ) -> None:
-    judged = judge(TooLong(100, head, tail))
+    judged = parse_line(TooLong(100, head, tail))
     assert told(judged) == (request_id, types.INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("head", [b'{"jsonrpc":"2.0","id":5,"result":{"x":"', b'{"result":{"x":"'])
 def test_an_answer_that_is_too_long_fails_the_request_that_waits_for_it(head: bytes) -> None:
-    judged = judge(TooLong(100, head, b'xx"},"jsonrpc":"2.0","id":5}'))
+    judged = parse_line(TooLong(100, head, b'xx"},"jsonrpc":"2.0","id":5}'))
     assert judged.fault is None
     assert isinstance(judged.message, types.JSONRPCError)
     assert judged.message.id == 5
@@ -165,7 +165,7 @@ def test_an_answer_nested_too_deeply_fails_the_request_that_it_answers(id_first:
     result = f'"result":{{"action":"accept","content":{{"answer":{deep}}}}}'
     members = ['"id":"openclaw-1"', result]
     line = f'{{"jsonrpc":"2.0",{",".join(members if id_first else members[::-1])}}}'.encode()
-    judged = judge(line)
+    judged = parse_line(line)
     assert judged.fault is None
     assert isinstance(judged.message, types.JSONRPCError)
     assert judged.message.id == "openclaw-1"

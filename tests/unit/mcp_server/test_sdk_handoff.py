@@ -13,7 +13,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from openclaw.mcp_server.messages import MessageWriter
+from openclaw.mcp_server.message_writer import MessageWriter
 from openclaw.mcp_server.sdk_handoff import MessageReader
 from openclaw.stdio.descriptors import ThreadedReader
 from openclaw.stdio.lines import LineSplitter

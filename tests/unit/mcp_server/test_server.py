@@ -8,8 +8,8 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_server.orders import TOOLS, checked_order, receive
-from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import FILE_TYPES, IMAGE_TYPES, MIB
+from openclaw.media.stored_files import OrderFiles
 from openclaw.media.transcription import NoTranscriber
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)

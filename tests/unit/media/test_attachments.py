@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from openclaw.media.files import AttachmentFiles, digest_of
+from openclaw.media.stored_files import AttachmentFiles, digest_of
 
 
 def test_what_is_kept_is_private_and_named_by_its_content(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.media.files import OrderFiles, order_files, sweep
+from openclaw.media.stored_files import OrderFiles, order_files, sweep
 
 
 @pytest.mark.requirement("M-8")
@@ -46,7 +46,7 @@ def test_a_quota_bounds_what_one_order_may_store(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_swept_and_what_is_in_use_is_not(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from openclaw.media.files import order_files\n"
+        "import os, sys; from pathlib import Path; from openclaw.media.stored_files import order_files\n"
         "with order_files(Path(sys.argv[1])) as files:\n"
         "    files.save([b'x'], 'image/png'); os.kill(os.getpid(), 9)"
     )

@@ -9,7 +9,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from openclaw.media.files import cleaned, read_regular
+from openclaw.media.stored_files import cleaned, read_regular
 from openclaw.secrets.redactor import Redactor
 
 SECRET = "sesame-7f3a9c21d4e8"  # not a real one

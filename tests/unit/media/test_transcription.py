@@ -16,7 +16,7 @@ from tests.support.speech_service import SpeechService, speech_service
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.config.schema import TranscriptionConfig
 from openclaw.core.errors import SecretUnavailable
-from openclaw.media import limited_process, transcription
+from openclaw.media import parse_worker, transcription
 from openclaw.media.documents import Extracted
 from openclaw.media.transcription import (
     NOT_SET_UP,
@@ -222,9 +222,7 @@ class TestDecoding:
     def test_a_wave_becomes_one_channel_at_16_khz(
         self, tmp_path: Path, rate: int, channels: int
     ) -> None:
-        samples = limited_process.decode(
-            str(tone(tmp_path / "a.wav", rate=rate, channels=channels))
-        )
+        samples = parse_worker.decode(str(tone(tmp_path / "a.wav", rate=rate, channels=channels)))
         assert abs(len(samples) - 8_000) <= 1
         assert 0.5 < samples.max() < 0.7
         crossings = np.count_nonzero(np.diff(samples > 0))
@@ -239,11 +237,11 @@ class TestDecoding:
             file.setframerate(16_000)
             high = {1: b"\xc0", 3: b"\x00\x00\x40", 4: b"\x00\x00\x00\x40"}[width]
             file.writeframes(high * 100)
-        assert np.allclose(limited_process.decode(str(path)), 0.5)
+        assert np.allclose(parse_worker.decode(str(path)), 0.5)
 
     @pytest.mark.parametrize("codec", ["flac", "mp3", "ogg", "adts", "ipod", "f32"])
     def test_other_formats_are_read(self, tmp_path: Path, codec: str) -> None:
-        samples = limited_process.decode(str(encoded(tmp_path, codec)))
+        samples = parse_worker.decode(str(encoded(tmp_path, codec)))
         assert 7_000 < len(samples) < 10_000
         assert samples.max() > 0.4
 
@@ -252,26 +250,26 @@ class TestDecoding:
     ) -> None:
         path = encoded(tmp_path, "flac")
         monkeypatch.setitem(sys.modules, "av", None)
-        [answer] = limited_process.answers("speech", "moonshine", "", str(path), "")
+        [answer] = parse_worker.answers("speech", "moonshine", "", str(path), "")
         assert answer["error"].startswith("no decoder is installed")
 
     def test_what_is_no_recording_is_said_to_be_none(self, tmp_path: Path) -> None:
         path = tmp_path / "a.mp3"
         path.write_bytes(b"ID3\x03" + b"\0" * 500)
-        [answer] = limited_process.answers("speech", "moonshine", "", str(path), "")
+        [answer] = parse_worker.answers("speech", "moonshine", "", str(path), "")
         assert answer["error"].startswith("it cannot be decoded")
 
     def test_a_recording_without_sound_is_said_to_have_none(self, tmp_path: Path) -> None:
-        [answer] = limited_process.answers(
+        [answer] = parse_worker.answers(
             "speech", "moonshine", "", str(tone(tmp_path / "a.wav", 0)), ""
         )
         assert answer["error"] == "it has no sound in it"
 
     def test_a_long_recording_is_cut_at_its_pauses(self) -> None:
-        rate = limited_process.SAMPLE_RATE
+        rate = parse_worker.SAMPLE_RATE
         samples = np.ones(60 * rate, np.float32)
         samples[int(22.0 * rate) : int(22.3 * rate)] = 0
-        pieces = list(limited_process.pieces_of(samples))
+        pieces = list(parse_worker.pieces_of(samples))
         assert 22.0 * rate <= pieces[0][1] <= 22.3 * rate
         assert sum(len(piece) for piece, _ in pieces) == len(samples)
         assert pieces[-1][1] == len(samples)

@@ -24,14 +24,14 @@ from tests.support.agent_kit import APIS, agent_kit, scripted_config
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import MissingExtra, ModelUnavailable, SecretUnavailable
-from openclaw.models.build import Built, ModelBuilder
+from openclaw.models.build import BuiltModel, ModelBuilder
 from openclaw.models.choose import (
     FALLBACK_CONTEXT_WINDOW,
     Candidate,
-    Choice,
+    ModelCandidates,
     resolve,
 )
-from openclaw.models.stack import ContextOverflow, ModelFactory, ModelStack, Watcher
+from openclaw.models.fallback import ContextOverflow, FallbackModels, ModelFactory, StreamCallbacks
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure, SecretResolver
@@ -270,11 +270,11 @@ async def test_a_fallback_that_cannot_be_built_does_not_keep_the_others_from_ans
 
 
 async def test_no_model_at_all_is_told_with_every_reason() -> None:
-    async def build(candidate: Candidate) -> Built:
+    async def build(candidate: Candidate) -> BuiltModel:
         raise ModelUnavailable(f"{candidate.model} is not there", hint="fetch it")
 
     other = replace(CANDIDATE, model="n")
-    stack = ModelStack(Choice((CANDIDATE, other), "test"), build, clock=SystemClock())
+    stack = FallbackModels(ModelCandidates((CANDIDATE, other), "test"), build, clock=SystemClock())
     with pytest.raises(ModelUnavailable) as caught:
         await stack.primary()
     assert caught.value.message == (
@@ -299,9 +299,9 @@ async def test_the_same_choice_gives_the_same_stack() -> None:
     built = ModelFactory(config.models.providers, builds, SystemClock())
     async with aclosing(built) as factory:
         model = config.agents.defaults.model
-        assert await factory.stack(model) is await factory.stack(model)
-        assert await factory.stack(model) is not await factory.stack(model, temperature=0.1)
-        await (await factory.stack(model)).primary()
+        assert await factory.models_of(model) is await factory.models_of(model)
+        assert await factory.models_of(model) is not await factory.models_of(model, temperature=0.1)
+        await (await factory.models_of(model)).primary()
 
 
 async def test_a_request_that_is_too_long_says_so() -> None:
@@ -310,14 +310,14 @@ async def test_a_request_that_is_too_long_says_so() -> None:
         builds = ModelBuilder(SecretResolver({}, Redactor()), {})
         built = ModelFactory(config.models.providers, builds, SystemClock())
         async with aclosing(built) as factory:
-            stack = await factory.stack(config.agents.defaults.model)
+            stack = await factory.models_of(config.agents.defaults.model)
             asked: list[ModelMessage] = [ModelRequest.user_text_prompt("hi")]
             with pytest.raises(ContextOverflow, match="does not fit into the model's context"):
-                await stack.respond(lambda _: asked, ModelRequestParameters(), Watcher())
+                await stack.respond(lambda _: asked, ModelRequestParameters(), StreamCallbacks())
 
 
 def test_a_watcher_need_not_listen() -> None:
-    Watcher().notice("nobody hears this")
+    StreamCallbacks().notice("nobody hears this")
 
 
 def test_choosing_a_model_imports_no_model_library() -> None:

@@ -4,7 +4,7 @@ import pytest
 from pydantic_ai import exceptions as known
 
 from openclaw.models.choose import Candidate
-from openclaw.models.stack import Failure, Verdict, delay_before, judge
+from openclaw.models.fallback import Failure, Verdict, classify_error, delay_before
 
 
 def http(status: int, body: object = None, headers: dict[str, str] | None = None) -> Exception:
@@ -34,7 +34,7 @@ def http(status: int, body: object = None, headers: dict[str, str] | None = None
     ],
 )
 def test_every_failure_has_its_verdict(error: Exception, verdict: Verdict) -> None:
-    assert judge(error).verdict is verdict
+    assert classify_error(error).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_every_failure_has_its_verdict(error: Exception, verdict: Verdict) -> No
     ],
 )
 def test_every_vendors_words_for_too_long_are_understood(status: int, words: str) -> None:
-    assert judge(http(status, {"error": {"message": words}})).verdict == "overflow"
+    assert classify_error(http(status, {"error": {"message": words}})).verdict == "overflow"
 
 
 @pytest.mark.parametrize(
@@ -94,26 +94,28 @@ def test_every_vendors_words_for_too_long_are_understood(status: int, words: str
     ],
 )
 def test_other_refusals_are_not_taken_for_it(words: str) -> None:
-    assert judge(http(429, {"error": {"message": words}})).verdict != "overflow"
+    assert classify_error(http(429, {"error": {"message": words}})).verdict != "overflow"
 
 
 def test_only_the_providers_own_failures_count_against_it() -> None:
     for error in (http(400, "bad"), http(422, "bad"), ValueError("a defect")):
-        assert judge(error).blames_request
+        assert classify_error(error).blames_request
     for error in (http(500), http(429), known.ModelAuthenticationError("m", "who?")):
-        assert not judge(error).blames_request
+        assert not classify_error(error).blames_request
 
 
 def test_a_refusal_that_speaks_of_an_image_says_so() -> None:
-    assert judge(http(400, "Could not process image")).about_images
-    assert judge(http(413, "")).about_images
-    assert not judge(http(400, "bad")).about_images
+    assert classify_error(http(400, "Could not process image")).about_images
+    assert classify_error(http(413, "")).about_images
+    assert not classify_error(http(400, "bad")).about_images
 
 
 def test_the_reason_has_the_providers_own_words_and_not_the_whole_body() -> None:
-    failure = judge(http(400, {"error": {"message": "no\n such  model", "trace": "x" * 999}}))
+    failure = classify_error(
+        http(400, {"error": {"message": "no\n such  model", "trace": "x" * 999}})
+    )
     assert failure.reason == "it refused the request (HTTP 400: no such model)"
-    long = judge(http(400, {"message": "y" * 999}))
+    long = classify_error(http(400, {"message": "y" * 999}))
     assert len(long.reason) < 260
 
 
@@ -121,7 +123,7 @@ def test_a_failed_connection_names_the_address_to_check() -> None:
     error = known.ModelConnectionError("m", "failed")
     error.__cause__ = OSError("refused")
     asked = Candidate("acme", "m", "openai-completions", base_url="http://box/v1")
-    failure = judge(error, asked)
+    failure = classify_error(error, asked)
     assert failure.reason == "the connection failed (refused)"
     assert failure.hint == "check that http://box/v1 is right and can be reached"
 
@@ -138,7 +140,7 @@ def test_what_the_provider_asks_for_is_honoured_within_reason() -> None:
     error = known.ModelHTTPError.for_category(
         known.ModelRateLimitError, status_code=429, model_name="m", headers={"Retry-After": "7"}
     )
-    assert delay_before(1, judge(error), 0.5) == 7.0
+    assert delay_before(1, classify_error(error), 0.5) == 7.0
     assert delay_before(1, Failure("retry", "x", retry_after=3600), 0.5) is None
 
 
@@ -166,4 +168,4 @@ def test_a_refused_key_is_named_by_its_setting_and_never_shown(
 ) -> None:
     asked = Candidate(provider, "m", "openai-completions", api_key=key, key_hint=hint)
     refused = known.ModelAuthenticationError("m", "who?")
-    assert judge(refused, asked).hint == f"check {told}"
+    assert classify_error(refused, asked).hint == f"check {told}"

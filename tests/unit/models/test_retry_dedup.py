@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.models.stack import TextGate
+from openclaw.models.fallback import RetryTextFilter
 
 
 class Screen:
     def __init__(self) -> None:
         self.text = ""
         self.restarts = 0
-        self.gate = TextGate(self.show, self.diverged)
+        self.gate = RetryTextFilter(self.show, self.diverged)
 
     def show(self, piece: str) -> None:
         self.text += piece

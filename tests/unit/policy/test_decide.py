@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.policy.decide import (
-    Outcome,
     Policy,
+    PolicyOutcome,
     Rules,
     decide,
     glob_matches,
@@ -75,7 +75,7 @@ def test_without_rules_everything_is_allowed() -> None:
 @pytest.mark.requirement("US-5.4")
 def test_deny_wins_over_allow_and_the_decision_names_the_rule() -> None:
     decision = decide(policy(Rules("tools", allow=["exec"], deny=["ex*"])), "exec")
-    assert decision.outcome is Outcome.DENY
+    assert decision.outcome is PolicyOutcome.DENY
     assert decision.reason == "tools.deny has 'ex*'"
 
 
@@ -156,7 +156,7 @@ def test_what_is_proved_denied_is_denied(deny: list[str], allow: list[str], tool
 
 def test_a_tool_to_ask_about_is_not_allowed_without_more_ado_and_says_why() -> None:
     decision = decide(policy(Rules("tools", ask=["mcp_mail_*"])), "mcp_mail_send")
-    assert (decision.outcome, decision.allowed, decision.asks) == (Outcome.ASK, False, True)
+    assert (decision.outcome, decision.allowed, decision.asks) == (PolicyOutcome.ASK, False, True)
     assert decision.reason == "tools.ask has 'mcp_mail_*', and nobody can be asked here"
 
 
@@ -166,13 +166,13 @@ def test_a_tool_that_no_ask_rule_names_is_not_asked_about() -> None:
 
 def test_any_layers_denial_wins_over_asking() -> None:
     rules = policy(Rules("a", ask=["*"]), Rules("b", deny=["exec"]), Rules("c", ask=["*"]))
-    assert decide(rules, "exec").outcome is Outcome.DENY
+    assert decide(rules, "exec").outcome is PolicyOutcome.DENY
     assert decide(rules, "read").reason.startswith("a.ask")
 
 
 def test_what_an_allow_list_leaves_out_is_denied_also_where_it_would_be_asked_about() -> None:
     rules = policy(Rules("tools", allow=["read"], ask=["exec"]))
-    assert decide(rules, "exec").outcome is Outcome.DENY
+    assert decide(rules, "exec").outcome is PolicyOutcome.DENY
 
 
 def test_a_server_whose_tools_are_asked_about_is_not_wholly_denied() -> None:
@@ -187,7 +187,7 @@ def test_a_rule_for_the_natural_name_holds_for_a_tool_that_was_renamed(
 ) -> None:
     lists: dict[str, list[str]] = {kind: [rule]}
     decided = decide(policy(Rules("tools", **lists)), "mcp_fs_write_file_1a2b", "mcp_fs_write_file")
-    assert decided.outcome is Outcome(kind)
+    assert decided.outcome is PolicyOutcome(kind)
 
 
 def test_deny_wins_whichever_of_the_two_names_it_has() -> None:

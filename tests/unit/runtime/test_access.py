@@ -2,15 +2,17 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from openclaw.agent.port import NOBODY, Agent, MessageContext, Reply, TurnListener
+from openclaw.agent.port import NO_LISTENER, Agent, MessageContext, Reply, TurnListener
 from openclaw.core.errors import NotFound, OpenClawError
-from openclaw.runtime.access import FailoverAgent, GatewayGone, Opener
+from openclaw.runtime import access
+from openclaw.runtime.access import FailoverAgent, GatewayGone, LazyResource
 
 AGENT = cast("Agent", object())
 REFUSED = NotFound("there is no such agent")
@@ -36,7 +38,7 @@ async def test_whatever_keeps_it_from_opening_is_told_and_tried_again(
             raise failures.pop()
         yield AGENT
 
-    agent = Opener("the agent", open_agent)
+    agent = LazyResource("the agent", open_agent)
     async with anyio.create_task_group() as tasks:
         await tasks.start(agent.run)
         with pytest.raises(OpenClawError) as raised:
@@ -62,7 +64,7 @@ async def test_an_agent_that_breaks_down_while_it_is_open_is_opened_anew() -> No
             group.start_soon(break_down)
             yield AGENT
 
-    agent = Opener("the agent", open_agent)
+    agent = LazyResource("the agent", open_agent)
     async with anyio.create_task_group() as tasks:
         await tasks.start(agent.run)
         await agent.get()
@@ -84,7 +86,7 @@ class Answering:
         self.asked = anyio.Event()
         self.may_answer.set()
 
-    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+    async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         if self.failure is not None:
             raise self.failure
         self.asked.set()
@@ -111,7 +113,7 @@ async def either(
     async def open_here() -> AsyncGenerator[Agent]:
         yield cast("Agent", here)
 
-    opener = Opener("the agent", open_here)
+    opener = LazyResource("the agent", open_here)
     async with anyio.create_task_group() as tasks:
         await tasks.start(opener.run)
         try:
@@ -172,3 +174,8 @@ async def test_a_turn_that_runs_here_keeps_its_servers_when_a_gateway_starts() -
             here.may_answer.set()
         assert (await agent.reply(GO)).text == "gateway"
         assert here.sessions == []
+
+
+@pytest.mark.parametrize("module", access._FIRST_MESSAGE)
+def test_a_module_that_is_imported_ahead_exists(module: str) -> None:
+    assert find_spec(module) is not None

@@ -12,7 +12,7 @@ from openclaw.config.schema import Config
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
-from openclaw.runtime.host import audited, hide_known
+from openclaw.runtime.host import audited, register_known_secrets
 from openclaw.secrets.redactor import Redactor
 
 
@@ -20,7 +20,7 @@ def test_a_stored_secret_is_known_before_anything_refers_to_it(tmp_path: Path) -
     environ = {"HOME": str(tmp_path)}
     SecretStore(environ).set("UNUSED", "correct-horse-battery", keyring=False)
     redactor = Redactor()
-    hide_known(load_config(None, environ), environ, redactor)
+    register_known_secrets(load_config(None, environ), environ, redactor)
     assert redactor.redact("it is correct-horse-battery") == "it is [REDACTED]"
 
 

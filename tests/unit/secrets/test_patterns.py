@@ -1,7 +1,7 @@
 import pytest
 
 from openclaw.secrets import patterns
-from openclaw.secrets.patterns import NOISE, PIECE, Joined, joined
+from openclaw.secrets.patterns import NOISE, PIECE, DenoisedText, joined
 from openclaw.secrets.redactor import Redactor
 
 SECRET = "sesame-7f3a9c21d4e8"  # not a real one
@@ -50,7 +50,7 @@ def test_two_secrets_in_different_pieces_are_each_replaced_where_they_stand() ->
 )
 def test_the_parts_put_together_are_the_whole(unit: str) -> None:
     text = "begin" + unit * (3 * PIECE // len(unit)) + "end"
-    assert Joined(text).text == joined(text) == NOISE.sub("", text)
+    assert DenoisedText(text).text == joined(text) == NOISE.sub("", text)
 
 
 def test_a_short_value_of_a_key_is_found_over_the_edge_of_a_piece() -> None:

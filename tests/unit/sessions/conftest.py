@@ -10,10 +10,10 @@ import pytest
 from tests.support.postgres_server import Server
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.model import SessionRef
 from openclaw.sessions.postgres.pool import Database, Result, Work, parsed
 from openclaw.sessions.postgres.store import open_postgres_store
-from openclaw.sessions.sqlite.store import FileStore, open_file_store
+from openclaw.sessions.records import SessionRef
+from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store
 from openclaw.sessions.store import SessionStore
 
 _FORGET = "DELETE FROM openclaw.tickets WHERE id = (SELECT min(id) FROM openclaw.tickets)"
@@ -49,8 +49,8 @@ def forget_tickets(database: Path) -> None:
 
 
 @pytest.fixture
-async def file_store(database: Path) -> AsyncGenerator[FileStore]:
-    async with open_file_store(database, TickingClock()) as store:
+async def file_store(database: Path) -> AsyncGenerator[SqliteStore]:
+    async with open_sqlite_store(database, TickingClock()) as store:
         yield store
 
 
@@ -76,7 +76,7 @@ async def subject(request: pytest.FixtureRequest, database: Path) -> AsyncGenera
             _space_writes(shared.database)
             yield Subject(shared, lambda session: server.run(_FORGET, name))
         return
-    async with open_file_store(database, TickingClock()) as store:
+    async with open_sqlite_store(database, TickingClock()) as store:
         yield Subject(store, lambda session: forget_tickets(database))
 
 

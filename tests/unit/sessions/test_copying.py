@@ -10,10 +10,10 @@ import pytest
 from openclaw.core.clock import SystemClock
 from openclaw.core.events import Usage
 from openclaw.sessions.copying import CopyConflict, CopyReport, copy_sessions
-from openclaw.sessions.model import Entry, EntryKind, NewEntry, Outcome, SessionInfo
 from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.records import Entry, EntryKind, NewEntry, SessionInfo, TurnOutcome
+from openclaw.sessions.sqlite.store import open_sqlite_store
 from openclaw.sessions.store import SessionStore
 
 K = EntryKind
@@ -31,7 +31,7 @@ async def fill(store: SessionStore) -> None:
                 )
                 call = NewEntry(K.TOOL_CALL, {"x": "\0"}, call_id="c", details={"private": 1})
                 await lane.append(turn, [call, NewEntry(K.TOOL_RESULT, {"y": 2**70}, call_id="c")])
-                await lane.finish_turn(turn, Outcome.OK, usage=Usage(1, 2, 3, 4, 5, 6))
+                await lane.finish_turn(turn, TurnOutcome.OK, usage=Usage(1, 2, 3, 4, 5, 6))
     session = await store.open_session("main", "talk 2")
     async with store.acquire_lane(session) as lane:
         await lane.compact(None, NewEntry(K.COMPACTION, {"summary": "…"}), through=5)
@@ -67,7 +67,7 @@ async def open_one(
                 url: str = request.getfixturevalue("postgres_url")
                 return await stack.enter_async_context(open_postgres_store(parsed(url)))
             return await stack.enter_async_context(
-                open_file_store(tmp_path / f"{kind}.db", SystemClock())
+                open_sqlite_store(tmp_path / f"{kind}.db", SystemClock())
             )
 
         yield opened
@@ -208,10 +208,10 @@ async def test_totals_are_not_copied_over_a_session_that_went_on_in_the_target(
     session = await source.open_session("main", "k")
     async with source.acquire_lane(session) as lane:
         await lane.append(None, [NewEntry(K.NOTICE)])
-    dossier = await source.dossier(session)
-    await target.receive_entries(dossier.info, 0, await source.entries(session))
+    details = await source.details(session)
+    await target.receive_entries(details.info, 0, await source.entries(session))
     async with target.acquire_lane(session) as lane:
         await lane.append(None, [NewEntry(K.USER_MESSAGE, {}, "more")])
     with pytest.raises(CopyConflict, match="somebody else"):
-        await target.receive_dossier(dossier)
+        await target.receive_details(details)
     assert (await target.show(session)).messages == 1

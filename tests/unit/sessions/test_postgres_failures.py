@@ -3,8 +3,8 @@
 import asyncpg
 import pytest
 
-from openclaw.sessions.model import StoreError
-from openclaw.sessions.postgres.pool import is_lost, is_of_driver, is_passing, translated
+from openclaw.sessions.postgres.pool import is_lost, is_of_driver, is_transient, translated
+from openclaw.sessions.records import StoreError
 
 
 def _raised(code: str, module: str) -> BaseException:
@@ -22,7 +22,7 @@ def test_what_the_driver_raises_on_a_cut_connection_is_tried_again(code: str) ->
     error = _raised(code, "asyncpg.protocol.protocol")
     assert is_of_driver(error)
     assert is_lost(error)
-    assert is_passing(error)
+    assert is_transient(error)
     with pytest.raises(StoreError), translated("here"):
         raise error
 

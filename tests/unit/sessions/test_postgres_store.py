@@ -21,16 +21,6 @@ from tests.support.postgres_server import Server
 from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.core.events import Usage
 from openclaw.sessions.lanes import Write
-from openclaw.sessions.model import (
-    Encoded,
-    EntryKind,
-    LaneLost,
-    NewEntry,
-    Outcome,
-    StoreError,
-    StoreMissing,
-    encoded,
-)
 from openclaw.sessions.postgres import pool
 from openclaw.sessions.postgres import store as postgres_store
 from openclaw.sessions.postgres.pool import Database, explain, is_lost, parsed
@@ -40,6 +30,16 @@ from openclaw.sessions.postgres.store import (
     known,
     migrate,
     open_postgres_store,
+)
+from openclaw.sessions.records import (
+    Encoded,
+    EntryKind,
+    LaneLost,
+    NewEntry,
+    StoreError,
+    StoreMissing,
+    TurnOutcome,
+    encoded,
 )
 
 K = EntryKind
@@ -103,7 +103,7 @@ async def test_two_versions_share_a_database_that_the_newer_has_migrated(
             for store in (old, new, old):
                 async with store.acquire_lane(session) as lane:
                     turn = await lane.begin_turn()
-                    await lane.finish_turn(turn, Outcome.OK)
+                    await lane.finish_turn(turn, TurnOutcome.OK)
         assert len(await old.history(session)) == 6
 
 
@@ -145,14 +145,14 @@ async def test_a_write_that_is_sent_twice_is_written_once(postgres_url: str) -> 
         Write("begin", "t", entry(K.TURN_STARTED)),
         Write("append", "t", entry(K.NOTICE)),
         Write("compact", "t", entry(K.COMPACTION), through=1),
-        Write("finish", "t", entry(K.TURN_FINISHED), outcome=Outcome.OK, usage=Usage(1)),
+        Write("finish", "t", entry(K.TURN_FINISHED), outcome=TurnOutcome.OK, usage=Usage(1)),
     ]
     async with open_postgres_store(parsed(postgres_url)) as store:
         session = await store.open_session("main", "k")
         async with store.acquire_lane(session) as lane:
             for seq, write in enumerate(writes):
                 at = replace(lane.at, seq=seq)
-                work = partial(lane._desk.commit, at=at, write=write)
+                work = partial(lane._manager.commit, at=at, write=write)
                 assert [await store.database.transact(work) for _ in range(2)] == [True, False]
         whole = await store.history(session, since_compaction=False)
         assert [entry.seq for entry in whole] == [1, 2, 3, 4]
@@ -187,7 +187,7 @@ async def finished(store: PostgresStore, on_finish: Any) -> str:
     async with store.acquire_lane(session) as lane:
         turn = await lane.begin_turn()
         lane.on_finish = on_finish
-        await lane.finish_turn(turn, Outcome.OK)
+        await lane.finish_turn(turn, TurnOutcome.OK)
     return turn
 
 
@@ -249,7 +249,7 @@ async def test_a_process_whose_connections_are_cut_keeps_its_session(postgres_ur
                 owner = "SELECT owner FROM openclaw.tickets"
                 while await sql(postgres_url, owner) == before:  # noqa: ASYNC110 - in the database
                     await anyio.sleep(0.02)
-            await lane.finish_turn(turn, Outcome.OK)
+            await lane.finish_turn(turn, TurnOutcome.OK)
         assert await store.unfinished_turns(session) == []
 
 
@@ -307,7 +307,7 @@ async def test_a_write_on_a_connection_that_died_silently_is_sent_on_another(
                 turn = await lane.begin_turn()
                 cable.swallow()
                 with anyio.fail_after(60):
-                    await lane.finish_turn(turn, Outcome.OK)
+                    await lane.finish_turn(turn, TurnOutcome.OK)
             assert [entry.seq for entry in await store.history(session)] == [1, 2]
 
 
@@ -526,7 +526,7 @@ async def test_each_write_to_a_transcript_is_one_statement(postgres_url: str) ->
             turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "hello")])
             await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL), NewEntry(EntryKind.NOTICE)])
             await lane.compact(turn, NewEntry(EntryKind.COMPACTION), through=1)
-            await lane.finish_turn(turn, Outcome.OK)
+            await lane.finish_turn(turn, TurnOutcome.OK)
             assert [
                 query for query in sent if "pg_catalog" not in query and "jit" not in query
             ] == [sent[-1]] * 4  # besides what the driver asks once about the types

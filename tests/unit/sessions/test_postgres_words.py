@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.sessions.postgres.lanes import as_query, as_vector, words_of
+from openclaw.sessions.postgres.lanes import as_query, as_vector, search_words
 from openclaw.sessions.queries import containing, without_spaces
 
 
@@ -17,7 +17,7 @@ from openclaw.sessions.queries import containing, without_spaces
     ],
 )
 def test_words_have_neither_case_nor_accents_nor_marks(text: str, words: list[str]) -> None:
-    assert words_of(text) == words
+    assert search_words(text) == words
 
 
 def test_a_query_finds_every_word_and_those_that_begin_so() -> None:
@@ -28,9 +28,9 @@ def test_a_query_finds_every_word_and_those_that_begin_so() -> None:
 
 
 def test_text_made_to_grow_is_bounded() -> None:
-    assert sum(len(word.encode()) for word in words_of("\ufdfa " * 65_536)) <= 256 * 1024
-    assert words_of("x" * 70_000) == []
-    many = words_of(" ".join(f"w{number:06}" for number in range(100_000)))
+    assert sum(len(word.encode()) for word in search_words("\ufdfa " * 65_536)) <= 256 * 1024
+    assert search_words("x" * 70_000) == []
+    many = search_words(" ".join(f"w{number:06}" for number in range(100_000)))
     assert sum(map(len, many)) <= 256 * 1024
 
 

@@ -13,7 +13,14 @@ from openclaw.agent.toolpath.wrappers import Refused, Wrapper
 from openclaw.core import tools
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Notice, ToolApproval, ToolFinished
-from openclaw.core.tools import Answer, CallContext, Choice, JsonObject, ToolResult, ToolSpec
+from openclaw.core.tools import (
+    ApprovalAnswer,
+    ApprovalChoice,
+    CallContext,
+    JsonObject,
+    ToolResult,
+    ToolSpec,
+)
 from openclaw.policy.approval_text import CallText, Change, describe_call, one_line, visible
 from openclaw.policy.decide import covers, rule_for, what_it_covers
 
@@ -32,9 +39,9 @@ class _Session:
 
 
 class Approvals:
-    """Answers that hold for more than one call, each for the tool as it was declared then.
+    """Answers that cover more than one call, each for the tool as it was declared then.
 
-    Those for a session last until the program ends. Without `write`, nobody can answer "always".
+    Session answers last until the program ends. Without `write`, nobody can answer "always".
     """
 
     def __init__(self, write: WriteRule | None = None) -> None:
@@ -50,13 +57,13 @@ class Approvals:
         return found
 
     def listed(self) -> Iterator[tuple[str, str, str]]:
-        """Agent, session and rule of every answer for a session."""
+        """Agent, session and rule of every session answer."""
         for (agent, session), one in self._sessions.items():
             yield from ((agent, session, rule) for rule, _ in sorted(one.rules))
 
     def revoke(self, agent: str, session: str, rule: str) -> None:
         one = self._sessions[agent, session]
-        one.rules = {kept for kept in one.rules if kept[0] != rule}
+        one.rules = {approved for approved in one.rules if approved[0] != rule}
 
     def hold_to(self, approved: Mapping[str, Sequence[str]]) -> None:
         """Forget "always" answers that are no longer among these agents' rules."""
@@ -69,7 +76,7 @@ class Approvals:
 class Approval(Wrapper):
     """Asks the person before a call that the policy leaves to them.
 
-    `hide` takes out known secrets and nothing else: the person must see what runs.
+    `hide` removes known secrets and nothing else: the person must see what runs.
     """
 
     hide: Redact
@@ -83,8 +90,8 @@ class Approval(Wrapper):
         refusal = None if context.approved else await self._refusal(name, arguments, context)
         if refusal is None:
             return await self.source.call(name, arguments, context._replace(approved=True))
-        told = f"They say: {refusal.reason}" if refusal.reason else "Do without it."
-        why = f"The person did not allow this call of {name}. {told}"
+        advice = f"They say: {refusal.reason}" if refusal.reason else "Do without it."
+        why = f"The person did not allow this call of {name}. {advice}"
         return self.not_made(why, name, arguments, context)
 
     def not_made(
@@ -98,9 +105,9 @@ class Approval(Wrapper):
 
     async def _refusal(
         self, name: str, arguments: JsonObject, context: CallContext
-    ) -> Answer | None:
+    ) -> ApprovalAnswer | None:
         if context.ask is None:
-            return Answer(tools.NO)
+            return ApprovalAnswer(tools.NO)
         definition = _definition(name, context.spec)
         session = self.approvals.of(context.agent, context.session)
         always = self.approvals.always.setdefault(context.agent, set())
@@ -120,8 +127,10 @@ class Approval(Wrapper):
                 (always if written else session.rules).add((rule, definition))
         return None
 
-    async def _answered(self, request: tools.PermissionRequest, context: CallContext) -> Answer:
-        """The person's answer, with a reason that can be shown; whatever does not allow it is no."""
+    async def _answered(
+        self, request: tools.PermissionRequest, context: CallContext
+    ) -> ApprovalAnswer:
+        """The person's answer, with a reason that can be shown; anything but consent is a no."""
         assert context.ask is not None
         answer = await context.ask(request)
         label = next((one.label for one in request.choices if one.id == answer.choice), "")
@@ -129,7 +138,7 @@ class Approval(Wrapper):
         asked = context.call_id, request.name, request.label, request.title, request.body
         allowed = request.allowed_by(answer)
         context.emit(ToolApproval(*asked, answer.choice, label, allowed, reason))
-        return Answer(answer.choice if allowed else tools.NO, reason)
+        return ApprovalAnswer(answer.choice if allowed else tools.NO, reason)
 
     async def ask(
         self,
@@ -137,18 +146,18 @@ class Approval(Wrapper):
         arguments: JsonObject,
         context: CallContext,
         *,
-        doubts: str,
+        concerns: str,
         others: Sequence[tuple[str, JsonObject]],
-        choices: tuple[Choice, ...],
-    ) -> Answer:
-        """Ask about a call because of these `doubts`, and about `others` with the same doubts."""
+        choices: tuple[ApprovalChoice, ...],
+    ) -> ApprovalAnswer:
+        """Ask about a call because of these `concerns`, and about `others` with the same concerns."""
         if context.ask is None:
-            return Answer(tools.NO)
+            return ApprovalAnswer(tools.NO)
         async with self.approvals.of(context.agent, context.session).asking:
             request = await self._request(name, arguments, context, None)
-            more = [describe_call(other, other, given, self.hide) for other, given in others]
+            more = [describe_call(other, other, args, self.hide) for other, args in others]
             parts = [request.body, *(f"and {one.title}\n{one.body}" for one in more)]
-            parts.append(f"{_IN_DOUBT}\n{visible(self.hide(doubts))}")
+            parts.append(f"{_IN_DOUBT}\n{visible(self.hide(concerns))}")
             request = replace(request, body="\n\n".join(parts), choices=choices, doubt=True)
             return await self._answered(request, context)
 
@@ -180,17 +189,21 @@ class Approval(Wrapper):
     async def _written(self, rule: str, context: CallContext) -> bool:
         assert self.approvals.write is not None
         written = self.approvals.write(context.agent, rule)
-        return await told_where(written, one_line(self.hide(rule)), "The rule", context)
+        return await report_where(written, one_line(self.hide(rule)), "The rule", context)
 
 
-def choices(session: str, always: str | None) -> tuple[Choice, ...]:
+def choices(session: str, always: str | None) -> tuple[ApprovalChoice, ...]:
     """What the person can answer, with these labels."""
-    given = (tools.SESSION, session), (tools.ALWAYS, always)
-    for_longer = [Choice(id, label) for id, label in given if label]
-    return (Choice(tools.ONCE, "Once"), *for_longer, Choice(tools.NO, "No", allows=False))
+    options = (tools.SESSION, session), (tools.ALWAYS, always)
+    for_longer = [ApprovalChoice(id, label) for id, label in options if label]
+    return (
+        ApprovalChoice(tools.ONCE, "Once"),
+        *for_longer,
+        ApprovalChoice(tools.NO, "No", allows=False),
+    )
 
 
-async def told_where(
+async def report_where(
     written: Awaitable[str], what: str, subject: str, context: CallContext
 ) -> bool:
     """Wait until something is written into the configuration, and say where; False if it failed."""

@@ -1,4 +1,4 @@
-"""Every call becomes events, and each call of an MCP tool a record in the audit log."""
+"""Emits events for every call, and records each MCP tool call in the audit log."""
 
 import json
 import logging
@@ -87,7 +87,7 @@ class Audit(Wrapper):
         blocks: tuple[Block, ...] = (),
     ) -> None:
         spec = context.spec
-        if spec is None or spec.origin.server is None:  # the record is of MCP tools
+        if spec is None or spec.origin.server is None:  # only MCP tools are recorded
             return
         server, tool = spec.origin.server, spec.origin.tool or spec.name
         logger.debug("MCP call %s/%s: %s after %.1f ms", server, tool, outcome, elapsed)
@@ -107,10 +107,10 @@ _MOST_AT_ONCE: Final = 64 * 1024  # bytes of one write
 class AuditLog:
     """Appends records; several processes may append to the same file at once.
 
-    What is recorded in one step of the event loop is written right after that step, so that no call
-    waits for it: one write in append mode, so that records never mix. A full file becomes `….1`,
-    under a lock, and the oldest of the older ones is dropped. A record that cannot be written
-    costs one warning and never fails the call.
+    The records of one step of the event loop are written right after that step, so that no call
+    waits for them, and in one write in append mode, so that records never mix. A full file becomes
+    `….1`, under a lock, and the oldest file is dropped. A failed write logs one warning and never
+    fails the call.
     """
 
     path: Path
@@ -196,7 +196,7 @@ class AuditLog:
             self._torn = os.write(file, data) != len(data)
             return True
         finally:
-            if sys.platform == "win32":  # where an open file cannot be renamed by anybody
+            if sys.platform == "win32":  # nobody can rename an open file there
                 self._close()
 
     def _current(self) -> tuple[int, int]:

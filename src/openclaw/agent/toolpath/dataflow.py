@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from openclaw.agent.toolpath.approval import Approval, choices, told_where
+from openclaw.agent.toolpath.approval import Approval, choices, report_where
 from openclaw.agent.toolpath.wrappers import Wrapper, is_large
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.content.detection.detect import detect
@@ -21,12 +21,19 @@ from openclaw.content.frame import unframed
 from openclaw.core import tools
 from openclaw.core.content import text_of
 from openclaw.core.events import WEB_SEARCH
-from openclaw.core.tools import Answer, CallContext, Choice, JsonObject, ToolResult, ToolSpec
+from openclaw.core.tools import (
+    ApprovalAnswer,
+    ApprovalChoice,
+    CallContext,
+    JsonObject,
+    ToolResult,
+    ToolSpec,
+)
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import Call, check, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Tool, effect_of
-from openclaw.policy.dataflow.index import OURS, PERSON, Index, Origin, Text, parse
-from openclaw.policy.dataflow.rules import Allowance, Decision, Rules, allowances
+from openclaw.policy.dataflow.rules import Allowance, FlowDecision, FlowRules, allowances
+from openclaw.policy.dataflow.text_index import OURS, PERSON, Index, SeenText, TextOrigin, parse
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +45,7 @@ _OUR_EFFECTS: Mapping[str, EffectClass] = {
     f"{OURS}/update_plan": "read",
     f"{OURS}/attach": "read",
 }
-_SEARCH = Origin("page", "web search", WEB_SEARCH)
+_SEARCH = TextOrigin("page", "web search", WEB_SEARCH)
 _OTHER_SESSIONS = frozenset({"session_history", "sessions_list", "delegate"})
 _MOST_SESSIONS = 32
 _ADDRESS = re.compile(r"://|\bwww\.|@\w")
@@ -47,13 +54,13 @@ _ADDRESS = re.compile(r"://|\bwww\.|@\w")
 class SessionFlow:
     """Where the texts of one session came from, and what the person allowed in it.
 
-    It outlives a turn. Another process makes it again from the transcript.
+    It outlives a turn. Another process rebuilds it from the transcript.
     """
 
-    def __init__(self, rules: Rules, write: WriteSources | None = None) -> None:
+    def __init__(self, rules: FlowRules, write: WriteSources | None = None) -> None:
         self._write = write
         self.index = Index()
-        self.refused: list[str] = []  # what was not done in this turn, for the answer to say
+        self.refused: list[str] = []  # what was not done in this turn, for the answer to mention
         self.questions: dict[object, _Question] = {}
         self.servers = False
         self._configured = rules
@@ -65,44 +72,44 @@ class SessionFlow:
         self._specs: Sequence[ToolSpec] = ()
         self._through = 0
 
-    def begin(self, rules: Rules) -> None:
+    def begin(self, rules: FlowRules) -> None:
         self._configured = replace(rules, effects={**_OUR_EFFECTS, **rules.effects})
         self.refused.clear()
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> FlowRules:
         configured = self._configured
         return replace(configured, allowed=configured.allowed | self._allowed)
 
-    def choices(self, asked: Decision) -> tuple[Choice, ...]:
+    def choices(self, asked: FlowDecision) -> tuple[ApprovalChoice, ...]:
         """What the person can answer; "always" only if every value has a source."""
-        sources = sorted({doubt.source for doubt in asked.doubts})
+        sources = sorted({concern.source for concern in asked.concerns})
         always = f"Always, for this tool and values from {', '.join(sources)}"
         known = self._write is not None and all(sources)
         return choices("In this session, for these values", always if known else None)
 
-    async def remember(self, asked: Decision, choice: str, context: CallContext) -> None:
+    async def remember(self, asked: FlowDecision, choice: str, context: CallContext) -> None:
         self._allowed |= allowances(asked, choice)
         if choice == tools.ALWAYS and self._write is not None:
-            sources = sorted({(doubt.tool, doubt.source) for doubt in asked.doubts})
-            await told_where(self._write(sources), "the answer", "The answer", context)
+            sources = sorted({(concern.tool, concern.source) for concern in asked.concerns})
+            await report_where(self._write(sources), "the answer", "The answer", context)
 
     @property
     def exposed(self) -> bool:
         """Whether the conversation has anything that is neither the person's nor ours."""
         return self.servers or bool(self.index.sources)
 
-    def recall(self, items: Iterable[Item]) -> None:
-        """Index the transcript, each entry once; what the model said counts for nothing."""
-        through, heard = self._through, set[int]()
+    def index_items(self, items: Iterable[Item]) -> None:
+        """Index the transcript, each entry once; what the model said is ignored."""
+        through, seen = self._through, set[int]()
         for item in items:
             if isinstance(item, AssistantItem):
                 self._arguments |= {call.id: call.arguments for call in item.calls}
             elif item.seq > through:
                 self._through = max(self._through, item.seq)
-                if isinstance(item, UserItem) and item.seq not in heard:
-                    heard.add(item.seq)  # it may be there again behind a summary
-                    self._hear(item)
+                if isinstance(item, UserItem) and item.seq not in seen:
+                    seen.add(item.seq)  # it may occur again after a summary
+                    self._index_message(item)
                 elif isinstance(item, ResultItem):
                     self._recall_result(item)
 
@@ -111,17 +118,17 @@ class SessionFlow:
         for name, text in files:
             if self._trusted.get(name) != text:
                 self._trusted[name] = text
-                self.index.add(Text(Origin("file", name, trusted=True), text))
+                self.index.add(SeenText(TextOrigin("file", name, trusted=True), text))
 
-    def _hear(self, item: UserItem) -> None:
+    def _index_message(self, item: UserItem) -> None:
         typed = item.text if item.typed is None else item.typed
-        self.index.add(Text(PERSON, typed))
+        self.index.add(SeenText(PERSON, typed))
         if item.typed is not None:
             sender = typed.strip().removeprefix("/").partition(":")[0]
-            self.index.add(Text(Origin("server", sender, "prompt"), unframed(item.text)))
+            self.index.add(SeenText(TextOrigin("server", sender, "prompt"), unframed(item.text)))
         for one in item.attachments:
             if one.text:
-                self.index.add(Text(Origin("attachment", one.label), unframed(one.text)))
+                self.index.add(SeenText(TextOrigin("attachment", one.label), unframed(one.text)))
 
     def _recall_result(self, item: ResultItem) -> None:
         written = self._arguments.pop(item.call_id, "")
@@ -131,17 +138,17 @@ class SessionFlow:
         body = unframed(item.text)
         if item.origin is None and body == item.text:
             return  # our own words
-        kept = item.origin or {"kind": "session", "name": item.name}
-        origin = Origin(
-            kept["kind"],
-            kept.get("name", ""),
-            kept.get("tool", ""),
-            kept.get("trusted") in self._configured.trusted_servers,
+        stored = item.origin or {"kind": "session", "name": item.name}
+        origin = TextOrigin(
+            stored["kind"],
+            stored.get("name", ""),
+            stored.get("tool", ""),
+            stored.get("trusted") in self._configured.trusted_servers,
         )
         arguments: Mapping[str, object] = {}
         with suppress(ValueError, RecursionError):
             arguments = tools.json_object(json.loads(written))
-        self.index.add(Text(origin, body, kept.get("structured"), arguments))
+        self.index.add(SeenText(origin, body, stored.get("structured"), arguments))
 
     def describe(self, specs: Sequence[ToolSpec]) -> None:
         """Index the descriptions of servers' tools that name an address."""
@@ -157,32 +164,34 @@ class SessionFlow:
                 continue
             self._described.add(text)
             if _ADDRESS.search(text):
-                self.index.add(Text(Origin("server", name, spec.origin.tool or spec.name), text))
+                self.index.add(
+                    SeenText(TextOrigin("server", name, spec.origin.tool or spec.name), text)
+                )
 
     def searched(self, found: str) -> None:
         """Index what a model's provider found on the web by itself."""
-        self.index.add(Text(_SEARCH, found))
+        self.index.add(SeenText(_SEARCH, found))
 
     async def add(self, call: Call, result: ToolResult, call_id: str) -> ToolResult:
-        """Index a result; the one returned says whose words it has."""
+        """Index a result; the returned copy says whose words it contains."""
         origin = self._origin(call, result)
         if origin is None:
             return result
         body = text_of(result.outputs) or unframed(text_of(result.blocks))
-        text = Text(origin, body, result.structured, call.arguments)
+        text = SeenText(origin, body, result.structured, call.arguments)
         if is_large(result):
             await anyio.to_thread.run_sync(self.index.add, text)
         else:
             self.index.add(text)
         self._added.add(call_id)
-        kept: dict[str, Any] = {"kind": origin.kind, "name": origin.name, "tool": origin.tool}
+        stored: dict[str, Any] = {"kind": origin.kind, "name": origin.name, "tool": origin.tool}
         if origin.trusted:
-            kept["trusted"] = call.tool.server
+            stored["trusted"] = call.tool.server
         if result.structured is not None and parse(body) != result.structured:
-            kept["structured"] = result.structured
-        return replace(result, origin=kept)
+            stored["structured"] = result.structured
+        return replace(result, origin=stored)
 
-    def _origin(self, call: Call, result: ToolResult) -> Origin | None:
+    def _origin(self, call: Call, result: ToolResult) -> TextOrigin | None:
         if call.tool.server == OURS:
             if call.tool.name == WEB_SEARCH:
                 return _SEARCH
@@ -191,13 +200,13 @@ class SessionFlow:
             if effect_of(call.tool, self.rules.effects).changes and not framed:
                 return None
             if call.tool.name == "skill" and framed:
-                return Origin("file", str(call.arguments.get("name", "")), call.tool.name)
+                return TextOrigin("file", str(call.arguments.get("name", "")), call.tool.name)
             if call.tool.name in _OTHER_SESSIONS:
-                return Origin("session", str(call.arguments.get("key", "")), call.tool.name)
+                return TextOrigin("session", str(call.arguments.get("key", "")), call.tool.name)
         return origin_of(call, self.rules)
 
     def answers(self) -> AnswerStream | None:
-        """Removes what an answer must not contain; None if it cannot contain anything of that kind."""
+        """A filter for what an answer must not contain; None if there is nothing to filter."""
         if not self.exposed or self._configured.mode not in ("ask", "refuse"):
             return None
         return AnswerStream(self.index.person.addresses, links=bool(self.index.sources))
@@ -208,7 +217,7 @@ class SessionFlows:
         self._write = write
         self._flows: OrderedDict[str, SessionFlow] = OrderedDict()
 
-    def of(self, session: str, rules: Rules) -> SessionFlow:
+    def of(self, session: str, rules: FlowRules) -> SessionFlow:
         flow = self._flows.pop(session, None)
         if flow is None or flow.rules.trusted_servers != rules.trusted_servers:
             flow = SessionFlow(rules, self._write)
@@ -221,17 +230,17 @@ class SessionFlows:
 
 @dataclass(slots=True)
 class _Question:
-    """One question about calls with the same doubt: those made before it is shown."""
+    """One question about all calls with the same concerns that are made before it is shown."""
 
     calls: list[tuple[str, JsonObject]] = field(default_factory=list[tuple[str, JsonObject]])
     shown: bool = False
-    answer: Answer = field(default_factory=lambda: Answer(tools.NO))
+    answer: ApprovalAnswer = field(default_factory=lambda: ApprovalAnswer(tools.NO))
     answered: anyio.Event = field(default_factory=anyio.Event)
 
 
 @dataclass(frozen=True, slots=True)
 class DataFlow(Wrapper):
-    """Checks each value of a call by where it came from; asks the person if it is in doubt."""
+    """Checks each value of a call by where it came from; asks the person if it is in concern."""
 
     flow: SessionFlow
     approval: Approval
@@ -249,7 +258,7 @@ class DataFlow(Wrapper):
         while (decision := self._decide(call)).asks and context.ask is not None:
             answer = await self._answer(decision, name, arguments, context)
             if answer is None:
-                continue  # another question about the same was answered meanwhile
+                continue  # the same question was answered meanwhile
             if answer.choice == tools.NO:
                 return self._not_made(decision, name, arguments, context, answer.reason)
             context = context._replace(approved=True)
@@ -260,26 +269,26 @@ class DataFlow(Wrapper):
         result = await self.source.call(name, arguments, context)
         return await self.flow.add(call, result, context.call_id)
 
-    def _decide(self, call: Call) -> Decision:
+    def _decide(self, call: Call) -> FlowDecision:
         if not self.flow.exposed:
-            return Decision("off")
+            return FlowDecision("off")
         decision = check(call, self.flow.index, self.flow.rules)
         if decision.passes:
-            for doubt in decision.doubts:
-                logger.warning("data flow: %s: %s", doubt.tool, doubt.why)
+            for concern in decision.concerns:
+                logger.warning("data flow: %s: %s", concern.tool, concern.why)
         return decision
 
     async def _answer(
-        self, asked: Decision, name: str, arguments: JsonObject, context: CallContext
-    ) -> Answer | None:
+        self, asked: FlowDecision, name: str, arguments: JsonObject, context: CallContext
+    ) -> ApprovalAnswer | None:
         """The person's answer; None if the question they answered was not about this call."""
         questions, key = self.flow.questions, asked.key
         if (waiting := questions.get(key)) is not None:
-            part = not waiting.shown
-            if part:
+            joined = not waiting.shown
+            if joined:
                 waiting.calls.append((name, arguments))
             await waiting.answered.wait()
-            return waiting.answer if part else None
+            return waiting.answer if joined else None
         own = questions[key] = _Question()
         try:
             await anyio.lowlevel.checkpoint()  # calls of the same step join it
@@ -287,7 +296,7 @@ class DataFlow(Wrapper):
             why = asked.question(lambda sentence: detect(sentence).suspicious)
             offered = self.flow.choices(asked)
             own.answer = await self.approval.ask(
-                name, arguments, context, doubts=why, others=own.calls, choices=offered
+                name, arguments, context, concerns=why, others=own.calls, choices=offered
             )
             await self.flow.remember(asked, own.answer.choice, context)
         finally:
@@ -297,20 +306,20 @@ class DataFlow(Wrapper):
 
     def _not_made(
         self,
-        decision: Decision,
+        decision: FlowDecision,
         name: str,
         arguments: JsonObject,
         context: CallContext,
         reason: str = "",
     ) -> ToolResult:
         self.flow.refused.append(decision.not_done())
-        told = f" The person says: {reason}" if reason else ""
-        return self.approval.not_made(decision.refusal() + told, name, arguments, context)
+        said = f" The person says: {reason}" if reason else ""
+        return self.approval.not_made(decision.refusal() + said, name, arguments, context)
 
 
 def tool_of(spec: ToolSpec | None, name: str) -> Tool:
     if spec is None:
         return Tool(OURS, name, ours=True)
-    whose, name = spec.origin.server, spec.origin.tool or spec.name
+    server, name = spec.origin.server, spec.origin.tool or spec.name
     claims = spec.read_only, spec.destructive
-    return Tool(whose or OURS, name, spec.input_schema, *claims, ours=whose is None)
+    return Tool(server or OURS, name, spec.input_schema, *claims, ours=server is None)

@@ -26,7 +26,7 @@ from openclaw.content.labels import single_line
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
-from openclaw.mcp_client.transport import orphans
+from openclaw.mcp_client.transport import orphan_reaper
 from openclaw.mcp_client.transport.child_process import child_environment
 
 logger = logging.getLogger(__name__)
@@ -55,12 +55,12 @@ class Hooks:
         ]
         if not wanted:
             return None
-        told = {"event": event, **({"tool": tool} if tool else {}), **facts}
-        told = clean_json({**told, "workspace": str(self.workspace)}, self.redact)
+        payload = {"event": event, **({"tool": tool} if tool else {}), **facts}
+        payload = clean_json({**payload, "workspace": str(self.workspace)}, self.redact)
         for one in wanted:
-            reason = await run_command(
+            reason = await run_hook_command(
                 [str(expand(one.command[0], self.environ)), *one.command[1:]],
-                json.dumps(told).encode(),
+                json.dumps(payload).encode(),
                 self.environ,
                 seconds=one.timeout_ms / 1000,
                 inherit=one.inherit_env,
@@ -73,7 +73,7 @@ class Hooks:
         return None
 
 
-async def run_command(
+async def run_hook_command(
     command: Sequence[str],
     given: bytes,
     environ: Mapping[str, str],
@@ -92,16 +92,16 @@ async def run_command(
         output.extend(piece[: _OUTPUT_BYTES - len(output)])
 
     try:
-        # A file, as a command need not read it. A start that is cancelled half-way would leave a
+        # A file, because the command may not read it. Cancelling a start halfway would leave a
         # process behind.
-        with TemporaryFile() as told, anyio.CancelScope(shield=True):
-            told.write(given)
-            told.seek(0)
+        with TemporaryFile() as stdin, anyio.CancelScope(shield=True):
+            stdin.write(given)
+            stdin.seek(0)
             process = await anyio.open_process(
                 command,
-                stdin=told,
+                stdin=stdin,
                 stderr=subprocess.STDOUT,
-                env={**environment, orphans.MARKER: marker},
+                env={**environment, orphan_reaper.MARKER: marker},
                 cwd=directory,
                 start_new_session=True,
             )
@@ -120,7 +120,7 @@ async def run_command(
 
 
 @dataclass(frozen=True, slots=True)
-class Hooked(Wrapper):
+class HookRunner(Wrapper):
     hooks: Hooks
     refused: Refused
     clock: Clock

@@ -15,27 +15,27 @@ from openclaw.agent.tools.base import WHOLE, schema
 from openclaw.content.labels import single_line
 from openclaw.core.tools import JsonObject, ToolSpec, json_list, json_object
 from openclaw.discovery.cache import IndexCache
-from openclaw.discovery.words import ToolDocument
+from openclaw.discovery.stems import ToolDocument
 
 if TYPE_CHECKING:
-    from openclaw.discovery.index import ToolIndex  # imports numpy
+    from openclaw.discovery.tool_index import ToolIndex  # imports numpy
 
 DEFAULT_PERCENT = 3.0
-# Tokens, if a part or all of the tools are shown. Large contexts have room for more, but what nobody
+# Tokens for a part or for all of the tools. Large contexts have room for more, but tools that nobody
 # asked for should cost little.
 MOST_AT_FIRST = 4_000
 MOST_WHOLE = 8_000
 MOST_DEFERRED = 100_000  # tokens that a provider loads by itself: free, but sent each time
-# In a small context, a few percent would not hold even our own tools: they get `LEAST` tokens, or
+# In a small context, a few percent would not even fit our own tools: they get `LEAST` tokens, or
 # this share of the context if that is less.
 LEAST = 3_000
 LEAST_SHARE = 0.25
 OWN_SHARE = 0.02  # of the context: our own tools within it do not count against showing everything
 NEAREST = 24
-# Of the room, so that neither our own tools nor many of one server that fit hide all others.
+# Shares of the room, so that neither our own tools nor one server's many matches hide all others.
 OWN_ROOM = 0.6
 NEAREST_SHARE = 0.6
-# Our own tools that have to be near, or wait for their turn, as a server's do.
+# Our own tools that are chosen like a server's: if they are near, or in turn.
 RARE = frozenset({"cron", "delegate", "session_history", "sessions_list"})
 
 _OURS = "built in"
@@ -47,8 +47,8 @@ _SHORTEST_LINE = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """`percent` of the context for tools; `most` of them at first, if that is bounded too.
+class ToolListLimits:
+    """`percent` of the context for tools, and at `most` this many of them at first.
 
     `code` says when the model may write scripts: on `auto`, if not all tools are shown.
     """
@@ -61,10 +61,10 @@ class Bounds:
         return int(max(window * self.percent / 100, min(LEAST, window * LEAST_SHARE)))
 
 
-DEFAULT_BOUNDS = Bounds()
+DEFAULT_BOUNDS = ToolListLimits()
 
 
-def choose(
+def choose_shown(
     specs: Sequence[ToolSpec],
     nearest: Iterable[str],
     tokens: int,
@@ -91,7 +91,7 @@ def choose(
 
 
 def by_server(specs: Iterable[ToolSpec]) -> dict[str, list[ToolSpec]]:
-    """Tools, each once; our own under the empty name."""
+    """The tools of each server, each once; our own are under the empty name."""
     servers: dict[str, dict[str, ToolSpec]] = {}
     for spec in specs:
         servers.setdefault(spec.origin.server or "", {})[spec.name] = spec
@@ -111,7 +111,7 @@ def server_lines(specs: Sequence[ToolSpec], shown: Iterable[ToolSpec], tokens: i
     width = min(_LONGEST_LINE, room // max(1, len(hidden)))
     if width >= _SHORTEST_LINE:
         return [_line(server, tools, width) for server, tools in hidden.items()]
-    # Too many servers for a line each: their names, as far as they go.
+    # Too many servers for a line each: as many of their names as fit.
     names = _joined([f"{server or _OURS} ({len(tools)})" for server, tools in hidden.items()], room)
     return [names] if names else []
 
@@ -138,7 +138,7 @@ _LISTS_KEPT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ToolMatches:
     """Tools for one need, the best first; unless one `fits`, they are only the nearest."""
 
     need: str
@@ -151,15 +151,15 @@ class _Catalogue:
     specs: Sequence[ToolSpec]
     index: "ToolIndex"
 
-    def search(self, need: str, limit: int) -> Found:
-        """A tool whose name is asked for comes first; one that shares nothing is left out."""
+    def search(self, need: str, limit: int) -> ToolMatches:
+        """A tool asked for by name comes first; tools that share no word or concept are left out."""
         matches = self.index.search(need, limit)
         near = [match for match in matches if match.score > 0 or match.fits]
         by_name = {spec.name: spec for spec in self.specs}
         exact = [name for name in by_name if name.casefold() == need.strip().casefold()]
         names = dict.fromkeys([*exact[-1:], *(match.full_name for match in near)])
         specs = tuple(by_name[name] for name in islice(names, limit))
-        return Found(need, specs, bool(exact) or any(match.fits for match in near))
+        return ToolMatches(need, specs, bool(exact) or any(match.fits for match in near))
 
 
 class ToolSearch:
@@ -167,12 +167,12 @@ class ToolSearch:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._cache = IndexCache(directory)
-        # The catalogue holds the tools, so that their ids cannot come to mean others.
+        # The catalogue keeps the tools alive, so that their ids are not reused.
         self._known: OrderedDict[tuple[int, ...], _Catalogue] = OrderedDict()
 
     async def find(
         self, specs: Sequence[ToolSpec], needs: Iterable[str], limit: int
-    ) -> list[Found]:
+    ) -> list[ToolMatches]:
         catalogue = await self._catalogue(specs)
         return [await anyio.to_thread.run_sync(catalogue.search, need, limit) for need in needs]
 
@@ -237,7 +237,7 @@ _SCHEMA = schema(
 
 
 def search_spec(lines: Sequence[str] = ()) -> ToolSpec:
-    """The definition; `lines` say what servers have that is not shown."""
+    """The definition; `lines` list servers' tools that are not shown."""
     text = _DESCRIPTION
     if lines:
         text += "\nTools that are not listed, by server:\n" + "\n".join(lines)
@@ -254,7 +254,7 @@ def needs_of(arguments: JsonObject) -> tuple[list[str], int]:
     return needs, limit
 
 
-def answer(found: Sequence[Found]) -> str:
+def answer(found: Sequence[ToolMatches]) -> str:
     several = len(found) > 1
     lines = [_ranked(one, several) for one in found]
     specs = {spec.name: spec for one in found for spec in one.specs}
@@ -276,7 +276,7 @@ def names_in(text: str) -> list[str]:
     return [name for line in _RANKED.findall(text) for name in line.split(", ")]
 
 
-def _ranked(found: Found, several: bool) -> str:
+def _ranked(found: ToolMatches, several: bool) -> str:
     need = f' for "{single_line(found.need, _NEED_CHARS)}"' if several else ""
     if not found.specs:
         return f"{_NOT_FITTING}{need}. Try other words."
@@ -308,10 +308,10 @@ def _parameters(schema: JsonObject) -> str:
 def _parameter(name: str, schema: Any) -> str:
     described = json_object(schema)
     values, kind = json_list(described.get("enum")), described.get("type")
-    told = ""
+    note = ""
     if values:
         some = "|".join(single_line(str(one), _NAME_CHARS) for one in values[:_MOST_VALUES])
-        told = f" ({some}{'|…' if len(values) > _MOST_VALUES else ''})"
+        note = f" ({some}{'|…' if len(values) > _MOST_VALUES else ''})"
     elif isinstance(kind, str):
-        told = f" ({single_line(kind, _NAME_CHARS)})"
-    return single_line(name, _NAME_CHARS) + told
+        note = f" ({single_line(kind, _NAME_CHARS)})"
+    return single_line(name, _NAME_CHARS) + note

@@ -12,9 +12,9 @@ from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath import search
 from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
 from openclaw.agent.toolpath.audit import Audit, OnCall
-from openclaw.agent.toolpath.code_names import CODE_SPEC
-from openclaw.agent.toolpath.search import Bounds, ToolSearch
-from openclaw.agent.toolpath.wrappers import Framing, Joined, Policed, Redaction
+from openclaw.agent.toolpath.script_functions import CODE_SPEC
+from openclaw.agent.toolpath.search import ToolListLimits, ToolSearch
+from openclaw.agent.toolpath.wrappers import Framing, MergedSources, PolicyFilter, Redaction
 from openclaw.agent.tools.base import Arguments, FunctionTool, NativeTools
 from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.core.clock import Clock
@@ -22,7 +22,7 @@ from openclaw.core.content import Text
 from openclaw.core.errors import ToolFailure
 from openclaw.core.events import RUN_CODE, WEB_SEARCH
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec
-from openclaw.policy.decide import Outcome, Policy, decide
+from openclaw.policy.decide import Policy, PolicyOutcome, decide
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Toolbox:
-    """The tools of a tool path, looked at again at every step, and the search among them.
+    """The tools of a tool path, read again at every step, and the search among them.
 
-    The list that the model is shown only grows at its end, so that providers' caches hold: it depends
+    The model's list of tools only grows at its end, so that providers' caches stay valid: it depends
     on the tools, on the conversation's first message, and on what was searched for and used since.
     `searching` and `scripting` are the paths of the two tools that the toolbox adds: the search,
-    which only lists and so has no rules, and the scripts, whose own calls take `path`.
+    which only lists tools and so needs no rules, and scripts, whose own calls take `path`.
     """
 
     path: ToolSource
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: ToolListLimits = field(default_factory=ToolListLimits)
     finder: ToolSearch = field(default_factory=ToolSearch)
     searching: Callable[[ToolSource], ToolSource] = lambda source: source
     scripting: Callable[[ToolSource], ToolSource] = lambda source: source
@@ -51,7 +51,7 @@ class Toolbox:
     may_search: bool = True  # whether a provider may search the web by itself, without approval
     deferred: Sequence[ToolSpec] = ()  # not in the last list: the provider searches and loads them
     _opening: str | None = None
-    _used: dict[str, int] = field(default_factory=dict[str, int])  # and when, the latest highest
+    _used: dict[str, int] = field(default_factory=dict[str, int])  # when: the latest is highest
     _uses: int = 0
     _tools: dict[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     _first: tuple[int, Sequence[ToolSpec], tuple[ToolSpec, ...]] = (-1, (), ())
@@ -68,27 +68,27 @@ class Toolbox:
             return self.path.call(name, arguments, context)
         path = self.searching(NativeTools([FunctionTool(spec, self._search)]))
         if name == RUN_CODE:
-            from openclaw.agent.toolpath.code import code_tool
+            from openclaw.agent.toolpath.run_code import code_tool
 
             path = self.scripting(NativeTools([code_tool(self.path.specs)]))
         return path.call(name, arguments, context._replace(spec=spec))
 
     def answers(self) -> "AnswerStream | None":
-        """Removes images and links that only untrusted content named from an answer."""
+        """A filter that disarms images and links in an answer that only untrusted content named."""
         return self.flow.answers() if self.flow is not None else None
 
-    def harmless(self, text: str) -> str:
+    def disarm_links(self, text: str) -> str:
         stream = self.answers()
         return text if stream is None else stream.whole(text)
 
-    def recall(self, items: Iterable[Item]) -> None:
+    def index_items(self, items: Iterable[Item]) -> None:
         """Take note of a conversation's first message and of the tools found and used.
 
         Recalling it whole gives the same list of tools as recalling it bit by bit.
         """
         items = list(items)
         if self.flow is not None:
-            self.flow.recall(items)
+            self.flow.index_items(items)
         for item in items:
             if isinstance(item, UserItem) and self._opening is None:
                 self._opening = item.text
@@ -138,7 +138,7 @@ class Toolbox:
         code = () if self.bounds.code == "off" else (CODE_SPEC,)
         room = tokens - lines - self.sizes.of(search.search_spec()) - self.sizes.total(code)
         most = None if self.bounds.most is None else self.bounds.most - 1
-        chosen = search.choose(specs, near, room, most, self.sizes)
+        chosen = search.choose_shown(specs, near, room, most, self.sizes)
         shown = (*chosen, search.search_spec(search.server_lines(specs, chosen, lines)), *code)
         self._first = tokens, specs, shown
         return shown
@@ -146,7 +146,7 @@ class Toolbox:
     def _added_since(
         self, first: Iterable[ToolSpec], tokens: int, before: int | None
     ) -> list[ToolSpec]:
-        """What was found and used since, in that order; if that is too much, the latest of it."""
+        """Tools found and used since, in that order; only the latest if there are too many."""
         shown = {spec.name for spec in first}
         kept: set[str] = set()
         for name in sorted(self._used, key=self._used.__getitem__, reverse=True):
@@ -188,7 +188,7 @@ class ToolPathDeps:
     redactor: Redactor
     clock: Clock
     on_call: OnCall | None = None
-    results: Path | None = None  # where results that are too long are stored whole
+    results: Path | None = None  # where the full text of long results is stored
     finder: ToolSearch = field(default_factory=ToolSearch)  # shared by all sessions
     approvals: Approvals = field(default_factory=Approvals)  # shared by all sessions
     preview: Preview | None = None
@@ -201,16 +201,16 @@ def tool_path(
     deps: ToolPathDeps,
     *,
     can_ask: bool = True,
-    bounds: Bounds = search.DEFAULT_BOUNDS,
+    bounds: ToolListLimits = search.DEFAULT_BOUNDS,
     flow: "SessionFlow | None" = None,
 ) -> Toolbox:
     """The tools of an agent: our own sources first, then MCP servers'.
 
-    Without a `flow`, it is the person who calls, and the origin of values is not checked.
+    Without a `flow`, the person is the caller, and the origin of values is not checked.
 
-    A call passes these from the last line to the first, and its result from the first to the last.
-    Secrets are taken out before anything is cut, stored or marked, because half a secret, or one
-    with marks in it, is no longer recognised.
+    A call passes these wrappers from the last to the first, and its result from the first to the
+    last. Secrets are removed before anything is cut, stored or marked, because half a secret, or
+    one with marks in it, would not be recognised.
     """
     redact = deps.redactor.redact
     watch = partial(Audit, on_call=deps.on_call, clock=deps.clock, redact=redact)
@@ -227,20 +227,20 @@ def tool_path(
 
             path = DataFlow(path, flow, approval)
         if deps.hooks is not None:
-            from openclaw.agent.toolpath.hooks import Hooked
+            from openclaw.agent.toolpath.hooks import HookRunner
 
-            path = Hooked(path, deps.hooks, audit.refused, deps.clock)
-        return Policed(path, policy, can_ask, audit.refused)
+            path = HookRunner(path, deps.hooks, audit.refused, deps.clock)
+        return PolicyFilter(path, policy, can_ask, audit.refused)
 
     def unchecked(source: ToolSource) -> ToolSource:
         return watch(Framing(Redaction(source, deps.redactor), deps.results))
 
     code = decide(policy, RUN_CODE)
-    if code.outcome is Outcome.DENY or (code.asks and not can_ask):
+    if code.outcome is PolicyOutcome.DENY or (code.asks and not can_ask):
         bounds = replace(bounds, code="off")
-    may_search = decide(policy, WEB_SEARCH).outcome is Outcome.ALLOW
+    may_search = decide(policy, WEB_SEARCH).outcome is PolicyOutcome.ALLOW
     return Toolbox(
-        checked(Joined(sources), flow),
+        checked(MergedSources(sources), flow),
         bounds,
         deps.finder,
         searching=unchecked,

@@ -25,16 +25,16 @@ from openclaw.core.tools import (
     ToolSpec,
     Untrusted,
     failed,
-    unheard,
+    ignore_progress,
 )
 from openclaw.mcp_client.bridge.results import keep
-from openclaw.policy.decide import Decision, Outcome, Policy, covers, decide
+from openclaw.policy.decide import Decision, Policy, PolicyOutcome, covers, decide
 from openclaw.secrets.redactor import Redactor
 
 logger = logging.getLogger(__name__)
 
 Refused = Callable[[JsonObject, CallContext], None]  # records a call that was not made
-LARGE = 250_000  # characters or bytes from which a result is worked on in a thread
+LARGE = 250_000  # characters or bytes; a larger result is processed in a thread
 _WITHHELD = "[This was withheld: it looks like an attempt to give you orders.]"
 
 
@@ -47,7 +47,7 @@ class Wrapper:
 
 
 @dataclass(slots=True)
-class Joined:
+class MergedSources:
     """Several sources as one. The first to use a name gets it; exceptions become results."""
 
     sources: Sequence[ToolSource]
@@ -72,7 +72,7 @@ class Joined:
         return self._specs
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        if name not in self._owners:  # else whoever had it says so if it is gone
+        if name not in self._owners:  # otherwise its source says so if it is gone
             self.specs()
         source = self._owners.get(name)
         if source is None:
@@ -88,15 +88,15 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Redaction(Wrapper):
-    """Takes secrets out of results and progress messages, whoever they are for."""
+    """Removes secrets from results and progress messages, whoever they are for."""
 
     redactor: Redactor
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        if (told := context.progress) is not unheard:
+        if (report := context.progress) is not ignore_progress:
 
             def progress(message: str) -> None:
-                told(self.redactor.redact(message))
+                report(self.redactor.redact(message))
 
             context = context._replace(progress=progress)
         result = await self.source.call(name, arguments, context)
@@ -106,7 +106,7 @@ class Redaction(Wrapper):
 
 
 def is_large(result: ToolResult) -> bool:
-    """Whether working through it takes long enough to hold up others."""
+    """Whether processing it takes long enough to hold up other tasks."""
     size = 0
     for block in result.blocks + result.outputs:
         if isinstance(block, Text):
@@ -118,9 +118,9 @@ def is_large(result: ToolResult) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Framing(Wrapper):
-    """Cuts, scans and frames untrusted results; what is cut is stored whole in `results`.
+    """Cuts, scans and frames untrusted results; the full text of a cut one is stored in `results`.
 
-    A script gets the words as they are: what it prints is framed in its turn.
+    A script gets results unframed, because its own output is framed.
     """
 
     results: Path | None
@@ -180,7 +180,7 @@ def _cut(
 
 def _warn(whose: Untrusted, seen: Detection, context: CallContext) -> None:
     tool = context.spec.origin.tool if context.spec is not None else None
-    what = f"tool '{tool}': the result" if tool else "a kept result"
+    what = f"tool '{tool}': the result" if tool else "a stored result"
     logger.warning(
         "MCP server '%s' %s looks like an attempt to give the agent orders",
         whose.sender,
@@ -195,7 +195,7 @@ async def _not_made(why: str) -> ToolResult:
 
 
 @dataclass(slots=True)
-class Policed:
+class PolicyFilter:
     """Offers and calls what the policy allows, or leaves to the person if the agent `can_ask`."""
 
     source: ToolSource
@@ -228,7 +228,7 @@ class Policed:
             return self.source.call(name, arguments, context._replace(spec=spec))
         asks = decision.asks and not self._approved(spec, arguments)
         context = context._replace(spec=spec, ask_reason=decision.reason if asks else None)
-        if decision.outcome is Outcome.DENY or (asks and not self.can_ask):
+        if decision.outcome is PolicyOutcome.DENY or (asks and not self.can_ask):
             self.refused(arguments, context)
             return _not_made(
                 f"The tool {name} is not allowed here ({decision.reason}). Do without it."
@@ -249,7 +249,7 @@ class Policed:
 
     def _offers(self, spec: ToolSpec, decision: Decision) -> bool:
         if not decision.asks or self.can_ask:
-            return decision.outcome is not Outcome.DENY
+            return decision.outcome is not PolicyOutcome.DENY
         commands = spec.name == "exec" and any(
             rule.strip().casefold().startswith("exec(") for rule in self._rules()
         )

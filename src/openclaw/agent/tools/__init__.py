@@ -1,1 +1,1 @@
-"""The tools that are our own, one file for each group."""
+"""Our own tools, one file for each group."""

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class NativeTool(Protocol):
-    """A tool. `call` may raise `ToolFailure` with words that tell the model what to do instead."""
+    """A tool. `call` may raise `ToolFailure` with a message that tells the model what to do instead."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -112,7 +112,7 @@ FLAG: JsonObject = {"type": "boolean"}
 
 
 def schema(required: Sequence[str], **properties: JsonObject | str) -> JsonObject:
-    """A short schema, since every request has it. A text means a string with that description."""
+    """A short schema, since every request contains it. A str is the description of a string."""
     known: JsonObject = {}
     for name, one in properties.items():
         text = {"type": "string", "description": one} if one else {"type": "string"}
@@ -151,5 +151,5 @@ def plugins(group: str) -> list[EntryPoint]:
 
 @lru_cache(maxsize=1)
 def _entry_points(_: tuple[tuple[str, int], ...]) -> Any:
-    """Read again only if a package has come or gone: it takes 5 ms, and every turn asks."""
+    """Read again only if packages have changed: it takes 5 ms, and every turn needs it."""
     return entry_points()

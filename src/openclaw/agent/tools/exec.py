@@ -24,19 +24,19 @@ from openclaw.core.clock import random_id
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 from openclaw.mcp_client.sandbox.confinement import own_files
-from openclaw.mcp_client.transport.child_process import Program, child_environment, handed
-from openclaw.mcp_client.transport.orphan_reaper import send as send_signal
-from openclaw.mcp_client.transport.orphans import KILL, MARKER, OrphanReaper, kill_marked
+from openclaw.mcp_client.transport.child_process import Program, child_environment, spawn_arguments
+from openclaw.mcp_client.transport.orphan_reaper import KILL, MARKER, OrphanReaper, kill_marked
+from openclaw.mcp_client.transport.orphan_reaper_main import send as send_signal
 
 NAME, JOBS = "exec", "jobs"
 MAX_SECONDS = 3600
 MOST_JOBS = 16  # background jobs of one session
-_POLITE_SECONDS = 2.0  # between asking a command to end and ending it
-_LINGER_SECONDS = 1.0  # for what a command started, such as a `tee`, to write its last words
+_POLITE_SECONDS = 2.0  # between asking a command to end and killing it
+_LINGER_SECONDS = 1.0  # for what a command started, such as a `tee`, to write its last output
 _DRAIN_SECONDS = 1.0  # for what is still in the pipe once all of that has ended
 
 _PROGRESS_CHARS = 400
-_MAX_TOLD = 65_536  # all that a pipe holds: whatever the command wrote there, its shell wrote last
+_MAX_REPORT = 65_536  # a pipe's capacity: the shell's report is last, whatever the command wrote
 # What commands are likely to need: these files and the files of these programs can be read.
 _READ_FILES = (".gitconfig", ".config/git/config", ".config/git/ignore")
 _PROGRAMS = (
@@ -62,7 +62,7 @@ class Shells:
     environ: Mapping[str, str]
     confine: Confine | None = None
     readable: Sequence[Path] = ()
-    keeper: OrphanReaper = field(default_factory=OrphanReaper)
+    reaper: OrphanReaper = field(default_factory=OrphanReaper)
     _shells: dict[tuple[str, str], _Shell] = field(default_factory=dict[tuple[str, str], _Shell])
     _group: anyio.abc.TaskGroup | None = None
 
@@ -75,7 +75,7 @@ class Shells:
                 finally:
                     self._group.cancel_scope.cancel()
         finally:
-            await self.keeper.aclose()
+            await self.reaper.aclose()
 
     def of(self, context: CallContext, workspace: Path) -> _Shell:
         """The session's shell; it starts over in the workspace if that has changed."""
@@ -95,22 +95,22 @@ class Shells:
 
     def job(self, command: str, shell: _Shell, settings: ExecToolConfig) -> "_Job":
         shell.started += 1
-        marker = f"{self.keeper.mark}.{random_id()}"
+        marker = f"{self.reaper.mark}.{random_id()}"
         environment = child_environment(self.environ, {MARKER: marker}, settings.inherit_env)
         bash = shutil.which("bash", path=environment.get("PATH", os.defpath))
 
         def program(reports: int) -> Program:
-            # The shell changes directory itself, inside the sandbox: what an earlier command
-            # reported as its directory opens nothing.
+            # The shell changes directory itself, inside the sandbox, so that a false report from an
+            # earlier command gives no access.
             there = f"cd -- {shlex.quote(str(shell.directory))} 2>/dev/null; "
-            told = f"{there}trap 'pwd -P >&{reports}' EXIT; " if bash else " "
-            words = ("-c", told + command)
+            setup = f"{there}trap 'pwd -P >&{reports}' EXIT; " if bash else " "
+            words = ("-c", setup + command)
             plain = Program(bash or "/bin/sh", words, environment, shell.workspace)
             return self._confined(plain, shell, settings.sandbox)
 
         output = _Output(settings.max_output_chars)
-        keeper = self.keeper if self._group is not None else None
-        return _Job(str(shell.started), command, program, marker, shell, output, keeper)
+        reaper = self.reaper if self._group is not None else None
+        return _Job(str(shell.started), command, program, marker, shell, output, reaper)
 
     def _confined(self, program: Program, shell: _Shell, sandbox: SandboxConfig) -> Program:
         if self.confine is None:
@@ -142,7 +142,7 @@ class _Job:
     marker: str
     shell: _Shell
     output: "_Output"
-    keeper: OrphanReaper | None = None
+    reaper: OrphanReaper | None = None
     on_output: Callable[[str], None] = lambda text: None
     code: int | None = None
     ended: anyio.Event = field(default_factory=anyio.Event)
@@ -169,8 +169,8 @@ class _Job:
                     self.code = await exit_code(process, self.marker, self._take, _LINGER_SECONDS)
                     self._move(report)
             finally:
-                if self.keeper is not None:
-                    self.keeper.release(process.pid)
+                if self.reaper is not None:
+                    self.reaper.release(process.pid)
         finally:
             os.close(report)
             self.ended.set()
@@ -179,10 +179,10 @@ class _Job:
         inherited: tuple[int, ...] = ()
         process: anyio.abc.Process | None = None
         try:
-            if self.keeper is not None:
-                await self.keeper.start()
+            if self.reaper is not None:
+                await self.reaper.start()
             program = await anyio.to_thread.run_sync(self.program, reports)
-            arguments, inherited = handed(program)
+            arguments, inherited = spawn_arguments(program)
             # A start that is cancelled half-way would leave a process behind.
             with anyio.CancelScope(shield=True):
                 process = await anyio.open_process(
@@ -196,8 +196,8 @@ class _Job:
                     pass_fds=(*inherited, reports),
                 )
             assert process is not None, "a shielded scope runs to its end"
-            if self.keeper is not None:
-                self.keeper.watch(process.pid)
+            if self.reaper is not None:
+                self.reaper.watch(process.pid)
             return process
         finally:
             for descriptor in (*inherited, reports):
@@ -214,18 +214,18 @@ class _Job:
             return
         os.set_blocking(report, False)
         with contextlib.suppress(OSError):
-            told = os.read(report, _MAX_TOLD).decode(errors="surrogateescape")
-            place = Path(told.rstrip("\n").rpartition("\n")[2]).resolve(strict=True)
-            if told and place.is_relative_to(self.shell.workspace.resolve()) and place.is_dir():
+            text = os.read(report, _MAX_REPORT).decode(errors="surrogateescape")
+            place = Path(text.rstrip("\n").rpartition("\n")[2]).resolve(strict=True)
+            if text and place.is_relative_to(self.shell.workspace.resolve()) and place.is_dir():
                 self.shell.directory = place
 
 
 async def exit_code(
     process: anyio.abc.Process, marker: str, on_output: Callable[[bytes], None], linger: float = 0.0
 ) -> int:
-    """The exit code of a process; whatever it started ends `linger` seconds later at the latest.
+    """The exit code of a process; anything it started is killed at most `linger` seconds later.
 
-    Cancelling ends it, too.
+    Cancelling kills it, too.
     """
     drained = anyio.Event()
 
@@ -338,7 +338,7 @@ def shell_tools(shells: Shells, workspace: Path, settings: ExecToolConfig) -> li
         before = shell.directory
         with anyio.move_on_after(seconds) as limit:
             await job.run()
-        return _told(job, seconds if limit.cancelled_caught else 0, before)
+        return _result(job, seconds if limit.cancelled_caught else 0, before)
 
     async def jobs(arguments: Arguments, context: CallContext) -> ToolResult:
         shell, action = shells.of(context, workspace), arguments.text("action")
@@ -374,7 +374,7 @@ def _in_background(
     return said(f"Job {job.id} is running in the background. {how}")
 
 
-def _told(job: _Job, timed_out: int, before: Path) -> ToolResult:
+def _result(job: _Job, timed_out: int, before: Path) -> ToolResult:
     if job.failure and not timed_out:
         raise ToolFailure(f"The command {job.failure}.")
     text = job.output.text() or "(no output)"

@@ -19,7 +19,7 @@ import anyio.to_thread
 from openclaw.agent.tools import base
 from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, spec
 from openclaw.agent.tools.search_worker import MAX_LINE_CHARS, PathGlob, folded
-from openclaw.agent.tools.workspace import Checkpoints, Found, Spot, Workspace, stamp
+from openclaw.agent.tools.workspace import Checkpoints, FoundEntry, ResolvedPath, Workspace, stamp
 from openclaw.content.frame import WORKSPACE_FILE
 from openclaw.content.sanitise import sanitise
 from openclaw.core.content import Media, Text
@@ -33,10 +33,10 @@ from openclaw.policy.approval_text import Change
 from openclaw.secrets.refs import REDACTED
 
 
-def _as_server(kept: Untrusted, text: str, note: str) -> ToolResult:
+def _as_server(stored: Untrusted, text: str, note: str) -> ToolResult:
     """The text of a tool result that was stored as a file, as its server's words again."""
-    details = {"untrusted": True, "source": "mcp_server", "server": kept.sender, "wrapped": True}
-    whose = replace(kept, note=note)
+    details = {"untrusted": True, "source": "mcp_server", "server": stored.sender, "wrapped": True}
+    whose = replace(stored, note=note)
     return ToolResult((Text(text),), (Text(text),), details=details, untrusted=whose)
 
 
@@ -63,13 +63,13 @@ _ATTACH = spec(
 
 
 def _read(
-    place: Workspace, path: str, kept: Untrusted | None, offset: int, limit: int
+    place: Workspace, path: str, stored: Untrusted | None, offset: int, limit: int
 ) -> ToolResult | bytes:
     """The file as a result, or the bytes of a document, which another process reads."""
     with place.open_file(path) as (file, status, _):
-        if kept is not None:
+        if stored is not None:
             _check_size(status, MAX_FILE_BYTES, "The result", _SEARCH_IT)
-            return _as_server(kept, *_lines(file, b"", offset, limit, fold=True))
+            return _as_server(stored, *_lines(file, b"", offset, limit, fold=True))
         head = file.read(kinds.HEAD_BYTES)
         file.seek(0)
         kind = kinds.sniff(head)
@@ -271,11 +271,11 @@ def _encoded(text: str) -> bytes:
 
 
 def as_shown(content: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes] | None:
-    """What to look for and what to put there, if `old` is in the file as `read` shows it.
+    """The text to find and its replacement, if `old` is in the file as `read` shows it.
 
     A frame changes markers, control tokens and invisible characters, and a model copies what it was
-    shown. `old` has to begin and end outside of a changed part. If `new` keeps such a part, it is
-    put back as it was; raises `ToolFailure` if it keeps only a piece of it.
+    shown. `old` has to begin and end outside of a changed part. If `new` keeps such a part, the
+    original is restored; raises `ToolFailure` if it keeps only a piece of it.
     """
     try:
         text, wanted, put = content.decode(), old.decode(), new.decode()
@@ -303,7 +303,7 @@ def _in_source(source: str, seen: str, column: int) -> int:
     if column >= len(seen) - tail:
         return len(source) - len(seen) + column
     raise ToolFailure(
-        "`old_text` begins or ends in a place that is not shown as it stands in the file; "
+        "`old_text` begins or ends in text that is not shown as it is in the file; "
         "give the whole line."
     )
 
@@ -354,7 +354,7 @@ _SEARCH = spec(
 )
 
 
-def _described(found: Found) -> str:
+def _described(found: FoundEntry) -> str:
     shown, mode = found.path.encode("utf-8", "replace").decode("utf-8"), found.status.st_mode
     if stat.S_ISDIR(mode):
         return f"{shown}/"
@@ -366,7 +366,7 @@ def _described(found: Found) -> str:
 
 
 async def _search(request: JsonObject) -> tuple[str, str]:
-    """Search in a process of its own, which can be killed if a pattern keeps it busy."""
+    """Search in a separate process, which can be killed if a pattern keeps it busy."""
     command = [sys.executable, "-I", "-m", "openclaw.agent.tools.search_worker"]
     asked = json.dumps(request).encode()
     try:
@@ -387,7 +387,7 @@ async def _search(request: JsonObject) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class FileTools:
-    """The tools for the files of a workspace; `results` is where results that were cut are stored."""
+    """The tools for the files of a workspace; `results` has the full text of cut results."""
 
     workspace: Workspace
     results: Path | None
@@ -413,9 +413,9 @@ class FileTools:
         if self.results is not None and path.startswith("/"):
             directory = directory_for(self.results, context.agent, context.session)
             asked = Path(path)
-            kept = from_name(asked.name)
-            if kept is not None and asked.parent in (directory, directory.resolve()):
-                return Workspace(directory), asked.name, kept
+            stored = from_name(asked.name)
+            if stored is not None and asked.parent in (directory, directory.resolve()):
+                return Workspace(directory), asked.name, stored
         return self.workspace, path, None
 
     async def read(self, arguments: Arguments, context: CallContext) -> ToolResult:
@@ -436,7 +436,7 @@ class FileTools:
         said_so = Text(f"'{shown}' ({kind}) will be sent to the user with your answer.")
         return ToolResult(blocks=(said_so,), outputs=(media,), details={"size": status.st_size})
 
-    def _keep(self, path: str, context: CallContext) -> None:
+    def _checkpoint(self, path: str, context: CallContext) -> None:
         if self.checkpoints is not None:
             self.checkpoints.before(context, self.workspace, path)
 
@@ -450,7 +450,7 @@ class FileTools:
                 before = file.read(MAX_BYTES)
         if HIDDEN not in before:
             raise ToolFailure(f"Nothing was written: {_STANDS_FOR}")
-        self._keep(path, context)
+        self._checkpoint(path, context)
         relative = self.workspace.replace_file(path, content)
         return said(f"Wrote {len(content)} bytes to '{relative}'.")
 
@@ -468,7 +468,7 @@ class FileTools:
                 which = f"Edit {number}: " if len(edits) > 1 else ""
                 raise ToolFailure(f"{which}{wrong.message}") from wrong
             places += count
-        self._keep(path, context)
+        self._checkpoint(path, context)
         relative = self.workspace.replace_file(path, content, expected=stamp(status))
         where = "one place" if places == 1 else f"{places} places"
         return said(f"Changed '{relative}' in {where}.")
@@ -484,8 +484,8 @@ class FileTools:
                 raise ToolFailure(f"'{path}' is not a workspace file; only files can be moved.")
             if not target.name or target.status() is not None:
                 raise ToolFailure(f"'{to}' already exists; delete it or choose another name.")
-            self._keep(path, context)
-            self._keep(to, context)
+            self._checkpoint(path, context)
+            self._checkpoint(to, context)
             os.rename(
                 source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory
             )
@@ -500,7 +500,7 @@ class FileTools:
             folder = stat.S_ISDIR(status.st_mode)
             found = self._files_in(spot, path) if folder else [spot.relative]
             for relative in found if folder or stat.S_ISREG(status.st_mode) else ():
-                self._keep(relative, context)
+                self._checkpoint(relative, context)
             if folder:
                 shutil.rmtree(spot.name, dir_fd=spot.directory)
             else:
@@ -508,7 +508,7 @@ class FileTools:
             many = f" ({len(found)} files)" if folder else ""
             return said(f"Deleted '{spot.relative}'{many}. The person can undo it with /undo.")
 
-    def _files_in(self, spot: Spot, path: str) -> list[str]:
+    def _files_in(self, spot: ResolvedPath, path: str) -> list[str]:
         found: list[str] = []
         for one in self.workspace.walk(spot):
             if one.private:
@@ -535,7 +535,7 @@ class FileTools:
 
     async def search(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path = arguments.text("path", ".")
-        place, name, kept = self._place(path, context)
+        place, name, stored = self._place(path, context)
         request = {
             "root": str(place.root),
             "private": [str(path) for path in place.private],
@@ -545,9 +545,9 @@ class FileTools:
             "literal": arguments.flag("literal"),
             "ignore_case": arguments.flag("ignore_case"),
             "most": MAX_MATCHES,
-            "fold": kept is not None,
+            "fold": stored is not None,
         }
         text, note = await _search(request)
-        if kept is not None:
-            return _as_server(kept, text, note)
+        if stored is not None:
+            return _as_server(stored, text, note)
         return quoted(text, WORKSPACE_FILE, f"search in {path}", note=note)

@@ -18,11 +18,11 @@ from openclaw.content.labels import sanitise_label
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, ToolResult
-from openclaw.sessions.model import MESSAGE_KINDS, Entry, EntryKind, SessionInfo
+from openclaw.sessions.records import MESSAGE_KINDS, Entry, EntryKind, SessionInfo
 from openclaw.sessions.store import SessionStore
 
 PERSON, OTHERS = "MEMORY.md", "HEARD.md"  # what the person said, and what came from elsewhere
-MAX_FACT_CHARS = 2_000  # of one thing to remember
+MAX_FACT_CHARS = 2_000  # of one fact
 _BUDGET = 1_500  # tokens of each file in the prompt: the newest lines
 
 _MOST_FOUND = 40
@@ -54,7 +54,7 @@ class Memory:
                 yield from ((file.name, line) for line in text.splitlines() if line.strip())
 
     def find(self, query: str) -> list[tuple[str, str]]:
-        """The lines with most of the words, the best first."""
+        """The lines that share words with the query, the best first."""
         wanted = _words(query)
         scored = [(len(wanted & _words(line)), name, line) for name, line in self.lines()]
         best = sorted((one for one in scored if one[0]), key=lambda one: -one[0])
@@ -77,7 +77,7 @@ class Memory:
 
 
 def _last_within(texts: Sequence[str], room: int, left_out: str) -> list[str]:
-    """The last of them that fit into so many characters, after a note if there are more."""
+    """The last texts that fit into `room` characters, after a note if there are more."""
     kept: list[str] = []
     for text in reversed(texts):
         room -= len(text) + 3
@@ -87,7 +87,7 @@ def _last_within(texts: Sequence[str], room: int, left_out: str) -> list[str]:
     return kept[::-1]
 
 
-def is_persons(text: str, entries: Iterable[Entry], *, heard: bool = False) -> bool:
+def is_from_person(text: str, entries: Iterable[Entry], *, heard: bool = False) -> bool:
     """Whether this is what the person said: they wrote it, or nobody else said anything.
 
     In a conversation with untrusted content, or if the prompt has some (`heard`), every word that
@@ -109,7 +109,7 @@ def is_persons(text: str, entries: Iterable[Entry], *, heard: bool = False) -> b
 
 
 def _every_word(text: str) -> set[str]:
-    """With "uses" as "use": a note says of the person what they said of themselves."""
+    """With "uses" as "use": notes about the person are in the third person."""
     found = (word.casefold() for word in _WORD.findall(text))
     return {w[:-1] if len(w) > _SHORT and w.isalpha() and w.endswith("s") else w for w in found}
 
@@ -154,7 +154,7 @@ def memory_tools(
         session = await store.open_session(context.agent, context.session)
         heard = await anyio.to_thread.run_sync((memory.directory / OTHERS).exists)
         history = await store.history(session, since_compaction=False)
-        own = is_persons(text, history, heard=heard)
+        own = is_from_person(text, history, heard=heard)
         today = datetime.fromtimestamp(clock.now_ms() / 1000, ZoneInfo(timezone))
         name = PERSON if own else OTHERS
         await anyio.to_thread.run_sync(memory.add, name, f"{today:%Y-%m-%d}", text)
@@ -236,7 +236,7 @@ def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[Fun
             raise ToolFailure("There is no session with that key that you may read.")
         wanted = MESSAGE_KINDS | _TOOLS if arguments.flag("tools") else MESSAGE_KINDS
         limit = arguments.whole("limit", 40, least=1, most=MAX_ENTRIES)
-        # Several entries make a message; look back far enough, and never through all of it.
+        # A message may have several entries: look back far enough, but never through all of them.
         after = max(0, found[0].entries - 20 * limit)
         entries = await store.entries(found[0].ref, after=after, limit=20 * limit)
         chosen = [entry for entry in entries if entry.kind in wanted][-limit:]

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from openclaw.agent.port import MessageContext, Reply, TurnListener
-from openclaw.agent.schedules import JobFile, new_job, told
+from openclaw.agent.schedules import JobFile, describe_job, new_job
 from openclaw.agent.tools.base import Arguments, FunctionTool, in_thread, quoted, said, schema, spec
 from openclaw.config.agent_schema import SubagentsConfig
 from openclaw.core.clock import Clock
@@ -61,7 +61,7 @@ def cron_tool(jobs: JobFile, clock: Clock, timezone: str) -> FunctionTool:
     def run(arguments: Arguments, context: CallContext) -> ToolResult:
         now, action = clock.now_ms(), arguments.text("action")
         if action == "list":
-            lines = [told(job, now) for job in jobs.read().values()]
+            lines = [describe_job(job, now) for job in jobs.read().values()]
             return said("\n".join(lines) or "No schedules.")
         if action == "remove":
             jobs.remove(arguments.text("name"))
@@ -72,7 +72,7 @@ def cron_tool(jobs: JobFile, clock: Clock, timezone: str) -> FunctionTool:
         when, message = arguments.text("when"), arguments.text("message")
         job = new_job(when, message, timezone, now, id=name, agent=context.agent)
         jobs.add(job)
-        return said(f"Added {told(job, now)}. It runs while a gateway is running.")
+        return said(f"Added {describe_job(job, now)}. It runs while a gateway is running.")
 
     return FunctionTool(_CRON, in_thread(run))
 
@@ -141,7 +141,7 @@ def delegate_tool(subagents: Subagents, workspace: Path, settings: SubagentsConf
             workspace=workspace,
             model=settings.model,
             thinking=settings.thinking,
-            typed="",  # no word of it is the person's: it may be somebody else's
+            typed="",  # none of it counts as the person's words
             delegated_by=context.agent,
         )
         listener = TurnListener(on_event=progress, ask=context.ask, elicit=context.elicit)

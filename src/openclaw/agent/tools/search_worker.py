@@ -1,6 +1,6 @@
 """The file search process: a JSON request on stdin, a JSON answer on stdout.
 
-It is a process of its own so that it can be killed if a pattern never ends.
+It is a separate process so that it can be killed if a pattern never ends.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ MAX_LINE_CHARS = 4000
 
 
 def folded(lines: Iterable[str]) -> Iterator[str]:
-    """Every line, long ones in pieces that each end with a line end."""
+    """Every line; long ones in pieces, each with a line ending."""
     for line in lines:
         for at in range(0, len(line), MAX_LINE_CHARS):
             piece = line[at : at + MAX_LINE_CHARS]
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def search(request: dict[str, Any]) -> tuple[str, str]:
-    """The lines that match, and a note unless they are all."""
+    """The lines that match, and a note if there may be more."""
     pattern, path = _compiled(request), request["path"]
     workspace = Workspace(
         Path(request["root"]), [Path(path) for path in request.get("private", ())]
@@ -126,7 +126,7 @@ def _hits(pattern: re.Pattern[str], files: Iterable[tuple[str, Iterable[str]]]) 
 
 
 def _folded_file(workspace: Workspace, path: str) -> Iterator[tuple[str, Iterable[str]]]:
-    """A file that may be one long line, in the lines of `read`."""
+    """A file that may be one long line, split into lines as `read` does it."""
     with workspace.open_file(path) as (file, _, _):
         text = file.read(MAX_FOLDED_BYTES).decode("utf-8", "replace")
     yield "", folded(io.StringIO(text, newline=""))

@@ -46,7 +46,7 @@ class Skill(NamedTuple):
 
 
 def read_skill(folder: Path) -> Skill:
-    """The skill in this folder; raises `ToolFailure` with what is wrong with it."""
+    """The skill in this folder; raises `ToolFailure` that says what is wrong with it."""
     file = folder / FILE
     if file.is_symlink() or not file.is_file():
         raise ToolFailure(f"{folder} has no {FILE}")
@@ -129,7 +129,7 @@ class Skills:
         head = "# Skills\n\nBefore you do something that one of these is about, read it with skill."
         if theirs:
             text = "\n".join(theirs)
-            # The same at every turn, so that a provider's cache holds.
+            # The same at every turn, so that a provider's cache stays valid.
             ident = hashlib.sha256(text.encode()).hexdigest()
             own.append(frame(text, source=WORKSPACE_FILE, sender="skills", new_id=lambda: ident))
         return "\n".join([head, "", *own])

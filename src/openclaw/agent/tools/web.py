@@ -1,4 +1,4 @@
-"""`web_fetch`: a page of the web, as Markdown; `web_search`: through an engine of the person's choice."""
+"""`web_fetch`: a web page as Markdown; `web_search`: through an engine that the person chose."""
 
 import codecs
 import json
@@ -21,7 +21,7 @@ from openclaw.media.documents import HTML, PDF, text_of_bytes
 from openclaw.net.http_request import open_client
 
 if TYPE_CHECKING:
-    from openclaw.net.client import GuardedClient
+    from openclaw.net.guarded_client import GuardedClient
 
 MAX_BYTES = 5 * 1024 * 1024
 _MAX_PDF_BYTES = 32 * 1024 * 1024
@@ -122,7 +122,7 @@ async def fetch_page(
     url: str, connect: OpenClient | None = None, max_bytes: int = MAX_BYTES
 ) -> Page:
     """Get a URL through the guarded client, which refuses addresses that are not public."""
-    from openclaw.net.client import GuardedClient
+    from openclaw.net.guarded_client import GuardedClient
 
     body = bytearray()
     async with (
@@ -148,7 +148,7 @@ async def fetch_page(
 
 
 def decoded(body: bytes, content_type: str) -> str:
-    """The body's text, by its byte order mark, by what the server says, or by what the page says."""
+    """The body's text, decoded as its byte order mark, the server or the page says."""
     named = [name for mark, name in _BOMS if body.startswith(mark)]
     places = content_type.encode("ascii", "ignore"), body[:_HEAD_BYTES]
     named += [found[1].decode("ascii") for place in places if (found := _CHARSET.search(place))]
@@ -232,16 +232,16 @@ async def _ask(
     address, host, most = search.base_url or "", _engine_host(search), search.max_results
     if search.provider == "tavily":
         headers = {"Authorization": f"Bearer {key}"}
-        given: Any = {"method": "POST", "json": {"query": query, "max_results": most}}
+        request: Any = {"method": "POST", "json": {"query": query, "max_results": most}}
     else:
         headers = {"X-Subscription-Token": key} if key else {}
         own = {"format": "json"} if search.provider == "searxng" else {"count": most}
-        given = {"method": "GET", "params": {"q": query, **own}}
+        request = {"method": "GET", "params": {"q": query, **own}}
     body = bytearray()
     try:
         async with (
             open_client(address, environ, silence=search.timeout_seconds) as client,
-            client.stream(url=address, headers=headers, **given) as answer,
+            client.stream(url=address, headers=headers, **request) as answer,
         ):
             async for piece in answer.aiter_bytes():
                 body += piece

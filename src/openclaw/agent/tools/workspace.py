@@ -1,9 +1,9 @@
-"""The directory that file tools work in, and a walk through it that can't escape it.
+"""The directory that file tools work in, a walk that can't escape it, and checkpoints for /undo.
 
 A path is walked one component at a time, each opened relative to the one before and without following
 a link; the walk follows links itself as long as they stay inside, and `..` never goes above the
-root. So what is checked is what is opened, whoever renames or relinks a component meanwhile. A hard
-link to a file outside looks like a file; writing never touches one, because it puts a new file there.
+root. So what is checked is what is opened, even if a component is renamed or relinked meanwhile. A
+hard link to a file outside looks like any file; writing never changes it, but creates a new file.
 """
 
 import errno
@@ -32,7 +32,7 @@ _NEW_DIRECTORY = 0o755
 
 
 @dataclass(slots=True)
-class Spot:
+class ResolvedPath:
     """Where a path ends: an open directory, and a name in it (empty for the directory itself)."""
 
     directory: int
@@ -77,7 +77,7 @@ class Workspace:
     """An agent's directory. Its methods block: call them in a thread.
 
     No path leads to what is `private`: this program's configuration and state, with which an agent
-    could give itself every right.
+    could grant itself any permission.
     """
 
     root: Path
@@ -95,7 +95,7 @@ class Workspace:
             raise ToolFailure("That is OpenClaw's own file or directory, which no tool may use.")
 
     @contextmanager
-    def locate(self, path: str, *, create_parents: bool = False) -> Generator[Spot]:
+    def locate(self, path: str, *, create_parents: bool = False) -> Generator[ResolvedPath]:
         """Walk to `path`; its last component need not exist and is not a link."""
         try:
             root = os.open(self.root, os.O_RDONLY | paths.DIRECTORY | paths.CLOEXEC)
@@ -108,7 +108,7 @@ class Workspace:
             self._refuse_private(os.fstat(walk.stack[0]))
             name = self._walk(walk, path, create_parents)
             parts = [*walk.names, name] if name else walk.names
-            spot = Spot(walk.stack[-1], name, "/".join(parts) or ".")
+            spot = ResolvedPath(walk.stack[-1], name, "/".join(parts) or ".")
             self._refuse_private(spot.status())
             yield spot
         except NotADirectoryError:
@@ -136,8 +136,8 @@ class Workspace:
                 yield file, opened, spot.relative
 
     def walk(
-        self, spot: Spot, *, depth: int = sys.maxsize, skipped: Set[str] = frozenset()
-    ) -> "Iterator[Found]":
+        self, spot: ResolvedPath, *, depth: int = sys.maxsize, skipped: Set[str] = frozenset()
+    ) -> "Iterator[FoundEntry]":
         """What is in a directory, `depth` levels down, sorted by name; follows no links."""
         try:
             directory = os.open(spot.name or ".", _DIRECTORY, dir_fd=spot.directory)
@@ -225,7 +225,7 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEntry:
     """An entry of the open `directory`. The walk does not enter a `private` one."""
 
     path: str
@@ -237,13 +237,13 @@ class Found:
 
 def _below(
     directory: int, prefix: str, depth: int, skipped: Set[str], private: Set[tuple[int, int]]
-) -> Iterator[Found]:
+) -> Iterator[FoundEntry]:
     try:
         for name in sorted(os.listdir(directory)):
             with suppress(OSError):  # gone or changed meanwhile, or not readable
                 status = os.stat(name, dir_fd=directory, follow_symlinks=False)
                 ours = _identity(status) in private
-                yield Found(prefix + name, name, status, directory, ours)
+                yield FoundEntry(prefix + name, name, status, directory, ours)
                 if depth > 1 and stat.S_ISDIR(status.st_mode) and not ours and name not in skipped:
                     below = os.open(name, _DIRECTORY, dir_fd=directory)
                     yield from _below(below, f"{prefix}{name}/", depth - 1, skipped, private)
@@ -278,7 +278,7 @@ def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bo
     descriptor = os.open(name, flags, mode, dir_fd=directory)
     with os.fdopen(descriptor, "wb") as file:
         if keep and sys.platform != "win32":
-            os.fchmod(descriptor, mode)  # as the file had it, whatever the umask
+            os.fchmod(descriptor, mode)  # the old file's, whatever the umask
         file.write(content)
         file.flush()
         os.fsync(descriptor)
@@ -286,7 +286,7 @@ def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bo
 
 KEPT_TURNS = 20  # of each session
 MAX_BYTES = 256 * 1024 * 1024  # a larger file is not changed, because that could not be undone
-_UNDO = "undo-"  # how the turns begin that are undos
+_UNDO = "undo-"  # prefix of the turns that are undos
 _LIST = "changes.jsonl"
 
 
@@ -307,7 +307,7 @@ class Checkpoints:
     root: Path
 
     def before(self, context: CallContext, workspace: Workspace, path: str) -> None:
-        """Keep this file as it is, unless the turn has changed it before. It need not exist."""
+        """Save a copy of this file unless the turn has already changed it. It need not exist."""
         turn = self._session(context.agent, context.session) / context.turn
         with workspace.locate(path) as spot:
             relative, status = spot.relative, spot.status()
@@ -332,7 +332,7 @@ class Checkpoints:
     def undo(self, agent: str, session: str) -> str:
         """Put back what the last turn with changes changed; says what was done.
 
-        The files as they are now are kept in turn, so that undoing twice changes nothing.
+        The current files are saved first, so that undoing twice changes nothing.
         """
         place = self._session(agent, session)
         turns = _by_age(place)

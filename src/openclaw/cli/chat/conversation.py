@@ -16,23 +16,23 @@ from prompt_toolkit.document import Document
 
 from openclaw.cli.chat.input import Interrupts, read_attachments
 from openclaw.cli.commands.agent import EFFORTS, new_conversation
-from openclaw.cli.dispatch import stopped_by_interrupt
 from openclaw.cli.parser import nearest
+from openclaw.cli.run_command import stopped_by_interrupt
 from openclaw.cli.terminal import counted, folded, place_of, shortened, visible
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
-from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
+from openclaw.sessions.records import MESSAGE_KINDS, EntryKind
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
     from openclaw.cli.chat.input import LineInput, TerminalInput
     from openclaw.cli.chat.turn_view import AnswerView
-    from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
+    from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
 
 logger = logging.getLogger(__name__)
 
-_RECALLED = 50  # entries that a recap looks through
+_RECALLED = 50  # entries that a recap reads
 
-# ---- what a person may type besides messages
+# ---- commands
 
 HELP = {
     "/help": "show this list",
@@ -112,14 +112,14 @@ def mentions(text: str, home: Path | None = None) -> tuple[list[Path], list[str]
 
 
 Prompts = Callable[[], "Sequence[PromptInfo]"]
-Complete = Callable[["BegunArgument"], Awaitable[Sequence[str]]]
+Complete = Callable[["PartialArgument"], Awaitable[Sequence[str]]]
 
 _MENTION_AT_CURSOR = re.compile(r"(?<!\S)@(\S*)\Z")
 _GIVEN = re.compile(r"(?<!\S)([^\s=]+)=")
 
 
 class ChatCompleter(Completer):
-    """Completes commands, paths and prompts, which are asked for each time: servers change."""
+    """Completes commands, paths and prompts; prompts are fetched each time, since servers change."""
 
     def __init__(self, prompts: Prompts, complete: Complete) -> None:
         self._prompts, self._complete = prompts, complete
@@ -140,7 +140,7 @@ class ChatCompleter(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion]:
-        """The same, and what servers suggest for the argument of a prompt."""
+        """The same, plus what servers suggest for a prompt's argument."""
         for one in self.get_completions(document, complete_event):
             yield one
         head, _, rest = document.text_before_cursor.partition(" ")
@@ -150,10 +150,10 @@ class ChatCompleter(Completer):
         known = {one.name for one in prompt.arguments} if prompt is not None else set[str]()
         if prompt is None or not equals or name not in known:
             return
-        from openclaw.mcp_client.bridge.prompts import BegunArgument
+        from openclaw.mcp_client.bridge.prompts import PartialArgument
 
         given = dict(word.split("=", 1) for word in before if "=" in word)
-        begun = BegunArgument(prompt.server, name, value, prompt.name, given=given)
+        begun = PartialArgument(prompt.server, name, value, prompt.name, given=given)
         with suppress(OpenClawError):
             for suggested in await self._complete(begun):
                 yield Completion(shlex.quote(suggested), -len(value))
@@ -162,9 +162,9 @@ class ChatCompleter(Completer):
         return next((one for one in self._prompts() if one.command == command), None)
 
     def _names(self, head: str) -> Iterable[Completion]:
-        told = {name.split()[0]: what for name, what in HELP.items() if ":" not in name}
-        told |= {prompt.command: prompt.description for prompt in self._prompts()}
-        for name, what in told.items():
+        descriptions = {name.split()[0]: what for name, what in HELP.items() if ":" not in name}
+        descriptions |= {prompt.command: prompt.description for prompt in self._prompts()}
+        for name, what in descriptions.items():
             if name.startswith(head):
                 yield Completion(name, -len(head), display_meta=what)
 
@@ -184,8 +184,8 @@ class ChatCompleter(Completer):
 # ---- the conversation
 
 
-class Talk:
-    """What a person says to the agent, and what comes back; every message is sent with `context`."""
+class ChatSession:
+    """A conversation at the terminal; every message is sent with `context`."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class Talk:
             try:
                 await self._take(text)
             except Exception as error:
-                # The next message may be typed whatever this one leads to.
+                # Whatever happens, the person can type the next message.
                 cause = cause_of(error)
                 if not isinstance(cause, OpenClawError):
                     logger.exception("a turn failed")

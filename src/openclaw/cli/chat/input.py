@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
-MOMENT = 2.0  # seconds in which a second press belongs to the first
+MOMENT = 2.0  # seconds within which a second press counts
 HINT = "(press Ctrl-C again or Ctrl-D to quit)"
 
 
@@ -76,7 +76,7 @@ class LineInput:
             line = await anyio.to_thread.run_sync(text_of, self._stream.readline)
             return line.rstrip("\r\n") if line else None
         while b"\n" not in self._buffer:
-            # Not in a thread: one that waits for a line keeps the program from ending.
+            # Not in a thread: a thread waiting for a line would keep the program from ending.
             await anyio.wait_readable(self._descriptor)
             piece = os.read(self._descriptor, _PIECE)
             if not piece:
@@ -145,7 +145,7 @@ async def ask_line(stdin: TextIO, stdout: TextIO, question: str) -> str:
     session: PromptSession[str] = PromptSession(
         input=create_input(stdin), output=create_output(stdout)
     )
-    # Ctrl-C comes as a key here; a handler of its own would end the turn's.
+    # Ctrl-C arrives as a key here; prompt_toolkit's signal handler would replace the turn's.
     return await session.prompt_async(question, handle_sigint=False)
 
 
@@ -155,7 +155,7 @@ def discard_typed(stdin: TextIO) -> None:
     from prompt_toolkit.input.defaults import create_input
     from prompt_toolkit.input.typeahead import clear_typeahead
 
-    clear_typeahead(create_input(stdin))  # keys behind the Enter that ended the last line
+    clear_typeahead(create_input(stdin))  # keys typed after the last line's Enter
     if sys.platform == "win32":
         import msvcrt
 
@@ -168,7 +168,7 @@ def discard_typed(stdin: TextIO) -> None:
 
 
 def write_exactly(stream: TextIO, text: str) -> None:
-    """Nothing is redacted, wrapped or made prettier."""
+    """Write the text without redacting, wrapping or styling it."""
     encoding = stream.encoding or "utf-8"
     stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
@@ -220,7 +220,7 @@ async def read_attachments(
     *,
     budget: int | None = None,
 ) -> "tuple[InboundMedia, ...]":
-    """Raises `InvalidRequest` with the name of a file that cannot be sent."""
+    """Raises `InvalidRequest`, naming the file that cannot be sent."""
     from openclaw.media import kinds
     from openclaw.media.intake import TEXT_BUDGET, Intake
 
@@ -244,7 +244,7 @@ class LinesAbove(io.TextIOBase):
         return self._stream.isatty()
 
     def write(self, text: str, /) -> int:
-        """Write whole lines; a line that is not finished waits for its end."""
+        """Write whole lines; an unfinished line is buffered."""
         from prompt_toolkit.application import get_app_or_none
 
         lines, newline, self._unfinished = (self._unfinished + text).rpartition("\n")

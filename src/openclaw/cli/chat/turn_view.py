@@ -24,7 +24,7 @@ _NAMED = 3
 _BAR = 24  # columns
 
 
-class Doing:
+class ActivityLine:
     def __init__(self) -> None:
         self._starting: dict[str, None] = {}
         self._running: dict[str, str] = {}
@@ -81,12 +81,12 @@ _SCRIPT_LINES = 20
 
 
 class TurnView:
-    """Shows what happens in a turn, without the answer; on a terminal, a spinner in between.
+    """Shows what happens in a turn, except for the answer; on a terminal, with a spinner.
 
-    `words` says what is happening, instead of the events.
+    `words`, if set, replaces the text that the events give.
     """
 
-    _at_once = False  # whether something may be in motion before the spinner is
+    _at_once = False  # whether the live display starts without delay
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ class TurnView:
         self._stream, self._redact, self._environ = stream, redact, environ or {}
         self._live: Live | None = None
         self._paused, self._last_change = False, 0.0
-        doing = Doing()
-        self._words, self.note = words or (lambda: doing.words), doing.note
+        activity = ActivityLine()
+        self._words, self.note = words or (lambda: activity.words), activity.note
 
     def show(self, event: events.Event) -> None:
         self.note(event)
@@ -111,7 +111,7 @@ class TurnView:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Nothing moves meanwhile: the person is being asked something."""
+        """Pause the animation, because the person is being asked something."""
         self._paused = True
         if self._live is not None:
             self._live.stop()
@@ -181,7 +181,7 @@ class TurnView:
         return Spinner("dots", style="status.spinner")
 
     def _moving(self) -> "Iterator[RenderableType]":
-        """What is below everything that was written, and changes."""
+        """What is shown below the finished output, and changes."""
         from rich.text import Text
 
         if time.monotonic() - self._last_change >= SPINNER_AFTER_SECONDS:
@@ -190,7 +190,7 @@ class TurnView:
 
 
 def finished_blocks(text: str) -> int:
-    """The length of the text up to the last blank line outside of a code fence: that part is final."""
+    """The length of the final part: up to the last blank line outside a code fence."""
     fence = ""
     position = done = 0
     for line in text.splitlines(keepends=True):
@@ -206,12 +206,12 @@ def finished_blocks(text: str) -> int:
 
 
 def without_last_word(text: str) -> str:
-    """The last word may be the beginning of something secret."""
+    """The last word may be the beginning of a secret."""
     return text.removesuffix(re.split(r"\s", text)[-1])
 
 
 class AnswerView(TurnView):
-    """Shows the answer too, each piece as soon as it is final: on `out`, and all else on `notes`."""
+    """Shows the answer too, each piece as soon as it is final, on `out`; the rest goes to `notes`."""
 
     _tail, _streamed = "", False
 
@@ -251,7 +251,7 @@ class AnswerView(TurnView):
             self._print(done)
 
     def _final(self) -> int:
-        """How much of the tail cannot change any more."""
+        """How much of the tail is final."""
         return self._tail.rfind("\n") + 1
 
     def _print(self, done: str) -> None:
@@ -260,7 +260,7 @@ class AnswerView(TurnView):
 
 
 class TerminalView(AnswerView):
-    """For a person: paragraphs as Markdown, and what is not final in motion below them."""
+    """For a person: paragraphs as Markdown, and below them what isn't final yet."""
 
     _at_once = True
 

@@ -12,7 +12,7 @@ from openclaw.cli.parser import add_local, option
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(goes_on=True)
+    parser.set_defaults(runs_until_stopped=True)
     option(parser, "--agent ID", "the agent to start with")
     add_local(parser)
 

@@ -22,12 +22,12 @@ from openclaw.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply
-    from openclaw.cli.chat.questions import Consent, Questions
+    from openclaw.cli.chat.terminal_questions import CommandLineApprover, TerminalQuestions
     from openclaw.cli.chat.turn_view import TurnView
     from openclaw.core.content import InboundMedia
 
 EFFORTS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive")
-_KEY_LENGTH = 512  # as stores and orders over MCP have it
+_KEY_LENGTH = 512  # the same limit as in stores and in orders over MCP
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def _rule(text: str) -> str:
 
 
 def add_turn_options(parser: argparse.ArgumentParser) -> None:
-    """Where a turn works, with which model, and what may be done without asking."""
+    """Add the options for a turn's directory, model and approvals."""
     place = "the directory to work in (default: the current one)"
     option(parser, "-C --workspace DIR", place, type=Path)
     option(parser, "--model MODEL", "the model to use, as PROVIDER/NAME (default: the agent's)")
@@ -88,7 +88,7 @@ def session_key(text: str) -> str:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.cli.dispatch import run_interruptible
+    from openclaw.cli.run_command import run_interruptible
 
     message, piped = _message(args, env)
     if not message.strip() and piped is None and not args.image and not args.file:
@@ -101,7 +101,7 @@ _SILENT_SECONDS = 3.0
 
 
 def _message(args: argparse.Namespace, env: Environment) -> "tuple[str, str | None]":
-    """The message, and what was piped in beside it."""
+    """The message, and what was piped in."""
     if args.words and args.message is not None:
         raise InvalidRequest("give the message only once: as arguments or with -m")
     said = " ".join(args.words) if args.words else args.message
@@ -116,7 +116,7 @@ def _message(args: argparse.Namespace, env: Environment) -> "tuple[str, str | No
 
 
 def _is_piped(stdin: TextIO) -> bool:
-    """Whether there may be input: a service's stdin may be open, and nothing ever comes."""
+    """Whether there may be input: a service's stdin may be open without ever sending anything."""
     try:
         mode = os.fstat(stdin.fileno()).st_mode
     except (OSError, ValueError):
@@ -150,7 +150,7 @@ def _parent_writes(descriptor: int) -> bool:
 async def conversation(
     args: argparse.Namespace, agent: "Agent", agent_id: str, workspace: Path | None, *, resume: bool
 ) -> "MessageContext":
-    """The conversation that the options mean, before anything is said; `resume` the last one."""
+    """The conversation that the options select; with `resume`, the last one."""
     from openclaw.agent.port import MessageContext
 
     key = args.session_key
@@ -175,15 +175,15 @@ def new_conversation() -> str:
 
 async def _turn(
     args: argparse.Namespace, env: Environment, message: str, piped: str | None
-) -> "tuple[Reply, Consent, str]":
-    from openclaw.cli.chat.questions import Consent
+) -> "tuple[Reply, CommandLineApprover, str]":
+    from openclaw.cli.chat.terminal_questions import CommandLineApprover
     from openclaw.cli.chat.turn_view import TurnView
-    from openclaw.cli.logs import servers_logged
+    from openclaw.cli.logging_setup import servers_logged
     from openclaw.runtime.access import open_agent
 
     workspace = workspace_of(args, env)
     view = TurnView(env.stderr, env.redactor.redact, env.environ)
-    consent = Consent(args.yes_to, _questions(args, env, view))
+    consent = CommandLineApprover(args.yes_to, _questions(args, env, view))
     with servers_logged(env):
         async with (
             open_agent(env, local=args.local, emit=view.note) as agent,
@@ -220,10 +220,12 @@ async def _attachments(
     return found
 
 
-def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> "Questions | None":
+def _questions(
+    args: argparse.Namespace, env: Environment, view: "TurnView"
+) -> "TerminalQuestions | None":
     quiet = args.json or args.no_questions or "-" in (args.message, *args.words)
     if quiet or not (env.stdin.isatty() and env.stderr.isatty()):
         return None
-    from openclaw.cli.chat.questions import Questions
+    from openclaw.cli.chat.terminal_questions import TerminalQuestions
 
-    return Questions.at_terminal(env.stdin, env.stderr, view.say, view.paused)
+    return TerminalQuestions.at_terminal(env.stdin, env.stderr, view.say, view.paused)

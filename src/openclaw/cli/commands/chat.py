@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TextIO, cast
 import anyio
 
 from openclaw.cli.chat.input import Interrupts, LineInput, LinesAbove, TerminalInput
-from openclaw.cli.chat.questions import Consent, Questions
+from openclaw.cli.chat.terminal_questions import CommandLineApprover, TerminalQuestions
 from openclaw.cli.commands.agent import add_session, add_turn_options, conversation, workspace_of
-from openclaw.cli.dispatch import leave
 from openclaw.cli.environment import Environment
-from openclaw.cli.logs import configure_for, servers_logged
+from openclaw.cli.logging_setup import configure_for, servers_logged
 from openclaw.cli.parser import option
+from openclaw.cli.run_command import exit_interrupted
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_OK
 from openclaw.core.events import discard
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(goes_on=True)
+    parser.set_defaults(runs_until_stopped=True)
     add_session(parser, "the conversation to use (default: the last one)")
     option(parser, "--agent ID", "the agent to chat with")
     add_turn_options(parser)
@@ -39,43 +39,43 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 async def _chat(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.cli.chat.conversation import ChatCompleter, Talk
+    from openclaw.cli.chat.conversation import ChatCompleter, ChatSession
     from openclaw.cli.chat.turn_view import AnswerView, TerminalView
     from openclaw.runtime.access import open_agent
 
     workspace, redact = workspace_of(args, env), env.redactor.redact
-    person: Questions | None = None
+    person: TerminalQuestions | None = None
     if env.stdin.isatty() and env.stdout.isatty():
         terminal = TerminalView(env.stdout, env.stdout, redact, env.environ)
         view, emit, logs = terminal, terminal.note, _logs_above(args, env, terminal)
         if not args.no_questions:
-            person = Questions.at_terminal(env.stdin, env.stdout, view.say, terminal.paused)
+            person = TerminalQuestions.at_terminal(env.stdin, env.stdout, view.say, terminal.paused)
     else:
         terminal = None
         view, emit, logs = AnswerView(env.stdout, env.stderr, redact), discard, nullcontext()
-    consent = Consent(args.yes_to, person)
-    interrupts = Interrupts(SystemClock(), lambda: leave(env))
+    consent = CommandLineApprover(args.yes_to, person)
+    interrupts = Interrupts(SystemClock(), lambda: exit_interrupted(env))
     with logs, servers_logged(env):
         here = open_agent(env, local=args.local, person=terminal is not None, emit=emit)
         async with here as agent:
             settings = await agent.settings(args.agent)
             context = await conversation(args, agent, settings.id, workspace, resume=True)
             listener = consent.listener(view.show)
-            talk = Talk(agent, settings, view, context, listener, interrupts, env.environ)
+            chat = ChatSession(agent, settings, view, context, listener, interrupts, env.environ)
             if terminal is None:
-                await talk.run(LineInput(env.stdin))
+                await chat.run(LineInput(env.stdin))
                 if (lacking := consent.lacking()) is not None:
                     env.warn(lacking)
-                return talk.exit_code  # for a script, an answer that failed is a failure
+                return chat.exit_code  # for a script, an answer that failed is a failure
             completer = ChatCompleter(
-                lambda: agent.prompts(settings.id, talk.session),
-                lambda begun: agent.complete(settings.id, begun, talk.session),
+                lambda: agent.prompts(settings.id, chat.session),
+                lambda begun: agent.complete(settings.id, begun, chat.session),
             )
             typed = TerminalInput(env, completer, interrupts, view.say)
             place = workspace or settings.directories[0]
             view.say(f"Agent {settings.id} in {place}. /help lists the commands.")
-            await talk.recap()
-            await talk.run(typed)
+            await chat.recap()
+            await chat.run(typed)
     return EXIT_OK
 
 

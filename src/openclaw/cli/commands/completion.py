@@ -16,16 +16,16 @@ from openclaw.cli import parser as parsers
 from openclaw.cli.environment import Environment
 from openclaw.core.errors import OpenClawError
 
-# The scripts hand over the words up to the cursor, and get a word that may follow on each line.
+# The scripts pass the words up to the cursor, and get one possible next word per line.
 _BETWEEN = "\x1f"
-_FILES = "@files"  # the shell knows better how to complete those
+_FILES = "@files"  # left to the shell
 _MOST_SESSIONS = 200
-# A shell expands what it is offered: a name that a stranger chose must not be a command in it.
+# A shell expands completions: a name that a stranger chose must not run as a command.
 _HARMLESS = re.compile(r"[\w.@/+:][\w.@/+:-]*")
 
 SHELLS = ("bash", "zsh", "fish")
-# zsh takes bash's script as such. Found by its name in `fpath`, the script is a function, whose
-# first call has to complete already.
+# zsh can use bash's script. If zsh finds it by name in `fpath`, the script becomes a function whose
+# first call must already complete.
 _ZSH = """\
 #compdef PROGRAM
 autoload -U +X bashcompinit && bashcompinit
@@ -46,15 +46,15 @@ def run(args: argparse.Namespace, env: Environment) -> None:
         script = _ZSH.format(script) if args.shell == "zsh" else script
         env.stdout.write(script.replace("PROGRAM", env.program))
         return
-    line = "--" if args.after == [] else args.after  # argparse takes a lone `--` for its own
+    line = "--" if args.after == [] else args.after  # argparse consumes a lone `--`
     for word, summary in _offers(env, line.split(_BETWEEN)).items():
         env.say(f"{word}\t{summary}" if args.shell == "fish" and summary else word)
 
 
 def _offers(env: Environment, words: Sequence[str]) -> Mapping[str, str]:
-    """What the last of these words may become, each with what it is for."""
+    """Completions for the last of these words, with descriptions."""
     *before, current = words
-    parser, option, given = _position(env, before)
+    parser, option, previous = _position(env, before)
     if parser is None or "--" in before:
         return {}
     if option is None and current.startswith("-"):
@@ -66,10 +66,10 @@ def _offers(env: Environment, words: Sequence[str]) -> Mapping[str, str]:
         }
     else:
         found = parsers.summaries(parser) if option is None else {}
-        found = found or _values(env, parser, option, given)
+        found = found or _values(env, parser, option, previous)
     if _FILES in found:
         return {_FILES: ""}
-    return {word: told for word, told in found.items() if word.startswith(current)}
+    return {word: text for word, text in found.items() if word.startswith(current)}
 
 
 def _position(
@@ -82,7 +82,7 @@ def _position(
     for name, summary in parsers.COMMANDS.items():
         commands.add_parser(name, help=summary)
     option: argparse.Action | None = None
-    given: list[str] = []
+    previous: list[str] = []
     for word in words:
         below = parsers.subparsers(parser)
         if option is not None:
@@ -97,20 +97,20 @@ def _position(
         elif below:
             return None, None, []
         else:
-            given.append(word)
-    return parser, option, given
+            previous.append(word)
+    return parser, option, previous
 
 
 def _values(
     env: Environment,
     parser: argparse.ArgumentParser,
     option: argparse.Action | None,
-    given: Sequence[str],
+    previous: Sequence[str],
 ) -> dict[str, str]:
-    """What the option, or else the command's next argument, may be."""
+    """Values for the option, or else for the command's next argument."""
     places = [one for one in parsers.actions(parser) if not one.option_strings]
     repeated = [one for one in places[-1:] if one.nargs in ("*", "+")]
-    action = option or next(iter(places[len(given) :] or repeated), None)
+    action = option or next(iter(places[len(previous) :] or repeated), None)
     if action is None:
         return {}
     if action.choices:
@@ -123,16 +123,16 @@ def _values(
         what = "agents"
     elif action.metavar == "KEY" and (command == "sessions" or option is not None):
         what = "sessions"
-    elif (command, name, len(given)) == ("mcp", "call", 1) and option is None:
+    elif (command, name, len(previous)) == ("mcp", "call", 1) and option is None:
         what = "tools"
     elif command == "mcp" and name != "add" and action.metavar in ("SERVER", "NAME", "TOOL"):
         what = "servers"
-    names = _names(env, what, given) if what else ()
+    names = _names(env, what, previous) if what else ()
     return dict.fromkeys(filter(_HARMLESS.fullmatch, names), "")
 
 
-def _names(env: Environment, what: str, given: Sequence[str]) -> Sequence[str]:
-    """As they are stored; none if they cannot be read, since an error would be in the way."""
+def _names(env: Environment, what: str, previous: Sequence[str]) -> Sequence[str]:
+    """Stored names; none if they cannot be read, since an error would get in the way."""
     from openclaw.config.merge import effective_agents
     from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 
@@ -144,7 +144,8 @@ def _names(env: Environment, what: str, given: Sequence[str]) -> Sequence[str]:
             return _sessions(env, loaded.config.sessions.store)
         if what == "tools":  # as the server declared them when it last ran
             known = PinStore(env.paths.pins).load()
-            configs = [one.servers[given[0]] for one in agents.values() if given[0] in one.servers]
+            name = previous[0]
+            configs = [one.servers[name] for one in agents.values() if name in one.servers]
             pinned = [known[key] for key in map(pin_key, configs) if key in known]
             return [n for one in pinned for n in {*one.accepted, *one.pending} - {*one.removed}]
     except OpenClawError:
@@ -153,14 +154,14 @@ def _names(env: Environment, what: str, given: Sequence[str]) -> Sequence[str]:
 
 
 def _sessions(env: Environment, where: str) -> Sequence[str]:
-    """The ones used last. A database server is not asked: it may be slow or unreachable."""
+    """The most recent ones. A database server is not queried: it may be slow or unreachable."""
     import anyio
 
-    from openclaw.cli.commands.sessions import opened
+    from openclaw.cli.commands.sessions import open_named_store
     from openclaw.sessions.open import is_address
 
     async def keys() -> Sequence[str]:
-        async with opened(None, env) as store:
+        async with open_named_store(None, env) as store:
             page = None if store is None else await store.list_sessions(limit=_MOST_SESSIONS)
         return [info.key for info in page.sessions] if page else ()
 

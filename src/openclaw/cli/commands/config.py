@@ -63,7 +63,7 @@ def _set(args: Namespace, env: Environment) -> None:
     _edited_key(args, env, lambda text: set_value(text, path, value), value)
     import anyio
 
-    from openclaw.models.listing import model_problem, models_named
+    from openclaw.models.provider_check import model_problem, models_named
 
     for model in models_named(path, value):
         given = (env.config.models.providers, env.secrets(), env.environ, env.paths.models)
@@ -79,7 +79,7 @@ def _unset(args: Namespace, env: Environment) -> None:
 def _edited_key(
     args: Namespace, env: Environment, change: Callable[[str], str], value: Any = None
 ) -> None:
-    """Raises what is wrong with the change, or what was wrong with the file before."""
+    """Raises if the change is invalid, or if the file already was."""
     from openclaw.config.load import load_config
 
     try:
@@ -95,8 +95,8 @@ def _edited_key(
     if unknown is not None:
         words = " ".join(filter(None, ("config explain", unknown.rpartition(".")[0])))
         hint = f"list the keys with: {env.program} {words}"
-    told = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
-    raise errors.InvalidRequest(f"nothing was written: {told}", hint=hint)
+    problems = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
+    raise errors.InvalidRequest(f"nothing was written: {problems}", hint=hint)
 
 
 def _edit(args: Namespace, env: Environment) -> int:
@@ -124,8 +124,8 @@ def _edit(args: Namespace, env: Environment) -> int:
                 done = subprocess.run([*shlex.split(editor), str(draft)], check=False)  # noqa: S603 - the person's own
             except (OSError, ValueError) as error:
                 hint = "set EDITOR (or VISUAL) to your editor's command, such as nano"
-                told = f"the editor {editor!r} cannot be started: {error}"
-                raise errors.OperatorFacing(told, hint=hint) from error
+                message = f"the editor {editor!r} cannot be started: {error}"
+                raise errors.OperatorFacing(message, hint=hint) from error
             if done.returncode:
                 failed = f"the editor {editor!r} failed (exit code {done.returncode})"
                 raise errors.OperatorFacing(failed)
@@ -174,7 +174,7 @@ def _edited(args: Namespace, env: Environment, change: Callable[[str], str]) -> 
 
 
 def _apply(env: Environment) -> None:
-    """Have a running gateway apply the change now, not when it next looks at the file."""
+    """Make a running gateway apply the change now, not when it next checks the file."""
     from openclaw.gateway.lock import running_gateway
 
     info = running_gateway(env.paths.gateway_lock)
@@ -279,5 +279,5 @@ def _validate(args: Namespace, env: Environment) -> int:
 def _schema(args: Namespace, env: Environment) -> None:
     from openclaw.config.show import json_schema
 
-    # It is the same for everyone and holds nothing to hide; its prose must not be taken for a secret.
+    # It is the same for everyone and has no secrets, so its text is not redacted.
     env.stdout.write(env.json_text(json_schema()) + "\n")

@@ -8,11 +8,11 @@ import argparse
 from dataclasses import asdict
 
 from openclaw.agent.port import MessageContext, Reply
-from openclaw.agent.schedules import Job, JobFile, new_job, told
+from openclaw.agent.schedules import Job, JobFile, describe_job, new_job
 from openclaw.cli.commands.agent import add_session
-from openclaw.cli.dispatch import run_interruptible
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, chosen_agent, option
+from openclaw.cli.run_command import run_interruptible
 from openclaw.cli.terminal import as_json
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         found = jobs.read().values()
         facts = {"jobs": [{**asdict(job), "next_ms": job.next(now)} for job in found]}
         empty = f"No schedules yet. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'"
-        env.report(args, facts, *(told(job, now) for job in found), empty=empty)
+        env.report(args, facts, *(describe_job(job, now) for job in found), empty=empty)
     elif args.what == "run":
         job = jobs.get(args.name)
         reply = run_interruptible(env, _turn, env, job)
@@ -72,7 +72,7 @@ def _add(args: argparse.Namespace, env: Environment, jobs: JobFile, now: int) ->
     if running_gateway(env.paths.gateway_lock) is None:
         needed = f"schedules need one: {env.program} gateway install"
         env.warn(f"{env.program}: no gateway is running, and {needed}")
-    env.say(f"Added {told(job, now)}")
+    env.say(f"Added {describe_job(job, now)}")
 
 
 async def _turn(env: Environment, job: Job) -> Reply:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from openclaw.cli.commands.models import choices, trouble
+from openclaw.cli.commands.models import choices, why_unusable
 from openclaw.cli.commands.secrets import check_all
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 _LEAST_SPACE = 1_000_000  # bytes
-# Node, requests, curl and pip each have their own; only SSL_CERT_FILE reaches servers by itself.
+# Node, requests, curl and pip each have their own; servers get only SSL_CERT_FILE by default.
 _CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-# Long enough for a program that is installed; one that is fetched first may take longer.
+# Enough for an installed program; one that has to be downloaded may take longer.
 START_SECONDS = 20.0
 _TLS_WORDS = ("certificate", "self_signed", "self-signed", "unable_to_get_issuer", "unknown ca")
 _NO_LIST = (404, 405)  # a provider that answers, but has no list of models
@@ -57,7 +57,7 @@ _OWN_DIRECTORY = "set OPENCLAW_STATE_DIR to a directory of your own"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that was looked at: what is wrong, how to fix it, and what `--fix` would do."""
+    """The result of a check: the problem, how to fix it, and what `--fix` would do."""
 
     check: str
     level: str
@@ -103,13 +103,13 @@ def _fixed(finding: Finding) -> Finding:
     try:
         finding.fix()
     except OSError as error:
-        told = f"{finding.message}, and --fix failed: {error.strerror}"
-        return replace(finding, message=told, fix=None)
-    told = f"fixed: {finding.message}"
-    return replace(finding, level=OK, message=told, hint=None, fix=None)
+        message = f"{finding.message}, and --fix failed: {error.strerror}"
+        return replace(finding, message=message, fix=None)
+    message = f"fixed: {finding.message}"
+    return replace(finding, level=OK, message=message, hint=None, fix=None)
 
 
-# ---- the checks. Each yields what it found; an error that it raises is a finding too.
+# ---- the checks. Each yields its findings; an error that it raises is a finding too.
 
 
 def _failed(check: str, error: OpenClawError, before: str = "") -> Finding:
@@ -124,8 +124,8 @@ def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     try:
         loaded = env.loaded
     except OpenClawError as error:
-        told = map(str, error.problems) if isinstance(error, InvalidConfig) else [describe(error)]
-        for problem in told:
+        texts = map(str, error.problems) if isinstance(error, InvalidConfig) else [describe(error)]
+        for problem in texts:
             yield Finding("config", ERROR, problem, f"edit {env.config_file}")
         return
     yield from _config(loaded)
@@ -154,20 +154,20 @@ def _certificates(env: Environment) -> Iterator[Finding]:
         import ssl
 
         try:
-            ssl.create_default_context(cafile=path)  # each of them: a bad one spoils the rest
+            ssl.create_default_context(cafile=path)  # each separately: a bad one breaks the rest
             sound.add(path)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            told = f"{name} is {path}, which cannot be used: {reason}"
-            yield Finding("certificates", ERROR, told, f"correct {name}, or unset it")
+            message = f"{name} is {path}, which cannot be used: {reason}"
+            yield Finding("certificates", ERROR, message, f"correct {name}, or unset it")
 
 
 def _mode_finding(check: str, path: Path, wanted: int) -> Iterator[Finding]:
     mode = stat.S_IMODE(path.stat().st_mode)
     if sys.platform != "win32" and mode & 0o077:
         can = "changed" if mode & 0o022 else "read"
-        told = f"{path} can be {can} by others (mode {mode:04o})"
-        yield Finding(check, ERROR, told, f"chmod {wanted:o} {path}", lambda: path.chmod(wanted))
+        message = f"{path} can be {can} by others (mode {mode:04o})"
+        yield Finding(check, ERROR, message, f"chmod {wanted:o} {path}", lambda: path.chmod(wanted))
 
 
 def _state(env: Environment) -> Iterator[Finding]:
@@ -175,8 +175,8 @@ def _state(env: Environment) -> Iterator[Finding]:
     if not root.exists():
         nearest = next(place for place in root.parents if place.exists())
         if not os.access(nearest, os.W_OK):
-            told = f"{root} cannot be created: {nearest} is not writable"
-            yield Finding("state", ERROR, told, _OWN_DIRECTORY)
+            message = f"{root} cannot be created: {nearest} is not writable"
+            yield Finding("state", ERROR, message, _OWN_DIRECTORY)
             return
         yield Finding("state", OK, f"{root} does not exist yet; it is created when needed")
         return
@@ -192,13 +192,13 @@ def _state(env: Environment) -> Iterator[Finding]:
         found += _mode_finding("state", path, paths.PRIVATE_FILE)
     found += _damaged(env)
     if (left := shutil.disk_usage(root).free) < _LEAST_SPACE:
-        told = f"the disk of {root} is full ({left // 1000} kB left)"
-        found.append(Finding("state", ERROR, told, "free some space"))
+        message = f"the disk of {root} is full ({left // 1000} kB left)"
+        found.append(Finding("state", ERROR, message, "free some space"))
     yield from found or [Finding("state", OK, f"{root} is private")]
 
 
 def _damaged(env: Environment) -> Iterator[Finding]:
-    """What the programs would stumble over only when they need it."""
+    """Problems that would otherwise show up only when a file is needed."""
     own = env.paths
     places = (own.logs, own.memory, own.models, own.tokens, own.undo, own.locks)
     uses = [("state", partial(paths.check_directory, place)) for place in places]
@@ -212,13 +212,13 @@ def _damaged(env: Environment) -> Iterator[Finding]:
 
 
 def _belonging(root: Path) -> Iterator[Finding]:
-    if paths.is_strangers(root.stat()):
+    if paths.is_owned_by_another(root.stat()):
         yield Finding("state", ERROR, f"{root} belongs to another user", _OWN_DIRECTORY)
     for place in root.resolve().parents:
         mode = place.stat().st_mode
         if sys.platform != "win32" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            told = f"{root} can be replaced by others, since anybody may write to {place}"
-            yield Finding("state", ERROR, told, f"chmod o-w {place}")
+            message = f"{root} can be replaced by others, since anybody may write to {place}"
+            yield Finding("state", ERROR, message, f"chmod o-w {place}")
 
 
 def _config(loaded: LoadedConfig) -> Iterator[Finding]:
@@ -227,9 +227,9 @@ def _config(loaded: LoadedConfig) -> Iterator[Finding]:
         return
     yield Finding("config", OK, f"{loaded.path} is valid")
     for place in loaded.plaintext:
-        told = f"{place} is a credential in plain text"
+        message = f"{place} is a credential in plain text"
         hint = "replace it with a reference, for example secret://env/NAME"
-        yield Finding("config", WARNING, told, hint)
+        yield Finding("config", WARNING, message, hint)
     if loaded.plaintext:
         yield from _mode_finding("config", loaded.path, paths.PRIVATE_FILE)
 
@@ -266,34 +266,34 @@ def _servers(env: Environment, *, start: bool) -> Iterator[Finding]:
 
 
 def _started(env: Environment, agent: EffectiveAgent) -> Iterator[Finding]:
-    from openclaw.cli.commands.mcp_live import probed
+    from openclaw.cli.commands.mcp_live import probe_servers
 
-    for one, _ in anyio.run(probed, env, [agent], START_SECONDS):
+    for one, _ in anyio.run(probe_servers, env, [agent], START_SECONDS):
         name, state, error = one.snapshot.name, one.snapshot.state.value, one.snapshot.last_error
         server, level, hint = f"MCP server '{name}'", WARNING, None
         if state == "ready":
-            level, told = OK, f"{server} starts; it has {counted(one.tools or 0, 'tool')}"
+            level, message = OK, f"{server} starts; it has {counted(one.tools or 0, 'tool')}"
         elif state == "needs_login":
-            told, hint = f"{server} needs a login", f"run: {env.program} mcp login {name}"
+            message, hint = f"{server} needs a login", f"run: {env.program} mcp login {name}"
         elif state in ("connecting", "disconnected"):
-            told = f"{server} did not answer within {START_SECONDS:.0f} s"
+            message = f"{server} did not answer within {START_SECONDS:.0f} s"
             hint = f"see what it does: {env.program} mcp probe {name} -v"
         else:
-            level, told = ERROR, f"{server} does not start: {error or 'no answer'}"
+            level, message = ERROR, f"{server} does not start: {error or 'no answer'}"
             hint = _start_hint(env, name, f"{error} {one.snapshot.stderr}")
-        yield Finding("mcp", level, told, hint)
+        yield Finding("mcp", level, message, hint)
 
 
 def _start_hint(env: Environment, name: str, said: str) -> str:
     if not any(word in said.casefold() for word in _TLS_WORDS):
         return f"see what it says: {env.program} mcp probe {name}"
-    told = "it does not trust your proxy's certificate"
+    reason = "it does not trust your proxy's certificate"
     own = next((one for one in _CERTIFICATES[1:] if env.environ.get(one)), None)
-    if own is None:  # which servers get by default
-        return f"{told}; set SSL_CERT_FILE to the file that contains it, and run this again"
+    if own is None:  # the only one that servers get by default
+        return f"{reason}; set SSL_CERT_FILE to the file that contains it, and run this again"
     top = name in env.config.mcp.servers
     place = f"{'' if top else 'agents.defaults.'}mcp.servers.{name}.inheritEnv"
-    return f"{told}; to pass on {own}: {env.program} config set {place} '[\"{own}\"]'"
+    return f"{reason}; to pass on {own}: {env.program} config set {place} '[\"{own}\"]'"
 
 
 def _server(env: Environment, name: str, server: McpServerConfig) -> Finding:
@@ -302,20 +302,20 @@ def _server(env: Environment, name: str, server: McpServerConfig) -> Finding:
         return Finding("mcp", OK, f"MCP server '{name}' is at {server.url}")
     directory = paths.expand(server.cwd, env.environ) if server.cwd else None
     if directory is not None and not directory.is_dir():
-        told = f"MCP server '{name}': its directory {directory} does not exist"
-        return Finding("mcp", ERROR, told, "create it, or change cwd")
+        message = f"MCP server '{name}': its directory {directory} does not exist"
+        return Finding("mcp", ERROR, message, "create it, or change cwd")
     if shutil.which(command, path=env.environ.get("PATH")) is None:
-        told = f"MCP server '{name}': the command {command!r} was not found"
-        return Finding("mcp", ERROR, told, "install it, or give its full path")
+        message = f"MCP server '{name}': the command {command!r} was not found"
+        return Finding("mcp", ERROR, message, "install it, or give its full path")
     return Finding("mcp", OK, f"MCP server '{name}': found the command {command!r}")
 
 
 def _policies(env: Environment) -> Iterator[Finding]:
     for agent in env.agents().values():
         if agent.servers and not any(rules.allow or rules.deny for rules in agent.tools):
-            told = f"agent '{agent.id}' may use every tool of every MCP server"
+            message = f"agent '{agent.id}' may use every tool of every MCP server"
             hint = "list the tools it needs in tools.allow, or those it must not use in tools.deny"
-            yield Finding("policy", WARNING, told, hint)
+            yield Finding("policy", WARNING, message, hint)
 
 
 def _gateway(env: Environment) -> Finding:
@@ -328,28 +328,28 @@ def _gateway(env: Environment) -> Finding:
         for one in listen(bind_addresses(gateway.bind, gateway.port, has_token=bool(token))):
             one.close()
     except OpenClawError as error:
-        told = f"a gateway could not start: {error.message}"
-        return Finding("gateway", WARNING, told, error.hint)
+        message = f"a gateway could not start: {error.message}"
+        return Finding("gateway", WARNING, message, error.hint)
     return Finding("gateway", OK, "no gateway is running (agent and chat work without one)")
 
 
 def _model(env: Environment, *, ask: bool) -> Iterator[Finding]:
     for agent, choice in choices(env).items():
         model = choice.candidates[0]
-        problem = trouble(model, env)
+        problem = why_unusable(model, env)
         if problem is None:
-            told = f"agent '{agent}' uses {model.ref} ({choice.reason})"
-            wrong = _asked(env, model, told) if ask and model.api != "local" else None
-            yield wrong or Finding("model", OK, told)
+            summary = f"agent '{agent}' uses {model.ref} ({choice.reason})"
+            wrong = _provider_finding(env, model, summary) if ask and model.api != "local" else None
+            yield wrong or Finding("model", OK, summary)
             continue
-        # The embedded model's weights are fetched when they are first needed: no harm yet.
+        # The embedded model's weights are downloaded when first needed, so this is no problem yet.
         level = OK if model.api == "local" and not problem.startswith("not installed") else ERROR
         hint = "see `openclaw models status`"
         yield Finding("model", level, f"agent '{agent}' uses {model.ref}: {problem}", hint)
 
 
-def _asked(env: Environment, model: "Candidate", told: str) -> Finding | None:
-    from openclaw.models.listing import KeyNotChecked, KeyRefused, Provider
+def _provider_finding(env: Environment, model: "Candidate", summary: str) -> Finding | None:
+    from openclaw.models.provider_check import KeyNotChecked, KeyRefused, Provider
 
     async def attempt() -> None:
         key, headers = await model.credentials(env.secrets())
@@ -358,24 +358,24 @@ def _asked(env: Environment, model: "Candidate", told: str) -> Finding | None:
     try:
         anyio.run(attempt)
     except KeyRefused as error:
-        message = f"{told}, and its provider refuses the key ({printable(str(error))})"
+        message = f"{summary}, and its provider refuses the key ({printable(str(error))})"
         return Finding("model", ERROR, message, f"check {model.key_setting}")
     except KeyNotChecked as error:
         if error.status in _NO_LIST:
             return None
-        message = f"{told}, but its provider could not be reached ({printable(str(error))})"
+        message = f"{summary}, but its provider could not be reached ({printable(str(error))})"
         return Finding("model", WARNING, message, f"check that {model.base_url} can be reached")
     except OpenClawError as error:
-        return _failed("model", error, f"{told}: ")
+        return _failed("model", error, f"{summary}: ")
     return None
 
 
 def _database(env: Environment) -> Iterator[Finding]:
-    from openclaw.cli.commands.sessions import opened
+    from openclaw.cli.commands.sessions import open_named_store
     from openclaw.sessions.open import is_address, store_path
 
     async def attempt() -> bool:
-        async with opened(None, env) as store:
+        async with open_named_store(None, env) as store:
             if store is not None:
                 await store.list_sessions(limit=1)
             return store is not None
@@ -402,12 +402,12 @@ Servers = Mapping[str, McpServerConfig]
 
 def examine_trust(env: Environment) -> Iterator[Finding]:
     servers = {name: one for agent in env.agents().values() for name, one in agent.servers.items()}
-    for check, told, hint, is_so in _CARELESS:
+    for check, problem, hint, is_so in _CARELESS:
         names = sorted(name for name, config in servers.items() if is_so(config))
         if names:
-            yield Finding(check, WARNING, f"{told}: {', '.join(names)}", hint)
+            yield Finding(check, WARNING, f"{problem}: {', '.join(names)}", hint)
     pins = env.paths.pins
-    # What looks at them takes long to import. `exists` is false for links that lead in a circle.
+    # These checks take long to import. `exists` is false for circular links.
     if servers or pins.is_symlink() or pins.exists():
         yield from _guarded("pins", _pins(env, servers))
         yield from _sandboxes(env, servers)
@@ -450,8 +450,8 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
     changed = {name: pinned for name, pinned in found.items() if pinned.pending}
     for name, pinned in changed.items():
         new = ", ".join(map(shown_name, pinned.pending))
-        told = f"MCP server '{name}' has changed since you accepted it: {new}"
-        yield Finding("pins", WARNING, told, f"see the changes: {env.program} mcp pins show {name}")
+        text = f"MCP server '{name}' has changed since you accepted it: {new}"
+        yield Finding("pins", WARNING, text, f"see the changes: {env.program} mcp pins show {name}")
     unseen = sorted(n for n, c in servers.items() if n not in found and c.pin != "off")
     if unseen:
         yield Finding("pins", OK, f"will be pinned when they first start: {', '.join(unseen)}")
@@ -463,9 +463,9 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
 
 
 def _declarations(env: Environment, found: Mapping[str, "Pinned"]) -> Iterator[Finding]:
-    """What servers declare that was written for the model to obey, or about other servers' tools."""
-    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, crossings, mentions
-    from openclaw.mcp_client.catalog.tools import suspicion
+    """Declarations that give the model orders, or that refer to other servers' tools."""
+    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, find_shadowing, mentions
+    from openclaw.mcp_client.catalog.server_tools import suspicion
 
     words: dict[str, dict[str, Any]] = {}
     for server, pinned in found.items():
@@ -473,29 +473,29 @@ def _declarations(env: Environment, found: Mapping[str, "Pinned"]) -> Iterator[F
         for name, text in declared.items():
             seen = suspicion(None if name == INSTRUCTIONS else name, text)
             if seen is not None:
-                told = f"MCP server '{server}': {seen.words()}"
+                message = f"MCP server '{server}': {seen.words()}"
                 hint = f"read it in full: {env.program} mcp tools {server} --json; to withhold it, "
                 hint += 'use `tools.deny` or `onSuspicious: "block"`'
-                yield Finding("declarations", WARNING, told, hint)
+                yield Finding("declarations", WARNING, message, hint)
         declared.pop(INSTRUCTIONS, None)
         words[server] = {name: mentions(text) for name, text in declared.items()}
-    for one in crossings(words)[:20]:
+    for one in find_shadowing(words)[:20]:
         hint = "make sure that both are what you expect; use tools.deny to remove one"
         yield Finding("pins", WARNING, one.words(), hint)
 
 
 def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
-    from openclaw.mcp_client.sandbox.confinement import find_means
+    from openclaw.mcp_client.sandbox.confinement import detect_support
 
     local = {name: one.sandbox.mode for name, one in servers.items() if one.kind == "stdio"}
     confined = {name: mode for name, mode in local.items() if mode != "off"}
     if not confined:
         return
-    means = find_means(env.environ.get("PATH", ""))
+    means = detect_support(env.environ.get("PATH", ""))
     if means.best is not None:
         are = "server is" if len(confined) == 1 else "servers are"
         yield Finding("sandbox", OK, f"{len(confined)} {are} confined by {means.best}")
         return
     for name, mode in sorted(confined.items()):
-        told = f"MCP server '{name}' cannot be confined: {means.missing}"
-        yield Finding("sandbox", ERROR if mode == "strict" else WARNING, told, "install bubblewrap")
+        text = f"MCP server '{name}' cannot be confined: {means.missing}"
+        yield Finding("sandbox", ERROR if mode == "strict" else WARNING, text, "install bubblewrap")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.logs import configure, open_log_file
+from openclaw.cli.logging_setup import configure, open_log_file
 from openclaw.cli.parser import add_action, option, whole_number
 from openclaw.config.paths import expand
 from openclaw.core.clock import SystemClock
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
     from openclaw.config.load import LoadedConfig
     from openclaw.core.events import Emit
-    from openclaw.gateway.state import Backend, Gateway
+    from openclaw.gateway.gateway import Gateway, GatewayBackend
 
 _STOP_MARGIN = 20.0  # seconds beyond the turns' grace until a stop counts as failed
 _SILENT_SECONDS = 1.5  # a stop that takes longer says why
 _START_SECONDS = 60.0  # a busy machine takes long to import everything
-_END_SECONDS = 10.0  # from letting go of everything to the end of the process
+_END_SECONDS = 10.0  # from releasing everything to the end of the process
 _LEVELS = {"silent": "critical", "fatal": "critical", "warn": "warning", "trace": "debug"}
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     run_ = add_action(actions, "run", "run the gateway in this terminal", _run, json=False)
-    run_.set_defaults(goes_on=True)
+    run_.set_defaults(runs_until_stopped=True)
     option(run_, "--port N", "the port to use; 0 picks one", type=whole_number(0, 65_535))
     for name, action, summary in (
         ("start", _start, "start the gateway in the background"),
@@ -61,7 +61,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     summary = "start the gateway now and at every login"
     install = add_action(actions, "install", summary, _install, json=False)
     option(install, "--print", "print the file, don't install it", dest="print_only")
-    summary = "stop the gateway and don't start it at login any more"
+    summary = "stop the gateway and no longer start it at login"
     uninstall = add_action(actions, "uninstall", summary, _uninstall, json=False)
     which = "which service manager (default: this system's)"
     for one in (install, uninstall):
@@ -80,7 +80,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace, env: Environment) -> None:
-    gc.disable()  # what is loaded until it is ready stays: to look through it takes a tenth of the start
+    gc.disable()  # everything loaded during startup stays; scanning it takes a tenth of the startup
     loaded = _with_port(env.loaded, args.port)
     env.paths.prepare()
     with locks.gateway_lock(env.paths.gateway_lock) as publish:
@@ -96,7 +96,7 @@ async def _serve(
     from openclaw.mcp_client.transport.child_process import child_environment
     from openclaw.runtime.runtime import open_backend
 
-    def opened(emit: "Emit") -> "AbstractAsyncContextManager[Backend]":
+    def opened(emit: "Emit") -> "AbstractAsyncContextManager[GatewayBackend]":
         return open_backend(loaded, env.environ, env.redactor, emit)
 
     def ready(gateway: "Gateway") -> None:
@@ -200,7 +200,7 @@ def _stopped(env: Environment) -> dict[str, Any]:
     info = _running(env)
     try:
         config = env.config
-    except InvalidConfig:  # it runs with what it read before, and must not run on because of it
+    except InvalidConfig:  # it runs with an earlier version of the file, and must still stop
         config = Config()
     grace = config.gateway.shutdown_grace_ms / 1000
     if info.pid <= 0:
@@ -211,7 +211,7 @@ def _stopped(env: Environment) -> dict[str, Any]:
         env.warn(f"Waiting up to {grace:.0f} s for running turns to finish.")
     if not locks.wait_until_gone(env.paths.gateway_lock, info.pid, grace + _STOP_MARGIN):
         raise OperatorFacing(f"the gateway (pid {info.pid}) did not stop")
-    # It has let go of everything; the process itself ends a moment later.
+    # It has released everything; the process itself ends a moment later.
     if not locks.wait_for(lambda: is_gone(process), _END_SECONDS):
         raise OperatorFacing(
             f"the gateway has stopped, but its process (pid {info.pid}) has not ended",
@@ -223,7 +223,7 @@ def _stopped(env: Environment) -> dict[str, Any]:
 def ask_gateway(
     env: Environment, method: str, path: str, body: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """One request to the gateway that runs; raises `NotFound` where none does."""
+    """Send one request to the running gateway; raises `NotFound` if there is none."""
     from openclaw.runtime.gateway_client import GatewayClient
 
     client = GatewayClient(_running(env).url, env.paths.root)
@@ -232,16 +232,16 @@ def ask_gateway(
 
 def _reload(args: argparse.Namespace, env: Environment) -> None:
     report = ask_gateway(env, "POST", "/api/reload")
-    told = ["Applied." if report["changed"] else "Nothing has changed."]
+    lines = ["Applied." if report["changed"] else "Nothing has changed."]
     if report["waiting"]:
-        told.append(f"These changes need a restart: {', '.join(report['waiting'])}")
-    env.report(args, report, *told)
+        lines.append(f"These changes need a restart: {', '.join(report['waiting'])}")
+    env.report(args, report, *lines)
 
 
 def _start(args: argparse.Namespace, env: Environment) -> None:
     info = locks.running_gateway(env.paths.gateway_lock)
     if info is None:
-        env.load_config()  # what is wrong with it is said here, not in a log
+        env.load_config()  # report its problems here, not in a log
         unit = unit_for(None, env.environ, env.config_option)
         if unit.path.exists():
             _manage(unit.start)
@@ -257,7 +257,7 @@ def _start(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _in_background(env: Environment) -> locks.GatewayInfo:
-    """Start a gateway that outlives this command; what it says if it fails is reported."""
+    """Start a gateway that outlives this command; if it fails, its output is reported."""
     import subprocess
 
     named = ["--config", str(env.config_option.absolute())] if env.config_option else []
@@ -283,7 +283,7 @@ def _in_background(env: Environment) -> locks.GatewayInfo:
 
 
 def _awaited(env: Environment, ended: Callable[[], str | None]) -> locks.GatewayInfo:
-    """The gateway once it listens; `ended` is what it said if it has ended."""
+    """Wait until the gateway listens; `ended` returns its output if it has ended."""
 
     def listening() -> bool:
         info = locks.running_gateway(env.paths.gateway_lock)
@@ -292,16 +292,16 @@ def _awaited(env: Environment, ended: Callable[[], str | None]) -> locks.Gateway
     there = locks.wait_for(listening, _START_SECONDS)
     info = locks.running_gateway(env.paths.gateway_lock)
     if info is None or not info.url:
-        told = ended() if there else f"it did not listen within {_START_SECONDS:.0f} s"
-        told = (told or "it ended at once").removeprefix(f"{env.program}: ")
+        reason = ended() if there else f"it did not listen within {_START_SECONDS:.0f} s"
+        reason = (reason or "it ended at once").removeprefix(f"{env.program}: ")
         hint = f"see: {env.program} logs"
-        raise OperatorFacing(f"the gateway did not start: {told}", hint=hint)
+        raise OperatorFacing(f"the gateway did not start: {reason}", hint=hint)
     return info
 
 
 def _restart(args: argparse.Namespace, env: Environment) -> None:
     if locks.running_gateway(env.paths.gateway_lock) is not None:
-        env.load_config()  # or there would be none afterwards
+        env.load_config()  # otherwise no gateway would run afterwards
         _stopped(env)
     _start(args, env)
 
@@ -329,7 +329,7 @@ def _install(args: argparse.Namespace, env: Environment) -> None:
     unit.path.write_text(unit.text)
     env.say(f"Wrote {unit.path}")
     _manage(unit.install)
-    env.say("The gateway now runs, also after each login. To undo: openclaw gateway uninstall")
+    env.say("The gateway runs now and at every login. To undo: openclaw gateway uninstall")
 
 
 def _uninstall(args: argparse.Namespace, env: Environment) -> None:
@@ -338,7 +338,7 @@ def _uninstall(args: argparse.Namespace, env: Environment) -> None:
         raise NotFound(f"the gateway is not installed: there is no {unit.path}")
     try:
         _manage(unit.stop)
-    except OperatorFacing as error:  # such as one that was never started: the file goes anyway
+    except OperatorFacing as error:  # such as one that was never started: remove the file anyway
         env.warn(error.message)
     unit.path.unlink()
     env.say(f"Removed {unit.path}")

@@ -17,7 +17,14 @@ from openclaw.cli.commands.mcp import NO_SANDBOX, target_place
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
 from openclaw.cli.setup import plan as plans
-from openclaw.cli.setup.model_choice import ALL, AUTO, NONE, Asker, chosen_model, chosen_names
+from openclaw.cli.setup.model_choice import (
+    ALL,
+    AUTO,
+    NONE,
+    SetupPrompter,
+    chosen_model,
+    chosen_names,
+)
 from openclaw.cli.terminal import fitted
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
@@ -74,10 +81,10 @@ def import_servers(args: argparse.Namespace, env: Environment) -> int:
 def _carry_out(
     args: argparse.Namespace,
     env: Environment,
-    make: Callable[[Environment, Asker | None], plans.Plan],
+    make: Callable[[Environment, SetupPrompter | None], plans.Plan],
 ) -> tuple[plans.Plan, bool]:
     """Make a plan, show it and write it if the person agrees; raises KeyboardInterrupt if they leave."""
-    # With `--json` nobody is asked, and what would be said is in the facts.
+    # With `--json` nobody is asked, and the facts contain all messages.
     out, env = env, replace(env, stdout=io.StringIO()) if args.json else env
     try:
         asker = _asker(args, env)
@@ -110,9 +117,9 @@ def _facts(env: Environment, plan: plans.Plan, written: Sequence[plans.Written])
     }
 
 
-def _asker(args: argparse.Namespace, env: Environment) -> Asker | None:
+def _asker(args: argparse.Namespace, env: Environment) -> SetupPrompter | None:
     if env.stdin.isatty() and env.stdout.isatty() and not args.yes:
-        return Asker(env)
+        return SetupPrompter(env)
     if not args.yes and not args.dry_run:
         ways = "add --yes to accept all suggestions, or --dry-run to see them"
         raise errors.InvalidRequest(f"nobody can be asked here; {ways}")
@@ -120,7 +127,7 @@ def _asker(args: argparse.Namespace, env: Environment) -> Asker | None:
 
 
 def _planned(
-    args: argparse.Namespace, env: Environment, asker: Asker | None, text: str | None
+    args: argparse.Namespace, env: Environment, asker: SetupPrompter | None, text: str | None
 ) -> plans.Plan:
     found = plans.find_servers(env)
     targets = {name: plans.client_target(name, env.environ) for name in plans.CLIENTS}
@@ -162,8 +169,8 @@ def _present(env: Environment) -> str | None:
 def _servers(
     args: argparse.Namespace,
     env: Environment,
-    found: plans.Found,
-    asker: Asker | None,
+    found: plans.FoundServers,
+    asker: SetupPrompter | None,
     text: str | None,
 ) -> Sequence[str]:
     names = list(found.servers)
@@ -188,7 +195,7 @@ def _servers(
 
 
 def _clients(
-    args: argparse.Namespace, here: Mapping[str, Path], asker: Asker | None
+    args: argparse.Namespace, here: Mapping[str, Path], asker: SetupPrompter | None
 ) -> Sequence[str]:
     if args.register is not None:
         if args.register.casefold() == ALL and here:
@@ -203,7 +210,7 @@ def _clients(
 
 
 def _agreed(
-    args: argparse.Namespace, env: Environment, plan: plans.Plan, asker: Asker | None
+    args: argparse.Namespace, env: Environment, plan: plans.Plan, asker: SetupPrompter | None
 ) -> bool:
     """Show the plan; returns whether to carry it out."""
     for note in (*plan.left_out, *plan.notes):
@@ -236,7 +243,7 @@ def _write(env: Environment, plan: plans.Plan) -> list[plans.Written]:
 
 def _report(env: Environment, plan: plans.Plan) -> None:
     from openclaw.cli.commands.doctor import OK, examine
-    from openclaw.cli.commands.models import choices, trouble
+    from openclaw.cli.commands.models import choices, why_unusable
 
     if plan.model is not None:
         env.say(f"The agent uses {plan.model}.")
@@ -251,7 +258,7 @@ def _report(env: Environment, plan: plans.Plan) -> None:
     program = env.program
     env.say("\nNext:")
     chosen = [choice.candidates[0] for choice in choices(env).values()]
-    if any(one.api == "local" and trouble(one, env) is not None for one in chosen):
+    if any(one.api == "local" and why_unusable(one, env) is not None for one in chosen):
         env.say(f"  {program} models pull   # the embedded model's weights, once")
     if plan.servers:
         env.say(f"  {program} mcp probe   # start each server once to check it")

@@ -26,7 +26,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, env: Environment) -> None:
     try:
         named = env.config.logging.file
-    except InvalidConfig as error:  # a gateway keeps running on what it read before, and logs why
+    except InvalidConfig as error:  # a running gateway keeps its old one, and logs why
         if not env.paths.gateway_log.exists():
             raise
         env.warn(f"{env.program}: Warning: {error.message}; this is {env.paths.gateway_log}")
@@ -61,12 +61,12 @@ def _print_from(env: Environment, path: Path, at: int) -> int:
 
 
 def _say(env: Environment, line: bytes) -> None:
-    """A line of the file is a JSON object; its time, level and message are printed."""
+    """Print a line's time, level and message; each line of the file is a JSON object."""
     text = line.decode("utf-8", "replace").rstrip("\n")
     try:
-        said: dict[str, Any] = json.loads(text)
-        told = f"{said['time']} {said['level']:<7} {said['message']}"
-        told += f"\n{said['traceback']}" if said.get("traceback") else ""
+        record: dict[str, Any] = json.loads(text)
+        output = f"{record['time']} {record['level']:<7} {record['message']}"
+        output += f"\n{record['traceback']}" if record.get("traceback") else ""
     except (ValueError, KeyError, TypeError):
-        told = text
-    env.say(visible_lines(told))
+        output = text
+    env.say(visible_lines(output))

@@ -17,7 +17,7 @@ from openclaw.core.errors import InvalidRequest, NotFound
 
 
 class _Parser(CommandParser):
-    """Leaves the program behind `--` and its arguments alone."""
+    """Leaves the program after `--` and its arguments alone."""
 
     def parse_known_args(
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -81,7 +81,7 @@ def _declare_editing(actions: Any) -> None:
     option(take, "--no-sandbox", NO_SANDBOX)
 
 
-NO_SANDBOX = "run it without a sandbox (default: in one, if this machine supports it)"
+NO_SANDBOX = "run added servers without a sandbox (default: with one, if this machine supports it)"
 
 
 def _declare_trying(actions: Any) -> None:
@@ -120,7 +120,7 @@ def _declare_trust(actions: Any) -> None:
     summary = "show what a server's tools do, or set it yourself"
     effects = add_action(actions, "effects", summary, "mcp_live:effects")
     option(effects, "SERVER", dest="name")
-    kinds = "read, open (an address), change, send or destroy; auto goes by its definition again"
+    kinds = "read, open (an address), change, send or destroy; auto removes your setting"
     option(effects, "[TOOL=EFFECT…]", kinds, dest="changes")
     option(effects, "--agent ID")
 
@@ -132,7 +132,7 @@ def _declare_trust(actions: Any) -> None:
     )
 
 
-# ---- the servers as the configuration has them
+# ---- configured servers
 
 DEFAULTS: KeyPath = ("agents", "defaults", "mcp", "servers")
 TOP: KeyPath = ("mcp", "servers")
@@ -183,8 +183,8 @@ def _add(args: argparse.Namespace, env: Environment) -> None:
     def added(text: str) -> str:
         place = (*target_place(text, args.agent), args.name)
         if parse(text).find(place) is not None and not args.force:
-            told = f"MCP server '{args.name}' already exists; use --force to replace it"
-            raise InvalidRequest(told)
+            message = f"MCP server '{args.name}' already exists; use --force to replace it"
+            raise InvalidRequest(message)
         return set_value(text, place, entry)
 
     path = _change(env, added)
@@ -220,12 +220,12 @@ def set_effects(args: argparse.Namespace, env: Environment) -> None:
         return text
 
     path = _change(env, changed)
-    told = ", ".join(f"{tool}: {effect}" for tool, effect in wanted.items())
-    env.report(args, {"server": args.name, "effects": wanted}, f"Wrote to {path}: {told}.")
+    summary = ", ".join(f"{tool}: {effect}" for tool, effect in wanted.items())
+    env.report(args, {"server": args.name, "effects": wanted}, f"Wrote to {path}: {summary}.")
 
 
 def _written_at(text: str, args: argparse.Namespace) -> list[KeyPath]:
-    """Where the server that the arguments name is written; raises `NotFound` where it is not."""
+    """Where the server that the arguments name is configured; raises `NotFound` if it isn't."""
     document = parse(text)
     places = [DEFAULTS, TOP] if args.agent is None else [_agent_place(document, args.agent)]
     found = [place for place in places if document.find((*place, args.name)) is not None]
@@ -283,7 +283,7 @@ def pair(word: str, separator: str, option: str, hint: str | None = None) -> tup
 
 
 def target_place(text: str, agent: str | None = None) -> KeyPath:
-    """Where a new server is written: beside those that are there, else under the defaults."""
+    """Where to add a new server: next to the existing ones, else under the defaults."""
     document = parse(text)
     if agent is not None:
         return _agent_place(document, agent)
@@ -301,10 +301,10 @@ def _agent_place(document: Document, agent: str) -> KeyPath:
     raise NotFound(f"there is no agent '{agent}' in agents.list")
 
 
-# ---- the sandbox that a server gets when it is added, unless the person says otherwise
+# ---- the sandbox that an added server gets, unless the person says otherwise
 
 DEFAULT = "auto"
-# These start the server somewhere else, where a sandbox of ours has no effect.
+# These start the server somewhere else, where our sandbox has no effect.
 ELSEWHERE = frozenset({"docker", "podman", "nerdctl", "finch", "ssh", "wsl", "wsl.exe"})
 EXPLAINED = (
     "It runs in a sandbox: it can write to the workspace and to paths in its arguments, and "
@@ -314,11 +314,11 @@ EXPLAINED = (
 
 
 def with_sandbox(entry: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """The entry of a server with the default sandbox, if it can have one and has none yet."""
-    from openclaw.mcp_client.sandbox.confinement import find_means
+    """A server's entry, with the default sandbox if it can have one and has none yet."""
+    from openclaw.mcp_client.sandbox.confinement import detect_support
 
     command = entry.get("command")
     if not isinstance(command, str) or "sandbox" in entry:
         return dict(entry)
-    can = PurePath(command).name not in ELSEWHERE and find_means(environ.get("PATH", "")).best
+    can = PurePath(command).name not in ELSEWHERE and detect_support(environ.get("PATH", "")).best
     return {**entry, "sandbox": DEFAULT} if can else dict(entry)

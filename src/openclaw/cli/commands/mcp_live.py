@@ -12,7 +12,7 @@ import anyio
 from openclaw.cli.chat.turn_view import TurnView, named
 from openclaw.cli.commands.mcp import pair, set_effects
 from openclaw.cli.environment import Environment
-from openclaw.cli.logs import last_words, servers_logged
+from openclaw.cli.logging_setup import last_words, servers_logged
 from openclaw.cli.parser import chosen_agent, no_server, not_there
 from openclaw.cli.terminal import counted, shortened, visible_lines
 from openclaw.config.agent_schema import McpServerConfig
@@ -46,7 +46,7 @@ async def list_tools(args: argparse.Namespace, env: Environment) -> int:
     facts = {"tools": [spec.to_json() for spec in specs], "suspicions": suspicions}
     facts |= {"unavailable": [_status(one) for one in broken]}
     firsts = {spec.name: shortened(spec.description.partition("\n")[0], _SHOWN) for spec in specs}
-    env.report(args, facts, *(_safely(env, f"{name}\n    {told}") for name, told in firsts.items()))
+    env.report(args, facts, *(_safely(env, f"{name}\n    {text}") for name, text in firsts.items()))
     if not args.json:
         _warn_of(env, broken)
         for name, words in suspicions.items():
@@ -73,15 +73,15 @@ async def effects(args: argparse.Namespace, env: Environment) -> None:
         one = effect_of(tool, table)
         does = {mark: getattr(one, mark) for mark in marks}
         rows.append({"tool": tool.name, "action": one.action, **does, "why": one.why})
-        told = ", ".join(words for mark, words in marks.items() if does[mark]) or "reads"
-        lines.append(_safely(env, f"{tool.name}: {told} ({one.why})"))
+        effect = ", ".join(words for mark, words in marks.items() if does[mark]) or "reads"
+        lines.append(_safely(env, f"{tool.name}: {effect} ({one.why})"))
     return env.report(args, {"server": args.name, "tools": rows}, *lines)
 
 
 async def call_tool(args: argparse.Namespace, env: Environment) -> int:
     words = args.arguments
     if words and "=" not in words[0] and "/" not in args.tool:
-        # SERVER TOOL, as people write it, besides SERVER/TOOL and the full name.
+        # Accept SERVER TOOL too, besides SERVER/TOOL and the full name.
         args.tool, args.arguments = f"{args.tool}/{words[0]}", words[1:]
     wanted, arguments = args.tool, _arguments(args)
     agent = chosen_agent(env.config, args.agent)
@@ -92,11 +92,11 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
     async with _live(env, args.agent, only=owners) as (manager, tools, agent):
         names: dict[str, str] = {}
         for spec in tools.specs():
-            # First come: a server's own `read_resource` has the same origin as the one that we add.
+            # The first one wins: a server's own `read_resource` has the same origin as the one we add.
             for known in (spec.name, f"{spec.origin.server}/{spec.origin.tool}"):
                 names.setdefault(known, spec.name)
         if wanted not in names:
-            if owners:  # others that do not answer have nothing to do with it
+            if owners:  # otherwise servers that don't answer don't matter
                 _require_ready(env, manager)
             there = [name for name in names if "/" in name]
             raise not_there(f"there is no tool '{wanted}'", wanted, there)
@@ -108,7 +108,7 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
             elicit=_elicit(env, quiet=args.json),
         )
         result = await tools.call(names[wanted], arguments, context)
-    # Frames are for models.
+    # Frames are only for models.
     plain = [replace(b, text=unframed(b.text)) if isinstance(b, Text) else b for b in result.blocks]
     shown = [_shown(block) for block in result.outputs or plain]
     content = [fact for fact, _ in shown]
@@ -120,9 +120,9 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
 def _elicit(env: Environment, *, quiet: bool) -> Elicit:
     """Puts servers' questions to the person at the terminal; without one, declines and says so."""
     if env.stdin.isatty() and env.stderr.isatty() and not quiet:
-        from openclaw.cli.chat.questions import Questions
+        from openclaw.cli.chat.terminal_questions import TerminalQuestions
 
-        return Questions.at_terminal(env.stdin, env.stderr, env.warn, nullcontext).elicit
+        return TerminalQuestions.at_terminal(env.stdin, env.stderr, env.warn, nullcontext).elicit
 
     async def declined(server: str, params: JsonObject) -> JsonObject:
         asked = printable(str(params.get("message") or ""))[:_QUESTION_CHARS]
@@ -134,7 +134,7 @@ def _elicit(env: Environment, *, quiet: bool) -> Elicit:
 
 
 def _servers_of(agent: EffectiveAgent, tool: str) -> list[str]:
-    from openclaw.mcp_client.catalog.tools import safe_name
+    from openclaw.mcp_client.catalog.server_tools import safe_name
 
     server = tool.partition("/")[0]
     if server != tool:
@@ -166,7 +166,7 @@ def _arguments(args: argparse.Namespace) -> dict[str, Any]:
     return arguments
 
 
-async def probed(
+async def probe_servers(
     env: Environment,
     agents: Iterable[EffectiveAgent],
     limit: float | None = None,
@@ -174,9 +174,9 @@ async def probed(
     quiet: bool = False,
     reported: bool = True,
 ) -> list[tuple["ServerStatus", float]]:
-    """Start these agents' servers once; returns what became of each, and after how many ms.
+    """Start these agents' servers once; returns each one's status, and after how many ms.
 
-    `limit` is in seconds; `reported` if what the servers say last is reported by the caller.
+    `limit` is in seconds; with `reported`, the caller reports the servers' last output.
     """
     eager = {"lazy": False, "restart_on_crash": False}
     chosen = [
@@ -195,7 +195,7 @@ async def probed(
         began = clock.monotonic()
 
         async def watch(agent: str, name: str) -> None:
-            await opened.manager.settle(agent, servers=[name], timeout=seconds)
+            await opened.manager.wait_for_tools(agent, servers=[name], timeout=seconds)
             times[name] = (clock.monotonic() - began) * 1000
 
         view = TurnView(env.stderr, env.redactor.redact, env.environ, left)
@@ -207,7 +207,7 @@ async def probed(
 
 
 async def probe(args: argparse.Namespace, env: Environment) -> int:
-    found = await probed(env, [_selected(env, args.agent, args.servers)], quiet=args.json)
+    found = await probe_servers(env, [_selected(env, args.agent, args.servers)], quiet=args.json)
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
     for one, ms in found:
@@ -287,7 +287,7 @@ def restart(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _selected(env: Environment, agent_id: str | None, only: Sequence[str]) -> EffectiveAgent:
-    """The agent with these servers alone, or with all of its own."""
+    """The agent with only these servers, or with all of its own."""
     agent = chosen_agent(env.config, agent_id)
     for name in sorted(set(only) - set(agent.servers)):
         raise no_server(name, agent.servers)
@@ -327,7 +327,7 @@ async def _live(
         words = f"starting {named(list(agent.servers))}"
         view = TurnView(env.stderr, env.redactor.redact, env.environ, lambda: words)
         async with view.working():
-            await opened.manager.settle(agent.id, timeout=_patience([agent]))
+            await opened.manager.wait_for_tools(agent.id, timeout=_patience([agent]))
         yield opened.manager, opened.tools(agent), agent
 
 
@@ -344,7 +344,7 @@ def _require_ready(env: Environment, manager: "McpManager") -> None:
 
 
 def _warn_of(env: Environment, broken: Iterable["ServerStatus"]) -> None:
-    from openclaw.mcp_client.lifecycle.state import in_words
+    from openclaw.mcp_client.lifecycle.server_state import in_words
 
     for one in broken:
         reason = one.snapshot.last_error or "no answer"
@@ -358,7 +358,7 @@ def _status(one: "ServerStatus") -> dict[str, Any]:
 
 
 def _shown(block: Block) -> tuple[dict[str, Any], str]:
-    """The block as JSON, and for a person."""
+    """The block as JSON, and as text for a person."""
     match block:
         case Text():
             return {"type": "text", "text": block.text}, strip_invisible(block.text)
@@ -375,7 +375,7 @@ def _safely(env: Environment, text: str) -> str:
     return visible_lines(text) if env.stdout.isatty() else text
 
 
-# ---- what servers declared when they were accepted, and what they declare now; logins
+# ---- pins: what servers declared when they were accepted, and what they declare now; logins
 
 
 def pins(args: argparse.Namespace, env: Environment) -> None:
@@ -459,9 +459,9 @@ def _accept_pins(args: argparse.Namespace, env: Environment, store: PinStore) ->
                 raise NotFound(f"there is nothing to accept for '{args.name}/{tool}'")
         accepted += store.accept(key, args.tools or None)
     shown = [shown_name(one) for one in accepted]
-    told = f"Accepted from '{args.name}': {', '.join(shown)}"
+    message = f"Accepted from '{args.name}': {', '.join(shown)}"
     nothing = f"There was nothing to accept for '{args.name}'."
-    env.report(args, {"accepted": shown}, told if shown else nothing)
+    env.report(args, {"accepted": shown}, message if shown else nothing)
 
 
 async def log_in(args: argparse.Namespace, env: Environment) -> None:
@@ -477,10 +477,10 @@ async def log_in(args: argparse.Namespace, env: Environment) -> None:
 
 def log_out(args: argparse.Namespace, env: Environment) -> None:
     was = _logins(env).log_out(_login_server(args, env))
-    told = f"There was no login to '{args.name}'."
+    message = f"There was no login to '{args.name}'."
     if was:
-        told = f"Logged out of '{args.name}'; the server may still accept the tokens until they expire."
-    env.report(args, {"loggedOut": args.name, "was": was}, told)
+        message = f"Logged out of '{args.name}'; the server may still accept the tokens until they expire."
+    env.report(args, {"loggedOut": args.name, "was": was}, message)
 
 
 def _logins(env: Environment) -> "Logins":
@@ -499,5 +499,5 @@ def _login_server(args: argparse.Namespace, env: Environment) -> McpServerConfig
     for config in found:
         if config.auth is not None:
             return config
-    told = f"MCP server '{args.name}' is not configured for a login"
-    raise InvalidRequest(told, hint='add `auth: "oauth"` to it')
+    message = f"MCP server '{args.name}' is not configured for a login"
+    raise InvalidRequest(message, hint='add `auth: "oauth"` to it')

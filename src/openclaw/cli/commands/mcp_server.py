@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def register(parser: "argparse.ArgumentParser") -> None:
-    from openclaw.cli.parser import add_local  # not needed by a client that waits
+    from openclaw.cli.parser import add_local  # not imported while a client is waiting
 
-    parser.set_defaults(goes_on=True)
+    parser.set_defaults(runs_until_stopped=True)
     parser.add_argument("--agent", metavar="ID", help="the agent that receives the orders")
     add_local(parser)
     parser.add_argument(
@@ -32,17 +32,17 @@ def run(args: "argparse.Namespace", env: Environment) -> int:
 
 
 def prepare_first(program: str, options: bootstrap.Options) -> Any:
-    """The same if only the options have been read, because the handshake came first."""
-    from openclaw.cli.logs import configure_for
+    """The same if only the options have been parsed so far, because the handshake came first."""
+    from openclaw.cli.logging_setup import configure_for
 
     config = Path(options.config) if options.config else None
-    env = Environment(program=program, config_option=config, goes_on=True)
+    env = Environment(program=program, config_option=config, runs_until_stopped=True)
     configure_for(env, options, plain=False)
     return prepare(env, options)
 
 
 def prepare(env: Environment, options: "bootstrap.Options | argparse.Namespace") -> Any:
-    """Load what takes orders, and behind it the agent, unless a gateway has it."""
+    """Load what accepts orders, and the agent, unless a gateway runs it."""
     from openclaw.mcp_server import stdio_server
     from openclaw.runtime.access import open_agent
 

@@ -13,9 +13,9 @@ from openclaw.cli.terminal import console, is_dumb
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, Weights, WeightStore, own_weights
 
-if TYPE_CHECKING:  # what imports pydantic is not for the command's help
+if TYPE_CHECKING:  # the command's help must not import pydantic
     from openclaw.core.events import Downloading
-    from openclaw.models.choose import Candidate, Choice
+    from openclaw.models.choose import Candidate, ModelCandidates
 
 _MEGA = 1_000_000
 _SHA256_LENGTH = 64
@@ -91,10 +91,10 @@ def _list(args: Namespace, env: Environment) -> None:
     env.report(args, {"providers": providers, "local": local}, *lines)
 
 
-def choices(env: Environment) -> "dict[str, Choice]":
+def choices(env: Environment) -> "dict[str, ModelCandidates]":
     from openclaw.models.choose import choose
 
-    async def all_choices() -> "dict[str, Choice]":
+    async def all_choices() -> "dict[str, ModelCandidates]":
         return {
             agent.id: await choose(agent.model, env.config.models.providers, env.environ)
             for agent in env.agents().values()
@@ -103,8 +103,8 @@ def choices(env: Environment) -> "dict[str, Choice]":
     return anyio.run(all_choices)
 
 
-def trouble(candidate: "Candidate", env: Environment) -> str | None:
-    """Why a model cannot be used, as far as that is known without asking it."""
+def why_unusable(candidate: "Candidate", env: Environment) -> str | None:
+    """Why a model cannot be used, as far as is known without a request."""
     from openclaw.models.choose import missing_extra
 
     if (extra := missing_extra(candidate.api)) is not None:
@@ -127,7 +127,7 @@ def trouble(candidate: "Candidate", env: Environment) -> str | None:
 
 def model_facts(env: Environment) -> list[dict[str, Any]]:
     def facts(candidate: "Candidate") -> dict[str, Any]:
-        problem = trouble(candidate, env)
+        problem = why_unusable(candidate, env)
         weights = _store(env).find(candidate.model) if candidate.api == "local" else None
         known = {"model": candidate.ref, "api": candidate.api, "ready": problem is None}
         wrong = {"problem": problem} if problem else {}
@@ -145,7 +145,7 @@ def _status(args: Namespace, env: Environment) -> int:
     for entry in agents:
         lines.append(f"{entry['agent']}: {entry['reason']}")
         for model in entry["models"]:
-            # Only the embedded model can be seen to work without asking somebody.
+            # Only the embedded model can be checked without a request to a provider.
             state = "ready" if model["api"] == "local" else "configured"
             lines.append(f"  {model['model']}  {model.get('problem', state)}")
             lines += [f"      good for: {model['goodFor']}"] if "goodFor" in model else []

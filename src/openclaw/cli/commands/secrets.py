@@ -38,8 +38,8 @@ def _set(args: argparse.Namespace, env: Environment) -> None:
     env.redactor.register(value)
     where = SecretStore(env.environ).set(args.name, value, keyring=False if args.in_file else None)
     reference = f"secret://store/{args.name}"
-    told = f"Stored in {where}. Refer to it as {reference}"
-    env.report(args, {"reference": reference, "where": where}, told)
+    message = f"Stored in {where}. Refer to it as {reference}"
+    env.report(args, {"reference": reference, "where": where}, message)
 
 
 def hidden_line(env: Environment, prompt: str) -> str:
@@ -79,7 +79,7 @@ def _check(args: argparse.Namespace, env: Environment) -> int:
 def check_all(
     env: Environment, only: str | None = None
 ) -> list[tuple[str, list[str], SecretUnavailable | None]]:
-    """Each reference, where it is used, and why it does not resolve if it does not."""
+    """Each reference, where it is used, and why it doesn't resolve, if so."""
     wanted: Mapping[SecretRef, list[str]] = {parse(only): []} if only is not None else {}
     if only is None:
         wanted = references(env.config.model_dump(mode="json", by_alias=True))

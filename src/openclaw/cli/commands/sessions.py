@@ -11,14 +11,15 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli import terminal
-from openclaw.cli.dispatch import run_interruptible
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option, whole_number
+from openclaw.cli.run_command import run_interruptible
 from openclaw.config.sensitive import credentials_in_address
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 from openclaw.secrets.refs import Secret
-from openclaw.sessions.model import (
+from openclaw.sessions.open import is_address, open_store, store_path
+from openclaw.sessions.records import (
     Entry,
     Hit,
     SessionInfo,
@@ -27,7 +28,6 @@ from openclaw.sessions.model import (
     Turn,
     header_json,
 )
-from openclaw.sessions.open import is_address, open_store, store_path
 from openclaw.sessions.store import SessionStore
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _action(actions: Any, name: str, action: object, summary: str) -> argparse.A
 async def _list(args: argparse.Namespace, env: Environment) -> None:
     found: Sequence[SessionInfo] = ()
     more, hidden = False, 0
-    async with opened(args.store, env) as store:
+    async with open_named_store(args.store, env) as store:
         if store is not None:
             chosen = not (args.all or args.search)
             page = await store.list_sessions(
@@ -129,14 +129,14 @@ async def _export(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _delete(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.sessions.tasks import delete_session
+    from openclaw.sessions.task_records import delete_session
 
     async def find() -> SessionInfo:
         async with _found(args, env) as (_, info):
             return info
 
     async def delete() -> None:
-        async with opened(args.store, env) as store:
+        async with open_named_store(args.store, env) as store:
             if store is not None:
                 await delete_session(store, info, SystemClock().now_ms())
 
@@ -155,7 +155,7 @@ def _delete(args: argparse.Namespace, env: Environment) -> None:
 
 async def _search(args: argparse.Namespace, env: Environment) -> None:
     hits: Sequence[Hit] = ()
-    async with opened(args.store, env) as store:
+    async with open_named_store(args.store, env) as store:
         if store is not None:
             hits = await store.search(" ".join(args.text), agent=args.agent, limit=args.limit)
     if args.json or not hits:
@@ -182,20 +182,20 @@ async def _search(args: argparse.Namespace, env: Environment) -> None:
 async def _found(
     args: argparse.Namespace, env: Environment
 ) -> AsyncGenerator[tuple[SessionStore, SessionInfo]]:
-    async with opened(args.store, env) as store:
+    async with open_named_store(args.store, env) as store:
         missing = f"there is no session '{args.key}'"
         if store is None:
             raise NotFound(missing)
         found = await store.find_sessions(args.key, args.agent)
-        if not found and "\\" in args.key:  # as the list shows a key that cannot be printed
+        if not found and "\\" in args.key:  # the list escapes a key that cannot be printed
             every = await store.list_sessions(args.agent, limit=None)
             found = [info for info in every.sessions if terminal.visible(info.key) == args.key]
         if not found:
             raise NotFound(missing, hint="list them with: openclaw sessions --all")
         if len(found) > 1:
             agents = ", ".join(info.agent for info in found)
-            told = f"several agents have a session '{args.key}': {agents}; use --agent"
-            raise InvalidRequest(told)
+            message = f"several agents have a session '{args.key}': {agents}; use --agent"
+            raise InvalidRequest(message)
         yield store, found[0]
 
 
@@ -203,15 +203,15 @@ _TELL_EVERY = 100  # sessions between two lines
 
 
 async def _copy(args: argparse.Namespace, env: Environment) -> int:
-    """It may be stopped at any time and started again. FROM is only read."""
+    """Copying may be interrupted and restarted at any time. FROM is only read."""
     from openclaw.sessions.copying import copy_sessions
 
     if args.source == args.target:
         raise InvalidRequest("FROM and TO are the same store")
-    async with opened(args.source, env) as source:
+    async with open_named_store(args.source, env) as source:
         if source is None:
             raise NotFound(f"there is no session store at {args.source}")
-        async with opened(args.target, env, create=True) as target:
+        async with open_named_store(args.target, env, create=True) as target:
             assert target is not None
             total = await source.count_sessions()
 
@@ -231,24 +231,24 @@ async def _copy(args: argparse.Namespace, env: Environment) -> int:
         ],
     }
     entries = "1 entry" if report.entries == 1 else f"{report.entries} entries"
-    told = f"Copied {terminal.counted(report.copied, 'conversation')} with {entries}"
-    env.report(args, facts, f"{told}; {report.unchanged} were there already.")
+    summary = f"Copied {terminal.counted(report.copied, 'conversation')} with {entries}"
+    env.report(args, facts, f"{summary}; {report.unchanged} were there already.")
     for info, reason in report.refused if not args.json else ():
         env.warn(f"not copied: '{terminal.visible(info.key)}' of agent '{info.agent}': {reason}")
     return EXIT_FAILED if report.refused else EXIT_OK
 
 
-# ---- the session store that a command means, for looking into it
+# ---- opening the session store that a command names, for reading
 
 
 @asynccontextmanager
-async def opened(
+async def open_named_store(
     spec: str | None, env: Environment, *, create: bool = False
 ) -> AsyncGenerator[SessionStore | None]:
     """The store that `spec` names, or else the configured one.
 
-    None if nothing was ever stored there: looking must not create one. A store that was named and
-    does not exist is an error, unless it is to be created.
+    None if nothing was ever stored there: reading must not create one. If `spec` names a store that
+    doesn't exist, that is an error, unless it is to be created.
     """
 
     async def resolve(text: str) -> Secret:
@@ -271,7 +271,7 @@ async def opened(
         yield None
 
 
-# ---- for people. What conversations contain cannot steer the terminal.
+# ---- output for people. Text from conversations cannot control the terminal.
 
 _ENTRY_CHARS = 4000
 _ARGUMENT_CHARS = 200
@@ -290,7 +290,7 @@ _SPEAKERS = {
 
 
 def _print_table(env: Environment, sessions: Sequence[SessionInfo]) -> None:
-    """One conversation a row; a key is never cut, since it is what one types next."""
+    """One conversation per row; keys are never shortened, since people type them next."""
     from rich.table import Table
     from rich.text import Text
 

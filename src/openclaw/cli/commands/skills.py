@@ -43,7 +43,7 @@ def _list(args: argparse.Namespace, env: Environment) -> None:
     about = [(s.name, s.description, str(s.folder), s.digest()) for s in found]
     keys = ("name", "description", "path", "digest")
     facts = {"skills": [dict(zip(keys, one, strict=True)) for one in about]}
-    lines = [f"{name}  {digest[:12]}  {path}\n    {told}" for name, told, path, digest in about]
+    lines = [f"{name}  {digest[:12]}  {path}\n    {text}" for name, text, path, digest in about]
     empty = f"No skills yet. Put one into skills/ here, or run: {env.program} skills add FOLDER"
     env.report(args, facts, *lines, empty=empty)
 
@@ -89,7 +89,7 @@ def _extract(archive: Path, into: Path) -> None:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
             _bound([one.file_size for one in packed.infolist()])
-            packed.extractall(into)  # noqa: S202 - it takes absolute paths and `..` out
+            packed.extractall(into)  # noqa: S202 - it strips absolute paths and `..`
         return
     with tarfile.open(archive) as packed:
         _bound([one.size for one in packed])

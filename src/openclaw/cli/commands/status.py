@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.cli.commands.models import model_facts
-from openclaw.cli.commands.sessions import opened
+from openclaw.cli.commands.sessions import open_named_store
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
 from openclaw.cli.terminal import console, counted, local_time, print_unpadded, visible_lines
 from openclaw.core import errors
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.lock import GatewayInfo, running_gateway
-from openclaw.sessions.tasks import current_tasks
+from openclaw.sessions.task_records import current_tasks
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _TASKS = 100
-_EVERY = 1.0  # seconds between two looks with --watch
+_EVERY = 1.0  # seconds between two updates with --watch
 NOT_RUNNING = "not running"
 
 
@@ -120,10 +120,10 @@ async def _look(env: Environment, facts: Json, info: GatewayInfo | None, probe: 
             facts |= {"gateways": status.get("gateways"), "servers": status["servers"]}
             return
     if valid and probe:
-        from openclaw.cli.commands.mcp_live import probed
+        from openclaw.cli.commands.mcp_live import probe_servers
         from openclaw.gateway.api.views import server_row
 
-        found = await probed(env, env.agents().values(), quiet=True, reported=False)
+        found = await probe_servers(env, env.agents().values(), quiet=True, reported=False)
         hide = env.redactor.redact
         facts["servers"] = [server_row(one, SystemClock(), hide) for one, _ in found]
     elif valid:
@@ -132,7 +132,7 @@ async def _look(env: Environment, facts: Json, info: GatewayInfo | None, probe: 
 
 async def _sessions(env: Environment) -> Json | None:
     try:
-        async with opened(None, env) as store:
+        async with open_named_store(None, env) as store:
             if store is None:
                 return {"count": 0, "lastAt": None, "tasks": {}}
             count = await store.count_sessions()
@@ -146,7 +146,7 @@ async def _sessions(env: Environment) -> Json | None:
 
 
 def _configured(env: Environment) -> list[Json]:
-    """What would run, with the keys of a server that runs; agents that share an entry share a row."""
+    """The configured servers, with the keys of running ones; agents that share an entry share a row."""
     found: dict[tuple[str, str], list[str]] = {}
     for agent in env.agents().values():
         for name, server in agent.servers.items():
@@ -164,7 +164,7 @@ def _configured(env: Environment) -> list[Json]:
     return rows
 
 
-# ---- for people. What a server says of itself cannot steer the terminal.
+# ---- output for people. Text from servers cannot control the terminal.
 
 _COLOURS = {
     "ready": "green",
@@ -244,10 +244,10 @@ def _entries(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if facts.get("gateways"):
         yield "gateways", "\n".join(map(_shared, facts["gateways"]))
     if (sessions := facts["sessions"]) is not None:
-        told = sessions.get("error") or "none"
+        summary = sessions.get("error") or "none"
         if sessions["count"]:
-            told = f"{sessions['count']}, last used {local_time(sessions['lastAt'])}"
-        yield "sessions", told
+            summary = f"{sessions['count']}, last used {local_time(sessions['lastAt'])}"
+        yield "sessions", summary
         if tasks := sessions.get("tasks"):
             working, asking = tasks.get("working", 0), tasks.get("input_required", 0)
             yield "tasks", f"{working} working, {asking} waiting for an answer"
@@ -258,7 +258,7 @@ def _entries(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _model(entry: Mapping[str, Any]) -> str:
     if not entry["models"]:
         return str(entry["reason"])
-    states = {"local": "ready"}  # whether others work is known once they are asked
+    states = {"local": "ready"}  # whether others work is unknown before a request
     return ", ".join(
         f"{one['model']} ({one.get('problem', states.get(one['api'], 'configured'))})"
         for one in entry["models"]

@@ -6,14 +6,14 @@ recently changed first.
 
 import argparse
 
-from openclaw.cli.commands.sessions import opened
+from openclaw.cli.commands.sessions import open_named_store
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option
 from openclaw.cli.terminal import local_time, visible, visible_lines
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import NotFound
 from openclaw.sessions.store import SessionStore
-from openclaw.sessions.tasks import Task, current_tasks, task_json, tell_task
+from openclaw.sessions.task_records import Task, current_tasks, task_json, tell_task
 
 _SHOWN = 100
 _ID_CHARS = 16
@@ -30,7 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(args: argparse.Namespace, env: Environment) -> None:
-    async with opened(None, env) as store:
+    async with open_named_store(None, env) as store:
         now = SystemClock().now_ms()
         found = [] if store is None else await current_tasks(store, now, _SHOWN)
         if args.what == "list":
@@ -66,8 +66,8 @@ async def _cancel(
 ) -> None:
     if store is not None and task.open:
         await tell_task(store, task, cancel=True)
-    told = "Asked the task to stop." if task.open else f"The task has already ended: {task.status}."
-    env.report(args, {"cancelled": task.open, "id": task.id}, told)
+    text = "Asked the task to stop." if task.open else f"The task has already ended: {task.status}."
+    env.report(args, {"cancelled": task.open, "id": task.id}, text)
 
 
 def _named(wanted: str, tasks: list[Task]) -> Task:

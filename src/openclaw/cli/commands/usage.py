@@ -5,7 +5,7 @@ Days are in the time zone of `userTimezone`, otherwise this machine's.
 
 import argparse
 
-from openclaw.cli.commands.sessions import opened
+from openclaw.cli.commands.sessions import open_named_store
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, chosen_agent, option, whole_number
 from openclaw.cli.terminal import counted
@@ -29,7 +29,7 @@ async def run(args: argparse.Namespace, env: Environment) -> None:
 
     zone = time_zone(chosen_agent(env.config, None), env.environ)
     rows: list[usage.UsageRow] = []
-    async with opened(None, env) as store:
+    async with open_named_store(None, env) as store:
         if store is not None:
             ledger = usage.UsageLedger(store, SystemClock(), zone)
             rows = await ledger.rows(ledger.days(args.days))

@@ -1,6 +1,6 @@
 """Converts MCP servers from other programs' configuration files to our entries. Pure.
 
-Known are Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini, Windsurf and Zed.
+Supports Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini, Windsurf and Zed.
 """
 
 import math
@@ -78,8 +78,8 @@ def read_servers(
     return tuple(_server(name, json_object(one), source) for name, one in found.items())
 
 
-def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    one = dict(given)
+def _as_others_write(source: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    one = dict(fields)
     if "serverUrl" in one:  # Windsurf
         one.setdefault("url", one.pop("serverUrl"))
     if "httpUrl" in one:  # Gemini, where `url` alone means SSE
@@ -98,7 +98,7 @@ def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _valid(key: str, value: object, notes: list[str]) -> Any:
-    """As much of the value as is valid, with a note if that is not all of it."""
+    """The valid part of the value, with a note if anything is left out."""
     fits: Any = value if isinstance(value, str) and key not in _TABLES else None
     if key in _TABLES:
         fits = _strings(value)
@@ -115,18 +115,18 @@ def _valid(key: str, value: object, notes: list[str]) -> Any:
 
 
 def _server(name: str, as_written: Mapping[str, Any], source: str) -> ImportedServer:
-    given, codex = _as_others_write(source, as_written), source == "codex"
+    fields, codex = _as_others_write(source, as_written), source == "codex"
     notes: list[str] = []
-    entry: Entry = {k: _valid(k, given[k], notes) for k in _COPIED if given.get(k)}
+    entry: Entry = {k: _valid(k, fields[k], notes) for k in _COPIED if fields.get(k)}
     entry = {key: value for key, value in entry.items() if value}
     if codex:
-        entry |= _codex_entry(given)
-    elif (transport := _TRANSPORTS.get(str(given.get("type", "")))) is not None:
+        entry |= _codex_entry(fields)
+    elif (transport := _TRANSPORTS.get(str(fields.get("type", "")))) is not None:
         entry["transport"] = transport
-    if given.get("disabled") is True or given.get("enabled") is False:
+    if fields.get("disabled") is True or fields.get("enabled") is False:
         entry["enabled"] = False
     known = {*_COPIED, *_IGNORED, *(_CODEX_KEYS if codex else ())}
-    notes += [f"'{key}' is not supported here and is left out" for key in sorted({*given} - known)]
+    notes += [f"'{key}' is not supported here and is left out" for key in sorted({*fields} - known)]
     return ImportedServer(name, _adapted(entry, "", notes), tuple(notes), source)
 
 
@@ -136,24 +136,24 @@ _CODEX_KEYS = (
 )
 
 
-def _codex_entry(given: Mapping[str, Any]) -> Entry:
+def _codex_entry(fields: Mapping[str, Any]) -> Entry:
     entry: Entry = {}
     for key, ours, factor in (
         ("startup_timeout_sec", "timeout", 1000),
         ("startup_timeout_ms", "timeout", 1),
         ("tool_timeout_sec", "toolTimeout", 1000),
     ):
-        if isinstance(given.get(key), int | float) and math.isfinite(given[key]):
-            entry[ours] = int(given[key] * factor)
-    headers: dict[str, str] = dict(_strings(given.get("http_headers")))
-    for header, variable in _strings(given.get("env_http_headers")).items():
+        if isinstance(fields.get(key), int | float) and math.isfinite(fields[key]):
+            entry[ours] = int(fields[key] * factor)
+    headers: dict[str, str] = dict(_strings(fields.get("http_headers")))
+    for header, variable in _strings(fields.get("env_http_headers")).items():
         headers[header] = f"secret://env/{variable}"
-    if isinstance(given.get("bearer_token_env_var"), str):
-        headers["Authorization"] = f"Bearer secret://env/{given['bearer_token_env_var']}"
+    if isinstance(fields.get("bearer_token_env_var"), str):
+        headers["Authorization"] = f"Bearer secret://env/{fields['bearer_token_env_var']}"
     if headers:
         entry["headers"] = headers
-    if given.get("env_vars"):
-        entry["inheritEnv"] = [one for one in json_list(given["env_vars"]) if isinstance(one, str)]
+    if fields.get("env_vars"):
+        entry["inheritEnv"] = [one for one in json_list(fields["env_vars"]) if isinstance(one, str)]
     return entry
 
 
@@ -191,7 +191,7 @@ _PLACES = ("env", "headers", "args", "url")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A credential that became a reference; to be `stored`, unless the environment has it already."""
+    """A credential that became a reference; `stored` unless the environment already has it."""
 
     variable: str
     server: str
@@ -209,15 +209,15 @@ def protect(
     environ: Mapping[str, str] | None = None,
     stored: Mapping[str, str] | None = None,
 ) -> tuple[tuple[ImportedServer, ...], tuple[Reference, ...]]:
-    """The servers with every plain credential as a reference, and what has to be stored for that.
+    """The servers with plain credentials replaced by references, and the values to store.
 
-    A value that a variable of `environ` holds is read from there. `stored` are the names in use.
+    A value that is in `environ` is read from there. `stored` has the names in use.
     """
     held = {value: name for name, value in (environ or {}).items() if len(value) >= 8}
     taken = dict(stored or {})  # two values never share a name
 
     def named(value: str, wanted: Sequence[str]) -> str:
-        """The variable that holds this value already, else the first of these that is free."""
+        """The variable that already has this value, else the first free name."""
         if value in held:
             return held[value]
         names = [variable_name(one) for one in wanted]
@@ -264,6 +264,6 @@ def _wanted(server: str, path: KeyPath) -> tuple[str, ...]:
 
 
 def _with_reference(text: str, value: str, reference: str) -> str:
-    if text.endswith(f" {value}"):  # what comes before it ends by itself
+    if text.endswith(f" {value}"):  # needs no angle brackets
         return f"{text[: -len(value)]}{reference}"
     return reference if text == value else text.replace(value, f"<{reference}>")

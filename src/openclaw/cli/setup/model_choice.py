@@ -14,7 +14,7 @@ from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.installed import install_command
 from openclaw.mcp_client.bounds import printable
 from openclaw.models import choose
-from openclaw.models.listing import KeyNotChecked, KeyRefused, Provider
+from openclaw.models.provider_check import KeyNotChecked, KeyRefused, Provider
 from openclaw.secrets.refs import Secret
 
 ALL, NONE, AUTO = "all", "none", "auto"
@@ -23,7 +23,7 @@ OPENAI_API = "openai-completions"
 Providers = Mapping[str, ProviderConfig]
 
 
-class Asker:
+class SetupPrompter:
     """Asks at a terminal. `lines` are a question's answers, each with the line that shows it.
 
     Raises `EOFError` if the person wants to stop.
@@ -33,7 +33,7 @@ class Asker:
         self._env = env
 
     def one(self, question: str, lines: Mapping[str, str], *, other: str) -> str:
-        """One of the lines, by default the first; or something with a slash."""
+        """One of the lines, by default the first; or any text with a slash."""
         self._show(question, lines)
         numbers = "1" if len(lines) == 1 else f"1 to {len(lines)}"
         while True:
@@ -121,9 +121,9 @@ class ModelOffer:
 
 
 def offered_models(env: Environment) -> tuple[ModelOffer, ...]:
-    """Those with a key in the environment, or else what runs here and every provider.
+    """Models with a key in the environment, else local ones and every provider.
 
-    The embedded one comes before those that still need a key, and says what it cannot do.
+    The embedded one comes before those that still need a key, and its line says what it can't do.
     """
     keyed: list[ModelOffer] = []
     others: list[ModelOffer] = []
@@ -158,12 +158,16 @@ async def _running(env: Environment) -> list[ModelOffer]:
 
 
 def chosen_model(
-    said: str | None, env: Environment, asker: Asker | None, now: str | None, providers: Providers
+    said: str | None,
+    env: Environment,
+    asker: SetupPrompter | None,
+    now: str | None,
+    providers: Providers,
 ) -> ModelOffer | None:
-    """The model to write; None if the file keeps the one it has, `now`, or is to have none."""
+    """The model to write; None if the file keeps its model, `now`, or gets none."""
     offers = offered_models(env)
     if said is None and asker is None:
-        # Without a key nothing is written, so that one that comes later is used.
+        # Without a key nothing is written, so that a key added later is used.
         return offers[0] if offers[0].variable and now is None else None
     named = said is not None
     while True:
@@ -200,9 +204,9 @@ def _lines(offers: Sequence[ModelOffer], now: str | None) -> dict[str, str]:
 
 
 def _with_key(
-    env: Environment, asker: Asker | None, offer: ModelOffer, providers: Providers
+    env: Environment, asker: SetupPrompter | None, offer: ModelOffer, providers: Providers
 ) -> ModelOffer | None:
-    """The model and where its key is, which is asked for if need be; None if no key is given."""
+    """The model and where its key is, after asking for it if necessary; None without a key."""
     candidate = choose.resolve(offer.ref, providers, env.environ)
     if offer.variable is None and (candidate.api_key or "").startswith("secret://env/"):
         offer = replace(offer, variable=str(candidate.api_key).removeprefix("secret://env/"))
@@ -231,7 +235,7 @@ def _is_address(text: str) -> bool:
 
 
 def _own_server(
-    env: Environment, asker: Asker, said: str, providers: Providers
+    env: Environment, asker: SetupPrompter, said: str, providers: Providers
 ) -> ModelOffer | None:
     """A model of the person's own server; None if they go back."""
     address = said if _is_address(said) else ""

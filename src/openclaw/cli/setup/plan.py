@@ -1,4 +1,4 @@
-"""Other programs' files, what `openclaw init` and `mcp import` find in them, and which files change."""
+"""What `openclaw init` and `mcp import` find in other programs' files, and the changes they make."""
 
 import difflib
 import json
@@ -85,7 +85,7 @@ def client_places(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
         return (paths.expand(named, environ).absolute() / Path(client.files[0]).name,)
     home = paths.home_dir(environ)
     settings = Path(environ.get("XDG_CONFIG_HOME", ""))
-    if not settings.is_absolute():  # which the specification has ignored
+    if not settings.is_absolute():  # the specification says to ignore it
         settings = home / ".config"
     return tuple(
         settings / place.removeprefix(".config/") if place.startswith(".config/") else home / place
@@ -110,7 +110,7 @@ def client_target(name: str, environ: Mapping[str, str]) -> Path | None:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # it may be one: whoever reads it says why that cannot be done
+    except OSError:  # it may be one; reading it will report the error
         return True
 
 
@@ -133,7 +133,7 @@ def read_client(source: str, path: Path) -> tuple[ImportedServer, ...]:
 
 
 def is_ourselves(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry starts this program: an agent that has itself as a tool never ends."""
+    """Whether an entry starts this program: an agent with itself as a tool would never finish."""
     words = [entry.get("command") or "", *json_list(entry.get("args"))]
     names = {Path(str(word)).name for word in words}
     return "mcp-server" in names and bool(names & _OURSELVES)
@@ -162,8 +162,8 @@ def registered(text: str, name: str, entry: Mapping[str, Any]) -> str:
     if isinstance(there, dict):
         now = cast("Mapping[str, Any]", there)
         if not is_ourselves(now) and "mcp-server" not in json_list(now.get("args")):
-            told = f"{client.title} already has a different server called '{OUR_NAME}'"
-            raise InvalidRequest(f"{told}; rename that one first")
+            message = f"{client.title} already has a different server called '{OUR_NAME}'"
+            raise InvalidRequest(f"{message}; rename that one first")
         if all(now.get(key) == value for key, value in wanted.items()):
             return text
     if name == "codex":
@@ -172,18 +172,18 @@ def registered(text: str, name: str, entry: Mapping[str, Any]) -> str:
 
 
 def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
-    """The text with our tables at its end, instead of those that it has of ours."""
+    """The text with our tables at the end, replacing existing ones of ours."""
     before = importing.parse_toml(text)
     if not isinstance(others := before.get("mcp_servers", {}), dict):
         hint = "correct or remove `mcp_servers` in it, then run this again"
         raise InvalidRequest("its `mcp_servers` is not a table", hint=hint)
-    kept, ours = "", False
+    others_text, ours = "", False
     for line in text.splitlines(keepends=True):
         if header := _TOML_HEADER.match(line):
             name = header[1].replace('"', "").replace(" ", "")
             ours = f"{name}.".startswith(f"mcp_servers.{OUR_NAME}.")
-        kept += "" if ours else line
-    parts = [kept.rstrip()] if kept.strip() else []
+        others_text += "" if ours else line
+    parts = [others_text.rstrip()] if others_text.strip() else []
     plain = {key: value for key, value in entry.items() if key != "env"}
     for name, table in ((OUR_NAME, plain), (f"{OUR_NAME}.env", entry.get("env"))):
         if table:
@@ -191,7 +191,7 @@ def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
             parts.append("\n".join([f"[mcp_servers.{name}]", *lines]))
     after = "\n\n".join(parts) + "\n"
     servers = {**cast("Mapping[str, Any]", others), OUR_NAME: dict(entry)}
-    # It was edited by lines, which may mislead: it must say what it should.
+    # Editing line by line can go wrong, so check the result.
     with suppress(tomllib.TOMLDecodeError):
         if tomllib.loads(after) == {**before, "mcp_servers": servers}:
             return after
@@ -199,18 +199,18 @@ def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
     raise InvalidRequest("it cannot be edited safely here", hint=hint)
 
 
-# ---- what is found, and what becomes of it
+# ---- what is found, and the plan made from it
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundServers:
     servers: Mapping[str, ImportedServer]  # their credentials are already references
     references: tuple[Reference, ...]
     notes: list[str]
     unread: list[str]
 
 
-def find_servers(env: Environment, source: str | None = None) -> Found:
+def find_servers(env: Environment, source: str | None = None) -> FoundServers:
     """The servers of `source`, a program or a file, or else of every program that is installed."""
     found: dict[str, ImportedServer] = {}
     notes: list[str] = []
@@ -231,10 +231,10 @@ def find_servers(env: Environment, source: str | None = None) -> Found:
                     f"{CLIENTS[first.client].title}'s, which is offered instead"
                 )
     env.hide(importing.plain_values(found.values()))
-    kept, references = importing.protect(
+    protected, references = importing.protect(
         found.values(), env.environ, SecretStore(env.environ).in_file()
     )
-    return Found({one.name: one for one in kept}, references, notes, unread)
+    return FoundServers({one.name: one for one in protected}, references, notes, unread)
 
 
 def _files(env: Environment, source: str | None) -> Iterator[tuple[str, Path]]:
@@ -264,7 +264,7 @@ def _imported(env: Environment) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What becomes of a file's text.
+    """A planned change to a file's text.
 
     Without a `summary` the file is our own, and its differences are shown; another program's file
     may contain secrets, so only the summary is shown.
@@ -299,7 +299,7 @@ class Plan:
 
 def make_plan(
     env: Environment,
-    found: Found,
+    found: FoundServers,
     text: str | None,
     *,
     model: ModelOffer | None = None,
@@ -329,8 +329,8 @@ def make_plan(
             parse_config(tried, env.environ, source=path)
         except InvalidConfig as error:
             reasons = [f"{problem.path}: {problem.message}" for problem in error.problems]
-            told = "; ".join([*reasons, *server.notes])
-            left_out.append(f"MCP server '{server.name}' is left out: {told}")
+            details = "; ".join([*reasons, *server.notes])
+            left_out.append(f"MCP server '{server.name}' is left out: {details}")
             continue
         notes += [f"{server.name}: {note}" for note in server.notes]
         taken.append(server.name)
@@ -378,11 +378,11 @@ def _registered(env: Environment, name: str, notes: list[str]) -> FileChange | N
     return FileChange(path, lambda text: registered(text, name, entry), shown)
 
 
-Written = tuple[Path, Path | None]  # a file, and the copy of what it was
+Written = tuple[Path, Path | None]  # a file, and its backup
 
 
 def write_all(env: Environment, plan: Plan, clock: Clock) -> tuple[list[Written], str]:
-    """Store the plan's credentials and write its files, or change nothing; also returns where those are."""
+    """Store credentials and write files, all or nothing; returns the files, and where credentials are."""
     path = env.config_file
     if plan.changes and path.parent == env.paths.root:
         paths.private_directory(path.parent)
@@ -404,7 +404,7 @@ def write_all(env: Environment, plan: Plan, clock: Clock) -> tuple[list[Written]
 
 
 def write(change: FileChange, clock: Clock, undo: ExitStack) -> Written | None:
-    """Change the text as it is now, so that nothing is lost that was written since it was shown."""
+    """Change the current text, so that edits made since the plan was shown aren't lost."""
     target = paths.target_of(change.path)
     ours = change.summary is None
     with paths.locked(target) if ours else nullcontext():
@@ -439,7 +439,7 @@ _NO_MODEL = '// model: "provider/model",'
 
 
 def _with_model(text: str | None, model: ModelOffer | None) -> str:
-    """The text, or a first one, with the model; a key that is there stays, unless one was pasted."""
+    """The text, or a new one, with the model; an existing key stays unless one was pasted."""
     fresh = Path(__file__).with_name("starter.json5").read_text("utf-8") if text is None else ""
     if model is None:
         return text if text is not None else fresh

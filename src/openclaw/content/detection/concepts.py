@@ -33,7 +33,7 @@ def _foreign() -> dict[str, re.Pattern[str]]:
     return {concept: re.compile("|".join(stems)) for concept, stems in lists.items()}
 
 
-def _patterns() -> tuple[re.Pattern[str], ...]:
+def _foreign_patterns() -> tuple[re.Pattern[str], ...]:
     return tuple(_foreign().values())[:6]
 
 
@@ -45,7 +45,7 @@ _OF_PROMPT = re.compile(
 
 
 def foreign_signals(text: str) -> dict[str, float]:
-    undo, hide, agent, *_ = _patterns()
+    undo, hide, agent, *_ = _foreign_patterns()
     if not (undo.search(text) or hide.search(text) or agent.search(text)):
         return {}
     best: dict[str, float] = {}
@@ -58,7 +58,7 @@ def foreign_signals(text: str) -> dict[str, float]:
 
 
 def _judge(sentence: str, pair: str) -> dict[str, float]:
-    undo, hide, agent, rules, give, prize = _patterns()
+    undo, hide, agent, rules, give, prize = _foreign_patterns()
     found: dict[str, float] = {}
     if undo.search(sentence) and rules.search(sentence):
         found["override-foreign"] = 1.0
@@ -109,22 +109,22 @@ _KNOWN = frozenset(_VOCABULARY)
 
 _ADDRESS = bits("AGENT|USER|SELF|META|TURN|SECRET|ENCODING")
 _DEMAND = bits("UNDO|GIVE|ACT|HIDE|PERSONA|TURN")
-# Of UTF-8, everything that is in no word becomes a space; that and a split take a tenth of a regex's time.
+# Bytes of UTF-8 that are in no word become spaces; that and a split take a tenth of a regex's time.
 _IN_WORDS = bytes(
     code if chr(code) in "abcdefghijklmnopqrstuvwxyz_" else 0x20 for code in range(256)
 )
 _WORD = re.compile(rb"[a-z]+(?:_[a-z]+)*")
 _SENTENCE = re.compile(r"[^.!?;\n。！？।]+(?:[.!?;](?!\s)[^.!?;\n]*+)*+[.!?;\n。！？।]*+")
 _LONGEST = 500
-# A sentence is read together with its neighbours: who is spoken to may stand in the one before.
+# A sentence is read together with its neighbours: the one before may say who is addressed.
 _NEIGHBOURS = 1
 _MOST_REGIONS = 40
-# So few sentences are read whoever they speak to.
+# This few sentences are read whoever they address.
 _FEW = 12
 
 
 class Region(NamedTuple):
-    """Some sentences that stand together, which of them this is about, and what it is about."""
+    """Adjacent sentences, the index of the one in question, and what they are about."""
 
     sentences: tuple[str, ...]
     at: int
@@ -138,7 +138,7 @@ class Region(NamedTuple):
 def words_about(text: str) -> int:
     spelled = text.encode(errors="replace").translate(_IN_WORDS)
     words = spelled.split()
-    if b"_" in spelled:  # which may also stand around a word, or twice in it
+    if b"_" in spelled:  # which may also surround a word, or be in it twice
         words += _WORD.findall(b" ".join([word for word in words if b"_" in word]))
     about = 0
     for word in _KNOWN.intersection(words):
@@ -188,9 +188,9 @@ def _weight(region: Region) -> int:
     return -region.about.bit_count() - 5 * bool(named)
 
 
-# What the detector's weights are learnt over: words, pairs of words, and what they are about. Each
-# feature is a number below `BUCKETS`; two may share one. A window is a sentence with its neighbours, of
-# which less is taken.
+# The features of the detector's weights: words, pairs of words, and what they are about. Each feature
+# is a number below `BUCKETS`; two may share one. A window is a sentence with its neighbours, which
+# contribute fewer features.
 
 
 def ways(sentence: str, names_an_agent: bool) -> Iterator[str]:
@@ -284,7 +284,7 @@ def read_sentence(sentence: str) -> Sentence:
     manner = sorted(ways(sentence, not concepts.isdisjoint(_AGENTS)))
     own.update(_bucket(f"a:{way}&{concept}") for way in manner for concept in concepts)
     own.update(_bucket(f"a:{way}&{other}") for way in manner for other in ("", *manner))
-    # Its words stay its own: an order among lines of code is an order still.
+    # Neighbours don't get its words: an order among lines of code is still an order.
     lent = {_bucket("n" + name) for name in (*kinds, *(f"a:{way}" for way in manner))}
     return Sentence(frozenset(own), frozenset(lent), frozenset(concepts))
 
@@ -320,7 +320,7 @@ def _of_words(said: Sequence[str]) -> Iterator[str]:
 
 
 def _of_letters(sentence: str) -> Iterator[str]:
-    """Pieces of words: for scripts whose words do not part, and for endings we have no list of."""
+    """Pieces of words: for scripts without spaces, and for endings we have no list of."""
     for chunk in sentence.split()[:_MOST_CHUNKS]:
         if not chunk.isascii():
             size = _PIECE_OF_IDEOGRAPHS if chunk[0] >= _FIRST_IDEOGRAPH else _PIECE
@@ -329,7 +329,7 @@ def _of_letters(sentence: str) -> Iterator[str]:
 
 
 def _of_sequence(said: Sequence[str], about: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Neighbouring words with one of them, or both, taken for what they are about."""
+    """Neighbouring words with one of them, or both, replaced by what they are about."""
     word, concept = "^", ""
     for token, concepts in zip(said, about, strict=True):
         this = concepts[0] if concepts else ""

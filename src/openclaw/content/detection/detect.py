@@ -1,12 +1,12 @@
 """How much a text looks like an attempt to give the agent orders.
 
 A scorer, not a guard: the frame holds whether it fires or not. Its answer goes to the log, to an
-event and, where the operator wants it, replaces the result by a note.
+event and, if the operator wants it, replaces the result by a note.
 
-It reads in steps, each only where the one before saw a reason: the words of the text (`concepts`)
+It reads in steps, each only if the one before saw a reason: the words of the text (`concepts`)
 choose the sentences worth reading; a linear model (`weights`) judges each of them among
-its neighbours; named patterns (`patterns.txt`) read those that it thinks most of, and say in the log
-what was seen. The same again for what the text may be read as (`readings`).
+its neighbours; named patterns (`patterns.txt`) read those that it scores highest, and say in the log
+what was seen. The same is repeated for other readings of the text (`readings`).
 """
 
 import base64
@@ -63,16 +63,16 @@ def weights() -> Weights:
 _RUNS = re.compile(r"[^\S\n]+")
 _ASCII_BLANKS = dict.fromkeys(b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f", " ")
 _PLUSES = re.compile(r"[a-z]\+[a-z]+\+[a-z]")
-# The conditions below begin with what is rare, so that they pass over ordinary text quickly.
+# The conditions below begin with what is rare, so that they skip ordinary text quickly.
 _SPACED_OUT = re.compile(r"([ \-._*·])\w\1\w\1\w\1")
-# In ASCII, the same of bytes that say only what separates: to look there takes a tenth of the time.
+# In ASCII, the same for bytes that only mark separators, which takes a tenth of the time.
 _SEPARATES = bytes(chr(code) in " -.*" or 2 * (not chr(code).isalnum()) for code in range(256))
 _ALTERNATION = b"\1\0\1\0\1\0\1"
 _SPACED_RUN = re.compile(r"\b\w(?:([ \-._*·])\w(?:\1\w)*)\b")
 _LEET_WORD = re.compile(r"\b(?=\w*[a-z])(?=\w*[013457@$!])[a-z013457@$!]{2,}\b")
 _LEET_SIGN = re.compile(r"[013457](?:(?<=[a-z].)[a-z]|(?<=\b.)[a-z]{2})")
 _LEET = tuple(str.maketrans("013457@$!", letters) for letters in ("oieastasi", "oleastasi"))
-# Of a longer run, what comes after its first part is passed over.
+# Only the first part of a longer run is read.
 _BASE64 = re.compile(
     r"(?<![A-Za-z0-9+/_-])([A-Za-z0-9+/_-]{24,4000}+={0,2})(?:(?<!=)[A-Za-z0-9+/_-]*+)?"
 )
@@ -176,7 +176,7 @@ def _from_base64(run: str) -> str:
 
 
 def _without_prefixes(text: str) -> str:
-    # To look for one character is many times as quick as to look for two.
+    # Looking for one character is many times faster than looking for two.
     text = text.replace("0x", "") if "0" in text else text
     return text.replace("\\x", "") if "\\" in text else text
 
@@ -195,7 +195,7 @@ def _readable(raw: bytes) -> str:
 
 
 def share(features: int) -> float:
-    """How much each of so many features counts: a long sentence is not worse for being long."""
+    """How much each of this many features counts: a long sentence is not worse for being long."""
     return 5 / (features + 20) ** 0.5
 
 
@@ -209,14 +209,14 @@ def logit(features: Collection[int]) -> float:
 
 # Log-odds from which a text is suspicious, and what the patterns add for each 1.0 of their weight.
 THRESHOLD, PATTERNS_COUNT, MOST_OF_PATTERNS = -0.8, 1.3, 2.0
-# One signal of these is enough.
-_CERTAIN = 1000.0
-# So many log-odds are one point of the score, which is 1 at the threshold.
+# Log-odds of a text in which nothing was worth reading.
+_HARMLESS = -1000.0
+# This many log-odds are one point of the score, which is 1 at the threshold.
 _POINT = 4.0
-# Windows that are read by the patterns, which take a hundred times as long as the weights.
+# Windows that the patterns read, which takes a hundred times as long as the weights.
 _MOST_READ = 4
 
-# So short a text is read whoever it speaks to.
+# A text this short is read whoever it addresses.
 _SHORT = 2_000
 # Of a long text, the beginning, the end and windows in between are read: what is said to an agent
 # is put where an agent will read it, and the time stays bounded.
@@ -227,7 +227,7 @@ _TAGS = re.compile(
 )
 # What is asked of nobody in particular, with a "you" somewhere or without one.
 _OF_SOMEBODY, _OF_NOBODY = 0.95, 0.8
-# Who writes about attacks quotes them.
+# Texts about attacks quote them.
 _DISCUSSED = 1.0
 WORDING = "wording"  # the signal of the linear model
 
@@ -242,7 +242,7 @@ class Detection:
     sentence: str = ""
 
 
-class Judged(NamedTuple):
+class DetectionScore(NamedTuple):
     learnt: float
     found: dict[str, float]
 
@@ -261,14 +261,14 @@ def detect(text: str) -> Detection:
 def _detected(text: str) -> Detection:
     read = sample(text)
     plain = folded(read)
-    odds, names = -_CERTAIN, set[str]()
-    if (views := readings(read, plain)) and (judged := list(judge(views))):
+    odds, names = _HARMLESS, set[str]()
+    if (views := readings(read, plain)) and (judged := list(score_text(views))):
         best = max(judged, key=lambda one: one.odds)
         odds, names = best.odds, set(best.found)
         if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
             names.add(WORDING)
-    if odds < THRESHOLD and (told := _telltales(read, plain)):
-        odds, names = THRESHOLD, names | told
+    if odds < THRESHOLD and (seen := _telltales(read, plain)):
+        odds, names = THRESHOLD, names | seen
     if odds >= THRESHOLD and len(set(concepts.compiled("discussion")[""].findall(plain))) >= 2:
         odds -= _DISCUSSED
     if not read.isascii() and _TAGS.search(read):
@@ -283,7 +283,7 @@ _OFTEN_THE_SAME = 64  # characters of a result such as "ok", which a server give
 _detected_before = lru_cache(maxsize=256)(_detected)
 
 
-def judge(views: Iterable[tuple[str, bool]]) -> Iterator[Judged]:
+def score_text(views: Iterable[tuple[str, bool]]) -> Iterator[DetectionScore]:
     for view, is_foreign in views:
         judged = [(logit(features_of(region)), region) for region in concepts.regions(view)]
         judged.sort(key=lambda pair: -pair[0])
@@ -294,7 +294,7 @@ def judge(views: Iterable[tuple[str, bool]]) -> Iterator[Judged]:
             if is_foreign:
                 seen = concepts.foreign_signals(region.text)
                 found = max(found, seen, key=lambda signals: sum(signals.values()))
-            yield Judged(learnt, found)
+            yield DetectionScore(learnt, found)
 
 
 def readings(sample: str, plain: str) -> list[tuple[str, bool]]:
@@ -344,9 +344,9 @@ def _patterns_in(region: concepts.Region) -> dict[str, float]:
 
 @cache
 def _phrases() -> tuple[BytesAhoCorasick, list[tuple[str, re.Pattern[str], bool]]]:
-    """All phrases, each behind its literal strings: every match contains one of these.
+    """A search for literal strings, one of which is in every match of a phrase; and the phrases.
 
-    Each has a name, a pattern, and whether that is for the text as other languages have it.
+    Each has a name, a pattern, and whether that is for text in other languages.
     """
     literals: list[bytes] = []
     phrases: list[tuple[str, re.Pattern[str], bool]] = []
@@ -382,7 +382,7 @@ def sample(text: str) -> str:
 
 
 # A declaration speaks to the model by its nature: it says "you", names tools and says when to use
-# them. So what the detector sees in any text is held to more here: only what honest declarations do
+# them. So the detector's signals have to meet a higher bar here: only what honest declarations do
 # not do counts, such as hiding something from the person, fetching credentials or replacing the
 # instructions. Added to that are phrases that only make sense in a declaration.
 
@@ -395,12 +395,12 @@ _ORDINARY = frozenset({
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z<\"'])|\n\s*\n|\n(?=\s*[-*<\d])")
 _LONGEST = 300
 _MOST = 12_000
-# No honest declaration of 581 in the tests scores as much by ordinary signals alone.
+# None of the 581 honest declarations in the tests scores this high by ordinary signals alone.
 _CERTAIN_IN_DECLARATION = 1.5
 
 
 def detect_declaration(text: str) -> Detection:
-    """Judge what a server declares; the time is bounded as that of `detect` is."""
+    """Judge what a server declares; the time is bounded, as it is for `detect`."""
     found = detect(text)
     broken = _broken(text)
     unusual = not set(found.signals) <= _ORDINARY or found.score >= _CERTAIN_IN_DECLARATION

@@ -1,6 +1,6 @@
 """Changing what the gateway runs with: configuration, secrets, approvals, logins and schedules.
 
-No answer ever has a secret in it.
+No answer ever contains a secret.
 """
 
 import difflib
@@ -17,7 +17,7 @@ import orjson
 from pydantic import Field
 
 from openclaw.agent.event_codec import error_json
-from openclaw.agent.port import NOBODY, MessageContext
+from openclaw.agent.port import NO_LISTENER, MessageContext
 from openclaw.agent.schedules import Job, JobFile, new_job
 from openclaw.config import edit
 from openclaw.config.edit import append_value, delete_value, set_value
@@ -28,11 +28,11 @@ from openclaw.config.sensitive import credential_values, is_reference, plain_cre
 from openclaw.config.show import REDACTED, redacted
 from openclaw.core import errors
 from openclaw.core.clock import random_id
-from openclaw.gateway.api.schema import ConfigChange, Json, operation
-from openclaw.gateway.feeds import EventStream, Put, frame
-from openclaw.gateway.state import Gateway
+from openclaw.gateway.api.openapi import ConfigChange, Json, operation
+from openclaw.gateway.event_streams import EventStream, Put, sse_frame
+from openclaw.gateway.gateway import Gateway
 from openclaw.mcp_client.imports import load
-from openclaw.models.listing import models_named
+from openclaw.models.provider_check import models_named
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ async def edit_config(
         )
         report = await gateway.reload()
         waiting = report.waiting
-        if not report.changed:  # such as a rule that was allowed and revoked between two reloads
+        if not report.changed:  # such as a rule allowed and revoked between two reloads
             await gateway.backend.apply(loaded)
     return {
         "diff": diff,
@@ -230,7 +230,7 @@ async def revoke_approval(gateway: Gateway, *, agent: str, session_key: str, rul
 async def log_in_to_server(gateway: Gateway, name: str) -> Any:
     """Log in to a remote server: the address to open, then done or error.
 
-    It has to be opened on this machine, since the answer comes back to a port on loopback.
+    The address has to be opened on this machine, since the callback goes to a loopback port.
     """
     backend = gateway.backend
     known = (agent.servers.get(name) for agent in backend.agents().values())
@@ -247,14 +247,14 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
             await login.log_in(
                 config,
                 backend.logins(),
-                show=lambda url: put(frame({"url": url}, "address")),
+                show=lambda url: put(sse_frame({"url": url}, "address")),
                 browse=None,
             )
         except errors.OpenClawError as error:
-            put(frame(error_json(error), "error"))
+            put(sse_frame(error_json(error), "error"))
             return
         backend.servers.restart(name)
-        put(frame({"loggedIn": name}, "done"))
+        put(sse_frame({"loggedIn": name}, "done"))
 
     return EventStream(work)
 
@@ -324,7 +324,7 @@ async def run_job(gateway: Gateway, id: str) -> Json:
 
     async def run() -> None:
         try:
-            await gateway.answer(context, NOBODY)
+            await gateway.answer(context, NO_LISTENER)
         except Exception:
             logger.exception("the schedule '%s' failed", job.id)
 

@@ -14,20 +14,27 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from openclaw.agent import event_codec
-from openclaw.agent.port import NOBODY, AgentSettings, MessageContext
+from openclaw.agent.port import NO_LISTENER, AgentSettings, MessageContext
 from openclaw.core.clock import random_id
 from openclaw.core.content import InboundMedia
 from openclaw.core.errors import Busy, InvalidRequest, NotFound, OpenClawError, http_status
-from openclaw.gateway.api import schema
-from openclaw.gateway.api.schema import Count, Json, Message, given, operation
+from openclaw.gateway.api import openapi
+from openclaw.gateway.api.openapi import Count, Json, Message, operation, validated
 from openclaw.gateway.api.views import check_scope, require_owner
 from openclaw.gateway.auth import own_session, require
-from openclaw.gateway.feeds import EventStream, Feed, Put, WatchedAnswer, Work, frame
-from openclaw.gateway.questions import Asker
-from openclaw.gateway.state import Gateway
+from openclaw.gateway.event_streams import (
+    EventFeed,
+    EventStream,
+    Put,
+    WatchedAnswer,
+    Work,
+    sse_frame,
+)
+from openclaw.gateway.gateway import Gateway
+from openclaw.gateway.pending_questions import GatewayAsker
 from openclaw.media import kinds
-from openclaw.media.files import OrderFiles, order_files
 from openclaw.media.intake import Intake
+from openclaw.media.stored_files import OrderFiles, order_files
 from openclaw.media.transcription import Transcriber
 
 logger = logging.getLogger(__name__)
@@ -45,7 +52,7 @@ class Attachments:
     def __init__(self, root: Path, stack: ExitStack, transcriber: Transcriber) -> None:
         self._root = root
         self._stack = stack
-        self._kept: OrderFiles | None = None
+        self._order_files: OrderFiles | None = None
         self._intake = Intake(transcriber, self._files)
         self.taken: list[InboundMedia] = []
 
@@ -65,7 +72,7 @@ class Attachments:
         *,
         of_object: bool = False,
     ) -> None:
-        """Take base64 with its type; `of_object` if each is a field of its own."""
+        """Take base64 data with its type; `of_object` if they are separate fields of an object."""
         if len(self.taken) >= kinds.MAX_IMAGES + kinds.MAX_FILES:
             raise InvalidRequest("has too many attachments", field=field)
         media = await self._intake.store(
@@ -74,18 +81,18 @@ class Attachments:
         self.taken.append(await self._intake.read(media))
 
     def _files(self) -> OrderFiles:
-        if self._kept is None:  # most messages have no attachment and need no directory
-            self._kept = self._stack.enter_context(order_files(self._root))
-        return self._kept
+        if self._order_files is None:  # most messages have no attachment and need no directory
+            self._order_files = self._stack.enter_context(order_files(self._root))
+        return self._order_files
 
 
 async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
-    """Do `work` even if the client leaves; the answer follows it from the start."""
+    """Do `work` even if the client disconnects; the response follows it from the start."""
     assert gateway.background is not None
     if len(gateway.turns.running) >= gateway.settings.limits.max_concurrent:
         raise Busy("too many turns are running", retry_after=_RETRY_AFTER)
 
-    async def carry_out(*, task_status: TaskStatus[Feed]) -> None:
+    async def carry_out(*, task_status: TaskStatus[EventFeed]) -> None:
         with gateway.feeds.open(turn) as feed:
             task_status.started(feed)
             await work(feed.put)
@@ -123,9 +130,9 @@ async def turn_events(
         try:
             async with aclosing(cluster.watch_turn(turn, seen)) as events:
                 async for number, name, body in events:
-                    put(b"id: %d\n%s" % (number, frame(body, name)))
+                    put(b"id: %d\n%s" % (number, sse_frame(body, name)))
         except OpenClawError as error:
-            put(frame(event_codec.error_json(error), "error"))
+            put(sse_frame(event_codec.error_json(error), "error"))
 
     return EventStream(follow)
 
@@ -145,7 +152,7 @@ async def post_message(gateway: Gateway, request: Request, body: Message) -> Any
     if body.workspace is not None or body.scope is not None:
         require_owner(request, "working in another directory or with your own servers")
     if body.questions:
-        require(request.scope, "admin")  # who may be asked decides what the agent may do
+        require(request.scope, "admin")  # whoever answers questions decides what the agent may do
     check_scope(gateway, body.scope)
     if body.detached:
         return await detached(gateway, message.turn, message.stream)
@@ -185,9 +192,9 @@ class _Message:
             scope=body.scope,
         )
 
-    async def _take(self, item: schema.Media, field: str, attachments: Attachments) -> None:
+    async def _take(self, item: openapi.Media, field: str, attachments: Attachments) -> None:
         if item.path is not None:
-            # Only what a front end put there for an order: a client names no other file.
+            # Only files that a front end put there for an order; clients may not name others.
             if "\0" in item.path:
                 raise InvalidRequest("is not a path", field=f"{field}.path")
             _check_inside(Path(item.path), self.gateway.paths.temp, f"{field}.path")
@@ -200,7 +207,7 @@ class _Message:
 
     async def whole(self) -> Response:
         with ExitStack() as files:
-            reply = await self.gateway.answer(await self._context(files), NOBODY)
+            reply = await self.gateway.answer(await self._context(files), NO_LISTENER)
         return JSONResponse({"sessionKey": self.session, **event_codec.reply_json(reply)})
 
     async def stream(self, put: Put) -> None:
@@ -209,11 +216,11 @@ class _Message:
         except Exception as error:
             if not isinstance(error, OpenClawError):
                 logger.exception("a turn failed")
-            put(frame(event_codec.error_json(error), "error"))
+            put(sse_frame(event_codec.error_json(error), "error"))
 
     async def _streamed(self, put: Put) -> None:
         def tell(name: str, one: Json) -> None:
-            put(frame(one, name))
+            put(sse_frame(one, name))
 
         body = self.body
         accepted = {
@@ -227,7 +234,7 @@ class _Message:
         tell("accepted", accepted)
         listener = event_codec.listener_to(tell, events=body.events, callbacks=body.callbacks)
         if body.questions:
-            asker = Asker(self.gateway.questions, tell)
+            asker = GatewayAsker(self.gateway.questions, tell)
             listener = replace(listener, ask=asker.permit, elicit=asker.elicit)
         with ExitStack() as files:
             reply = await self.gateway.answer(await self._context(files), listener)
@@ -243,7 +250,7 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
 
 
 @operation("POST /api/questions/{id}", {"answered": str})
-async def answer_question(gateway: Gateway, id: str, body: schema.QuestionAnswer) -> Json:
+async def answer_question(gateway: Gateway, id: str, body: openapi.QuestionAnswer) -> Json:
     """Answer a question event of a turn's stream."""
     answer: Json = {"action": body.action}
     if body.content is not None and body.action == "accept":
@@ -298,7 +305,7 @@ async def undo(gateway: Gateway, request: Request, key: str, agent: str | None =
     key = own_session(request.scope, key)
     if not await gateway.backend.store.find_sessions(key, settings.id):
         raise NotFound(f"there is no session '{key}'")
-    body = given(Message, {"text": "/undo", "promptCalls": True})
+    body = validated(Message, {"text": "/undo", "promptCalls": True})
     return await _Message(gateway, settings, body, key).whole()
 
 
@@ -314,8 +321,8 @@ async def events(gateway: Gateway) -> Any:
     """Events as they happen."""
 
     async def work(put: Put) -> None:
-        put(frame({"startedAt": gateway.started}, "hello"))
-        await gateway.hub.follow(put, past=False)
+        put(sse_frame({"startedAt": gateway.started}, "hello"))
+        await gateway.all_events.follow(put, past=False)
 
     return EventStream(work)
 

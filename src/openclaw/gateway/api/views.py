@@ -12,15 +12,15 @@ from openclaw.agent.event_codec import settings_json
 from openclaw.config.sensitive import client_server, server_credentials
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.api import schema
-from openclaw.gateway.api.schema import Count, Json, operation
-from openclaw.gateway.auth import Refused, grant_of, is_owner
-from openclaw.gateway.feeds import EventStream, Put, frame
+from openclaw.gateway.api import openapi
+from openclaw.gateway.api.openapi import Count, Json, operation
+from openclaw.gateway.auth import RequestRefused, grant_of, is_owner
+from openclaw.gateway.event_streams import EventStream, Put, sse_frame
+from openclaw.gateway.gateway import Gateway
 from openclaw.gateway.metrics import Family, Labels
-from openclaw.gateway.state import Gateway
 from openclaw.mcp_client.bridge import prompts
-from openclaw.sessions import tasks as records
-from openclaw.sessions.model import SessionInfo, header_json
+from openclaw.sessions import task_records
+from openclaw.sessions.records import SessionInfo, header_json
 from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, row_json, spent_json, total
 from openclaw.version import __version__
 
@@ -108,7 +108,7 @@ async def rename_session(
     *,
     title: Annotated[str | None, Field(max_length=200)] = None,
 ) -> Json:
-    """Give a session a title, or none."""
+    """Set or remove a session's title."""
     info = await found_session(gateway, key, agent)
     await gateway.backend.store.set_title(info.ref, title)
     return {"title": title}
@@ -135,7 +135,7 @@ async def fork_session(
 async def delete_session(gateway: Gateway, key: str, agent: str | None = None) -> Json:
     """Remove a session for good."""
     info = await found_session(gateway, key, agent)
-    await records.delete_session(gateway.backend.store, info, gateway.clock.now_ms())
+    await task_records.delete_session(gateway.backend.store, info, gateway.clock.now_ms())
     return {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
 
 
@@ -143,14 +143,14 @@ async def delete_session(gateway: Gateway, key: str, agent: str | None = None) -
 async def list_tasks(gateway: Gateway, limit: Count = 50) -> Json:
     """Tasks, the most recently changed first."""
     store, now = gateway.backend.store, gateway.clock.now_ms()
-    found = await records.current_tasks(store, now, min(limit, _MOST))
-    return {"tasks": [records.task_json(one, whole=False) for one in found]}
+    found = await task_records.current_tasks(store, now, min(limit, _MOST))
+    return {"tasks": [task_records.task_json(one, whole=False) for one in found]}
 
 
 @operation("GET /api/tasks/{id}", Json)
 async def show_task(gateway: Gateway, id: str) -> Json:
     """A task with its questions and its result or error."""
-    return records.task_json(await _task(gateway, id))
+    return task_records.task_json(await _task(gateway, id))
 
 
 @operation("POST /api/tasks/{id}/cancel", {"cancelled": bool}, needs="orders")
@@ -158,13 +158,13 @@ async def cancel_task(gateway: Gateway, id: str) -> Json:
     """Stop a task, wherever it is running."""
     found = await _task(gateway, id)
     if found.open:
-        await records.tell_task(gateway.backend.store, found, cancel=True)
+        await task_records.tell_task(gateway.backend.store, found, cancel=True)
     return {"cancelled": found.open}
 
 
-async def _task(gateway: Gateway, id: str) -> records.Task:
+async def _task(gateway: Gateway, id: str) -> task_records.Task:
     now = gateway.clock.now_ms()
-    found = await records.current_tasks(gateway.backend.store, now, 1, [id])
+    found = await task_records.current_tasks(gateway.backend.store, now, 1, [id])
     if not found:
         raise NotFound(f"there is no task '{id}'")
     return found[0]
@@ -277,18 +277,18 @@ def _server(one: "ServerStatus") -> Labels:
 
 # ---- MCP servers that a front end adds for as long as its connection lasts
 #
-# Starting a program because a client says so is more than using the agent, so the configured token
-# is not enough: it takes the token that only this account can read, on loopback.
+# Starting programs for a client goes beyond using the agent, so the configured token is not enough:
+# it takes the token that only this account can read, on loopback.
 
 
 def require_owner(request: Request, what: str) -> None:
     """Raise unless the request comes from a program of this account on this machine."""
     if not is_owner(request.scope):
-        raise Refused(403, f"{what} is only for programs of this account on this machine")
+        raise RequestRefused(403, f"{what} is only for programs of this account on this machine")
 
 
 @operation("POST /api/scopes", str, stream=True)
-async def open_scope(gateway: Gateway, request: Request, body: schema.Scope) -> Any:
+async def open_scope(gateway: Gateway, request: Request, body: openapi.Scope) -> Any:
     """Start MCP servers for a front end until it closes the connection; only for this account."""
     require_owner(request, "starting MCP servers")
     backend = gateway.backend
@@ -304,11 +304,11 @@ async def open_scope(gateway: Gateway, request: Request, body: schema.Scope) -> 
         gateway.scopes.add(scope)
         try:
             await backend.agent.add_servers(scope, agent, servers)
-            put(frame({"scope": scope}, "opened"))
+            put(sse_frame({"scope": scope}, "opened"))
             await backend.agent.refresh(agent, scope, wait=True)
             prompts = [asdict(one) for one in backend.agent.prompts(agent, scope)]
-            put(frame({"prompts": prompts}, "settled"))
-            await gateway.hub.closed.wait()
+            put(sse_frame({"prompts": prompts}, "settled"))
+            await gateway.all_events.closed.wait()
         finally:
             gateway.scopes.discard(scope)
             backend.agent.end_session(scope)
@@ -323,7 +323,7 @@ def check_scope(gateway: Gateway, scope: str | None) -> None:
 
 @operation("GET /api/models", {"agent": str, "models": list[str], "problem": str | None})
 async def list_models(gateway: Gateway, agent: str | None = None, check: str | None = None) -> Json:
-    """An agent's models in the order in which they are tried, and why there is no model `check`."""
+    """An agent's models in the order they are tried, and why the model `check` can't be used."""
     port = gateway.backend.agent
     id = (await port.settings(agent)).id
     problem = await port.model_problem(check) if check else None
@@ -331,13 +331,13 @@ async def list_models(gateway: Gateway, agent: str | None = None, check: str | N
 
 
 @operation("POST /api/completions", {"values": list[str]}, needs="orders")
-async def complete(gateway: Gateway, request: Request, body: schema.BegunArgument) -> Json:
+async def complete(gateway: Gateway, request: Request, body: openapi.BegunArgument) -> Json:
     """What a server suggests for an argument of a prompt or a resource template."""
     if body.scope is not None:
         require_owner(request, "servers that a client added")
     check_scope(gateway, body.scope)
     agent = gateway.backend.agent
-    begun = prompts.BegunArgument(
+    begun = prompts.PartialArgument(
         body.server, body.argument, body.value, body.prompt, body.template, body.given
     )
     settings = await agent.settings(body.agent)

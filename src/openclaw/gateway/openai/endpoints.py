@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from openclaw.agent.port import (
-    NOBODY,
+    NO_LISTENER,
     AgentSettings,
     CallItem,
     ClientResult,
@@ -29,21 +29,21 @@ from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, text_of
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, NotFound
 from openclaw.core.events import STARTS_OVER, BlockReply, Event, TextDelta
+from openclaw.gateway.api.openapi import Json, json_body
 from openclaw.gateway.api.routes import Attachments, new_session
-from openclaw.gateway.api.schema import Json, json_body
 from openclaw.gateway.auth import own_session
-from openclaw.gateway.feeds import EventStream, Put, WatchedAnswer, frame
+from openclaw.gateway.event_streams import EventStream, Put, WatchedAnswer, sse_frame
+from openclaw.gateway.gateway import Gateway
 from openclaw.gateway.openai import requests
-from openclaw.gateway.state import Gateway
 from openclaw.models.choose import ModelOptions
-from openclaw.sessions.model import EntryKind, SessionRef, Turn, TurnState
+from openclaw.sessions.records import EntryKind, SessionRef, Turn, TurnState
 
 _INLINE_BYTES = 2 * 1024 * 1024
 _BETWEEN = "\n\n"
 
 
 class Written:
-    """Collects blocks, pieces and the final answer; says what is to be sent next."""
+    """Collects blocks, pieces and the final answer; returns what to send next."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []  # finished blocks
@@ -57,19 +57,19 @@ class Written:
         return ""
 
     def add_block(self, blocks: tuple[Block, ...]) -> None:
-        """A finished block, if pieces are not watched."""
+        """Add a finished block, if there are no pieces."""
         self._close(text_of(blocks))
 
     def start_over(self) -> bool:
-        """The current block is void; false if nothing of it was sent."""
+        """Discard the current block; false if nothing of it was sent."""
         sent, self._open = bool(self._open), ""
         return sent
 
     def finish(self, reply: Reply) -> str:
-        """What is still to be sent once the answer is there."""
+        """What is left to send once the answer is complete."""
         rest = ""
         if not reply.text.startswith(self._open):
-            # What was written so far was given up, and the answer says why.
+            # What was written so far was discarded, and the answer says why.
             rest += self._close(self._open)
         rest += self._close(reply.text)
         for media in reply.media:
@@ -86,7 +86,7 @@ class Written:
         return lead + piece
 
     def _close(self, whole: str) -> str:
-        """The block is `whole`: send what of it was not sent yet."""
+        """End the block, which is `whole`; returns the part that wasn't sent yet."""
         sent = self._open
         rest = whole[len(sent) :] if whole.startswith(sent) else ""
         out = self._add(rest) if rest else ""
@@ -116,8 +116,8 @@ def reason_of(reply: Reply) -> str:
 
 
 @dataclass(eq=False)
-class Order(ABC):
-    """One request: prepared once the answer has begun, so that its files live as long as it does."""
+class CompletionRequest(ABC):
+    """One request, prepared once the answer has begun, so that its files last until the end."""
 
     place: ClassVar[str]  # where the messages are in the request
 
@@ -138,7 +138,7 @@ class Order(ABC):
         self.headers = {"x-openclaw-turn": self.turn}
 
     async def join(self, previous: str | None = None) -> None:
-        """Find the session: the one that is named, that is followed, or that waits for a result."""
+        """Find the session: named, continued, or waiting for a result."""
         waiting = None
         id, results = requests.results_of(self.messages, self.place)
         if id is not None:
@@ -146,8 +146,8 @@ class Order(ABC):
             found = await self.gateway.backend.store.find_sessions(id, self.agent)
             waiting = next((one.key for one in found if one.id == id), None)
             if waiting is None:
-                told = "no call with this id is waiting for a result"
-                raise InvalidRequest(told, field="tool_call_id")
+                message = "no call with this id is waiting for a result"
+                raise InvalidRequest(message, field="tool_call_id")
         if previous is not None and waiting is not None and previous != waiting:
             raise InvalidRequest("the call belongs to another conversation", field="call_id")
         followed = previous or waiting
@@ -168,7 +168,7 @@ class Order(ABC):
 
     @abstractmethod
     async def stream(self, put: Put) -> None:
-        """Put the answer as it is written, to its end or to the error that ended it."""
+        """Put the answer as it is written, ending with its end or its error."""
 
     async def _whole(self) -> Response:
         written = Written()
@@ -181,7 +181,7 @@ class Order(ABC):
     ) -> tuple[str, Reply]:
         """Call `piece` with each piece of the text as it comes; returns all of it and the reply.
 
-        If the last block that was sent is void, `start_over` gets the text before it.
+        If the last block sent is discarded, `start_over` gets the text before it.
         """
         written = Written()
 
@@ -197,7 +197,7 @@ class Order(ABC):
         return written.text, reply
 
     async def _answered(self, listener: TurnListener) -> Reply:
-        """The agent's reply. If JSON was asked for, it is that alone, or this raises."""
+        """The agent's reply. If JSON was requested, the reply is JSON and nothing else, or this raises."""
         with ExitStack() as files:
             attachments = Attachments(self.gateway.paths.temp, files, self.settings.transcriber)
             text = await requests.order_text(
@@ -214,10 +214,10 @@ class Order(ABC):
                 results=tuple(self._results),
             )
             structured = self.options.structured
-            reply = await self.gateway.answer(context, NOBODY if structured else listener)
+            reply = await self.gateway.answer(context, NO_LISTENER if structured else listener)
         if not structured:
             return reply
-        if reason_of(reply) == "stop":  # one that was cut says so
+        if reason_of(reply) == "stop":  # a truncated answer says so itself
             try:
                 orjson.loads(reply.text)
             except orjson.JSONDecodeError as error:
@@ -264,7 +264,7 @@ async def chat_completions(gateway: Gateway, request: Request) -> Any:
     return order.respond()
 
 
-class _Completion(Order):
+class _Completion(CompletionRequest):
     place = "messages"
 
     def rendered(self, text: str, reply: Reply) -> Json:
@@ -278,8 +278,8 @@ class _Completion(Order):
         try:
             await self._streamed(put)
         except Exception as error:  # noqa: BLE001 - the answer has begun: it ends with the error
-            put(frame(requests.error_body(error)))
-        put(frame("[DONE]"))
+            put(sse_frame(requests.error_body(error)))
+        put(sse_frame("[DONE]"))
 
     async def _streamed(self, put: Put) -> None:
         put(self._chunk({"role": "assistant", "content": ""}))
@@ -287,7 +287,7 @@ class _Completion(Order):
         def piece(text: str) -> None:
             put(self._chunk({"content": text}))
 
-        # What was sent cannot be taken back here, so the reader is told that it is void.
+        # What was sent cannot be taken back, so say that it no longer counts.
         _, reply = await self.write(piece, lambda _: piece(_STARTS_OVER))
         for index, call in enumerate(self._tool_calls(reply)):
             put(self._chunk({"tool_calls": [{"index": index, **call}]}))
@@ -295,7 +295,7 @@ class _Completion(Order):
         options: Any = self.body.get("stream_options")
         if isinstance(options, dict) and options.get("include_usage"):  # pyright: ignore[reportUnknownMemberType] - any JSON
             head = self._head("chat.completion.chunk")
-            put(frame({**head, "choices": [], "usage": usage(reply)}))
+            put(sse_frame({**head, "choices": [], "usage": usage(reply)}))
 
     def _tool_calls(self, reply: Reply) -> list[Json]:
         return [
@@ -309,7 +309,7 @@ class _Completion(Order):
 
     def _chunk(self, delta: Json, reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        return frame({**self._head("chat.completion.chunk"), "choices": [choice]})
+        return sse_frame({**self._head("chat.completion.chunk"), "choices": [choice]})
 
     def _head(self, kind: str) -> Json:
         return {
@@ -350,8 +350,8 @@ async def responses(gateway: Gateway, request: Request) -> Any:
     if (given := requests.text_field(body, "previous_response_id")) is not None:
         session, _ = await _found(gateway, given)
         if session.agent != settings.id:
-            told = f"it came from '{requests.MODEL}/{session.agent}', not from this request's model"
-            raise InvalidRequest(told, field="previous_response_id")
+            text = f"it came from '{requests.MODEL}/{session.agent}', not from this request's model"
+            raise InvalidRequest(text, field="previous_response_id")
         previous = session.key
     await order.join(previous)
     return order.respond()
@@ -407,13 +407,13 @@ async def _found(gateway: Gateway, given: str) -> tuple[SessionRef, Turn]:
     raise NotFound(f"there is no response '{given}'")
 
 
-class _Response(Order):
+class _Response(CompletionRequest):
     place = "input"
     _id = ""
     _created = 0
 
     async def join(self, previous: str | None = None) -> None:
-        """The session's own id is part of the response's, by which it is found again."""
+        """Make the session's id part of the response's, so that it can be found again."""
         await super().join(previous)
         session = await self.gateway.backend.store.open_session(self.agent, self.session)
         self._id = f"resp_{session.id}_{self.turn}"
@@ -424,7 +424,7 @@ class _Response(Order):
 
         def say(kind: str, **body: Any) -> None:
             nonlocal number
-            put(frame({"type": kind, "sequence_number": number, **body}, kind))
+            put(sse_frame({"type": kind, "sequence_number": number, **body}, kind))
             number += 1
 
         say("response.created", response=self._head("in_progress"))
@@ -432,8 +432,8 @@ class _Response(Order):
         try:
             await self._streamed(say)
         except Exception as error:  # noqa: BLE001 - the answer has begun: it ends with the error
-            told = requests.error_body(error)["error"]
-            failure = {"code": "server_error", "message": told["message"]}
+            details = requests.error_body(error)["error"]
+            failure = {"code": "server_error", "message": details["message"]}
             say("response.failed", response={**self._head("failed"), "error": failure})
 
     async def _streamed(self, say: Callable[..., None]) -> None:
@@ -542,10 +542,10 @@ def _messages(body: Json) -> list[Json]:
     given = body.get("input")
     if isinstance(given, str):
         given = {"role": "user", "content": given}
-    # Clients send back a model's reasoning with its answer; it is nobody's message.
+    # Clients send back a model's reasoning with its answer; it isn't a message.
     messages = [one for one in requests.objects(given, "input") if one.get("type") != "reasoning"]
     if not messages:
         raise InvalidRequest("is missing", field="input")
     instructions = requests.text_field(body, "instructions")
-    told: list[Json] = [{"role": "system", "content": instructions}] if instructions else []
-    return [*told, *messages]
+    system: list[Json] = [{"role": "system", "content": instructions}] if instructions else []
+    return [*system, *messages]

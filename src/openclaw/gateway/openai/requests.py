@@ -1,7 +1,7 @@
 """Converts requests of OpenAI's clients to one message for an agent.
 
-A header names the session. Without it, each request is a conversation of its own, whose text has the
-earlier messages in it.
+A header names the session. Without it, each request is a separate conversation, and its text contains
+the earlier messages.
 """
 
 import logging
@@ -23,8 +23,8 @@ from openclaw.core.errors import (
     describe,
     http_status,
 )
+from openclaw.gateway.api.openapi import Json, validated
 from openclaw.gateway.api.routes import Attachments
-from openclaw.gateway.api.schema import Json, given
 from openclaw.gateway.auth import own_session
 from openclaw.models.choose import ClientTool, ModelOptions
 
@@ -113,11 +113,11 @@ async def order_text(
             said[at] = (role, f"{text} {names}".strip() if names else text)
     if not order.strip() and not attachments.taken:
         raise InvalidRequest("the last user message is empty", field=field)
-    told = [text for role, text in said if role in _INSTRUCTING and text.strip()]
+    instructions = [text for role, text in said if role in _INSTRUCTING and text.strip()]
     before = [f"{role}: {text}" for role, text in said[:last] if role in _SPEAKING and text]
     parts: list[str] = []
-    if told:
-        parts.append("[Instructions for this request]\n" + "\n\n".join(told))
+    if instructions:
+        parts.append("[Instructions for this request]\n" + "\n\n".join(instructions))
     if before and not continued:
         parts.append("[Conversation so far]\n" + "\n\n".join(before))
     return "\n\n".join([*parts, f"[Message]\n{order}"]) if parts else order
@@ -257,7 +257,7 @@ def error_response(error: BaseException) -> JSONResponse:
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-# Read elsewhere, or without any effect on the answer.
+# Read elsewhere, or no effect on the answer.
 _SHARED = """
     model stream stream_options user metadata temperature top_p parallel_tool_calls tools tool_choice
     safety_identifier prompt_cache_key prompt_cache_retention
@@ -268,7 +268,7 @@ _CHAT = f"""
 """
 _RESPONSES = f"{_SHARED} input instructions previous_response_id max_output_tokens text"
 
-# These may be sent with the one value that changes nothing.
+# These are accepted with the one value that changes nothing.
 _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "functions": ([],),
     "logprobs": (False,),
@@ -335,7 +335,7 @@ class _Settings(BaseModel):
 
 
 def _options(body: Json, form: Json, place: str) -> ModelOptions:
-    settings = given(_Settings, body).model_dump()
+    settings = validated(_Settings, body).model_dump()
     return ModelOptions(**settings, **_format(form, place), **_tools(body))
 
 

@@ -22,19 +22,19 @@ from starlette.types import Message, Receive, Scope, Send
 from openclaw.agent.port import AgentSettings
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.core.errors import InvalidRequest, NotFound, ToolFailure
-from openclaw.gateway.api.schema import Json, operation
+from openclaw.gateway.api.openapi import Json, operation
 from openclaw.gateway.api.views import found_session
-from openclaw.gateway.auth import Refused, grant_of
-from openclaw.gateway.state import Gateway
+from openclaw.gateway.auth import RequestRefused, grant_of
+from openclaw.gateway.gateway import Gateway
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import Pinned, diff, shown_name
-from openclaw.media.files import WITHHELD, cleaned
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES, in_mb
+from openclaw.media.stored_files import WITHHELD, cleaned
 
 _BYTES = Annotated[
     str, WithJsonSchema({"type": "string", "contentMediaType": "application/octet-stream"})
 ]
-# Whatever the file says, it is no page of this origin, and it runs nothing.
+# Whatever the file contains, it isn't served as a page of this origin and runs no scripts.
 _FILE_HEADERS = {
     "content-security-policy": "default-src 'none'; sandbox",
     "content-disposition": "attachment",
@@ -62,7 +62,7 @@ async def log_in(gateway: Gateway, request: Request, *, code: str = "") -> Respo
     """A token for the page, in exchange for a one-time code."""
     token = gateway.tokens.redeem(code, lambda: _is_ours(request))
     if token is None:
-        raise Refused(
+        raise RequestRefused(
             401,
             "this link has already been used or has expired; get a new one with 'openclaw page'",
         )
@@ -120,7 +120,7 @@ async def accept_pins(gateway: Gateway, name: str, *, names: list[str] | None = 
 def _pin_keys(gateway: Gateway) -> dict[str, str]:
     agents = gateway.backend.agents().values()
     servers = [one for agent in agents for one in agent.servers.items()]
-    # The first agent's name for a server counts.
+    # The first agent's name for a server wins.
     return {pin_key(config): name for name, config in reversed(servers)}
 
 

@@ -1,1 +1,1 @@
-"""Logins to remote servers: OAuth, tokens, and where they are kept."""
+"""Logins to remote servers: OAuth, tokens, and where they are stored."""

@@ -33,7 +33,7 @@ _HEAD_LIMIT = 16 * 1024
 _SECONDS = 30.0
 
 
-# what becomes of a browser that sends no request, or doesn't wait for the answer
+# errors from a browser that sends no request, or doesn't wait for the answer
 _GONE = (
     anyio.EndOfStream,
     anyio.IncompleteRead,
@@ -165,7 +165,7 @@ async def log_in(
     port = None if config.auth is None else config.auth.callback_port
     try:
         async with callback_server(port, show, browse) as server:
-            await _knock(config, logins, server)
+            await _provoke_login(config, logins, server)
     except (LoginFailed, BaseExceptionGroup) as failure:
         cause = first_cause(failure)
         if isinstance(cause, OAuthFlowError | OAuthTokenError | OAuthRegistrationError):
@@ -176,18 +176,18 @@ async def log_in(
 
 
 _ids = count(1)
-_US = {"name": "openclaw", "version": __version__}
-_HELLO: dict[str, Any] = {
-    "protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _US,
+_CLIENT_INFO = {"name": "openclaw", "version": __version__}
+_INITIALIZE: dict[str, Any] = {
+    "protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _CLIENT_INFO,
 }  # fmt: skip
 _META: dict[str, Any] = {"_meta": {
     PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
-    CLIENT_INFO_META_KEY: _US,
+    CLIENT_INFO_META_KEY: _CLIENT_INFO,
     CLIENT_CAPABILITIES_META_KEY: {},
 }}  # fmt: skip
 
 
-async def _knock(config: McpServerConfig, logins: Logins, person: CallbackServer) -> None:
+async def _provoke_login(config: McpServerConfig, logins: Logins, person: CallbackServer) -> None:
     """Send requests until one is refused, which starts the login."""
     assert config.url is not None
     auth = await logins.auth(config, person)
@@ -195,10 +195,10 @@ async def _knock(config: McpServerConfig, logins: Logins, person: CallbackServer
         if config.kind == "sse":
             response = await _ask(client, config.url)
         else:
-            response = await _ask(client, config.url, "initialize", _HELLO)
+            response = await _ask(client, config.url, "initialize", _INITIALIZE)
             if auth.context.current_tokens is None:
-                # Some let everybody greet them, and want to know who asks for more.
-                headers = _manners(response)
+                # Some servers answer `initialize` to anyone, and ask for a login afterwards.
+                headers = _headers_after(response)
                 response = await _ask(client, config.url, "tools/list", _META, **headers)
     if auth.context.current_tokens is None:
         raise LoginFailed(
@@ -218,19 +218,19 @@ async def _ask(
     params: dict[str, Any] | None = None,
     **headers: str,
 ) -> httpx2.Response:
-    """The answer without its body; without a method of MCP, the event stream is requested."""
-    said = {"Accept": "application/json, text/event-stream", **headers}
-    id = next(_ids)  # a session sees each only once
+    """The answer without its body; without an MCP method, requests the event stream."""
+    sent = {"Accept": "application/json, text/event-stream", **headers}
+    id = next(_ids)  # each is used only once in a session
     message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params} if method else None
     verb = "POST" if message else "GET"
-    async with client.stream(verb, url, headers=said, json=message) as response:
+    async with client.stream(verb, url, headers=sent, json=message) as response:
         return response
 
 
-def _manners(greeted: httpx2.Response) -> dict[str, str]:
-    """The headers of the request after the greeting, for the revision that the server speaks."""
-    if not greeted.is_success:
+def _headers_after(response: httpx2.Response) -> dict[str, str]:
+    """The headers of the request after `initialize`, for the revision that the server speaks."""
+    if not response.is_success:
         return {"MCP-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/list"}
-    session = greeted.headers.get("mcp-session-id")
+    session = response.headers.get("mcp-session-id")
     own = {"mcp-session-id": session} if session else {}
     return {"MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION, **own}

@@ -13,13 +13,13 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata, OAuthM
 from openclaw.mcp_client.auth.token_store import ServerLogin
 from openclaw.mcp_client.errors import NeedsLogin
 from openclaw.net.addresses import is_loopback, why_blocked
-from openclaw.net.client import Exemptions, FetchError, GuardedClient, resolve_with_system
+from openclaw.net.guarded_client import Exemptions, FetchError, GuardedClient, resolve_with_system
 
 if TYPE_CHECKING:
     from openclaw.mcp_client.auth.login import CallbackServer
 
 logger = logging.getLogger(__name__)
-# It logs every failure with a traceback, and the answers of token endpoints in it; we tell them once.
+# It logs every failure with a traceback that has token endpoints' answers in it; we log it once.
 logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
 
 CALLBACK_PATH = "/callback"
@@ -58,7 +58,7 @@ class Auth(OAuthClientProvider):
         self._person = person
         self._scope = metadata.scope
         self._wants_more = False
-        redirect = self._nobody if person is None else self._checked_redirect
+        redirect = self._no_person if person is None else self._checked_redirect
         callback = _no_answer if person is None else person.wait
         super().__init__(url, metadata, login, redirect, callback)
         login.context = self.context
@@ -66,7 +66,7 @@ class Auth(OAuthClientProvider):
         self._answered_from: str | None = None
         self._refresh_request: httpx2.Request | None = None
 
-    async def _nobody(self, url: str) -> None:
+    async def _no_person(self, url: str) -> None:
         if self.context.current_tokens is not None:
             await self._login.want(self.context.client_metadata.scope)
         raise NeedsLogin("it needs a login")
@@ -87,8 +87,8 @@ class Auth(OAuthClientProvider):
         entry = await self._login.entry()
         self.context.token_expiry_time = entry.get("expiresAt")
         if self._answered_from is None and await _is_private(self._host):
-            # Whether its login may be private too is known once it has answered: let it refuse the
-            # token first.
+            # Only its answer shows whether its login may be private too: let it refuse the token
+            # first.
             self.context.token_expiry_time = None
         if self.context.oauth_metadata is None and entry.get("metadata"):
             self.context.oauth_metadata = OAuthMetadata.model_validate(entry["metadata"])
@@ -151,15 +151,15 @@ class Auth(OAuthClientProvider):
         self.context.client_info = client.model_copy(update={"token_endpoint_auth_method": method})
 
     async def _refresh(self) -> bool:
-        """Whether a token that the server no longer accepts could be replaced."""
+        """Replace a token that the server no longer accepts; returns whether that worked."""
         if not self.context.can_refresh_token():
             return False
-        kept = self.context.current_tokens
+        before = self.context.current_tokens
         async with self._login.refreshing():
             response = await self._refreshed(await self._refresh_token())
             if await self._handle_refresh_response(response):
                 return True
-        self.context.current_tokens = kept  # its scope is what a new login asks for
+        self.context.current_tokens = before  # its scope is what a new login asks for
         return False
 
     async def _refreshed(self, request: httpx2.Request) -> httpx2.Response:
@@ -179,7 +179,7 @@ class Auth(OAuthClientProvider):
         }
         own = None if self._answered_from is None else (self._host, self._answered_from)
         client = GuardedClient(
-            ssl_context=httpx2.create_ssl_context(),  # as requests to the server itself have
+            ssl_context=httpx2.create_ssl_context(),  # as for requests to the server itself
             max_bytes=_MAX_ANSWER,
             total_timeout=_SECONDS,
             exemptions=Exemptions(loopback=is_loopback(self._host), pair=own),
@@ -193,12 +193,12 @@ class Auth(OAuthClientProvider):
                 )
         except FetchError as error:
             raise OAuthFlowError(error.message) from None
-        kept = {k: v for k, v in got.headers.items() if k.lower() not in _UNPACKED}
-        return httpx2.Response(got.status, headers=kept, content=got.body, request=request)
+        unpacked = {k: v for k, v in got.headers.items() if k.lower() not in _UNPACKED}
+        return httpx2.Response(got.status, headers=unpacked, content=got.body, request=request)
 
 
 async def _drop_body(refusal: httpx2.Response | None) -> None:
-    """Before a request is sent again, the HTTP client would read and unpack all of its refusal."""
+    """Drop a refusal's body, all of which the HTTP client would read before it sends again."""
     if refusal is not None and isinstance(refusal.stream, httpx2.AsyncByteStream):
         await refusal.stream.aclose()
         refusal.stream = httpx2.ByteStream(b"")

@@ -44,7 +44,7 @@ def login_key(url: str) -> str:
     return hashlib.sha256(url.encode()).hexdigest()[:32]
 
 
-class Vault:
+class LoginStore:
     """Logins in files. One process at a time changes one: most refresh tokens work only once."""
 
     def __init__(self, directory: Path) -> None:
@@ -85,7 +85,7 @@ class Vault:
         return found
 
 
-class KeyringVault(Vault):
+class KeyringLoginStore(LoginStore):
     """Logins in the system's keyring; the directory has only their locks."""
 
     def __init__(self, directory: Path) -> None:
@@ -119,8 +119,8 @@ class KeyringVault(Vault):
         return True
 
 
-def open_vault(store: str, directory: Path) -> Vault:
-    return KeyringVault(directory) if store == "keyring" else Vault(directory)
+def open_login_store(store: str, directory: Path) -> LoginStore:
+    return KeyringLoginStore(directory) if store == "keyring" else LoginStore(directory)
 
 
 def _record(text: bytes) -> Record:
@@ -141,7 +141,7 @@ class ServerLogin:
 
     def __init__(
         self,
-        vault: Vault,
+        store: LoginStore,
         url: str,
         *,
         preset: "OAuthClientInformationFull | None" = None,
@@ -149,7 +149,7 @@ class ServerLogin:
         afresh: bool = False,
     ) -> None:
         self._afresh = afresh
-        self._vault = vault
+        self._store = store
         self._key = login_key(url)
         self._url = url
         self._preset = preset
@@ -157,10 +157,10 @@ class ServerLogin:
 
     async def entry(self) -> Record:
         """What is stored for the issuer used last."""
-        return {} if self._afresh else await self._kept()
+        return {} if self._afresh else await self._stored()
 
-    async def _kept(self) -> Record:
-        record: Record = await anyio.to_thread.run_sync(self._vault.load, self._key) or {}
+    async def _stored(self) -> Record:
+        record: Record = await anyio.to_thread.run_sync(self._store.load, self._key) or {}
         found: Record = record.get("issuers", {}).get(record.get("issuer"), {})
         credentials: Record = {**(found.get("tokens") or {}), **(found.get("client") or {})}
         for name in ("access_token", "refresh_token", "client_secret"):
@@ -178,8 +178,8 @@ class ServerLogin:
         from mcp.shared.auth import OAuthClientInformationFull
 
         if self._preset is not None:
-            # The operator's own secret stays with whoever it was first shown to.
-            issuer = (await self._kept()).get("issuer")
+            # The operator's own secret is shown only to the issuer that first received it.
+            issuer = (await self._stored()).get("issuer")
             return self._preset.model_copy(update={"issuer": issuer})
         client = (await self.entry()).get("client")
         return None if client is None else OAuthClientInformationFull.model_validate(client)
@@ -189,25 +189,25 @@ class ServerLogin:
             if secret:
                 self._register(secret)
         metadata = self.context.oauth_metadata
-        kept: Record = {
+        fields: Record = {
             "tokens": tokens.model_dump(mode="json", exclude_none=True),
             "expiresAt": self.context.token_expiry_time,
             "wanted": None,
         }
         if metadata is not None:
-            kept["metadata"] = metadata.model_dump(mode="json", exclude_none=True)
-        await self._keep(self._issuer(), kept)
+            fields["metadata"] = metadata.model_dump(mode="json", exclude_none=True)
+        await self._update(self._issuer(), fields)
 
     @asynccontextmanager
     async def refreshing(self) -> AsyncGenerator[None]:
         """Lets one process at a time refresh this login: most refresh tokens work only once."""
         path = paths.private_file(
-            paths.private_directory(self._vault.directory) / f".{self._key}.refresh"
+            paths.private_directory(self._store.directory) / f".{self._key}.refresh"
         )
         descriptor = os.open(path, os.O_RDWR)
         try:
             with anyio.move_on_after(_REFRESH_SECONDS):
-                while not paths.try_lock(descriptor):  # noqa: ASYNC110  no event tells of other processes
+                while not paths.try_lock(descriptor):  # noqa: ASYNC110  no event for it
                     await anyio.sleep(_LOOK_SECONDS)
             yield
         finally:
@@ -215,43 +215,43 @@ class ServerLogin:
 
     async def refreshed_since(self, tokens: "OAuthToken | None") -> "OAuthToken | None":
         """What another connection or process got from the same issuer in place of these tokens."""
-        kept = await self.get_tokens()
+        stored = await self.get_tokens()
         same = (await self.entry()).get("issuer") == self._issuer()
-        newer = kept and tokens and kept.access_token != tokens.access_token
-        return kept if same and newer else None
+        newer = stored and tokens and stored.access_token != tokens.access_token
+        return stored if same and newer else None
 
     async def want(self, scope: str | None) -> None:
         """Remember which scope a call needed, for the next login."""
-        await self._keep(self._issuer(), {"wanted": scope})
+        await self._update(self._issuer(), {"wanted": scope})
 
     async def wanted_scope(self) -> str | None:
-        wanted = (await self._kept()).get("wanted")
+        wanted = (await self._stored()).get("wanted")
         return wanted if isinstance(wanted, str) else None
 
     async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
         if client_info.client_secret:
             self._register(client_info.client_secret)
         client = client_info.model_dump(mode="json", exclude_none=True)
-        await self._keep(client_info.issuer or self._issuer(), {"client": client, "tokens": None})
+        await self._update(client_info.issuer or self._issuer(), {"client": client, "tokens": None})
 
     def _issuer(self) -> str:
         if self.context.oauth_metadata is not None:
             return str(self.context.oauth_metadata.issuer)
         return self.context.auth_server_url or ""
 
-    async def _keep(self, issuer: str, fields: Record) -> None:
+    async def _update(self, issuer: str, fields: Record) -> None:
         def edit(record: Record) -> None:
             record["url"] = self._url.partition("?")[0]
             record["issuer"] = issuer
             entry = record.setdefault("issuers", {}).setdefault(issuer, {})
             entry.update(fields, issuer=issuer)
 
-        await anyio.to_thread.run_sync(self._vault.change, self._key, edit)
+        await anyio.to_thread.run_sync(self._store.change, self._key, edit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logins:
-    """The logins of this state directory; OAuth is imported when a server's first one is used."""
+    """The logins in this state directory; OAuth is imported when the first one is used."""
 
     directory: Path
     resolve_secrets: "Callable[[Mapping[str, str]], Awaitable[dict[str, Secret]]]"
@@ -259,7 +259,7 @@ class Logins:
 
     def log_out(self, config: "McpServerConfig") -> bool:
         auth, url = _settings(config)
-        return open_vault(auth.store, self.directory).delete(login_key(url))
+        return open_login_store(auth.store, self.directory).delete(login_key(url))
 
     async def auth(
         self, config: "McpServerConfig", person: "CallbackServer | None" = None
@@ -277,14 +277,14 @@ class Logins:
         except oauth.OAuthFlowError as error:
             raise OperatorFacing(str(error), hint="use an https address") from None
         login = ServerLogin(
-            open_vault(settings.store, self.directory),
+            open_login_store(settings.store, self.directory),
             url,
             preset=await self._preset(settings),
             register=self.register,
             afresh=person is not None,
         )
-        nobody = f"http://127.0.0.1:{settings.callback_port or 1}{oauth.CALLBACK_PATH}"
-        uri = nobody if person is None else person.redirect_uri
+        unused = f"http://127.0.0.1:{settings.callback_port or 1}{oauth.CALLBACK_PATH}"
+        uri = unused if person is None else person.redirect_uri
         metadata = OAuthClientMetadata(
             client_name="OpenClaw",
             redirect_uris=[AnyUrl(uri)],

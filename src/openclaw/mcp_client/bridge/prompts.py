@@ -44,7 +44,7 @@ class PromptCall:
 
 
 @dataclass(frozen=True, slots=True)
-class BegunArgument:
+class PartialArgument:
     """An argument of a prompt, or of a resource template, that somebody has begun to type."""
 
     server: str
@@ -65,16 +65,16 @@ class BegunArgument:
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
-    """One message of a prompt; its words are framed."""
+    """One message of a prompt; its text is framed."""
 
     role: str
     blocks: tuple[Block, ...]
 
 
 def parse_prompt_call(text: str) -> PromptCall | None:
-    """What `/server:prompt key=value key="two words"` asks for; None where it is not of that form.
+    """Parse `/server:prompt key=value key="two words"`; None if it doesn't have that form.
 
-    Raises `InvalidRequest` where the form is right and an argument is not.
+    Raises `InvalidRequest` if it does, but an argument is invalid.
     """
     match = _COMMAND.fullmatch(text.strip())
     if match is None:
@@ -113,7 +113,7 @@ def check_arguments(prompt: PromptInfo, arguments: Mapping[str, str]) -> None:
 def render_prompt(
     raw: Mapping[str, Any], how: Rendering, clean: Callable[[ToolResult], ToolResult]
 ) -> tuple[PromptMessage, ...]:
-    """The answer to `prompts/get`: every message in a frame of its own, after `clean`."""
+    """The answer to `prompts/get`: every message in its own frame, after `clean`."""
     rendered: list[PromptMessage] = []
     for found in json_objects(raw.get("messages")):
         role = "assistant" if found.get("role") == "assistant" else "user"
@@ -125,7 +125,7 @@ def render_prompt(
 
 
 def prompt_text(messages: Sequence[PromptMessage]) -> tuple[Block, ...]:
-    """The messages of a prompt as one order of a person: their frames in order, then the media."""
+    """A prompt's messages as one message from a person: their frames in order, then the media."""
     words: list[str] = []
     media: list[Media] = []
     for message in messages:

@@ -34,7 +34,7 @@ INTRODUCTION = (
 
 @dataclass(frozen=True, slots=True)
 class ResolvedResource:
-    """A resource that was read; `content` is cut to what the context could hold at most."""
+    """A resource that was read; `content` is cut to the most that the context can hold."""
 
     server: str
     uri: str
@@ -45,9 +45,9 @@ class ResolvedResource:
 
 @dataclass(frozen=True, slots=True)
 class ServerResources:
-    """What is known of one server's resources: those that were read, and all that are listed.
+    """One server's resources: those that were read, and all that are listed.
 
-    `reader` is the name of the tool that reads one, where the agent may use it.
+    `reader` is the name of the tool that reads one, if the agent may use it.
     """
 
     server: str
@@ -58,10 +58,10 @@ class ServerResources:
     skills: "Sequence[ServedSkill]" = ()
 
 
-def wanted(resources: "Iterable[Resource]", filters: Sequence[str]) -> "list[Resource]":
-    """The resources that the filter lets into the context: a substring, or a glob, of the URI.
+def filter_resources(resources: "Iterable[Resource]", filters: Sequence[str]) -> "list[Resource]":
+    """The resources that the filters let into the context: substrings or globs of the URI.
 
-    Pages of MCP apps are for a person to look at: no model reads them.
+    Pages of MCP apps are left out: they are for people, not models.
     """
     for_models = [one for one in resources if not one.uri.startswith("ui://")]
     return [one for one in for_models if not filters or _matches(one.uri, filters)]
@@ -77,7 +77,7 @@ def _matches(uri: str, filters: Sequence[str]) -> bool:
 def resolve(
     server: str, resource: "Resource", raw: Mapping[str, Any], redact: Callable[[str], str]
 ) -> ResolvedResource:
-    """The answer to `resources/read` as text; binary content is a placeholder."""
+    """The answer to `resources/read` as text; binary content becomes a placeholder."""
     parts: list[str] = []
     for found in json_objects(raw.get("contents")):
         text = found.get("text")
@@ -103,7 +103,7 @@ def needs_reader(servers: ServerResources, budget: int = DEFAULT_BUDGET) -> bool
 
 
 def build_resource_context(servers: Iterable[ServerResources], budget: int = DEFAULT_BUDGET) -> str:
-    """The block that goes before the conversation; empty where no server has resources."""
+    """The block that goes before the conversation; empty if no server has resources."""
     blocks: list[str] = []
     left = budget
     for one in sorted(servers, key=lambda server: server.server):
@@ -136,7 +136,7 @@ def _block(resource: ResolvedResource, reader: str | None) -> str:
 
 
 def heading_name(name: str) -> str:
-    """A name that may stand outside a frame: short, one line, and no order to anyone."""
+    """A name that is safe outside a frame: short, one line, and not an instruction."""
     short = " ".join(sanitise_label(name, _HEADING).split())
     return "(name withheld)" if detect(name).suspicious or not short else short
 
@@ -164,9 +164,9 @@ def _mention(name: str, uri: str) -> str:
     return f"- {sanitise_label(name, _LABEL)}: {sanitise_label(uri, _LABEL)}"
 
 
-# Skills that servers serve (SEP-2640): which they say there are, and whether a file is as they said.
+# Skills from servers (SEP-2640): what they list, and whether a file matches the list.
 #
-# They stay a server's words: named in a frame, read through the server's reader, framed again.
+# They are untrusted: named in a frame, read through the server's reader, framed again.
 
 EXTENSION = "io.modelcontextprotocol/skills"
 MOST_SKILLS = 64
@@ -179,7 +179,7 @@ _DESCRIPTION = 300
 
 
 class ServedSkill(NamedTuple):
-    """A skill; `files` has the digest and size of each file, or is None where they are made on demand."""
+    """A skill; `files` has each file's digest and size, or is None if they are made on demand."""
 
     uri: str
     name: str
@@ -192,7 +192,7 @@ class ServedSkill(NamedTuple):
 
 
 def served_skills(entries: object) -> list[ServedSkill]:
-    """The entries that are as the extension wants them; others are left out."""
+    """The entries that follow the extension; others are left out."""
     found = [_skill(json_object(one)) for one in json_list(entries)]
     return [one for one in found if one is not None]
 
@@ -217,28 +217,28 @@ def _skill(entry: Mapping[str, Any]) -> ServedSkill | None:
 def _files(resources: object, uri: str) -> dict[str, tuple[str, int]] | None:
     files: dict[str, tuple[str, int]] = {}
     for fields in map(json_object, json_list(resources)):
-        place, digest, size = fields.get("uri"), fields.get("digest"), fields.get("size")
+        file, digest, size = fields.get("uri"), fields.get("digest"), fields.get("size")
         if (
-            not isinstance(place, str)
+            not isinstance(file, str)
             or not isinstance(digest, str)
             or type(size) is not int
-            or not place.startswith(uri.removesuffix("SKILL.md"))
+            or not file.startswith(uri.removesuffix("SKILL.md"))
             or not _DIGEST.fullmatch(digest)
         ):
             return None
-        files[place] = (digest, size)
+        files[file] = (digest, size)
     fits = len(files) <= _MOST_FILES and sum(size for _, size in files.values()) <= _MOST_BYTES
     return files if uri in files and fits else None
 
 
 def owner(skills: Iterable[ServedSkill], uri: str) -> ServedSkill | None:
-    """The skill that this is a file of: the innermost, as skills may be inside others."""
+    """The skill that this file belongs to: the innermost, as skills may be nested."""
     inside = [one for one in skills if uri.startswith(one.root)]
     return max(inside, key=lambda one: len(one.root), default=None)
 
 
 def mismatch(skills: Sequence[ServedSkill], uri: str, contents: Sequence[object]) -> str | None:
-    """Why this is not the file that the server's list of skills names; None where it is, or is none."""
+    """Why this file doesn't match the server's list; None if it does, or isn't part of a skill."""
     skill = owner(skills, uri)
     if skill is None or skill.files is None:
         return None

@@ -1,6 +1,6 @@
 """Converts a server's answer to a tool result. A failure is a result too.
 
-Nothing is redacted or framed here: every result says that it is untrusted, and the tool path does it.
+Every result is marked as untrusted; the tool path redacts and frames it.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _NOTHING = "(the tool gave no content)"
 
 @dataclass(frozen=True)
 class Rendering:
-    """Whose results these are, and how the model is to be shown them (see `Untrusted`)."""
+    """Whose results these are, and how to show them to the model (see `Untrusted`)."""
 
     server: str
     tool: str
@@ -43,7 +43,7 @@ class Rendering:
 
     @cached_property
     def details(self) -> Mapping[str, Any]:
-        """What front ends and logs may know; it never enters a prompt."""
+        """For front ends and logs; never part of a prompt."""
         return {
             "untrusted": True,
             "source": "mcp_server",
@@ -66,7 +66,7 @@ class _Parts:
 
     @property
     def media(self) -> list[Media]:
-        """What the model may see; what has only an address is fetched by whoever hands it over."""
+        """What the model may see; media with only an address is fetched when it is delivered."""
         return [one for one in self.outputs if isinstance(one, Media) and one.data is not None]
 
 
@@ -88,7 +88,7 @@ def render_resource(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
 
 
 def render_failure(error: CallFailed, how: Rendering) -> ToolResult:
-    """A call that gave no result, as one; its words may be the server's."""
+    """A failed call as a result; its text may be the server's."""
     message = error.message
     if isinstance(error, TimedOut):
         message = f"Tool call timed out after {error.seconds * 1000:.0f}ms"
@@ -133,14 +133,14 @@ def _take_media(kind: str, item: Mapping[str, Any], parts: _Parts) -> None:
     if data is None:
         parts.words.append(f"[External {kind} whose data cannot be read: {mime}]")
         return
-    if kind == "image" and not (mime := _seen_as(mime, data, parts)):
+    if kind == "image" and not (mime := _image_type(mime, data, parts)):
         return
     parts.words.append(f"[External {kind} from this server: {mime}, {len(data)} bytes]")
     parts.outputs.append(Media(mime, data=data))
 
 
-def _seen_as(mime: str, data: bytes, parts: _Parts) -> str | None:
-    """What the image really is; None where it is none to be shown, which the words then say."""
+def _image_type(mime: str, data: bytes, parts: _Parts) -> str | None:
+    """The image's real type; None if it can't be shown, which the text then says."""
     try:
         return measure(data).mime_type
     except BadImage as bad:
@@ -166,7 +166,7 @@ def _take_resource(item: Mapping[str, Any], parts: _Parts) -> None:
     data = _decoded(resource.get("blob"))
     parts.words.append(f"[Resource {uri}] {binary_placeholder(mime)}")
     if data is not None and mime.lower().startswith("image/"):
-        mime = _seen_as(mime, data, parts) or ""
+        mime = _image_type(mime, data, parts) or ""
     if data is not None and mime:
         parts.outputs.append(Media(mime, data=data, name=uri))
 
@@ -186,7 +186,7 @@ def _take_link(item: Mapping[str, Any], parts: _Parts) -> None:
 
 
 def _take_structured(value: object, parts: _Parts) -> None:
-    """Add the structured result as JSON, unless the server already gave it in words."""
+    """Add the structured result as JSON, unless the server already gave it as text."""
     try:
         words = orjson.dumps(value).decode()
     except (TypeError, RecursionError, orjson.JSONEncodeError):
@@ -211,17 +211,17 @@ def _says_the_same(block: Block, value: object) -> bool:
 
 
 def binary_placeholder(mime: str) -> str:
-    """What stands in words for content that has none."""
+    """The text that stands for binary content."""
     return f"[Binary content: {mime}]"
 
 
 def mime_type(value: object, *, unknown: str = _UNKNOWN_MIME) -> str:
-    """The MIME type that a server gave, where it is one."""
+    """The MIME type that a server declared, if it is valid."""
     return _declared(value, unknown=unknown).lower()
 
 
 def _declared(value: object, *, unknown: str = _UNKNOWN_MIME) -> str:
-    """The same as it was written: no secret in it may be changed before it is taken out."""
+    """The same, in its original case: a secret in it must stay recognisable for redaction."""
     bare = value.partition(";")[0].strip() if isinstance(value, str) else ""
     return bare if _MIME.fullmatch(bare) else unknown
 
@@ -244,10 +244,10 @@ def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-# Where the whole of a result is kept that was too long for the model, so that it can be read on.
+# Results that were too long for the model are stored whole, so that it can read on.
 #
-# Each session has a directory of its own. A file's name says whose words are in it and how they are
-# to be shown, since whoever reads them later must not take them for ours.
+# Each session has its own directory. A file's name says whose text is in it and how to show it:
+# whoever reads it later must not take it for ours.
 
 _NAME = re.compile(
     r"mcp-(?P<server>.{1,160})-\w+\.(?P<mode>frame|datamark)(?P<guarded>\.guarded)?\.txt"
@@ -258,7 +258,7 @@ _SERVER_CHARS = 40
 MAX_FILES = 64
 MAX_BYTES = 64 * 1024 * 1024
 MAX_SESSIONS = 200
-"""What a session may keep, and how many may: no server fills the disk by what it says."""
+"""What one session may store, and how many sessions may: no server can fill the disk."""
 
 
 def directory_for(root: Path, agent: str, session: str) -> Path:
@@ -266,7 +266,7 @@ def directory_for(root: Path, agent: str, session: str) -> Path:
 
 
 def keep(words: str, whose: Untrusted, root: Path | None, agent: str, session: str) -> Path | None:
-    """Write the whole to a file of our own; a full disk costs the rest, not the result."""
+    """Write all of it to a file; a full disk costs the rest, not the result."""
     if root is None:
         return None
     directory = directory_for(root, agent, session)
@@ -284,9 +284,9 @@ def keep(words: str, whose: Untrusted, root: Path | None, agent: str, session: s
 
 
 def make_room(directory: Path, size: int) -> bool:
-    """Let go of what is oldest, so that a session keeps so much and no more; False where it is more.
+    """Delete the session's oldest files until this one fits; False if it is too large.
 
-    Sessions are let go of in the same way: there may be any number of them.
+    Also deletes the oldest sessions beyond the limit.
     """
     if size > MAX_BYTES:
         return False
@@ -307,7 +307,7 @@ def _by_age(directory: Path) -> list[tuple[Path, os.stat_result]]:
     found: list[tuple[Path, os.stat_result]] = []
     with os.scandir(directory) as entries:
         for entry in entries:
-            with contextlib.suppress(FileNotFoundError):  # another process may let it go as well
+            with contextlib.suppress(FileNotFoundError):  # another process may delete it as well
                 found.append((Path(entry.path), entry.stat(follow_symlinks=False)))
     return sorted(found, key=lambda pair: pair[1].st_mtime_ns)
 
@@ -319,7 +319,7 @@ def new_name(whose: Untrusted) -> str:
 
 
 def from_name(name: str) -> Untrusted | None:
-    """What a file's name says of it; None where it is no kept result."""
+    """What a file's name says about it; None if it isn't a stored result."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None

@@ -1,6 +1,6 @@
 """An agent's MCP tools as a tool source, with results as the servers gave them.
 
-Nothing is policed, redacted or framed here: that is the tool path's (`agent.toolpath.toolbox`).
+Policy, redaction and framing are the tool path's job (`agent.toolpath.toolbox`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ from openclaw.core.tools import (
     json_parts,
 )
 from openclaw.mcp_client.bridge import results
-from openclaw.mcp_client.catalog.schema_check import hold
-from openclaw.mcp_client.catalog.tools import PreparedTool
+from openclaw.mcp_client.catalog.schema_check import enforce_output_schema
+from openclaw.mcp_client.catalog.server_tools import PreparedTool
 from openclaw.mcp_client.errors import CallFailed, InvalidResult, StillWorking, Unavailable
 from openclaw.mcp_client.session.jsonrpc import RawResult
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.lifecycle.managed_server import ManagedServer
 
 _LARGE = 1_000_000  # characters from which a result is rendered in a thread
-_MANY = 5_000  # values from which it is
+_MANY = 5_000  # values from which it is, too
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class CallableTool:
     """A tool that can be called now, its server, and how its results are shown."""
 
     spec: ToolSpec
     tool: PreparedTool
-    unit: "ManagedServer"
+    server: "ManagedServer"
     how: results.Rendering
 
 
-ToolView = Mapping[str, Bound]
+ToolView = Mapping[str, CallableTool]
 
 
 class McpToolSource:
@@ -70,14 +70,16 @@ class McpToolSource:
             return await anyio.to_thread.run_sync(render, raw, how)
         return render(raw, how)
 
-    async def _answer(self, bound: Bound, arguments: JsonObject, context: CallContext) -> RawResult:
+    async def _answer(
+        self, bound: CallableTool, arguments: JsonObject, context: CallContext
+    ) -> RawResult:
         def progress(done: float, total: float | None, message: str | None) -> None:
             how_far = f"{done:g}" if total is None else f"{done:g}/{total:g}"
             context.progress(f"{how_far} {message or ''}".rstrip())
 
         trace = self._traceparent(context.session, context.call_id)
-        with bound.unit.asking.on_behalf(context.elicit):
-            raw = await bound.unit.connection.call_tool(
+        with bound.server.asking.on_behalf(context.elicit):
+            raw = await bound.server.connection.call_tool(
                 bound.tool.name,
                 arguments,
                 on_progress=progress,
@@ -86,17 +88,17 @@ class McpToolSource:
                 meta={"traceparent": trace} if trace is not None else None,
             )
         schema = bound.tool.output_schema
-        return raw if schema is None else await hold(schema, raw)
+        return raw if schema is None else await enforce_output_schema(schema, raw)
 
 
-async def _resource(bound: Bound, arguments: JsonObject, context: CallContext) -> RawResult:
-    uri, declared = arguments.get("uri"), bound.unit.prepared.tools
+async def _resource(bound: CallableTool, arguments: JsonObject, context: CallContext) -> RawResult:
+    uri, declared = arguments.get("uri"), bound.server.prepared.tools
     whole = next((one.whole for one in declared if one.whole and one.uri == uri), None)
-    if whole is not None:  # the description of a tool that was cut
+    if whole is not None:  # a tool's description that was cut
         return {"contents": [{"uri": uri, "text": whole}]}
     if not isinstance(uri, str) or not uri:
         raise InvalidResult("'uri' is missing: give the URI of a resource")
-    return await bound.unit.skill_file(uri)
+    return await bound.server.skill_file(uri)
 
 
 def _is_large(raw: RawResult) -> bool:

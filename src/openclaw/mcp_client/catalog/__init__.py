@@ -1,1 +1,1 @@
-"""What a server declares: names, schemas, pins, and the cache of it."""
+"""What a server declares: names, schemas and pins."""

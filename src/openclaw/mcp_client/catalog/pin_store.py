@@ -101,11 +101,11 @@ class PinStore:
 
 
 PINNED = "pinned"
-_MOST_TOLD = 50
+_MAX_LOGGED = 50
 
 
 class Pinning:
-    """What the pins say of one server. In `strict` mode, what nobody accepted is withheld."""
+    """One server's pins. In `strict` mode, anything that nobody has accepted is withheld."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Pinning:
         self._redact = redact
         self._now: pins.Declarations = {}
         self._stamp = 0
-        self._trouble: str | None = None
+        self._error: str | None = None
         self.report: pins.PinReport | None = None
         self.mentions: Mapping[str, frozenset[str]] = {}
 
@@ -130,14 +130,14 @@ class Pinning:
         """The server's status in one line; None if it isn't pinned."""
         if self.report is None:
             return None
-        if self._trouble is not None:
-            return self._trouble
+        if self._error is not None:
+            return self._error
         if not self.report.unaccepted:
             return PINNED
         return f"{self.report.words()}{' (withheld)' if self._mode == 'strict' else ''}"
 
     def withholds(self, name: str) -> bool:
-        """Whether nobody may see this tool, or the server's `INSTRUCTIONS`."""
+        """Whether to hide this tool, or the server's `INSTRUCTIONS`."""
         report = self.report if self._mode == "strict" else None
         return report is not None and name in report.unaccepted
 
@@ -146,7 +146,7 @@ class Pinning:
         await self._compare()
 
     async def recheck(self) -> bool:
-        """Compare again if the pins were changed meanwhile; returns whether the result changed."""
+        """Compare again if the pins have changed since; returns whether the result changed."""
         if self.report is None or not self.report.unaccepted or self._store is None:
             return False
         if await anyio.to_thread.run_sync(self._store.stamp) == self._stamp:
@@ -166,12 +166,12 @@ class Pinning:
     async def _compare(self) -> None:
         if self._mode == "off" or self._store is None:
             return
-        before, self._trouble = self.report, None
+        before, self._error = self.report, None
         try:
             self.report = await anyio.to_thread.run_sync(self._observe, self._store)
         except OpenClawError as error:
-            # Without its pins nobody can say that a server is what it was.
-            self._trouble = error.message
+            # Without pins there is no telling whether the server has changed.
+            self._error = error.message
             self.report = pins.PinReport(changed=tuple(self._now))
         if self.report.unaccepted and self.report != before:
             logger.warning(
@@ -189,19 +189,19 @@ class Pinning:
         return report
 
 
-class CrossingWatch:
+class ShadowingMonitor:
     """Finds servers that shadow or mention each other's tools; logs each pair once."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str, str]] = set()
+        self._logged: set[tuple[str, str, str]] = set()
 
-    def look(self, servers: Iterable[tuple[str, Pinning]]) -> list[pins.Crossing]:
-        found = pins.crossings({name: pinning.mentions for name, pinning in servers})
+    def look(self, servers: Iterable[tuple[str, Pinning]]) -> list[pins.ToolShadowing]:
+        found = pins.find_shadowing({name: pinning.mentions for name, pinning in servers})
         pairs = Counter((one.server, one.other, one.kind) for one in found)
         for one in found:
             pair = (one.server, one.other, one.kind)
-            if pair not in self._told and len(self._told) < _MOST_TOLD:
-                self._told.add(pair)
+            if pair not in self._logged and len(self._logged) < _MAX_LOGGED:
+                self._logged.add(pair)
                 more = f" (and {pairs[pair] - 1} more)" if pairs[pair] > 1 else ""
                 words = f"{one.words()}{more}"
                 logger.warning("MCP servers: %s", words, extra={"server": one.server})

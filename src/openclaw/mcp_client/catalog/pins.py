@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS = ""  # the key of a server's instructions; no tool has an empty name
 
-# characters of a declaration that are kept to be shown; the hash covers all of it
+# characters of a declaration that are kept for display; the hash covers all of it
 MAX_TEXT = 16 * 1024
 MAX_SERVER_TEXT = 1024 * 1024  # characters of all declarations of one server that are kept
 _CUT = "\n… (the rest is not kept)"
@@ -80,7 +80,7 @@ def _written(value: Any) -> str:
 
 
 def _canonical(value: Any, keyword: str = "") -> Any:
-    """The same for two declarations that differ only in order that has no meaning."""
+    """Equal for two declarations that differ only in the order of unordered lists."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         return {key: _canonical(part, key) for key, part in fields.items()}
@@ -150,7 +150,7 @@ def compare(accepted: Declarations, now: Declarations) -> PinReport:
     return PinReport(
         changed=tuple(n for n in now if n in accepted and accepted[n].digest != now[n].digest),
         added=tuple(n for n in now if n not in accepted),
-        # Silence about itself is no change that could harm anyone.
+        # A server that drops its instructions harms nobody by that.
         removed=tuple(n for n in accepted if n != INSTRUCTIONS and n not in now),
     )
 
@@ -187,11 +187,11 @@ def diff(known: Pinned, name: str) -> str:
     return "\n".join(lines)
 
 
-# Servers that speak of one another
+# Servers that mention each other's tools
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class ToolShadowing:
     """A tool of one server that has the name of another server's tool, or mentions it."""
 
     server: str
@@ -219,22 +219,22 @@ def mentions(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def crossings(servers: Mapping[str, Mapping[str, frozenset[str]]]) -> list[Crossing]:
+def find_shadowing(servers: Mapping[str, Mapping[str, frozenset[str]]]) -> list[ToolShadowing]:
     """Takes, for each server, each tool's `mentions`."""
     owners: dict[str, list[tuple[str, str]]] = {}
     for server, tools in servers.items():
         for tool in tools:
             owners.setdefault(tool.casefold(), []).append((server, tool))
             owners.setdefault(f"mcp_{server}_{tool}".casefold(), []).append((server, tool))
-    found: list[Crossing] = []
+    found: list[ToolShadowing] = []
     for (server, tool), *others in owners.values():
         for other, other_tool in others:
             if other != server and other_tool.casefold() == tool.casefold():
-                found.append(Crossing(server, tool, other, other_tool, "shadows"))
+                found.append(ToolShadowing(server, tool, other, other_tool, "shadows"))
     for server, tools in servers.items():
         own = {tool.casefold() for tool in tools}
         for tool, words in tools.items():
             for word in sorted(words - own):
                 others = [one for one in owners.get(word, ()) if one[0] != server]
-                found += [Crossing(server, tool, *other, "mentions") for other in others]
+                found += [ToolShadowing(server, tool, *other, "mentions") for other in others]
     return found

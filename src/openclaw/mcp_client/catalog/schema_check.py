@@ -152,7 +152,7 @@ def _document(root: Mapping[str, Any], address: str) -> Mapping[str, Any]:
             own = schema.get("$id")
             if isinstance(own, str) and urljoin(base, own).rstrip("#") == wanted:
                 return schema
-    except ValueError:  # no address at all
+    except ValueError:  # not a valid address
         pass
     raise BadSchema("its input schema refers to another document")
 
@@ -200,33 +200,33 @@ def expanded_size(root: Mapping[str, Any]) -> int:
     return size(root, frozenset())
 
 
-# A server writes both the schema and the value, so that neither may cost more than a bound: every
-# step is counted, and what is not decided within them is let pass. Regular expressions (`pattern`,
-# `patternProperties`) and `format` are not judged, since they are where a server could make us wait.
+# A server writes both the schema and the value, so the cost of both is bounded: every step is
+# counted, and a value that can't be decided in time passes. Regular expressions (`pattern`,
+# `patternProperties`) and `format` are not checked, since a server could use them to make us wait.
 # No reference leaves the schema.
 
-MAX_STEPS = 50_000  # some 150 ms, for a thread of its own
-QUICK_STEPS = 1_500  # some 5 ms, on the event loop; most results need no more
+MAX_STEPS = 50_000  # about 150 ms, in a thread
+QUICK_STEPS = 1_500  # about 5 ms, on the event loop; most results need no more
 MAX_VALUE_DEPTH = 150
 
 
 class Undecided(Exception):
-    """Raised when the steps are used up, or the depth is."""
+    """Raised when the check takes too many steps or goes too deep."""
 
 
 def why_unfit(schema: Mapping[str, Any], value: object, steps: int = MAX_STEPS) -> str | None:
     """The first place where the value doesn't fit, in our words; raises `Undecided`."""
     with suppress(BadSchema, RecursionError):
-        return next(_Judge(schema, steps).misfits(schema, value, "", 0), None)
+        return next(_Checker(schema, steps).misfits(schema, value, "", 0), None)
     return None
 
 
-async def hold(schema: Mapping[str, Any], raw: RawResult) -> RawResult:
-    """The result without a structured part that doesn't fit; raises `InvalidResult` if it's all."""
+async def enforce_output_schema(schema: Mapping[str, Any], raw: RawResult) -> RawResult:
+    """Leave out a structured result that doesn't fit; raises `InvalidResult` if that is all."""
     value = raw.get("structuredContent")
     if value is None or raw.get("isError") is True:
         return raw
-    misfit: str | None = None  # what nobody could decide passes
+    misfit: str | None = None  # an undecided value passes
     try:
         misfit = why_unfit(schema, value, QUICK_STEPS)
     except Undecided:
@@ -239,11 +239,11 @@ async def hold(schema: Mapping[str, Any], raw: RawResult) -> RawResult:
     if not content:
         raise InvalidResult(words)
     note = {"type": "text", "text": f"[Left out: {words}]"}
-    kept = {key: part for key, part in raw.items() if key != "structuredContent"}
-    return {**kept, "content": [*content, note]}
+    rest = {key: part for key, part in raw.items() if key != "structuredContent"}
+    return {**rest, "content": [*content, note]}
 
 
-class _Judge:
+class _Checker:
     def __init__(self, root: Mapping[str, Any], steps: int) -> None:
         self._root = root
         self._steps = steps
@@ -261,7 +261,7 @@ class _Judge:
         if "$ref" in found:
             target = resolve_reference(self._root, found["$ref"])
             yield from self.misfits(target, value, path, depth + 1)
-        for reason in self._about_itself(found, value):
+        for reason in self._own_misfits(found, value):
             yield f"{path or 'the value'} {reason}"
         yield from self._combined(found, value, path, depth)
         if isinstance(value, dict):
@@ -279,18 +279,18 @@ class _Judge:
     ) -> Iterator[str]:
         for one in schema.get("allOf") or ():
             yield from self.misfits(one, value, path, depth + 1)
-        # `oneOf` is taken for `anyOf`: two that fit may differ in what is not judged.
+        # `oneOf` is treated as `anyOf`: two that fit may differ in what is not checked.
         for keyword in ("anyOf", "oneOf"):
             options = json_list(schema.get(keyword))
             if options and not any(self._fits(one, value, depth) for one in options):
                 yield f"{path or 'the value'} fits none of the choices of '{keyword}'"
-        if _is_judged(schema.get("not")) and self._fits(schema["not"], value, depth):
+        if _is_fully_checked(schema.get("not")) and self._fits(schema["not"], value, depth):
             yield f"{path or 'the value'} matches what it must not"
 
     def _fits(self, schema: object, value: object, depth: int) -> bool:
         return next(self.misfits(schema, value, "", depth + 1), None) is None
 
-    def _about_itself(self, schema: dict[str, Any], value: object) -> Iterator[str]:
+    def _own_misfits(self, schema: dict[str, Any], value: object) -> Iterator[str]:
         kinds = schema.get("type")
         if kinds is not None:
             named = cast("list[str]", kinds) if isinstance(kinds, list) else [str(kinds)]
@@ -316,7 +316,7 @@ class _Judge:
             if name not in value:
                 yield f"{path or 'the value'} lacks '{_shown(name)}'"
         properties: dict[str, Any] = schema.get("properties") or {}
-        # What `patternProperties` would allow is not judged, so neither is the rest.
+        # `patternProperties` is not checked, so neither are the other properties.
         rest = True if "patternProperties" in schema else schema.get("additionalProperties", True)
         for name, part in value.items():
             if (one := properties.get(name, rest)) is not True:
@@ -326,13 +326,13 @@ class _Judge:
         self, schema: dict[str, Any], value: list[Any], path: str, depth: int
     ) -> Iterator[str]:
         prefix, rest = json_list(schema.get("prefixItems")), schema.get("items", True)
-        judged = value[: len(prefix)] if rest is True else value
-        for index, part in enumerate(judged):
+        checked = value[: len(prefix)] if rest is True else value
+        for index, part in enumerate(checked):
             one = prefix[index] if index < len(prefix) else rest
             yield from self.misfits(one, part, f"{path}/{index}", depth + 1)
 
 
-def _is_judged(schema: object) -> bool:
+def _is_fully_checked(schema: object) -> bool:
     """Whether we check everything that this schema says, so that fitting it means something."""
     simple = isinstance(schema, dict) and cast("dict[str, Any]", schema).keys() <= _SIMPLE
     return simple or schema is True

@@ -15,23 +15,33 @@ from openclaw.core.events import ServerChanged
 from openclaw.core.tools import EarlierCall, JsonObject
 from openclaw.mcp_client import bounds, errors
 from openclaw.mcp_client.bridge.resources import EXTENSION, MOST_SKILLS, ServedSkill, served_skills
-from openclaw.mcp_client.lifecycle import state as states
-from openclaw.mcp_client.lifecycle.state import Event, ServerState
+from openclaw.mcp_client.lifecycle import server_state as states
+from openclaw.mcp_client.lifecycle.server_state import Event, ServerState
 from openclaw.mcp_client.session import listing as listings
-from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams, open_link
+from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams, open_session
 from openclaw.mcp_client.session.declared import Listing
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
-from openclaw.mcp_client.session.listing import are_blocks, are_objects, unheard
+from openclaw.mcp_client.session.listing import are_blocks, are_objects, ignore_progress
 from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
-from openclaw.mcp_client.session.notifications import Answers, ChangeSubscription, Incoming
+from openclaw.mcp_client.session.notifications import (
+    ChangeSubscription,
+    NotificationHandler,
+    RequestHandlers,
+)
 from openclaw.mcp_client.session.server_session import ServerSession
-from openclaw.mcp_client.session.tasks import TTL_MS, OnTask, RemoteTask, handle_of, takes_tasks
+from openclaw.mcp_client.session.server_tasks import (
+    TTL_MS,
+    OnTask,
+    RemoteTask,
+    handle_of,
+    takes_tasks,
+)
 from openclaw.mcp_client.transport.child_process import StderrTail
 
 logger = logging.getLogger(__name__)
 
-# seconds until a restart that a call waits for; it also waits while the server starts
+# a call waits for a restart due within this many seconds, and while the server starts
 RESTART_PATIENCE = 5.0
 
 # seconds that resources and prompts may take longer than tools before it is ready
@@ -77,20 +87,20 @@ class ServerConnection:
         self._clock = deps.clock
         self._most_restarts = config.max_restarts if config.restart_on_crash else 0
         first = ServerState.DISCONNECTED if config.enabled else ServerState.DISABLED
-        self._life = states.Life(first)
+        self._life = states.ServerLifecycle(first)
         self._since = deps.clock.now_ms()
         self._changed = anyio.Event()
-        self.asked = anyio.Event()  # the server has been greeted for the first time
+        self.asked = anyio.Event()  # the first handshake has begun
         self._attempt: anyio.CancelScope | None = None
-        self._link: ServerSession | None = None
-        self._following: ChangeSubscription | None = None
+        self._session: ServerSession | None = None
+        self._subscription: ChangeSubscription | None = None
         self._memory = EraMemory(deps.cache, identity(config))
         self._stderr = StderrTail(name, deps.redactor, deps.clock)
         self._state_log = states.StateLog(name, self._stderr.tail)
         self._tool_timeout = config.tool_timeout / 1000
         self._wanted_updates: list[str] = []
         self._task_tools: frozenset[str] = frozenset()
-        self.lists_privately = False  # for this login alone, it says
+        self.lists_privately = False  # the server says that its lists are for this login only
 
     @property
     def state(self) -> ServerState:
@@ -104,19 +114,19 @@ class ServerConnection:
 
     @property
     def snapshot(self) -> ServerSnapshot:
-        life, link = self._life, self._link
-        told = None if link is None else link.greeting
+        life, session = self._life, self._session
+        handshake = None if session is None else session.handshake_result
         return ServerSnapshot(
             name=self.name,
             state=life.state,
             since=self._since,
-            transport=self.config.kind if link is None else link.transport,
-            pid=None if link is None else link.pid,
-            protocol=None if told is None else told.protocol,
-            server_name=None if told is None else self._shown(told.name),
-            server_version=None if told is None else self._shown(told.version),
+            transport=self.config.kind if session is None else session.transport,
+            pid=None if session is None else session.pid,
+            protocol=None if handshake is None else handshake.protocol,
+            server_name=None if handshake is None else self._shown(handshake.name),
+            server_version=None if handshake is None else self._shown(handshake.version),
             restarts=life.restarts,
-            # Once more: what it says may have become a secret since.
+            # Again: something in it may have become a secret since.
             last_error=None if life.last_error is None else self._redact(life.last_error),
             next_retry_in=self._retry_in(),
             stderr=self._stderr.tail(),
@@ -141,18 +151,18 @@ class ServerConnection:
                 else:
                     await self._rest()
         finally:
-            self._feed(Event.STOPPED)
+            self._advance(Event.STOPPED)
 
     def start(self) -> None:
-        self._feed(Event.STARTED)
+        self._advance(Event.STARTED)
 
     def stop(self) -> None:
-        self._feed(Event.STOPPED)
+        self._advance(Event.STOPPED)
         self._end_attempt()
 
     def restart(self) -> None:
         """Connect again, whatever the state, and reset the restart count."""
-        self._feed(Event.RESTARTED)
+        self._advance(Event.RESTARTED)
         self._end_attempt()
 
     def answered_before(self) -> bool:
@@ -162,7 +172,7 @@ class ServerConnection:
     async def wait_ready(self, timeout: float) -> None:
         """Return once the server is ready; raises `ServerUnavailable`."""
         try:
-            await self._ready_link(timeout)
+            await self._ready_session(timeout)
         except errors.Unavailable as unavailable:
             raise ServerUnavailable(
                 self.name, unavailable.reason, retry_in=unavailable.retry_in
@@ -185,15 +195,15 @@ class ServerConnection:
         the result of that call is fetched instead.
         """
         timeout = self._tool_timeout if timeout is None else timeout
-        progress = on_progress or unheard
+        progress = on_progress or ignore_progress
         result: RawResult = {}
         task = None if earlier is None else earlier.handle
         if task is None:
             params: dict[str, Any] = {"name": tool, "arguments": arguments}
             if meta is not None:
                 params["_meta"] = meta
-            if self._link is None:  # only once connected is it known what its tools want
-                await self._ready_link(self.config.timeout / 1000)
+            if self._session is None:  # what its tools support is known only once connected
+                await self._ready_session(self.config.timeout / 1000)
             if tool in self._task_tools:
                 params["task"] = {"ttl": TTL_MS}
             result = await self._request("tools/call", params, timeout, progress)
@@ -217,8 +227,10 @@ class ServerConnection:
         return await self._objects("contents", "resources/read", {"uri": uri})
 
     async def list_skills(self) -> list[ServedSkill]:
-        link, found = self._link, list[ServedSkill]()
-        if link is None or EXTENSION not in link.greeting.capabilities.get("extensions", {}):
+        session, found = self._session, list[ServedSkill]()
+        if session is None or EXTENSION not in session.handshake_result.capabilities.get(
+            "extensions", {}
+        ):
             return found
         params: dict[str, Any] = {}
         for _ in range(bounds.MAX_PAGES):
@@ -245,8 +257,8 @@ class ServerConnection:
         return result
 
     async def complete(self, params: JsonObject) -> list[str]:
-        link = self._link
-        if link is None or "completions" not in link.greeting.capabilities:
+        session = self._session
+        if session is None or "completions" not in session.handshake_result.capabilities:
             return []
         timeout = min(self._tool_timeout, _COMPLETION_SECONDS)
         match await self._request("completion/complete", params, timeout):
@@ -258,32 +270,32 @@ class ServerConnection:
     async def subscribe(self, uris: Sequence[str]) -> None:
         """Get updates of these resources if the server offers them, now and after restarts."""
         self._wanted_updates = list(uris)
-        if self._following is not None:
-            self._following.want_updates(self._wanted_updates)
+        if self._subscription is not None:
+            self._subscription.want_updates(self._wanted_updates)
 
     async def _request(
         self,
         method: str,
         params: Mapping[str, Any],
         timeout: float | None = None,
-        on_progress: OnProgress = unheard,
+        on_progress: OnProgress = ignore_progress,
     ) -> RawResult:
         timeout = self._tool_timeout if timeout is None else timeout
-        link = self._link or await self._ready_link(self.config.timeout / 1000)
+        session = self._session or await self._ready_session(self.config.timeout / 1000)
         try:
-            return await link.request(method, params, timeout=timeout, on_progress=on_progress)
+            return await session.request(method, params, timeout=timeout, on_progress=on_progress)
         except errors.Unavailable:
-            # It was never sent, so that sending it to the server's successor is no repetition.
-            link = await self._ready_link(self.config.timeout / 1000)
-            return await link.request(method, params, timeout=timeout, on_progress=on_progress)
+            # It was never sent, so sending it to the restarted server doesn't repeat it.
+            session = await self._ready_session(self.config.timeout / 1000)
+            return await session.request(method, params, timeout=timeout, on_progress=on_progress)
 
     async def _answers(self, status: RawResult) -> JsonObject:
-        return await (await self._ready_link(self.config.timeout / 1000)).answers(status)
+        return await (await self._ready_session(self.config.timeout / 1000)).answers(status)
 
-    async def _ready_link(self, patience: float) -> ServerSession:
+    async def _ready_session(self, patience: float) -> ServerSession:
         deadline = anyio.current_time() + patience
         self.start()
-        while (link := self._link) is None or link.dispatcher.is_gone:
+        while (session := self._session) is None or session.dispatcher.is_gone:
             left = deadline - anyio.current_time()
             retry_in = self._retry_in()
             if (
@@ -296,13 +308,13 @@ class ServerConnection:
                 raise errors.Unavailable(why, retry_in=retry_in)
             with anyio.move_on_after(left):
                 await self._changed.wait()
-        return link
+        return session
 
     def _retry_in(self) -> float | None:
         retry_at = self._life.retry_at
         return None if retry_at is None else max(0.0, retry_at - self._clock.monotonic())
 
-    def _feed(self, event: Event, reason: str = "") -> None:
+    def _advance(self, event: Event, reason: str = "") -> None:
         before, now = self._life, self._clock.monotonic()
         self._life = states.advance(before, event, now, self._most_restarts, reason)
         if self._life == before:
@@ -326,26 +338,26 @@ class ServerConnection:
         with anyio.move_on_after(self._retry_in()):
             await self._changed.wait()
             return
-        self._feed(Event.RETRY_DUE)
+        self._advance(Event.RETRY_DUE)
 
     async def _serve(self) -> None:
         """One connection, from opening to closing. Only here does failure become state."""
         try:
             with anyio.CancelScope() as self._attempt:
-                await self._live()
-        except Exception as error:  # noqa: BLE001  whatever goes wrong stays this server's affair
+                await self._run_session()
+        except Exception as error:  # noqa: BLE001  a failure must affect only this server
             self._failed(error)
         finally:
-            self._attempt = self._link = self._following = None
+            self._attempt = self._session = self._subscription = None
             self._signal()
 
     def _failed(self, error: Exception) -> None:
         cause = errors.first_cause(error)
         match cause:
             case errors.NeedsLogin():
-                event, reason = Event.LOGIN_NEEDED, errors.worded(cause)
+                event, reason = Event.LOGIN_NEEDED, errors.error_text(cause)
             case SecretUnavailable():
-                # Its keeper may be out of reach for a while.
+                # The secret store may be unreachable for a while.
                 event, reason = Event.NOT_BEGUN, describe(cause)
             case OperatorFacing():
                 event, reason = Event.BROKEN, describe(cause)
@@ -355,91 +367,92 @@ class ServerConnection:
                 # A trace says nothing about a bad address.
                 trace = None if isinstance(cause, errors.ConnectionFailed) else error
                 logger.debug("MCP server '%s' failed", self.name, exc_info=trace)
-                event, reason = Event.LOST, bounds.printable(self._redact(errors.worded(cause)))
-        self._feed(event, self._redact(reason))
+                event, reason = Event.LOST, bounds.printable(self._redact(errors.error_text(cause)))
+        self._advance(event, self._redact(reason))
 
-    async def _live(self) -> None:
-        following = ChangeSubscription(self._refresh, lambda uri: self.on_resource_updated(uri))
-        self._following = following
+    async def _run_session(self) -> None:
+        subscription = ChangeSubscription(self._refresh, lambda uri: self.on_resource_updated(uri))
+        self._subscription = subscription
         deps = self._deps
         sampling = deps.on_sampling if self.config.sampling.enabled else None
         params = ConnectParams(
             name=self.name,
             config=self.config,
             deps=deps,
-            answers=Answers(self.name, deps.roots, sampling, deps.on_elicitation),
-            incoming=Incoming(self.name, following, deps.redactor, deps.clock),
+            request_handlers=RequestHandlers(self.name, deps.roots, sampling, deps.on_elicitation),
+            notifications=NotificationHandler(self.name, subscription, deps.redactor, deps.clock),
             memory=self._memory,
             stderr=self._stderr,
             on_asked=self.asked.set,
         )
-        async with await open_link(params) as link:
-            await self._list_all(link, following)
+        async with await open_session(params) as session:
+            await self._list_all(session, subscription)
             async with anyio.create_task_group() as group:
-                group.start_soon(following.run, link, name=f"following {self.name}")
-                following.want_updates(self._wanted_updates)
-                self._link = link
-                self._feed(Event.CONNECTED)
-                await link.dispatcher.lost.wait()
-                self._link = None
-                self._feed(Event.LOST, link.dispatcher.why_lost())
+                group.start_soon(subscription.run, session, name=f"changes of {self.name}")
+                subscription.want_updates(self._wanted_updates)
+                self._session = session
+                self._advance(Event.CONNECTED)
+                await session.dispatcher.lost.wait()
+                self._session = None
+                self._advance(Event.LOST, session.dispatcher.why_lost())
                 group.cancel_scope.cancel()
 
-    async def _list_all(self, link: ServerSession, following: ChangeSubscription) -> None:
+    async def _list_all(self, session: ServerSession, subscription: ChangeSubscription) -> None:
         """List what the server offers. Only tools delay readiness; what is late is listed later."""
         # Twice as much is redacted as is kept, so that no secret is cut in two and missed.
-        said = self._redact((link.greeting.instructions or "")[: 2 * bounds.MAX_INSTRUCTIONS])
-        fresh = Listing(instructions=said[: bounds.MAX_INSTRUCTIONS] or None)
-        offered = [k for k in listings.KINDS if k in link.greeting.capabilities and self._wants(k)]
+        handshake, limit = session.handshake_result, bounds.MAX_INSTRUCTIONS
+        instructions = self._redact((handshake.instructions or "")[: 2 * limit])
+        fresh = Listing(instructions=instructions[:limit] or None)
+        offered = [k for k in listings.KINDS if k in handshake.capabilities and self._wants(k)]
         fetched: dict[str, dict[str, listings.Listed]] = {}
         async with anyio.create_task_group() as group:
             for kind in offered:
                 if kind != "tools":
-                    group.start_soon(self._list_one, link, kind, fetched, name=f"list {kind}")
+                    group.start_soon(self._list_one, session, kind, fetched, name=f"list {kind}")
             if "tools" in offered:
-                await self._list_one(link, "tools", fetched)
+                await self._list_one(session, "tools", fetched)
             group.cancel_scope.deadline = anyio.current_time() + OTHERS_PATIENCE
         for kind in offered:
             fresh = listings.merged(fresh, fetched.get(kind, {}))
             if kind not in fetched:
-                following.list_changed(kind)
-        self._replace_listing(link, fresh)
+                subscription.list_changed(kind)
+        self._replace_listing(session, fresh)
 
     async def _list_one(
-        self, link: ServerSession, kind: str, fetched: dict[str, dict[str, listings.Listed]]
+        self, session: ServerSession, kind: str, fetched: dict[str, dict[str, listings.Listed]]
     ) -> None:
         seconds = self.config.timeout / 1000
         try:
             with anyio.fail_after(seconds):
-                fetched[kind] = await self._fetch(link, kind)
+                fetched[kind] = await self._fetch(session, kind)
         except (TimeoutError, errors.TimedOut):
             if kind == "tools":
                 raise errors.ConnectionFailed(
                     f"it did not list its tools within {seconds:g} s"
                 ) from None
         except errors.CallFailed as failure:
-            if kind == "tools" or link.dispatcher.is_gone:
+            if kind == "tools" or session.dispatcher.is_gone:
                 raise
             logger.debug("MCP server '%s' did not list its %s: %s", self.name, kind, failure)
 
-    async def _refresh(self, link: ServerSession, kind: str) -> bool:
+    async def _refresh(self, session: ServerSession, kind: str) -> bool:
         """List this kind again; returns whether all of it could be listed."""
-        if kind not in link.greeting.capabilities or not self._wants(kind):
+        if kind not in session.handshake_result.capabilities or not self._wants(kind):
             return True
-        fetched = await self._fetch(link, kind)
+        fetched = await self._fetch(session, kind)
         whole = {name: part for name, part in fetched.items() if not part.failed}
         if whole:  # what could not be listed again stays as it was
-            self._replace_listing(link, listings.merged(self.listing, whole))
+            self._replace_listing(session, listings.merged(self.listing, whole))
         return len(whole) == len(fetched)
 
-    async def _fetch(self, link: ServerSession, kind: str) -> dict[str, listings.Listed]:
+    async def _fetch(self, session: ServerSession, kind: str) -> dict[str, listings.Listed]:
         timeout = self.config.timeout / 1000
 
         async def ask(method: str, params: dict[str, Any]) -> RawResult:
-            page = await link.request(method, params, timeout=timeout)
+            page = await session.request(method, params, timeout=timeout)
             ttl = page.get("ttlMs")
-            if isinstance(ttl, int | float) and ttl > 0 and self._following is not None:
-                self._following.stale_after(kind, ttl / 1000)
+            if isinstance(ttl, int | float) and ttl > 0 and self._subscription is not None:
+                self._subscription.stale_after(kind, ttl / 1000)
             self.lists_privately |= page.get("cacheScope") == "private"
             return page
 
@@ -448,8 +461,8 @@ class ServerConnection:
     def _wants(self, kind: str) -> bool:
         return {"resources": self.config.resources, "prompts": self.config.prompts}.get(kind, True)
 
-    def _replace_listing(self, link: ServerSession, listing: Listing) -> None:
-        listing = listings.without(listing, link.stamp.refuses)
+    def _replace_listing(self, session: ServerSession, listing: Listing) -> None:
+        listing = listings.without(listing, session.request_metadata.refuses)
         for note in set(listing.dropped) - set(self.listing.dropped):
             logger.warning("MCP server '%s': %s", self.name, note)
         self.listing = listing
@@ -458,9 +471,9 @@ class ServerConnection:
             for tool in listing.tools
             if tool.execution is not None
             and tool.execution.task_support in ("optional", "required")
-            and link.greeting.era is Era.LEGACY
-            and takes_tasks(link.greeting.capabilities)
+            and session.handshake_result.era is Era.LEGACY
+            and takes_tasks(session.handshake_result.capabilities)
         )
-        link.stamp.learn({tool.name: tool.input_schema for tool in listing.tools})
+        session.request_metadata.learn({tool.name: tool.input_schema for tool in listing.tools})
         self._deps.emit(ServerChanged(self.name, self._life.state, "listing"))
         self.on_listing()

@@ -21,15 +21,15 @@ from openclaw.core.events import Emit, SuspiciousContent
 from openclaw.mcp_client.bridge import resources as mcp_resources
 from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
 from openclaw.mcp_client.bridge.results import Rendering
-from openclaw.mcp_client.catalog import tools as catalog_tools
+from openclaw.mcp_client.catalog import server_tools
 from openclaw.mcp_client.catalog.pin_store import Pinning, PinStore
-from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Crossing
+from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, ToolShadowing
 from openclaw.mcp_client.errors import CallFailed, InvalidResult
 from openclaw.mcp_client.lifecycle.connection import ServerConnection, ServerSnapshot
-from openclaw.mcp_client.lifecycle.state import UNAVAILABLE, ServerState
+from openclaw.mcp_client.lifecycle.server_state import UNAVAILABLE, ServerState
 from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.session.declared import Listing, Resource
-from openclaw.mcp_client.session.elicitation import Asking
+from openclaw.mcp_client.session.elicitation import ElicitationRouter
 from openclaw.mcp_client.session.jsonrpc import RawResult
 from openclaw.mcp_client.session.listing import CatalogCache
 
@@ -54,7 +54,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server for a person to look at: the agents that use it, the sessions that brought it."""
+    """One server for display, with the agents that use it and the sessions that added it."""
 
     snapshot: ServerSnapshot
     agents: tuple[str, ...]
@@ -90,7 +90,7 @@ PREPARE_AFTER = 1.0  # seconds after a server's tools are known
 _preparing = threading.Lock()
 
 # how an agent uses a server; agents that differ only in these share it
-_NOT_OF_THE_CONNECTION = frozenset(
+_PER_AGENT = frozenset(
     {"enabled", "tool_prefix", "roots", "framing", "on_suspicious", "max_result_chars"}
 )
 
@@ -100,10 +100,10 @@ _UNDECIDED = (ServerState.CONNECTING, ServerState.DISCONNECTED, ServerState.READ
 
 
 def fingerprint(name: str, config: McpServerConfig, roots: Sequence[Path]) -> str:
-    """The same for two servers exactly if one process can serve both."""
-    settings = config.model_dump(mode="json", exclude=set(_NOT_OF_THE_CONNECTION))
-    told = json.dumps([name, settings, [str(root) for root in roots]], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    """Equal for two servers exactly if one process can serve both."""
+    settings = config.model_dump(mode="json", exclude=set(_PER_AGENT))
+    identity = json.dumps([name, settings, [str(root) for root in roots]], sort_keys=True)
+    return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 def _prepare_once() -> None:
@@ -128,13 +128,13 @@ class ManagedServer:
         self.key = key
         self.name = name
         self.config = config
-        self.asking = Asking(deps.on_elicitation, deps.redactor)
+        self.asking = ElicitationRouter(deps.on_elicitation, deps.redactor)
         deps = replace(deps, on_elicitation=self.asking)
         self.connection = ServerConnection(name, config, deps)
         self.state = ServerState.DISCONNECTED
         self.users: set[tuple[str, str]] = set()
         self.holders: set[object] = set()
-        self.prepared = catalog_tools.PreparedTools()
+        self.prepared = server_tools.PreparedTools()
         self.listing = Listing()
         self.pinning = Pinning(name, config, pins, deps.redactor.redact)
         self.tools_known = anyio.Event()
@@ -158,7 +158,7 @@ class ManagedServer:
     def resources(self) -> tuple[mcp_resources.ResolvedResource, ...]:
         return tuple(self._read.values())
 
-    def status(self, crossings: Iterable[Crossing] = ()) -> ServerStatus:
+    def status(self, crossings: Iterable[ToolShadowing] = ()) -> ServerStatus:
         about = (one for one in crossings if self.name in (one.server, one.other))
         return ServerStatus(
             snapshot=self.connection.snapshot,
@@ -175,14 +175,14 @@ class ManagedServer:
 
     async def run(self) -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(self._keep_tools, name=f"mcp {self.name}: tools")
-            group.start_soon(self._keep_resources, name=f"mcp {self.name}: resources")
+            group.start_soon(self._update_tools, name=f"mcp {self.name}: tools")
+            group.start_soon(self._update_resources, name=f"mcp {self.name}: resources")
             group.start_soon(self._prepare_framing, name=f"mcp {self.name}: framing")
             await self.connection.run()
             group.cancel_scope.cancel()
 
     async def _prepare_framing(self) -> None:
-        """Compile what unusual results need, but not while somebody waits for the start."""
+        """Compile what unusual results need, but not while somebody waits for start-up."""
         await self.tools_known.wait()
         await anyio.sleep(PREPARE_AFTER)
         await anyio.to_thread.run_sync(_prepare_once, abandon_on_cancel=True)
@@ -208,7 +208,7 @@ class ManagedServer:
 
     @property
     def gone(self) -> bool:
-        """Whether the server won't come back by itself, so nobody should be offered it."""
+        """Whether the server won't come back by itself, so it should not be offered."""
         return self.state in UNAVAILABLE
 
     def _on_resource_updated(self, uri: str) -> None:
@@ -216,15 +216,15 @@ class ManagedServer:
             self._stale_uris.add(uri)
             self._stale.set()
 
-    async def _keep_tools(self) -> None:
+    async def _update_tools(self) -> None:
         await self._take_cached()
         while True:
             await self._listed.wait()
             self._listed.clear()
             await self._take(self.connection.listing)
-            # What is for one login alone must not outlive it: somebody else may log in next time.
-            kept = self.config.kind == "stdio" or not self.connection.lists_privately
-            if self.config.lazy and self._cache is not None and kept:
+            # A list for one login must not outlive it: somebody else may log in next time.
+            cacheable = self.config.kind == "stdio" or not self.connection.lists_privately
+            if self.config.lazy and self._cache is not None and cacheable:
                 await anyio.to_thread.run_sync(self._cache.store, self.key, self.listing)
             self._all_stale = True
             self._stale.set()
@@ -248,7 +248,7 @@ class ManagedServer:
         Nobody sees any of it before all of it is checked.
         """
         prepared = await anyio.to_thread.run_sync(
-            catalog_tools.prepare_tools, listing.tools, self._redact, listing.instructions
+            server_tools.prepare_tools, listing.tools, self._redact, listing.instructions
         )
         for warning in prepared.warnings:
             logger.warning("MCP server '%s': %s", self.name, warning)
@@ -266,7 +266,7 @@ class ManagedServer:
         if await self.pinning.recheck():
             self._on_change()
 
-    async def _keep_resources(self) -> None:
+    async def _update_resources(self) -> None:
         if not self.config.resources:
             self.resources_known.set()
             return
@@ -285,7 +285,9 @@ class ManagedServer:
                 self.skills = tuple(await self.connection.list_skills())
             except CallFailed as failed:
                 logger.info("MCP server '%s': its skills were not listed: %s", self.name, failed)
-        chosen = mcp_resources.wanted(self.ordinary_resources, self.config.resource_filter)
+        chosen = mcp_resources.filter_resources(
+            self.ordinary_resources, self.config.resource_filter
+        )
         chosen = chosen[: mcp_resources.MAX_READ]
         uris = {resource.uri for resource in chosen}
         due = chosen if everything else [r for r in chosen if r.uri in self._stale_uris]
@@ -335,33 +337,33 @@ class ManagedServer:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A server as an agent or a session uses it; those who share it may differ in `config`."""
+class ServerUse:
+    """A server as an agent or a session uses it; users who share it may differ in `config`."""
 
     config: McpServerConfig
-    unit: ManagedServer
+    server: ManagedServer
 
-    def tools(self, resource_budget: int) -> list[catalog_tools.PreparedTool]:
-        """The server's tools, without those that are suspicious (if that blocks) or not accepted.
+    def tools(self, resource_budget: int) -> list[server_tools.PreparedTool]:
+        """The server's tools, without those that are not accepted, or blocked as suspicious.
 
         Our tool that reads its resources is one of them if the prompt can't hold them all.
         """
-        reader = [catalog_tools.READER] if self._needs_reader(resource_budget) else []
-        if self.unit.gone:
+        reader = [server_tools.READER] if self._needs_reader(resource_budget) else []
+        if self.server.gone:
             return reader
         unwanted: set[str | None] = set()
         if self.config.on_suspicious == "block":
-            unwanted = {seen.tool for seen in self.unit.prepared.suspicions}
+            unwanted = {seen.tool for seen in self.server.prepared.suspicions}
         declared = [
             tool
-            for tool in self.unit.prepared.tools
-            if tool.name not in unwanted and not self.unit.pinning.withholds(tool.name)
+            for tool in self.server.prepared.tools
+            if tool.name not in unwanted and not self.server.pinning.withholds(tool.name)
         ]
         return declared + reader
 
     def rendering(self, tool: str) -> Rendering:
         return Rendering(
-            server=self.unit.name,
+            server=self.server.name,
             tool=tool,
             limit=self.config.max_result_chars,
             mode=self.config.framing,
@@ -369,33 +371,33 @@ class Place:
         )
 
     def instructions(self) -> str:
-        """What the server says of itself, framed; empty if that is nothing, or withheld."""
-        name, words = self.unit.name, self.unit.listing.instructions
-        suspicious = any(seen.tool is None for seen in self.unit.prepared.suspicions)
+        """The server's instructions, framed; empty if there are none or they are withheld."""
+        name, words = self.server.name, self.server.listing.instructions
+        suspicious = any(seen.tool is None for seen in self.server.prepared.suspicions)
         blocked = suspicious and self.config.on_suspicious == "block"
-        if not words or self.unit.gone or blocked or self.unit.pinning.withholds(INSTRUCTIONS):
+        if not words or self.server.gone or blocked or self.server.pinning.withholds(INSTRUCTIONS):
             return ""
         mode = self.config.framing
         framed = frame(words, sender=name, notice=False, mode=mode, limit=_INSTRUCTIONS)
         return f"### MCP Server: {name}\n{framed}"
 
     def unavailable(self) -> str:
-        """That it can't be used now. Never why: the reason may contain the server's own words."""
-        state = self.unit.connection.state
-        if self.unit.connection.is_retrying:
+        """Says that it can't be used now. Never why: the reason may contain the server's words."""
+        state = self.server.connection.state
+        if self.server.connection.is_retrying:
             state = ServerState.ERROR
         if state not in _WORDS:
             return ""
         # Tools are offered while the server restarts.
-        offered = self.unit.prepared.tools and not self.unit.gone
+        offered = self.server.prepared.tools and not self.server.gone
         then = "calls wait for it or fail." if offered else "its tools are missing."
-        name = sanitise_label(self.unit.name, _NAME)
+        name = sanitise_label(self.server.name, _NAME)
         return f"The MCP server '{name}' is not available ({_WORDS[state]}), so {then}"
 
     def prompts(self) -> Iterator[PromptInfo]:
-        for prompt in self.unit.listing.prompts if self.config.prompts else ():
+        for prompt in self.server.listing.prompts if self.config.prompts else ():
             yield PromptInfo(
-                server=self.unit.name,
+                server=self.server.name,
                 name=prompt.name,
                 description=sanitise_label(prompt.description or "", _DESCRIPTION),
                 arguments=tuple(
@@ -409,17 +411,17 @@ class Place:
             )
 
     def resources(self, reader: str | None = None) -> mcp_resources.ServerResources:
-        unit = self.unit
+        server = self.server
         return mcp_resources.ServerResources(
-            server=unit.name,
-            read=unit.resources,
-            listed=tuple(mcp_resources.wanted(unit.ordinary_resources, ())),
-            templates=tuple(one.uri_template for one in unit.listing.resource_templates),
+            server=server.name,
+            read=server.resources,
+            listed=tuple(mcp_resources.filter_resources(server.ordinary_resources, ())),
+            templates=tuple(one.uri_template for one in server.listing.resource_templates),
             reader=reader,
-            skills=unit.skills,
+            skills=server.skills,
         )
 
     def _needs_reader(self, budget: int) -> bool:
-        if any(tool.whole for tool in self.unit.prepared.tools):
+        if any(tool.whole for tool in self.server.prepared.tools):
             return True
         return self.config.resources and mcp_resources.needs_reader(self.resources(), budget)

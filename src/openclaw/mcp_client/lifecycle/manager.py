@@ -19,16 +19,16 @@ from openclaw.core.tools import Elicit, ToolResult, ToolSource
 from openclaw.mcp_client.bridge import prompts as mcp_prompts
 from openclaw.mcp_client.bridge import resources as mcp_resources
 from openclaw.mcp_client.bridge.results import Rendering
-from openclaw.mcp_client.bridge.tool_source import Bound, McpToolSource, ToolView
-from openclaw.mcp_client.catalog.pin_store import CrossingWatch, PinStore
-from openclaw.mcp_client.catalog.pins import Crossing
-from openclaw.mcp_client.catalog.tools import ServerTools, build_catalog, safe_name
+from openclaw.mcp_client.bridge.tool_source import CallableTool, McpToolSource, ToolView
+from openclaw.mcp_client.catalog.pin_store import PinStore, ShadowingMonitor
+from openclaw.mcp_client.catalog.pins import ToolShadowing
+from openclaw.mcp_client.catalog.server_tools import ServerTools, build_catalog, safe_name
 from openclaw.mcp_client.errors import CallFailed
 from openclaw.mcp_client.lifecycle.managed_server import (
     INSTRUCTIONS_HEADING,
     ManagedServer,
-    Place,
     ServerStatus,
+    ServerUse,
     fingerprint,
 )
 from openclaw.mcp_client.session.connect import ConnectionDeps
@@ -63,7 +63,7 @@ class ManagerDeps:
 
 
 # Some servers, the reference filesystem server among them, take the client's roots instead of the
-# directories in their own arguments. Whoever typed a directory there wants it to count.
+# directories in their own arguments. Whoever typed a directory there wants it used.
 
 
 def server_roots(
@@ -78,7 +78,7 @@ def server_roots(
 
 def _named_directories(args: Iterable[str], environ: Mapping[str, str]) -> Iterable[Path]:
     for argument in args:
-        # The value of an option may stand in the same word.
+        # The value of an option may be in the same word.
         for text in (argument, argument.partition("=")[2]):
             path = expand(text, environ)
             with suppress(OSError):  # no permission to look
@@ -95,14 +95,14 @@ class McpManager:
         self._redact = deps.connection.redactor.redact
         cache = deps.connection.cache
         self._cache = CatalogCache(cache / "catalog", self._redact) if cache is not None else None
-        self._units: dict[str, ManagedServer] = {}
-        self._places: dict[User, dict[str, Place]] = {}
+        self._servers: dict[str, ManagedServer] = {}
+        self._uses: dict[User, dict[str, ServerUse]] = {}
         self._added: dict[str, dict[str, McpServerConfig]] = {}
-        self._leaving: set[ManagedServer] = set()  # given up, but a turn still uses them
+        self._leaving: set[ManagedServer] = set()  # no longer wanted, but a turn still uses them
         self._generation = 0  # grows with every configuration that is applied
-        self._views: dict[object, ToolView] = {}  # forgotten with every change
-        self._crossings: list[Crossing] | None = None  # forgotten with every change
-        self._watch = CrossingWatch()
+        self._views: dict[object, ToolView] = {}  # cleared on every change
+        self._crossings: list[ToolShadowing] | None = None  # cleared on every change
+        self._shadowing = ShadowingMonitor()
         self._group: anyio.abc.TaskGroup | None = None
         self._stack = AsyncExitStack()
 
@@ -116,16 +116,16 @@ class McpManager:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        for unit in (*self._units.values(), *self._leaving):
-            unit.connection.stop()
-        self._units.clear()
+        for server in (*self._servers.values(), *self._leaving):
+            server.connection.stop()
+        self._servers.clear()
         self._leaving.clear()
         self._group = None
         try:
             return await self._stack.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
             if group.exceptions == (error,):
-                return False  # what the caller raised leaves as the caller raised it
+                return False  # the caller's own exception leaves unwrapped
             raise
 
     def start(self) -> None:
@@ -143,27 +143,28 @@ class McpManager:
     @contextmanager
     def hold(self, agent: str, session: str | None = None) -> Generator[ToolSource]:
         """The tools for one turn; their servers keep running until it ends, even after a reload."""
-        known, places, generation = self._agent(agent), self._of(agent, session), self._generation
-        holder, units = object(), [place.unit for place in places.values()]
+        known, uses = self._agent(agent), self._uses_of(agent, session)
+        generation, holder = self._generation, object()
+        servers = [use.server for use in uses.values()]
 
         def view() -> ToolView:
             if generation == self._generation:
                 return self._view(agent, session)
             if holder not in self._views:
-                self._views[holder] = self._build_view(known, places)
+                self._views[holder] = self._build_view(known, uses)
             return self._views[holder]
 
-        for unit in units:
-            unit.holders.add(holder)
+        for server in servers:
+            server.holders.add(holder)
         try:
             yield McpToolSource(view, self._deps.traceparent)
         finally:
             self._views.pop(holder, None)
-            for unit in units:
-                unit.holders.discard(holder)
-                self._leave(unit)
+            for server in servers:
+                server.holders.discard(holder)
+                self._leave(server)
 
-    async def settle(
+    async def wait_for_tools(
         self,
         agent: str,
         session: str | None = None,
@@ -176,24 +177,24 @@ class McpManager:
 
         `servers` limits which to wait for. One that never answered before gets `newcomer` seconds.
         """
-        units = [
-            place.unit
-            for name, place in self._of(agent, session).items()
+        wanted = [
+            use.server
+            for name, use in self._uses_of(agent, session).items()
             if servers is None or name in servers
         ]
         with anyio.move_on_after(timeout):
             async with anyio.create_task_group() as group:
-                for unit in units:
-                    if not unit.tools_known.is_set():
-                        group.start_soon(unit.wait_tools, newcomer, name=f"wait for {unit.name}")
+                for one in wanted:
+                    if not one.tools_known.is_set():
+                        group.start_soon(one.wait_tools, newcomer, name=f"wait for {one.name}")
             with anyio.move_on_after(_RESOURCES_WAIT):
-                for unit in units:
-                    if unit.tools_known.is_set():
-                        await unit.resources_known.wait()
-        for unit in units:
-            await unit.recheck_pins()
+                for one in wanted:
+                    if one.tools_known.is_set():
+                        await one.resources_known.wait()
+        for one in wanted:
+            await one.recheck_pins()
         self._look_for_crossings()
-        return [unit.name for unit in units if not unit.tools_known.is_set()]
+        return [one.name for one in wanted if not one.tools_known.is_set()]
 
     def resource_context(
         self, agent: str, session: str | None = None, *, usable: Collection[str] | None = None
@@ -201,39 +202,39 @@ class McpManager:
         """The block of MCP resources for the prompt; `usable` limits which tools it names."""
         known = self._agent(agent)
         readers = {
-            one.unit.name: name
+            one.server.name: name
             for name, one in self._view(agent, session).items()
             if one.tool.ours and (usable is None or name in usable)
         }
         shown = [
-            place.resources(readers.get(name))
-            for name, place in self._of(agent, session).items()
-            if place.config.resources
+            use.resources(readers.get(name))
+            for name, use in self._uses_of(agent, session).items()
+            if use.config.resources
         ]
         return mcp_resources.build_resource_context(shown, known.resource_budget)
 
     def instructions(self, agent: str, session: str | None = None) -> str:
-        blocks = [place.instructions() for place in self._of(agent, session).values()]
-        told = "\n".join([INSTRUCTIONS_HEADING, "", *filter(None, blocks)])
-        return self._redact(told) if any(blocks) else ""
+        blocks = [use.instructions() for use in self._uses_of(agent, session).values()]
+        text = "\n".join([INSTRUCTIONS_HEADING, "", *filter(None, blocks)])
+        return self._redact(text) if any(blocks) else ""
 
     def unavailable(self, agent: str, session: str | None = None) -> str:
-        lines = (place.unavailable() for place in self._of(agent, session).values())
+        lines = (use.unavailable() for use in self._uses_of(agent, session).values())
         return "\n".join(filter(None, lines))
 
     def prompts(self, agent: str, session: str | None = None) -> tuple[mcp_prompts.PromptInfo, ...]:
-        places = self._of(agent, session).values()
-        return tuple(info for place in places for info in place.prompts())
+        uses = self._uses_of(agent, session).values()
+        return tuple(info for use in uses for info in use.prompts())
 
     async def complete(
-        self, agent: str, begun: mcp_prompts.BegunArgument, session: str | None = None
+        self, agent: str, begun: mcp_prompts.PartialArgument, session: str | None = None
     ) -> tuple[str, ...]:
         """What a server suggests for an argument, without values that can't be typed."""
-        place = self._of(agent, session).get(begun.server)
-        if place is None or not place.config.prompts:
+        use = self._uses_of(agent, session).get(begun.server)
+        if use is None or not use.config.prompts:
             raise NotFound(f"there is no MCP server '{begun.server}' here")
         try:
-            values = await place.unit.connection.complete(begun.params())
+            values = await use.server.connection.complete(begun.params())
         except CallFailed as failure:
             logger.debug("MCP server '%s' suggests nothing: %s", begun.server, failure)
             return ()
@@ -254,10 +255,10 @@ class McpManager:
         if found is None:
             raise NotFound(f"there is no prompt /{call.server}:{call.prompt}")
         mcp_prompts.check_arguments(found, call.arguments)
-        unit = self._of(agent, session)[call.server].unit
-        await unit.connection.wait_ready(unit.config.timeout / 1000)
-        with unit.asking.on_behalf(elicit):
-            raw = await unit.connection.get_prompt(call.prompt, call.arguments)
+        server = self._uses_of(agent, session)[call.server].server
+        await server.connection.wait_ready(server.config.timeout / 1000)
+        with server.asking.on_behalf(elicit):
+            raw = await server.connection.get_prompt(call.prompt, call.arguments)
         return mcp_prompts.render_prompt(raw, Rendering(call.server, call.prompt), self._deps.clean)
 
     async def expand_prompt(
@@ -265,7 +266,7 @@ class McpManager:
     ) -> tuple[Block, ...] | None:
         """What `/server:prompt key=value` expands to, framed; None if it isn't a known prompt."""
         call = mcp_prompts.parse_prompt_call(text) if text.lstrip().startswith("/") else None
-        if call is None or call.server not in self._of(agent, session):
+        if call is None or call.server not in self._uses_of(agent, session):
             return None
         return mcp_prompts.prompt_text(await self.get_prompt(agent, call, session, elicit=elicit))
 
@@ -273,19 +274,19 @@ class McpManager:
 
     def status(self) -> tuple[ServerStatus, ...]:
         crossings = self._look_for_crossings()
-        found = [unit.status(crossings) for unit in self._units.values()]
+        found = [server.status(crossings) for server in self._servers.values()]
         return tuple(sorted(found, key=lambda status: status.snapshot.name))
 
     async def recheck_pins(self) -> None:
-        for unit in list(self._units.values()):  # servers may come and go meanwhile
-            await unit.recheck_pins()
+        for server in list(self._servers.values()):  # servers may come and go meanwhile
+            await server.recheck_pins()
 
     def restart(self, name: str) -> None:
-        units = [unit for unit in self._units.values() if unit.name == name]
-        if not units:
+        servers = [server for server in self._servers.values() if server.name == name]
+        if not servers:
             raise NotFound(f"no MCP server '{name}' is running")
-        for unit in units:
-            unit.connection.restart()
+        for server in servers:
+            server.connection.restart()
 
     def add(self, name: str, config: McpServerConfig, session: str, agent: str) -> None:
         """Add or replace a server for one session of an agent."""
@@ -294,16 +295,16 @@ class McpManager:
 
     def end_session(self, session: str) -> None:
         self._added.pop(session, None)
-        self._drop(user for user in list(self._places) if user[1] == session)
+        self._drop(user for user in list(self._uses) if user[1] == session)
 
     def apply(self, agents: Mapping[str, AgentServers]) -> None:
         """Take a new configuration; servers whose settings stayed the same keep running."""
         self._generation += 1
         gone = set(self._agents) - set(agents)
         self._agents = dict(agents)
-        self._drop(user for user in list(self._places) if user[0] in gone)
+        self._drop(user for user in list(self._uses) if user[0] in gone)
         self.start()
-        for agent, scope in [user for user in self._places if user[1] != EVERYWHERE]:
+        for agent, scope in [user for user in self._uses if user[1] != EVERYWHERE]:
             self._update(agent, scope)
 
     # Who uses which server
@@ -314,92 +315,94 @@ class McpManager:
         except KeyError:
             raise NotFound(f"there is no agent '{agent}'") from None
 
-    def _of(self, agent: str, session: str | None) -> dict[str, Place]:
+    def _uses_of(self, agent: str, session: str | None) -> dict[str, ServerUse]:
         """The agent's servers by name, overridden by the session's."""
-        shared = self._places.get((agent, EVERYWHERE), {})
-        own = self._places.get((agent, session), {}) if session else {}
+        shared = self._uses.get((agent, EVERYWHERE), {})
+        own = self._uses.get((agent, session), {}) if session else {}
         return dict(sorted({**shared, **own}.items()))
 
     def _update(self, agent: str, scope: str) -> None:
         """Start what is wanted before ending what isn't: a shared server must not stop."""
         known = self._agent(agent)
         user = (agent, scope)
-        before = self._places.get(user, {})
-        after: dict[str, Place] = {}
+        before = self._uses.get(user, {})
+        after: dict[str, ServerUse] = {}
         wanted = known.servers if scope == EVERYWHERE else self._added.get(scope, {})
         for name, config in wanted.items():
             if config.enabled and known.wholly_denied(safe_name(config.tool_prefix or name)):
                 logger.info("MCP server '%s' is not started: policy denies all of its tools", name)
             elif config.enabled:
                 after[name] = self._take(user, known, name, config)
-        self._places[user] = after
-        kept = {place.unit for place in after.values()}
-        self._release(user, {n: p for n, p in before.items() if p.unit not in kept})
+        self._uses[user] = after
+        still_used = {use.server for use in after.values()}
+        self._release(user, {n: u for n, u in before.items() if u.server not in still_used})
         self._changed()
 
-    def _take(self, user: User, agent: AgentServers, name: str, config: McpServerConfig) -> Place:
+    def _take(
+        self, user: User, agent: AgentServers, name: str, config: McpServerConfig
+    ) -> ServerUse:
         connection = self._deps.connection
         roots = server_roots(config, agent.roots, connection.environ)
         key = fingerprint(name, config, roots)
-        unit = self._units.get(key)
-        if unit is None:
-            deps, keep = replace(connection, roots=roots), (self._cache, self._deps.pins)
-            unit = ManagedServer(key, name, config, deps, *keep, on_change=self._changed)
-            self._units[key] = unit
+        server = self._servers.get(key)
+        if server is None:
+            deps, stores = replace(connection, roots=roots), (self._cache, self._deps.pins)
+            server = ManagedServer(key, name, config, deps, *stores, on_change=self._changed)
+            self._servers[key] = server
             assert self._group is not None, "the manager is used inside its context"
-            self._group.start_soon(self._run, unit, name=f"mcp {name}")
-        unit.users.add(user)
-        return Place(config, unit)
+            self._group.start_soon(self._run, server, name=f"mcp {name}")
+        server.users.add(user)
+        return ServerUse(config, server)
 
     def _drop(self, users: Iterable[User]) -> None:
         for user in users:
-            self._release(user, self._places.pop(user))
+            self._release(user, self._uses.pop(user))
 
-    def _release(self, user: User, places: Mapping[str, Place]) -> None:
-        for place in places.values():
-            place.unit.users.discard(user)
-            if not place.unit.users and self._units.pop(place.unit.key, None) is not None:
-                self._leaving.add(place.unit)
-                self._leave(place.unit)
+    def _release(self, user: User, uses: Mapping[str, ServerUse]) -> None:
+        for use in uses.values():
+            use.server.users.discard(user)
+            if not use.server.users and self._servers.pop(use.server.key, None) is not None:
+                self._leaving.add(use.server)
+                self._leave(use.server)
         self._changed()
 
-    def _leave(self, unit: ManagedServer) -> None:
-        if unit in self._leaving and not unit.holders:
-            self._leaving.discard(unit)
-            unit.connection.stop()
+    def _leave(self, server: ManagedServer) -> None:
+        if server in self._leaving and not server.holders:
+            self._leaving.discard(server)
+            server.connection.stop()
 
     def _changed(self) -> None:
         self._crossings = None
         self._views.clear()
 
-    def _look_for_crossings(self) -> list[Crossing]:
+    def _look_for_crossings(self) -> list[ToolShadowing]:
         if self._crossings is None:
-            servers = ((unit.name, unit.pinning) for unit in self._units.values())
-            self._crossings = self._watch.look(servers)
+            servers = ((one.name, one.pinning) for one in self._servers.values())
+            self._crossings = self._shadowing.look(servers)
         return self._crossings
 
-    async def _run(self, unit: ManagedServer) -> None:
+    async def _run(self, server: ManagedServer) -> None:
         """Run one server; a bug in how we handle it must not end the others."""
         try:
-            await unit.run()
+            await server.run()
         except Exception:
-            logger.exception("gave up on MCP server '%s'", unit.name)
+            logger.exception("gave up on MCP server '%s'", server.name)
 
     def _view(self, agent: str, session: str | None) -> ToolView:
         user = (agent, session or EVERYWHERE)
-        if user not in self._places:  # a session without servers of its own
+        if user not in self._uses:  # a session without servers of its own
             user = (agent, EVERYWHERE)
         if user not in self._views:
-            self._views[user] = self._build_view(self._agent(agent), self._of(agent, session))
+            self._views[user] = self._build_view(self._agent(agent), self._uses_of(agent, session))
         return self._views[user]
 
-    def _build_view(self, agent: AgentServers, places: Mapping[str, Place]) -> ToolView:
+    def _build_view(self, agent: AgentServers, uses: Mapping[str, ServerUse]) -> ToolView:
         catalog = build_catalog(
-            ServerTools(name, place.config.tool_prefix or name, place.tools(agent.resource_budget))
-            for name, place in places.items()
+            ServerTools(name, use.config.tool_prefix or name, use.tools(agent.resource_budget))
+            for name, use in uses.items()
         )
-        bound: dict[str, Bound] = {}
+        bound: dict[str, CallableTool] = {}
         for spec, tool in catalog:
-            place = places[spec.origin.server or ""]
-            bound[spec.name] = Bound(spec, tool, place.unit, place.rendering(tool.name))
+            use = uses[spec.origin.server or ""]
+            bound[spec.name] = CallableTool(spec, tool, use.server, use.rendering(tool.name))
         return bound

@@ -1,9 +1,9 @@
 """What a stdio server may access on this machine, and how that is enforced.
 
-Bubblewrap if it works: a file system of its own with the system's programs, what the server is made
-of and what the operator named, its own processes, and no network or only the public one if so
-configured. Else Landlock with seccomp, which denies what was not named but hides nothing. Else
-`strict` does not start the server.
+Bubblewrap if it works: the server has its own file system with the system's programs, its own files
+and what the operator listed, sees only its own processes, and has no network or only the public
+internet if so configured. Otherwise Landlock with seccomp, which denies everything else but hides
+nothing. With neither, `strict` does not start the server.
 """
 
 import contextlib
@@ -30,13 +30,11 @@ from openclaw.mcp_client.transport.child_process import (
     Program,
     SpawnFailed,
     check,
-    located,
+    find_program,
 )
 
-# What a program itself is made of: its file, its interpreter, and the libraries that belong to it.
-#
-# Never what lies beside it: `~/.cargo/bin/server` is one file, and `~/.cargo/credentials.toml` is not
-# part of it.
+# A program's own files: its executable, its interpreter, and their libraries. Never its neighbours:
+# `~/.cargo/bin/server` is one file, and `~/.cargo/credentials.toml` is not part of it.
 
 _MAX_LINKS = 16
 _MAX_INTERPRETERS = 4
@@ -45,34 +43,34 @@ _MAX_FIRST_LINE = 512
 # what an installation with a `lib` directory needs besides its `bin`
 _LIBRARIES = ("lib", "lib64", "libexec", "share", "ssl", "jmods", "conf")
 
-# whole trees of programs that look each other up
+# opened as a whole, since the programs in them look each other up
 VERSION_MANAGERS = (".asdf", ".pyenv", ".rbenv", ".volta", "mise")
 
 
 def own_files(program: Program, home: Path, guarded: Iterable[Path]) -> Iterator[Path]:
-    """The program's own files, and files that it is given to run; never a `guarded` directory."""
-    holders = {parent for path in (home, *guarded) for parent in (path, *path.parents)}
-    command: str | None = located(program) or program.command
+    """The program's own files, and files in its arguments; never a `guarded` directory."""
+    off_limits = {parent for path in (home, *guarded) for parent in (path, *path.parents)}
+    command: str | None = find_program(program) or program.command
     for _ in range(_MAX_INTERPRETERS):
         if command is None:
             break
         for path in _steps_to(Path(command).absolute()):
-            yield from _parts(path, holders)
+            yield from _parts(path, off_limits)
         command = _interpreter(Path(command), program)
     for word in program.arguments:
-        given = Path(word)
-        if given.is_absolute() and given.is_file():
-            yield given
+        path = Path(word)
+        if path.is_absolute() and path.is_file():
+            yield path
 
 
-def _parts(path: Path, holders: set[Path]) -> Iterator[Path]:
+def _parts(path: Path, off_limits: set[Path]) -> Iterator[Path]:
     modules = [parent for parent in path.parents if parent.name == "node_modules"]
     managers = [parent for parent in path.parents if parent.name in VERSION_MANAGERS]
-    trees = [place for place in (*managers[-1:], *modules[-1:]) if place not in holders]
+    trees = [one for one in (*managers[-1:], *modules[-1:]) if one not in off_limits]
     if not trees and path.parent.name == "bin":
         prefix = path.parent.parent
-        trees = [*_installation(prefix, guarded=prefix in holders)]
-        trees += [place for place in _linked(prefix) if place not in holders]
+        trees = [*_installation(prefix, guarded=prefix in off_limits)]
+        trees += [one for one in _linked(prefix) if one not in off_limits]
     yield from trees
     if not any(map(path.is_relative_to, trees)):
         yield path
@@ -80,7 +78,7 @@ def _parts(path: Path, holders: set[Path]) -> Iterator[Path]:
 
 def _installation(prefix: Path, *, guarded: bool) -> Iterator[Path]:
     if guarded:
-        # `pip install --user` puts libraries beside everything else that a person has there.
+        # `pip install --user` puts libraries beside a person's other files.
         yield from (one for one in prefix.glob("lib/python3*/site-packages") if one.is_dir())
     elif (prefix / "pyvenv.cfg").is_file():
         yield prefix
@@ -90,7 +88,7 @@ def _installation(prefix: Path, *, guarded: bool) -> Iterator[Path]:
 
 
 def _linked(prefix: Path) -> Iterator[Path]:
-    """Libraries that an installation of Python takes from elsewhere (`pip install -e`)."""
+    """Libraries elsewhere that a Python installation uses (`pip install -e`)."""
     for file in prefix.glob("lib/python3*/site-packages/*.pth"):
         try:
             lines = file.read_text().splitlines()
@@ -100,7 +98,7 @@ def _linked(prefix: Path) -> Iterator[Path]:
 
 
 def _steps_to(path: Path) -> Iterator[Path]:
-    """The path, every link on the way, and the final file."""
+    """The path, every symlink on the way, and the final file."""
     for _ in range(_MAX_LINKS):
         yield path
         if not path.is_symlink():
@@ -110,7 +108,7 @@ def _steps_to(path: Path) -> Iterator[Path]:
 
 
 def _interpreter(script: Path, program: Program) -> str | None:
-    """What runs a script, by its first line; `env` names a program that is looked up."""
+    """The program that runs a script, by its first line; for `env`, the one that it names."""
     try:
         with script.open("rb") as file:
             first = file.readline(_MAX_FIRST_LINE)
@@ -122,23 +120,25 @@ def _interpreter(script: Path, program: Program) -> str | None:
     if Path(words[0]).name != "env":
         return words[0]
     named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-    return located(replace(program, command=named[0])) if named else None
+    return find_program(replace(program, command=named[0])) if named else None
 
 
-# A shell sets them and becomes the program, which costs about a millisecond: there is no moment in
-# which the server runs without them, and none in which we run our own code after a fork.
+# A shell sets the limits and then execs the program, which costs about a millisecond: the server
+# never runs without them, and we run none of our own code after a fork.
 
 logger = logging.getLogger(__name__)
 
 
-def limited(program: Program, limits: ProcessLimits, *, platform: str = sys.platform) -> Program:
+def with_limits(
+    program: Program, limits: ProcessLimits, *, platform: str = sys.platform
+) -> Program:
     """The program with these limits; raises `SpawnFailed` if the system can't enforce them."""
     memory = None if limits.memory_mb is None else limits.memory_mb * 1024
     bounds = (("-v", memory), ("-n", limits.open_files), ("-t", limits.cpu_seconds))
     orders = [f"ulimit {option} {most}" for option, most in bounds if most is not None]
     if limits.processes is not None:
         most = limits.processes + _running()
-        # One shell calls them -p, the other -u, where -p cannot be set.
+        # Some shells call it -p; others call it -u and can't set -p.
         orders.append(f"ulimit -p {most} 2>/dev/null || ulimit -u {most}")
     if not orders:
         return program
@@ -178,13 +178,13 @@ SYSTEM_SETTINGS = tuple(f"/etc/{name}" for name in _IN_ETC.split())
 RESOLVER = ("/run/systemd/resolve",)  # where /etc/resolv.conf may point to
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _LANDLOCK = Path(__file__).with_name("landlock.py")
-_INTERNET = Path(__file__).with_name("internet.py")
+_INTERNET = Path(__file__).with_name("internet_proxy.py")
 _PROBE_SECONDS = 5.0
 _HOMES = "sandbox"  # below the state directory
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SandboxSupport:
     """`landlock` is its version; `sockets` says whether it can be combined with a socket filter."""
 
     bubblewrap: str | None
@@ -202,8 +202,8 @@ class Means:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """Paths are absolute and exist. `own_home` takes the place of `home`; `hidden` looks empty."""
+class AccessRules:
+    """Paths are absolute and exist. `own_home` replaces `home`; `hidden` looks empty."""
 
     read: tuple[Path, ...]
     write: tuple[Path, ...]
@@ -216,11 +216,11 @@ class Reach:
 class Sandbox:
     """Confines servers as configured.
 
-    No server sees the directory `state` unless it is named outright; each has its own home in it.
+    No server sees the `state` directory unless it is named explicitly; each has its home in it.
     """
 
     def __init__(
-        self, environ: Mapping[str, str], state: Path, *, means: Means | None = None
+        self, environ: Mapping[str, str], state: Path, *, means: SandboxSupport | None = None
     ) -> None:
         self._environ = environ
         self._state = state
@@ -230,13 +230,13 @@ class Sandbox:
     def confine(
         self, config: McpServerConfig, program: Program, name: str = "", roots: Sequence[Path] = ()
     ) -> Program:
-        """The program to start; raises `SpawnFailed` if `strict` can't be kept.
+        """The program to start; raises `SpawnFailed` if `strict` can't be enforced.
 
-        `roots` are the directories that the server is told to work in. The first use probes the
-        machine, for some milliseconds.
+        `roots` are the server's working directories. The first call probes the machine, which takes
+        a few milliseconds.
         """
         check(program)
-        return limited(self._sandboxed(config, program, name, roots), config.limits)
+        return with_limits(self._sandboxed(config, program, name, roots), config.limits)
 
     def _sandboxed(
         self, config: McpServerConfig, program: Program, name: str, roots: Sequence[Path]
@@ -244,7 +244,7 @@ class Sandbox:
         wanted = config.sandbox
         if wanted.mode == "off":
             return program
-        means = self._means or find_means(self._environ.get("PATH", os.defpath))
+        means = self._means or detect_support(self._environ.get("PATH", os.defpath))
         strict = wanted.mode == "strict"
         if means.best is None:
             reason = f"no sandbox is available here: {means.missing}"
@@ -252,33 +252,33 @@ class Sandbox:
                 raise SpawnFailed(reason, hint='install bubblewrap, or set `sandbox` to "auto"')
             logger.warning("'%s' runs without a sandbox: %s", program.command, reason)
             return program
-        reach = self._reach(config, program, name, roots)
+        rules = self._access_rules(config, program, name, roots)
         if means.bubblewrap is not None:
-            why = _why_no_internet(means.bubblewrap) if reach.network == "internet" else None
+            why = _why_no_internet(means.bubblewrap) if rules.network == "internet" else None
             if why is not None:
                 hint = "allow user namespaces, or choose `network: true` or `network: false`"
                 raise SpawnFailed(f'`network: "internet"` is not available here: {why}', hint=hint)
-            return in_bubblewrap(means.bubblewrap, reach, program)
-        for reason in _lacks(wanted, means):
+            return in_bubblewrap(means.bubblewrap, rules, program)
+        for reason in _weaknesses(wanted, means):
             if strict:
                 raise SpawnFailed(reason, hint="install bubblewrap")
             logger.warning("%s", reason)
-        return in_landlock(reach, program, sockets=not means.sockets)
+        return in_landlock(rules, program, sockets=not means.sockets)
 
-    def _reach(
+    def _access_rules(
         self, config: McpServerConfig, program: Program, name: str, roots: Sequence[Path]
-    ) -> Reach:
+    ) -> AccessRules:
         wanted = config.sandbox
         read = [*self._named("read", wanted.read, program)]
         write = [*self._named("write", wanted.write, program)]
         if program.directory is not None:
             read.append(program.directory.absolute())
         if wanted.workspace if wanted.workspace is not None else wanted.mode == "auto":
-            write += self._working_places(roots, program, named=bool(wanted.workspace))
+            write += self._working_directories(roots, program, named=bool(wanted.workspace))
         if wanted.mode == "auto":
-            also_read, also_write = self._spoken_of(config, program)
+            also_read, also_write = self._mentioned_paths(config, program)
             read, write = [*read, *also_read], [*write, *also_write]
-        return Reach(
+        return AccessRules(
             read=(*read, *own_files(program, self._home, (self._home / ".local", self._state))),
             write=tuple(write),
             network=wanted.network,
@@ -288,29 +288,29 @@ class Sandbox:
         )
 
     def _own_home(self, name: str, config: McpServerConfig) -> Path:
-        """Where this server keeps what it would keep in a home directory, across restarts."""
-        told = json.dumps([name, config.command]).encode()
+        """This server's own home directory, which survives restarts."""
+        identity = json.dumps([name, config.command]).encode()
         plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40]
-        home = self._state / _HOMES / f"{plain}-{hashlib.sha256(told).hexdigest()[:12]}"
+        home = self._state / _HOMES / f"{plain}-{hashlib.sha256(identity).hexdigest()[:12]}"
         for directory in (self._state / _HOMES, home):
             private_directory(directory)
         return home
 
-    def _working_places(
+    def _working_directories(
         self, roots: Sequence[Path], program: Program, *, named: bool
     ) -> Iterator[Path]:
-        directory = () if program.directory is None else (program.directory.absolute(),)
-        for place in (*roots, *directory):
-            if not place.is_dir():
+        own = () if program.directory is None else (program.directory.absolute(),)
+        for directory in (*roots, *own):
+            if not directory.is_dir():
                 continue
-            if self._holds_home(place) and not (named and place == self._home):
+            if self._holds_home(directory) and not (named and directory == self._home):
                 logger.warning(
-                    "the sandbox gives no access to %s; list what is needed in it", place
+                    "the sandbox gives no access to %s; list what is needed in it", directory
                 )
             else:
-                yield place
+                yield directory
 
-    def _spoken_of(
+    def _mentioned_paths(
         self, config: McpServerConfig, program: Program
     ) -> tuple[list[Path], list[Path]]:
         """Absolute paths on the command line and in `env`: those to read, and those to write.
@@ -326,21 +326,21 @@ class Sandbox:
             if not path.is_absolute() or any(map(path.is_relative_to, SYSTEM)):
                 continue
             if path.suffix in _SCRIPTS and path.is_file():
-                places = [place for place in path.parents if self._may_open(place)]
-                marked = (p for p in places if any((p / n).exists() for n in _PROJECT_FILES))
-                read.append(next(marked, places[0] if places else path))
+                directories = [one for one in path.parents if self._may_open(one)]
+                marked = (p for p in directories if any((p / n).exists() for n in _PROJECT_FILES))
+                read.append(next(marked, directories[0] if directories else path))
             elif path.suffix in _DATABASES and self._may_open(path.parent):
                 write.append(path.parent)
             elif path.is_file() or (path.is_dir() and self._may_open(path)):
                 write.append(path)
         return read, write
 
-    def _may_open(self, place: Path) -> bool:
-        return place.is_dir() and not self._holds_home(place)
+    def _may_open(self, directory: Path) -> bool:
+        return directory.is_dir() and not self._holds_home(directory)
 
-    def _holds_home(self, place: Path) -> bool:
-        """Whether opening this would open everybody's files, or ours."""
-        return any(place in path.parents for path in (self._home / ".ssh", self._state))
+    def _holds_home(self, directory: Path) -> bool:
+        """Whether opening this would open the user's home, or our state."""
+        return any(directory in path.parents for path in (self._home / ".ssh", self._state))
 
     def _named(self, key: str, paths: Iterable[str], program: Program) -> Iterator[Path]:
         for given in paths:
@@ -357,7 +357,7 @@ _DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".duckdb"})
 _PROJECT_FILES = ("package.json", "pyproject.toml", "node_modules", ".venv", "Gemfile", ".git")
 
 
-def _lacks(wanted: SandboxConfig, means: Means) -> Iterator[str]:
+def _weaknesses(wanted: SandboxConfig, means: SandboxSupport) -> Iterator[str]:
     if wanted.network == "internet":
         yield '`network: "internet"` needs bubblewrap: Landlock cannot tell addresses apart'
     elif not wanted.network:
@@ -368,25 +368,27 @@ def _lacks(wanted: SandboxConfig, means: Means) -> Iterator[str]:
 
 @lru_cache(maxsize=4)
 def _why_no_internet(bubblewrap: str) -> str | None:
-    """Finds out by making such a network with a sandbox in it."""
+    """Tries to create such a network with a sandbox in it."""
     inside = [*_ISOLATION, "--ro-bind", "/", "/", *_OWN_PROC, "--dev", "/dev"]
     return _tried([*_IN_INTERNET, bubblewrap, *inside, "/bin/sh", "-c", ":"])
 
 
 @lru_cache(maxsize=4)
-def find_means(path: str) -> Means:
+def detect_support(path: str) -> SandboxSupport:
     if sys.platform != "linux":
-        return Means(None, f"there is no bubblewrap for {sys.platform}", 0)
+        return SandboxSupport(None, f"there is no bubblewrap for {sys.platform}", 0)
     from openclaw.mcp_client.sandbox.landlock import can_filter, version
 
     found = shutil.which("bwrap", path=path) or shutil.which("bwrap", path=os.defpath)
     if found is None:
-        return Means(None, "bubblewrap (bwrap) is not installed", version(), can_filter())
+        return SandboxSupport(None, "bubblewrap (bwrap) is not installed", version(), can_filter())
     options = [*_ISOLATION, "--unshare-net", "--ro-bind", "/", "/", *_OWN_PROC]
     why = _tried([found, *options, "--dev", "/dev", "/bin/sh", "-c", ":"])
     if why is not None:  # such as a kernel that grants no namespaces to this user
-        return Means(None, f"bubblewrap does not work here ({why})", version(), can_filter())
-    return Means(found, "", version(), can_filter())
+        return SandboxSupport(
+            None, f"bubblewrap does not work here ({why})", version(), can_filter()
+        )
+    return SandboxSupport(found, "", version(), can_filter())
 
 
 def _tried(command: list[str]) -> str | None:
@@ -418,35 +420,35 @@ _ISOLATION = (*_UNSHARED, "--cap-drop", "ALL")
 _OWN_PROC = ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
 
 
-def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
-    """The program in bubblewrap, which gets everything but its own name through a descriptor.
+def in_bubblewrap(bubblewrap: str, rules: AccessRules, program: Program) -> Program:
+    """The program in bubblewrap, which gets its options through a descriptor.
 
-    Its environment is empty: it can be read inside, as that of process 1.
+    Bubblewrap's environment is empty: the server could read it, as that of process 1.
     """
-    from openclaw.mcp_client.sandbox.internet import PROXY, VARIABLES
+    from openclaw.mcp_client.sandbox.internet_proxy import PROXY, VARIABLES
     from openclaw.mcp_client.sandbox.landlock import AF_VSOCK, can_filter, socket_filter
 
-    options = [*_ISOLATION, *(["--unshare-net"] if reach.network is False else [])]
-    # The sockets between a virtual machine and its host are in no network that could be taken away.
-    closed = reach.network is not True and can_filter()
+    options = [*_ISOLATION, *(["--unshare-net"] if rules.network is False else [])]
+    # Sockets between a virtual machine and its host don't belong to a network namespace.
+    closed = rules.network is not True and can_filter()
     if closed:
         options += ["--seccomp", FILTER]
     for path in (*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER):
         options += ["--ro-bind-try", path, path]
     options += [*_OWN_PROC, "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  mount points inside
-    options += ["--bind", str(reach.own_home), str(reach.home)]
-    for _, flag, path in sorted(_mounts(reach), key=lambda mount: mount[0]):
+    options += ["--bind", str(rules.own_home), str(rules.home)]
+    for _, flag, path in sorted(_mounts(rules), key=lambda mount: mount[0]):
         options += [flag, path] if flag == "--tmpfs" else [flag, path, path]
     options += ["--remount-ro", "/"]
-    options += ["--chdir", str((program.directory or reach.home).absolute())]
+    options += ["--chdir", str((program.directory or rules.home).absolute())]
     environment, around = dict(program.environment), ()
-    if reach.network == "internet":
+    if rules.network == "internet":
         around = _IN_INTERNET
         environment |= dict.fromkeys(VARIABLES, PROXY)
         environment |= {"NO_PROXY": "", "no_proxy": "", "NODE_USE_ENV_PROXY": "1"}
     for name, value in environment.items():
         options += ["--setenv", name, value]
-    command = located(program) or program.command
+    command = find_program(program) or program.command
     first, *rest = [*around, bubblewrap, "--args", OPTIONS, "--", command, *program.arguments]
     return Program(
         command=first,
@@ -457,41 +459,41 @@ def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
     )
 
 
-def _mounts(reach: Reach) -> Iterator[tuple[tuple[int, int], str, str]]:
+def _mounts(rules: AccessRules) -> Iterator[tuple[tuple[int, int], str, str]]:
     """What is mounted, in order: outer before inner, and writing over reading."""
     for rank, flag, paths in (
-        (0, "--tmpfs", (reach.hidden,)),
-        (1, "--ro-bind", reach.read),
-        (2, "--bind", reach.write),
+        (0, "--tmpfs", (rules.hidden,)),
+        (1, "--ro-bind", rules.read),
+        (2, "--bind", rules.write),
     ):
         for path in dict.fromkeys(paths):
-            if flag != "--ro-bind" or not _is_open(path, reach):
+            if flag != "--ro-bind" or not _is_open(path, rules):
                 yield (len(path.parts), rank), flag, str(path)
 
 
-def _is_open(path: Path, reach: Reach) -> bool:
+def _is_open(path: Path, rules: AccessRules) -> bool:
     """Whether a directory above is mounted, with nothing hidden in between."""
-    for place in path.parents:
-        if place in (reach.hidden, reach.home):
-            return place in reach.read
-        if place in reach.read or place in reach.write:
+    for directory in path.parents:
+        if directory in (rules.hidden, rules.home):
+            return directory in rules.read
+        if directory in rules.read or directory in rules.write:
             return True
     return False
 
 
-def in_landlock(reach: Reach, program: Program, *, sockets: bool = False) -> Program:
-    """The program behind a small one of ours that confines itself and then becomes it."""
-    command = located(program) or program.command
+def in_landlock(rules: AccessRules, program: Program, *, sockets: bool = False) -> Program:
+    """The program, started by a small script of ours that confines itself and then execs it."""
+    command = find_program(program) or program.command
     policy = {
-        "read": [*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER, "/proc", "/sys", *map(str, reach.read)],
-        "write": [*DEVICES, *map(str, (*reach.write, reach.own_home))],
-        "network": reach.network is not False,
+        "read": [*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER, "/proc", "/sys", *map(str, rules.read)],
+        "write": [*DEVICES, *map(str, (*rules.write, rules.own_home))],
+        "network": rules.network is not False,
         "sockets": sockets,
     }
-    temporary = reach.own_home / "tmp"
+    temporary = rules.own_home / "tmp"
     with contextlib.suppress(OSError):  # the server may have put anything there
         temporary.mkdir(mode=0o700)
-    own = {"HOME": str(reach.own_home), "TMPDIR": str(temporary)}
+    own = {"HOME": str(rules.own_home), "TMPDIR": str(temporary)}
     return replace(
         program,
         command=sys.executable,

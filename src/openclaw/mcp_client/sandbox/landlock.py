@@ -1,12 +1,12 @@
-"""Confines itself by Landlock and seccomp and becomes the program: run as a script by `python -I -S`.
+"""Confines itself with Landlock and seccomp, then execs the program; run by `python -I -S`.
 
 usage: landlock.py POLICY COMMAND [ARGUMENT]...
 
-POLICY is JSON: {"read": [PATH], "write": [PATH], "network": BOOL, "sockets": BOOL}. Landlock has no
-say over connecting to a Unix socket by its path, so unless `sockets` is true the program can make no
-Unix socket but connected pairs. It exits with 126, having said why on stderr, if the kernel does not
-do all of it: nothing ever runs unconfined by mistake. Standard library only, so that it costs little
-time.
+POLICY is JSON: {"read": [PATH], "write": [PATH], "network": BOOL, "sockets": BOOL}. Landlock
+can't stop it from connecting to a Unix socket by its path, so unless `sockets` is true COMMAND can
+create no Unix sockets except connected pairs. Exits with 126, after saying why on stderr, if the
+kernel can't enforce all of it: nothing ever runs unconfined by mistake. Standard library only, to
+start fast.
 """
 
 import ctypes
@@ -36,11 +36,11 @@ ABSTRACT_SOCKETS_AND_SIGNALS = 3
 REFUSED = 126
 SET_SECCOMP, FILTER_MODE = 22, 2
 ALLOW, DENY = 0x7FFF0000, 0x00050000
-X32_CALLS = 0x40000000  # x86_64 takes every call a second time from here on
-# Of each machine: its name to the kernel, and the numbers of socket, socketpair and io_uring_setup.
+X32_CALLS = 0x40000000  # from here on, x86_64 has every call a second time
+# Of each machine: its number, and those of the calls socket, socketpair and io_uring_setup.
 MACHINES = {"x86_64": (0xC000003E, 41, 53, 425), "aarch64": (0xC00000B7, 198, 199, 425)}
 LOAD, EQUAL, AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
-CALL, MACHINE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24  # places in `struct seccomp_data`
+CALL, MACHINE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24  # offsets in `struct seccomp_data`
 EPERM, EACCES, ENOSYS = 1, 13, 38
 KIND_OF_SOCKET = 0xF
 
@@ -51,8 +51,8 @@ class Filter(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-class Refused(Exception):
-    """Raised when the kernel does not do what it was asked."""
+class LandlockRefused(Exception):
+    """Raised when the kernel refuses a restriction."""
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -64,14 +64,14 @@ def call(number: int, *arguments: int | bytes | None) -> int:
     words = (ctypes.c_long(one) if isinstance(one, int) else one for one in arguments)
     result = int(_libc.syscall(ctypes.c_long(number), *words))
     if result < 0:
-        raise Refused(os.strerror(ctypes.get_errno()))
+        raise LandlockRefused(os.strerror(ctypes.get_errno()))
     return result
 
 
 def version() -> int:
     try:
         return call(CREATE_RULESET, None, 0, GET_VERSION)
-    except Refused:
+    except LandlockRefused:
         return 0
 
 
@@ -95,29 +95,29 @@ def allow(rules: int, path: str, rights: int) -> None:
     if sys.platform != "linux":  # nothing else has Landlock
         return
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= OF_FILES
-        rule = struct.pack("=Qi", rights, place)  # landlock_path_beneath_attr
+        rule = struct.pack("=Qi", rights, descriptor)  # landlock_path_beneath_attr
         call(ADD_RULE, rules, PATH_BENEATH, rule, 0)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def can_filter(machine: str | None = None) -> bool:
-    """Whether we know this machine's system calls well enough to take Unix sockets away."""
+    """Whether we know this machine's system calls well enough to block Unix sockets."""
     return sys.platform == "linux" and (machine or platform.machine()) in MACHINES
 
 
 def socket_filter(machine: str, family: int = AF_UNIX) -> bytes:
     """The seccomp program that refuses to make a socket of this family.
 
-    A connected pair that can't be connected again is allowed: programs talk to their own children
-    through them. Calls of another instruction set are refused, and io_uring, which makes sockets
-    without a call.
+    Connected pairs that can't be connected again are allowed: programs talk to their own children
+    through them. Calls of another instruction set are refused, and so is io_uring, which can create
+    sockets without a system call.
     """
     kernel_name, make, make_pair, uring = MACHINES[machine]
     allow, refuse, missing, foreign = "allow", "refuse", "missing", "foreign"
@@ -142,10 +142,10 @@ def socket_filter(machine: str, family: int = AF_UNIX) -> bytes:
         (RETURN, DENY | ENOSYS, None, None),
         (RETURN, DENY | EPERM, None, None),
     ]
-    places = {"socket": 13, allow: 15, refuse: 16, missing: 17, foreign: 18}
+    positions = {"socket": 13, allow: 15, refuse: 16, missing: 17, foreign: 18}
 
     def distance(at: int, label: str | None) -> int:
-        return 0 if label is None else places[label] - at - 1
+        return 0 if label is None else positions[label] - at - 1
 
     return b"".join(
         struct.pack("=HBBI", code, distance(at, then), distance(at, otherwise), value)
@@ -153,29 +153,29 @@ def socket_filter(machine: str, family: int = AF_UNIX) -> bytes:
     )
 
 
-def take_sockets() -> None:
+def block_unix_sockets() -> None:
     if not can_filter():
-        raise Refused(f"Unix sockets cannot be taken away on {platform.machine()}")
+        raise LandlockRefused(f"Unix sockets cannot be blocked on {platform.machine()}")
     program = socket_filter(platform.machine())
     wanted = Filter(len(program) // 8, program)
     if _libc.prctl(SET_SECCOMP, FILTER_MODE, ctypes.byref(wanted), 0, 0):
-        raise Refused(f"seccomp was refused: {os.strerror(ctypes.get_errno())}")
+        raise LandlockRefused(f"seccomp was refused: {os.strerror(ctypes.get_errno())}")
 
 
 def confine(read: list[str], write: list[str], *, network: bool) -> None:
     abi = version()
     if not abi:
-        raise Refused("this kernel has no Landlock")
+        raise LandlockRefused("this kernel has no Landlock")
     rules = ruleset(abi, network=network)
     for path in read:
         allow(rules, path, READING)
     for path in write:
         allow(rules, path, rights_of(abi))
-    # Root's capabilities would let it read other processes' environments all the same.
+    # With root's capabilities it could still read other processes' environments.
     for capability in range(MOST_CAPABILITIES):
         _libc.prctl(DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
     if _libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise Refused("no_new_privs was refused")
+        raise LandlockRefused("no_new_privs was refused")
     call(RESTRICT_SELF, rules, 0)
     os.close(rules)
 
@@ -185,9 +185,9 @@ def main(arguments: list[str]) -> None:
     try:
         confine(policy["read"], policy["write"], network=policy["network"])
         if not policy.get("sockets"):
-            take_sockets()
+            block_unix_sockets()
         os.execv(arguments[1], arguments[1:])  # noqa: S606  becoming the server is the purpose
-    except (Refused, OSError) as error:
+    except (LandlockRefused, OSError) as error:
         sys.stderr.write(f"the sandbox could not be set up: {error}\n")
         sys.exit(REFUSED)
 

@@ -19,10 +19,10 @@ from openclaw.mcp_client.imports import load
 from openclaw.mcp_client.session import negotiation
 from openclaw.mcp_client.session.dispatcher import PipeDispatcher
 from openclaw.mcp_client.session.elicitation import decline
-from openclaw.mcp_client.session.notifications import Answers, AskHost, Incoming
+from openclaw.mcp_client.session.notifications import AskHost, NotificationHandler, RequestHandlers
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.mcp_client.transport import child_process
-from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import has_reference
 
@@ -36,20 +36,20 @@ ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionDeps:
-    """What a connection needs of its host.
+    """What a connection needs from its host.
 
-    `keeper` is one for all connections of a host, and closed after them; `grace` is what an ending
-    server is given. `cache` is the directory where a server's protocol era is remembered; without
-    it nothing is. `on_sampling` and `on_elicitation` take the server's name and the request's params
-    and give back the result's object; without the former, such requests are refused. `confine`
-    may put a sandbox around a program, given the server's name and its roots. `auth` gives the HTTP
-    authentication of a server that is configured with one; without it such a server needs a login
-    that nobody can give.
+    `reaper` is shared by all connections of a host, and closed after them; `grace` is how long an
+    ending server gets. `cache` is the directory where servers' protocol eras are remembered;
+    without it they are not. `on_sampling` and `on_elicitation` take the server's name and the
+    request's params and return the result; without the former, such requests are refused.
+    `confine` may put a program into a sandbox, given the server's name and roots. `auth` returns
+    the HTTP authentication of a server that has one configured; without it, nobody can log in to
+    such a server.
     """
 
     resolve_secrets: ResolveSecrets
     environ: Mapping[str, str]
-    keeper: OrphanReaper = field(default_factory=OrphanReaper)
+    reaper: OrphanReaper = field(default_factory=OrphanReaper)
     grace: child_process.Grace = field(default_factory=child_process.Grace)
     redactor: Redactor = field(default_factory=Redactor)
     clock: Clock = field(default_factory=SystemClock)
@@ -72,36 +72,36 @@ class ConnectParams:
     name: str
     config: "McpServerConfig"
     deps: ConnectionDeps
-    answers: Answers
-    incoming: Incoming
+    request_handlers: RequestHandlers
+    notifications: NotificationHandler
     memory: negotiation.EraMemory
     stderr: child_process.StderrTail
     on_asked: Callable[[], None] = lambda: None
-    """Called when all is loaded and the server has the word."""
+    """Called when everything is loaded, right before the handshake."""
 
 
-async def open_link(opening: ConnectParams) -> AbstractAsyncContextManager[ServerSession]:
-    """What opens the connection when it is entered, and closes it."""
-    if opening.config.kind == "stdio":
-        return _open_stdio(opening)
+async def open_session(params: ConnectParams) -> AbstractAsyncContextManager[ServerSession]:
+    """A context manager that opens the connection and closes it."""
+    if params.config.kind == "stdio":
+        return _open_stdio(params)
     await load("openclaw.mcp_client.session.http")
     from openclaw.mcp_client.session.http import open_http
 
-    return open_http(opening)
+    return open_http(params)
 
 
 @asynccontextmanager
-async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
-    child = await child_process.spawn(
-        await _program(opening), opening.deps.keeper, opening.deps.grace
-    )
-    limit = opening.config.max_message_bytes
-    pipe = child_process.ChildPipe(child.ends(), child.exited, limit, opening.stderr)
-    dispatcher = PipeDispatcher(pipe, opening.name, opening.deps.redactor.redact)
+async def _open_stdio(params: ConnectParams) -> AsyncGenerator[ServerSession]:
+    child = await child_process.spawn(await _program(params), params.deps.reaper, params.deps.grace)
+    limit = params.config.max_message_bytes
+    pipe = child_process.ChildPipe(child.ends(), child.exited, limit, params.stderr)
+    dispatcher = PipeDispatcher(pipe, params.name, params.deps.redactor.redact)
     try:
-        session = ServerSession(dispatcher, opening.incoming, opening.answers, "stdio", child.pid)
+        session = ServerSession(
+            dispatcher, params.notifications, params.request_handlers, "stdio", child.pid
+        )
         async with session.running():
-            await _greet(opening, session, dispatcher)
+            await _stdio_handshake(params, session, dispatcher)
             yield session
     finally:
         with anyio.CancelScope(shield=True):
@@ -111,26 +111,26 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
             child.close_pipes()
 
 
-async def shake_hands(
-    opening: ConnectParams, session: ServerSession, turned_away: Callable[[], bool] | None = None
+async def handshake(
+    params: ConnectParams, session: ServerSession, turned_away: Callable[[], bool] | None = None
 ) -> None:
-    """Greet the server within the configured time."""
-    seconds = opening.config.timeout / 1000
+    """Do the handshake within the configured time."""
+    seconds = params.config.timeout / 1000
     try:
         with anyio.fail_after(seconds):
-            await session.greet(opening.memory, turned_away)
+            await session.handshake(params.memory, turned_away)
     except TimeoutError:
         raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
 
 
-async def _greet(
-    opening: ConnectParams, session: ServerSession, dispatcher: PipeDispatcher
+async def _stdio_handshake(
+    params: ConnectParams, session: ServerSession, dispatcher: PipeDispatcher
 ) -> None:
-    opening.on_asked()
+    params.on_asked()
     try:
-        await shake_hands(opening, session)
+        await handshake(params, session)
     except Exception:
-        if dispatcher.input_closed:  # it is leaving: why, its exit says
+        if dispatcher.input_closed:  # it is exiting: its exit code says why
             with anyio.move_on_after(2 * child_process.EXIT_AFTER_EOF):
                 await dispatcher.lost.wait()
         if dispatcher.end_reason is None:
@@ -139,9 +139,9 @@ async def _greet(
 
 
 async def _program(
-    opening: ConnectParams, *, windows: bool = sys.platform == "win32"
+    params: ConnectParams, *, windows: bool = sys.platform == "win32"
 ) -> child_process.Program:
-    config, deps = opening.config, opening.deps
+    config, deps = params.config, params.deps
     if config.command is None:
         raise OperatorFacing("a stdio server needs a `command`")
     own = await deps.reveal({k: str(v) for k, v in config.env.items()})
@@ -162,4 +162,4 @@ async def _program(
         directory=None if config.cwd is None else expand(config.cwd, deps.environ),
     )
     # Looking at the machine and its files takes a moment.
-    return await anyio.to_thread.run_sync(deps.confine, config, program, opening.name, deps.roots)
+    return await anyio.to_thread.run_sync(deps.confine, config, program, params.name, deps.roots)

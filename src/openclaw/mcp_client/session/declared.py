@@ -1,6 +1,6 @@
 """What servers declare: the parts of MCP's types that are used here.
 
-The SDK has them all, for every revision, and takes longer to import than most servers to start.
+The SDK has them all, for every revision, but its import takes longer than most servers' start.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Requests and answers over a server's pipes: what the MCP SDK's `Dispatcher` does, without its hops.
+"""Requests and answers over a server's pipes: the SDK's `Dispatcher` with fewer hops.
 
-A call is one write and one future. Everything that comes in is sorted in the read callback;
-only what needs a task (a request of the server, a huge message) is left to `run`.
+A call is one write and one future. Incoming messages are handled in the read callback; only what
+needs a task (a request from the server, a huge message) is left to `run`.
 """
 
 import logging
@@ -40,9 +40,9 @@ class Pending:
         self.reported_at = 0.0
 
     def refuse(self, error: Exception) -> None:
-        """End the wait with an error. Whoever waited may have been cancelled in the same moment."""
+        """End the wait with an error. The waiter may have been cancelled at the same moment."""
         self.future.set_exception(error)
-        self.future.exception()  # seen, so that the loop does not complain where nobody waits
+        self.future.exception()  # seen, so that the loop does not complain if nobody waits
 
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 MAX_EXTENSION = 60.0  # how many timeouts a call may last, however much progress is reported
 PROGRESS_EVERY = 0.05  # seconds between two reports of one call's progress
-WARN_EVERY = 60.0  # seconds between two warnings of the same flood
+WARN_EVERY = 60.0  # seconds between two warnings about the same flood
 
 _ABSENT = object()
 _ID_TYPES = (int, str)
@@ -77,7 +77,7 @@ class PipeDispatcher:
         self._warned_at: float | None = None
         self._on_notification: Callable[[str, Mapping[str, Any] | None], None] = lambda _, __: None
         self.end_reason: str | None = None
-        self.lost = anyio.Event()  # it has ended, and all that it sent was taken
+        self.lost = anyio.Event()  # it has ended, and everything it sent was handled
         self.input_closed = False
         self._too_long: TooLong | None = None
 
@@ -99,7 +99,7 @@ class PipeDispatcher:
         request_id: int | str | None = None,
         cancellable: bool = True,
     ) -> RawResult:
-        """Send one request and wait for its result. A pipe has no use for headers."""
+        """Send one request and wait for its result. Headers are ignored."""
         key = self._new_key(request_id)
         pending = Pending(self._loop.create_future(), inf if timeout is None else timeout)
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": key, "method": method}
@@ -120,11 +120,11 @@ class PipeDispatcher:
             return await pending.future
         except CancelledError:
             if cancellable:
-                self._tell_cancelled(key, "the caller is no longer waiting")
+                self._notify_cancelled(key, "the caller is no longer waiting")
             raise
         except errors.TimedOut:
             if cancellable:
-                self._tell_cancelled(key, "no answer in time")
+                self._notify_cancelled(key, "no answer in time")
             raise
         finally:
             del self._pending[key]
@@ -134,7 +134,7 @@ class PipeDispatcher:
         pending.give_up_at = now + pending.timeout * MAX_EXTENSION
         pending.due = now + pending.timeout
         if self._timer is None or pending.due < self._timer.when():
-            self._look_at(pending.due)
+            self._check_at(pending.due)
 
     def _send(self, line: bytes) -> None:
         if self.end_reason is None and not self._pipe.write(line):
@@ -149,7 +149,7 @@ class PipeDispatcher:
             raise ValueError(f"request id {wanted!r} is already in flight")
         return wanted
 
-    def _tell_cancelled(self, key: int | str, reason: str) -> None:
+    def _notify_cancelled(self, key: int | str, reason: str) -> None:
         params = {"requestId": key, "reason": reason}
         self._answer(method="notifications/cancelled", params=params)
 
@@ -174,11 +174,11 @@ class PipeDispatcher:
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
     ) -> None:
-        """Send a notification; where the server is gone, nothing happens."""
+        """Send a notification; does nothing if the server is gone."""
         self._answer(method=method, **({} if params is None else {"params": params}))
 
     def _answer(self, **message: Any) -> None:
-        """Send what nobody waits for."""
+        """Send a message that nobody waits for."""
         self._pipe.answer(jsonrpc.encode({"jsonrpc": "2.0", **message}))
 
     async def run(
@@ -190,8 +190,8 @@ class PipeDispatcher:
     ) -> None:
         """Serve the server's requests and decode its huge messages until the pipe ends.
 
-        `on_notification` gets every notification, in order: a task for each would be what a flood
-        needs to drown us.
+        `on_notification` gets every notification, in order and without a task, so that a flood
+        can't overwhelm us.
         """
         self._on_notification = on_notification
         self._pipe.open(self.lines, self.ended)
@@ -212,7 +212,7 @@ class PipeDispatcher:
     # What the pipe calls, from the event loop.
 
     def lines(self, lines: list[bytes]) -> None:
-        """Take whole lines. Huge ones, and those behind them, wait for `run`."""
+        """Handle whole lines. Huge ones, and those after them, wait for `run`."""
         if self._deferred:
             self._deferred.extend(lines)
             return
@@ -220,7 +220,7 @@ class PipeDispatcher:
             if len(line) >= jsonrpc.LARGE:
                 self._deferred.extend(lines[index:])
                 self._pipe.pause()
-                self._stir()
+                self._wake_up()
                 return
             try:
                 self._take(jsonrpc.decode(line))
@@ -228,24 +228,24 @@ class PipeDispatcher:
                 self._undecodable(line, problem)
 
     def ended(self, reason: str, too_long: TooLong | None) -> None:
-        """The pipe is gone; whoever waits is told so."""
+        """The pipe has ended; pending calls fail."""
         self.end_reason, self._too_long = reason, too_long
         if not self._deferred:
             self._fail_pending()
-        self._stir()
+        self._wake_up()
 
     def close(self) -> None:
         self._pipe.discard()
         if self.end_reason is None:
             self.end_reason = "it was stopped"
         self._fail_pending()
-        self._look_at(inf)
-        self._stir()
+        self._check_at(inf)
+        self._wake_up()
 
     def release(self) -> None:
         self._pipe.close()
 
-    def _stir(self) -> None:
+    def _wake_up(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
@@ -322,24 +322,24 @@ class PipeDispatcher:
             jsonrpc.report_progress(pending.on_progress, params, self._server)
         return True
 
-    def _look_at(self, when: float) -> None:
-        """Look for late answers then. One timer serves all calls: most are over long before."""
+    def _check_at(self, when: float) -> None:
+        """Check for late answers then. One timer serves all calls: most are over long before."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._look) if when < inf else None
+        self._timer = self._loop.call_at(when, self._check_deadlines) if when < inf else None
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         now = self._loop.time()
         for pending in self._pending.values():
             if pending.due > now or pending.future.done():
                 continue
             if self._serving and now < pending.give_up_at:
-                # The server waits for an answer of ours, perhaps of a person: that is not its delay.
+                # The server waits for our answer, perhaps a person's: that is not its delay.
                 pending.due = now + pending.timeout
             else:
                 pending.refuse(errors.TimedOut(pending.timeout))
         waiting = (one.due for one in self._pending.values() if not one.future.done())
-        self._look_at(min(waiting, default=inf))
+        self._check_at(min(waiting, default=inf))
 
     def _requested(self, message: jsonrpc.Message) -> None:
         if self._unanswered >= bounds.MAX_SERVER_REQUESTS:
@@ -347,7 +347,7 @@ class PipeDispatcher:
             return
         self._unanswered += 1
         self._asked.append(message)
-        self._stir()
+        self._wake_up()
 
     async def _serve(self, on_request: "OnRequest", message: dict[str, Any]) -> None:
         key = message["id"]
@@ -391,7 +391,7 @@ class PipeDispatcher:
             logger.warning("MCP server '%s' wrote to its output: %s", self._server, text)
 
     def _find(self, key: Any) -> Pending | None:
-        """The request with this id; a server may give a number back as text."""
+        """The request with this id; a server may return a number as text."""
         if type(key) is int:
             return self._pending.get(key)
         if type(key) is not str:
@@ -400,15 +400,15 @@ class PipeDispatcher:
         return self._pending.get(key) or self._pending.get(number)
 
     def _fail_pending(self) -> None:
-        """Nothing will be answered any more; one of them may be to blame."""
-        guilty = None
+        """Fail all pending calls; one of them may have got an answer that was too long."""
+        oversized = None
         if self._too_long is not None:
             alone = next(iter(self._pending.values())) if len(self._pending) == 1 else None
-            guilty = self._find(answered_id(self._too_long.head)) or alone
+            oversized = self._find(answered_id(self._too_long.head)) or alone
         for pending in self._pending.values():
             if pending.future.done():
                 continue
-            if pending is guilty and self._too_long is not None:
+            if pending is oversized and self._too_long is not None:
                 pending.refuse(errors.TooLarge(self._too_long.limit))
             else:
                 pending.refuse(errors.Interrupted(self.end_reason or "it ended"))

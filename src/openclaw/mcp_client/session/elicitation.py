@@ -1,12 +1,12 @@
-"""Finds the person that a server's question is for.
+"""Finds the person whom a server's question is for.
 
-A server may work for several at once. In the newest revision of MCP a question is part of the answer
-to a call, so that it is clear whose it is. In the older ones it comes by itself: then it is asked
-where all calls that the server has in hand are of one turn, and declined otherwise. Nobody is asked
-about something that somebody else began.
+A server may work for several people at once. In the newest revision of MCP a question is part of
+the answer to a call, so it is clear whose it is. In the older ones it comes on its own: then it is
+asked if all the server's open calls belong to one turn, and declined otherwise. Nobody is asked
+about something that somebody else started.
 
-Wherever that person sits, they read what a server has written: it is shown without secrets, and
-without what a terminal or a model would obey.
+Whoever is asked reads what a server has written, so it is shown without secrets, and without
+anything that a terminal or a model would obey.
 """
 
 import logging
@@ -43,8 +43,8 @@ async def decline(server: str, params: JsonObject) -> JsonObject:
 _asker: ContextVar[Elicit | None] = ContextVar("openclaw_asker", default=None)
 
 
-class Asking:
-    """Takes the questions of one server; `otherwise` those that belong to no call."""
+class ElicitationRouter:
+    """Handles one server's questions; `otherwise` gets those that belong to no call."""
 
     def __init__(self, otherwise: Elicit, redactor: Redactor | None = None) -> None:
         self._otherwise = otherwise
@@ -69,13 +69,13 @@ class Asking:
             return own
         askers = set(self._calls.values())
         if len(askers) > 1:
-            logger.info("MCP server '%s' asks while it works for several: declined", server)
+            logger.info("MCP server '%s' asks while it works for several people: declined", server)
             return decline
         return askers.pop() if askers else self._otherwise
 
 
 class _OnBehalf:
-    """It is no generator, which takes three times as long, as every call has one."""
+    """Not a generator, which would take three times as long: every call has one."""
 
     __slots__ = ("_asker", "_calls", "_token")
 
@@ -92,9 +92,9 @@ class _OnBehalf:
 
 
 def shown(params: JsonObject, redactor: Redactor) -> JsonObject:
-    """A server's question as a person may see it. Raises ValueError where there is no such form.
+    """A server's question as a person may see it; raises ValueError if it can't be shown.
 
-    What the protocol does not name is left out: nobody would look at it before a client does.
+    Fields that the protocol does not define are left out: nothing here would check them.
     """
     question: dict[str, Any] = {}
     if "message" in params:
@@ -104,7 +104,7 @@ def shown(params: JsonObject, redactor: Redactor) -> JsonObject:
         question["requestedSchema"] = _shown_schema(params["requestedSchema"], redactor.redact)
     if params.get("mode") is not None:
         if params["mode"] not in _MODES:
-            raise ValueError("it asks in an unknown way")
+            raise ValueError("its mode is unknown")
         question["mode"] = params["mode"]
     for key, limit in (("url", MAX_ADDRESS), ("elicitationId", MAX_ID)):
         if params.get(key) is not None:
@@ -115,7 +115,7 @@ def shown(params: JsonObject, redactor: Redactor) -> JsonObject:
 
 
 def _unchanged(key: str, text: object, limit: int, redactor: Redactor) -> str:
-    """What means nothing any more once a character of it is replaced."""
+    """Text that is useless once a character is replaced, so it is refused rather than cleaned."""
     if not isinstance(text, str) or len(text) > limit:
         raise ValueError(f"its {key} is not text, or too long")
     if not text.isprintable() or holds_orders(text):
@@ -128,8 +128,8 @@ def _unchanged(key: str, text: object, limit: int, redactor: Redactor) -> str:
 def _check_address(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("its address is not that of a web page")
-    if "@" in parts.netloc:  # what stands before it looks like the host, and is not
+        raise ValueError("its address is not a web page")
+    if "@" in parts.netloc:  # the part before it looks like the host, but isn't
         raise ValueError("its address has a user name in it")
 
 
@@ -138,7 +138,7 @@ def _shown_schema(schema: object, redact: Callable[[str], str]) -> dict[str, Any
         raise ValueError("it has no valid form")  # noqa: TRY004  what a server sends is a value
     if len(orjson.dumps(schema)) > MAX_SCHEMA:
         raise ValueError("its form is too large")
-    # Names and choices are sent back as they are, so that they cannot be cleaned.
+    # Names and choices are sent back as they are, so they can't be cleaned.
     for text in _texts(cast("dict[str, object]", schema), repeated=True):
         if not _is_plain(text):
             raise ValueError("a name or a choice has hidden or control characters")

@@ -22,7 +22,7 @@ from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client import errors
 from openclaw.mcp_client.session import http_client
-from openclaw.mcp_client.session.connect import ConnectParams, shake_hands
+from openclaw.mcp_client.session.connect import ConnectParams, handshake
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
 from openclaw.mcp_client.session.server_session import ServerSession
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from mcp.shared.transport_context import TransportContext
 
 
-# The SDK has it too, but cuts events at one mebibyte, which is less than an image.
+# The SDK has an SSE client too, but it cuts events at one mebibyte, which is less than an image.
 
 logger = logging.getLogger(__name__)
 
 Inbound = MemoryObjectReceiveStream[SessionMessage | Exception]
 
 
-class Posts(ObjectSendStream[SessionMessage]):
-    """The way to the server: one POST for each message, in the task of whoever sends it.
+class PostStream(ObjectSendStream[SessionMessage]):
+    """Sends to the server: one POST for each message, in the sender's task.
 
-    A request that is refused fails alone; what is no request is dropped then.
+    A refused request fails alone; other refused messages are dropped.
     """
 
     def __init__(self, client: httpx2.AsyncClient, endpoint: str) -> None:
         self._client, self._endpoint = client, endpoint
 
     async def send(self, item: SessionMessage) -> None:
-        """Post one message; raises `ConnectionFailed` for a request that was not taken."""
+        """Post one message; raises `ConnectionFailed` for a request that was not accepted."""
         body = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
         response = await self._client.post(self._endpoint, json=body)
         if response.is_error:
@@ -66,12 +66,12 @@ class Posts(ObjectSendStream[SessionMessage]):
 @asynccontextmanager
 async def sse_streams(
     client: httpx2.AsyncClient, url: str, limit: int, timeout: float
-) -> AsyncGenerator[tuple[Inbound, Posts]]:
+) -> AsyncGenerator[tuple[Inbound, PostStream]]:
     """The two directions of a session, open once the server has said where to post."""
     inbound_end, inbound = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
     async with inbound_end, inbound, AsyncExitStack() as stack:
-        with _said_within(timeout):
+        with _endpoint_within(timeout):
             request = client.build_request("GET", url, headers=headers)
             response = await client.send(request, stream=True)
         stack.push_async_callback(response.aclose)
@@ -79,14 +79,14 @@ async def sse_streams(
             raise errors.ConnectionFailed(f"the server answered {response.status_code}")
         group = await stack.enter_async_context(anyio.create_task_group())
         events = httpx2.EventSource(response, max_event_size=limit)
-        with _said_within(timeout):
+        with _endpoint_within(timeout):
             endpoint = await group.start(_receive, events, url, inbound_end)
-        yield inbound, Posts(client, endpoint)
+        yield inbound, PostStream(client, endpoint)
         group.cancel_scope.cancel()
 
 
 @contextmanager
-def _said_within(seconds: float) -> Generator[None]:
+def _endpoint_within(seconds: float) -> Generator[None]:
     try:
         with anyio.fail_after(seconds):
             yield
@@ -119,7 +119,7 @@ def _parsed(data: str) -> SessionMessage | Exception:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
     except ValueError as error:
-        logger.debug("an event was no message: %s", error)
+        logger.debug("an event was not a message: %s", error)
         return error
 
 
@@ -133,10 +133,10 @@ def _endpoint(url: str, path: str) -> str:
     return str(endpoint)
 
 
-END_SESSION_WITHIN = 2.0  # seconds that a server has to hear that its session is over
+END_SESSION_WITHIN = 2.0  # seconds for telling a server that its session is over
 
 _FALL_BACK = (400, 404, 405)
-"""What a server answers to a POST when it knows only the older transport, as the spec lists."""
+"""Answers to a POST from a server that has only the older transport, as the spec lists them."""
 
 _CLOSED, _METHOD_NOT_FOUND = -32000, -32601
 _CLOSED_BY_SDK = ("Connection closed", "SSE stream ")  # a server may send the same code
@@ -145,9 +145,9 @@ _TOO_MANY, _SERVER_ERROR = 429, 500
 
 
 class StreamDispatcher:
-    """The SDK's dispatcher, with calls of our own and notifications that go to one function alone.
+    """The SDK's dispatcher, with our own `call` and all notifications passed to one function.
 
-    `lost` is set when the connection proves to be gone.
+    `lost` is set when the connection turns out to be gone.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class StreamDispatcher:
         if headers is not None:
             options["headers"] = headers
         seconds = math.inf if timeout is None else timeout
-        with http_client.recorded() as exchange, anyio.CancelScope() as scope:
+        with http_client.record_exchange() as exchange, anyio.CancelScope() as scope:
             call = _Call(scope, seconds, anyio.current_time() + seconds * MAX_EXTENSION)
 
             async def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -234,8 +234,7 @@ class StreamDispatcher:
             method: str,
             params: Mapping[str, Any] | None,
         ) -> dict[str, Any]:
-            # While the server waits for an answer of ours, perhaps of a person, that is not its
-            # delay.
+            # The server waits for our answer, perhaps a person's: that is not its delay.
             self._served += 1
             self._extend(*self._calls)
             try:
@@ -248,10 +247,10 @@ class StreamDispatcher:
             on_notification(method, params)
             return True
 
-        await self._dispatcher.run(request, _unheard, intercept, task_status=task_status)
+        await self._dispatcher.run(request, _ignore, intercept, task_status=task_status)
 
     def _extend(self, *calls: "_Call") -> None:
-        """Give calls their whole time again; while the server waits for us, there is no hurry."""
+        """Restart the calls' timeouts; they do not run while the server waits for us."""
         for call in calls:
             patience = math.inf if self._served else anyio.current_time() + call.timeout
             call.scope.deadline = min(patience, call.give_up_at)
@@ -273,7 +272,7 @@ class StreamDispatcher:
             # A server that does not know the session has done nothing for it.
             self._lose("the server ended the session")
             return errors.Unavailable(self._reason)
-        if code is None or message == _NO_WORDS:
+        if code is None or message == _NO_MESSAGE:
             allows = ": it does not allow this call" if exchange.status == _FORBIDDEN else ""
             words = f"the server answered {exchange.status}{allows}"
             return errors.RemoteError(code or _CLOSED, words)
@@ -290,7 +289,7 @@ class StreamDispatcher:
     def _forgot_session(
         self, exchange: http_client.Exchange, code: int | None, message: str
     ) -> bool:
-        if exchange.status == _BAD_REQUEST:  # as servers answer that were copied from an example
+        if exchange.status == _BAD_REQUEST:  # servers copied from a common example answer this
             return code == _CLOSED and "session" in message.lower()
         has_session = code is None or self._client.session is not None  # SSE always has one
         return exchange.status == _NOT_FOUND and has_session and code != _METHOD_NOT_FOUND
@@ -300,13 +299,13 @@ class StreamDispatcher:
         self.lost.set()
 
 
-async def _unheard(
+async def _ignore(
     context: "DispatchContext[TransportContext]", method: str, params: Mapping[str, Any] | None
 ) -> None:
     """Every notification is intercepted."""
 
 
-_NO_WORDS = "Server returned an error response"  # what the SDK says for a status without a body
+_NO_MESSAGE = "Server returned an error response"  # what the SDK says for a status without a body
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -317,11 +316,11 @@ class _Call:
 
 
 @asynccontextmanager
-async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
-    url = opening.config.url
+async def open_http(params: ConnectParams) -> AsyncGenerator[ServerSession]:
+    url = params.config.url
     if url is None:
         raise OperatorFacing("a remote server needs a `url`")
-    config, deps = opening.config, opening.deps
+    config, deps = params.config, params.deps
     headers = await deps.reveal({name: str(value) for name, value in config.headers.items()})
     if has_reference(url):
         url = (await deps.reveal({"url": url}))["url"]
@@ -331,56 +330,56 @@ async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     client = http_client.RemoteClient(
         config.max_message_bytes, headers=headers, auth=auth, timeout=timeout
     )
-    client.remedy = None if auth is None else f"run: openclaw mcp login {opening.name}"
-    opening.on_asked()
+    client.remedy = None if auth is None else f"run: openclaw mcp login {params.name}"
+    params.on_asked()
     try:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(client)
             stack.push_async_callback(_end_session, client, url)
-            yield await _enter_first(stack, opening, client, url)
+            yield await _enter_first(stack, params, client, url)
     except Exception as error:
         raise _explained(error, client) from error
 
 
 async def _enter_first(
-    stack: AsyncExitStack, opening: ConnectParams, client: http_client.RemoteClient, url: str
+    stack: AsyncExitStack, params: ConnectParams, client: http_client.RemoteClient, url: str
 ) -> ServerSession:
-    first = "sse" if opening.config.kind == "sse" else "http"
+    first = "sse" if params.config.kind == "sse" else "http"
     try:
-        return await stack.enter_async_context(_open(opening, client, url, first))
+        return await stack.enter_async_context(_open(params, client, url, first))
     except Exception:
-        if not opening.config.may_fall_back_to_sse or client.status not in _FALL_BACK:
+        if not params.config.may_fall_back_to_sse or client.status not in _FALL_BACK:
             raise
     client.status = None
-    return await stack.enter_async_context(_open(opening, client, url, "sse"))
+    return await stack.enter_async_context(_open(params, client, url, "sse"))
 
 
 @asynccontextmanager
 async def _open(
-    opening: ConnectParams, client: http_client.RemoteClient, url: str, transport: str
+    params: ConnectParams, client: http_client.RemoteClient, url: str, transport: str
 ) -> AsyncGenerator[ServerSession]:
-    limit = opening.config.max_message_bytes
+    limit = params.config.max_message_bytes
     streams = (
-        sse_streams(client, url, limit, opening.config.timeout / 1000)
+        sse_streams(client, url, limit, params.config.timeout / 1000)
         if transport == "sse"
         else streamable_http_client(
             url,
             http_client=client,
-            terminate_on_close=False,  # it would not live to see it: see `_end_session`
+            terminate_on_close=False,  # this would be cancelled first: see `_end_session`
             max_sse_event_size=limit,
         )
     )
     async with streams as ends:
         dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*ends)
         caller = StreamDispatcher(dispatcher, client)
-        session = ServerSession(caller, opening.incoming, opening.answers, transport)
+        session = ServerSession(caller, params.notifications, params.request_handlers, transport)
         async with session.running():
-            await shake_hands(opening, session, caller.turned_away)
+            await handshake(params, session, caller.turned_away)
             yield session
 
 
 async def _end_session(client: http_client.RemoteClient, url: str) -> None:
-    """Tell the server that its session is over, also when we are being cancelled."""
+    """Tell the server that its session is over, even if we are being cancelled."""
     session = client.session
     if session is None:
         return
@@ -388,7 +387,7 @@ async def _end_session(client: http_client.RemoteClient, url: str) -> None:
         try:
             await client.delete(url, headers={http_client.SESSION_HEADER: session})
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            logger.debug("the session could not be ended: %s", errors.worded(error))
+            logger.debug("the session could not be ended: %s", errors.error_text(error))
 
 
 def _explained(error: Exception, client: http_client.RemoteClient) -> Exception:
@@ -396,7 +395,7 @@ def _explained(error: Exception, client: http_client.RemoteClient) -> Exception:
     if client.status in (_UNAUTHORIZED, _FORBIDDEN):
         return errors.NeedsLogin(client.refused(client.status))
     if isinstance(cause, httpx2.HTTPError):
-        return errors.ConnectionFailed(f"cannot be reached ({errors.worded(cause)})")
+        return errors.ConnectionFailed(f"cannot be reached ({errors.error_text(cause)})")
     if isinstance(cause, errors.RemoteError) and client.problem is not None:
         return errors.ConnectionFailed(getattr(client.problem, "reason", client.problem.message))
     if isinstance(cause, errors.RemoteError) and client.status is not None:

@@ -1,8 +1,8 @@
 """The HTTP client for remote servers: failed requests affect no others, and bodies are bounded.
 
 The MCP SDK ends the whole connection when one request raises, and parses whatever it is sent. Here a
-POST that fails becomes a response that the SDK hands to the one call it belongs to, and what a
-server sends is counted before anybody parses it.
+POST that fails becomes a response that the SDK passes to the call it belongs to, and the values in
+an answer are counted before anything parses it.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 import anyio.to_thread
 import httpx2
 
-from openclaw.mcp_client.errors import CallFailed, Interrupted, TooLarge, Unavailable, worded
+from openclaw.mcp_client.errors import CallFailed, Interrupted, TooLarge, Unavailable, error_text
 from openclaw.mcp_client.session import jsonrpc
 
 PARSE_ERROR = -32700
@@ -30,7 +30,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(slots=True)
 class Exchange:
-    """What became of the POST of one call. `problem` is why there was no answer, in our terms."""
+    """The outcome of one call's POST. `problem` is why there was no answer, as our own error."""
 
     sent: bool = False
     status: int | None = None
@@ -41,8 +41,8 @@ _exchange: ContextVar[Exchange | None] = ContextVar("openclaw_exchange", default
 
 
 @contextmanager
-def recorded() -> Generator[Exchange]:
-    """Record the POST that is made in this context; the SDK carries it to its own tasks."""
+def record_exchange() -> Generator[Exchange]:
+    """Record the POST made in this context, which the SDK copies to its own tasks."""
     token = _exchange.set(exchange := Exchange())
     try:
         yield exchange
@@ -59,7 +59,7 @@ class RemoteClient(httpx2.AsyncClient):
     """
 
     def __init__(self, limit: int, **options: Any) -> None:
-        super().__init__(event_hooks={"response": [self._saw]}, **options)
+        super().__init__(event_hooks={"response": [self._on_response]}, **options)
         self.limit = limit
         self.status: int | None = None
         self.session: str | None = None
@@ -70,7 +70,7 @@ class RemoteClient(httpx2.AsyncClient):
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"the server answered {status}: it needs a login or other credentials{remedy}"
 
-    async def _saw(self, response: httpx2.Response) -> None:
+    async def _on_response(self, response: httpx2.Response) -> None:
         if response.request.method != "DELETE":
             self.status = response.status_code if response.is_error else None
         self.session = response.headers.get(SESSION_HEADER, self.session)
@@ -96,13 +96,13 @@ class RemoteClient(httpx2.AsyncClient):
             return await _whole(response)
         except _NEVER_SENT as error:
             exchange.sent = False
-            problem = Unavailable(f"cannot be reached ({worded(error)})")
+            problem = Unavailable(f"cannot be reached ({error_text(error)})")
         except _TooLong:
             problem = TooLarge(self.limit)
         except jsonrpc.Undecodable as error:
             problem = jsonrpc.unreadable(error)
         except httpx2.RequestError as error:
-            problem = Interrupted(worded(error))
+            problem = Interrupted(error_text(error))
         exchange.problem = self.problem = problem
         return httpx2.Response(_FAILED, request=request)
 
@@ -130,7 +130,7 @@ async def _whole(response: httpx2.Response) -> httpx2.Response:
 
 
 async def _check(body: bytes) -> None:
-    """Raise `Undecodable` if this must not be parsed; what is no JSON at all is not our affair."""
+    """Raise `Undecodable` if this must not be parsed; text that isn't JSON passes."""
     if len(body) >= jsonrpc.LARGE:
         await anyio.to_thread.run_sync(jsonrpc.check_bounds, body)
     else:
@@ -143,7 +143,7 @@ class _TooLong(httpx2.StreamError):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body, unpacked: what was compressed counts in full, whoever reads it."""
+    """A decompressed body; the limit applies to its decompressed size."""
 
     def __init__(self, inner: httpx2.Response, limit: int) -> None:
         self._inner, self._limit = inner, limit
@@ -161,9 +161,9 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _Events(httpx2.AsyncByteStream):
-    """The events of a stream, each handed on whole once it is counted.
+    """A stream's events, each passed on whole once its values are counted.
 
-    An event that must not be parsed becomes the error answer to the request that it answers.
+    An event that must not be parsed becomes an error answer to its request.
     """
 
     def __init__(self, inner: httpx2.Response, limit: int, exchange: Exchange | None) -> None:

@@ -19,7 +19,7 @@ INTERNAL, CLOSED, TIMEOUT, BUSY = -32603, -32000, -32001, -32000
 
 
 def report_progress(on_progress: OnProgress, params: Mapping[str, Any], server: str) -> None:
-    """Hand progress on, where it is well formed; whoever takes it cannot hurt the connection."""
+    """Pass on well-formed progress; an error in the callback can't hurt the connection."""
     progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
     if not isinstance(progress, int | float):
         return
@@ -70,12 +70,12 @@ def as_mcp_error(problem: errors.CallFailed) -> Exception:
             return MCPError(code=CLOSED, message=problem.message)
 
 
-# The parser holds the interpreter's lock while it works, so a thread does not keep the event loop
-# free: what keeps it free is that no message with more values than `MAX_VALUES` is parsed at all.
+# The parser holds the GIL while it works, so a thread alone does not keep the event loop free:
+# messages with more than `MAX_VALUES` values are not parsed at all.
 
 MAX_VALUES = 1_000_000  # more take over a hundred megabytes and a tenth of a second to build
-MAX_DEPTH = 128  # deeper than any honest message, and safe for every recursive reader after us
-LARGE = 1 << 20  # bytes from which a message is counted before it is parsed, in a thread
+MAX_DEPTH = 128  # deeper than any honest message, and safe for recursive code that reads it later
+LARGE = 1 << 20  # from this many bytes, values are counted before parsing, in a thread
 
 _WINDOW = 1 << 20
 _ESCAPES_BEFORE_REGEX = 32
@@ -91,7 +91,7 @@ Batch = list[Any]
 
 
 class Undecodable(ValueError):
-    """Raised when bytes are no message; `id` is the request they seem to answer, where there is one."""
+    """Raised when bytes are not a message; `id` is the request they seem to answer, if any."""
 
     def __init__(self, reason: str, line: bytes) -> None:
         super().__init__(reason)
@@ -104,7 +104,7 @@ class TooManyValues(Undecodable):
 
 
 def decode(line: bytes) -> Message | Batch:
-    """The message, or batch of them, in this line; its depth and number of values checked."""
+    """The message or batch in this line; checks its depth and number of values."""
     _check_count(line)
     message = _parsed(line)
     if type(message) not in _CONTAINERS:
@@ -166,7 +166,7 @@ def count_values(line: bytes, limit: int) -> int:
     """About how many values this JSON text holds; the count stops once it is past `limit`.
 
     It counts commas and opening brackets outside strings, in windows short enough that a thread
-    which runs this does not keep the interpreter's lock for long.
+    which runs this does not hold the GIL for long.
     """
     total, position, size = 0, 0, len(line)
     while position < size and total <= limit:
@@ -179,7 +179,7 @@ def count_values(line: bytes, limit: int) -> int:
 
 
 def _after_string(line: bytes, start: int) -> int:
-    """The place after the string whose text begins at `start`."""
+    """The position after the string whose text begins at `start`."""
     position = start
     for _ in range(_ESCAPES_BEFORE_REGEX):
         quote = line.find(b'"', position)
@@ -212,7 +212,7 @@ def _escaped(line: bytes, quote: int, start: int) -> bool:
 
 
 def answered_id(line: bytes) -> int | str | None:
-    """The id of the response that this text seems to be, though it cannot be parsed."""
+    """The id of the response that this text seems to be, without parsing it."""
     if not line.startswith(b"{"):
         return None
     found = _RESPONSE_ID.search(line[:_HEAD]) or _RESPONSE_ID.search(line[-_TAIL:])

@@ -1,4 +1,4 @@
-"""Asking a server what it offers: every page, within bounds; a bad entry costs that entry alone."""
+"""Lists what a server offers: every page, within bounds; a bad entry costs only that entry."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ class _Catalogue:
     method: str
     key: str
     limit: int
-    asked_by: str  # the field by which one is asked for
+    id_field: str  # by which an entry is requested
     model: type[BaseModel]
 
 
@@ -58,7 +58,7 @@ _CATALOGUES = {
 class Listed:
     """The well-formed entries of one catalogue, and what was left out of it.
 
-    `failed` says that the server did not give all of it.
+    `failed` says that the server did not list all of it.
     """
 
     entries: list[Any] = field(default_factory=list[Any])
@@ -67,10 +67,7 @@ class Listed:
 
 
 async def fetch(ask: Ask, kind: str, redact: Redact = str) -> dict[str, Listed]:
-    """All catalogues that belong to `tools`, `resources` or `prompts`, by the listing's fields.
-
-    `redact` takes secrets out of all that is declared.
-    """
+    """The catalogues of `tools`, `resources` or `prompts`, by the field in `Listing`; redacted."""
     names = ("resources", "resource_templates") if kind == "resources" else (kind,)
     return {name: await _fetch_one(ask, _CATALOGUES[name], redact) for name in names}
 
@@ -82,21 +79,21 @@ def merged(old: Listing, parts: dict[str, Listed]) -> Listing:
     }
     fresh = [note for part in parts.values() for note in part.dropped]
     replaced = tuple(f"{_CATALOGUES[name].key}:" for name in parts)
-    kept = [note for note in old.dropped if not note.startswith(replaced)]
-    return Listing(**fields, instructions=old.instructions, dropped=(*kept, *fresh))
+    unchanged = [note for note in old.dropped if not note.startswith(replaced)]
+    return Listing(**fields, instructions=old.instructions, dropped=(*unchanged, *fresh))
 
 
 def without(listing: Listing, refuses: Callable[[Any], str | None]) -> Listing:
-    kept: list[declared.Tool] = []
+    tools: list[declared.Tool] = []
     notes: list[str] = []
     for tool in listing.tools:
         reason = refuses(tool.input_schema)
         if reason is None:
-            kept.append(tool)
+            tools.append(tool)
         else:
             name, why = bounds.printable(tool.name, 80), bounds.printable(reason, 200)
             notes.append(f"tools: '{name}' was left out ({why})")
-    return replace(listing, tools=tuple(kept), dropped=(*listing.dropped, *notes))
+    return replace(listing, tools=tuple(tools), dropped=(*listing.dropped, *notes))
 
 
 async def _fetch_one(ask: Ask, catalogue: _Catalogue, redact: Redact) -> Listed:
@@ -145,7 +142,7 @@ def _absorb(raw: Any, listed: Listed, catalogue: _Catalogue, redact: Redact) -> 
 
 
 def _checked(entry: Any, catalogue: _Catalogue, redact: Redact) -> BaseModel:
-    """The entry without secrets; raises ValueError if it is of no use."""
+    """The entry without secrets; raises ValueError if it can't be used."""
     try:
         written = orjson.dumps(entry)
     except TypeError:
@@ -155,9 +152,9 @@ def _checked(entry: Any, catalogue: _Catalogue, redact: Redact) -> BaseModel:
     if len(written) > bounds.MAX_ENTRY_BYTES:
         raise ValueError("too large")
     fields = cast("dict[str, Any]", entry)
-    key = fields.get(catalogue.asked_by)
-    if isinstance(key, str) and redact(key) != key:  # nobody could ask for it
-        raise ValueError(f"its {catalogue.asked_by} contains a secret")
+    key = fields.get(catalogue.id_field)
+    if isinstance(key, str) and redact(key) != key:  # it could not be requested
+        raise ValueError(f"its {catalogue.id_field} contains a secret")
     text = written.decode()
     clean = fields if redact(text) == text else redacted_tree(fields, redact)
     try:
@@ -171,8 +168,8 @@ def _name(entry: Any, redact: Redact) -> str:
     return bounds.printable(redact(str(json_object(entry).get("name", "?"))[:65536]), 80)
 
 
-def unheard(progress: float, total: float | None, message: str | None) -> None:
-    """Progress that nobody asked for; it still keeps the call alive."""
+def ignore_progress(progress: float, total: float | None, message: str | None) -> None:
+    """Ignores progress, which still keeps the call alive."""
 
 
 def are_objects(value: Any) -> bool:
@@ -195,7 +192,7 @@ def _stored() -> TypeAdapter[Listing]:
 class CatalogCache:
     """What lazy servers offered when they last ran: one file for each server and configuration.
 
-    Losing one costs a start, nothing else. `redact` takes out secrets that a server put into it.
+    Losing one costs only a start. `redact` removes secrets that a server put into it.
     """
 
     def __init__(self, directory: Path, redact: Redact = str) -> None:
@@ -210,7 +207,7 @@ class CatalogCache:
             if path.stat().st_size > _MAX_BYTES:
                 return None
             found = _stored().validate_json(path.read_bytes())
-            return None if found == Listing() else found  # what is no listing at all reads as empty
+            return None if found == Listing() else found  # any other JSON object reads as empty
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

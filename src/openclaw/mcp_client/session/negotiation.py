@@ -1,8 +1,8 @@
-"""The handshakes of the protocol's two eras, and which of them a server belongs to.
+"""The handshakes of the protocol's two eras, and finding out which one a server uses.
 
-Servers up to revision 2025-11-25 are greeted by `initialize`, later ones by `server/discover`. Some
-of the former do not answer what they do not know, so that asking costs time: `STALL` at most, and
-once in a server's life, since the answer is remembered on disk.
+Servers up to revision 2025-11-25 take `initialize`, later ones `server/discover`. Some of the
+former do not answer methods that they do not know, so asking costs time: `STALL` at most, and only
+once per server, since the answer is remembered on disk.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# As the SDK has them (`mcp_types`), which takes long to import.
+# The same as in the SDK's `mcp_types`, which takes long to import.
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
@@ -54,7 +54,7 @@ CLIENT_INFO = {"name": "openclaw", "version": __version__}
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting:
+class HandshakeResult:
     """`capabilities` holds those that we know, each an object."""
 
     protocol: str
@@ -68,8 +68,8 @@ class Greeting:
         return Era.MODERN if self.protocol == MODERN_VERSION else Era.LEGACY
 
 
-def initialized(raw: RawResult) -> Greeting:
-    """The greeting in a result of `initialize`; raises `InvalidResult`."""
+def initialized(raw: RawResult) -> HandshakeResult:
+    """Parse the result of `initialize`; raises `InvalidResult`."""
     protocol, info = raw.get("protocolVersion"), json_object(raw.get("serverInfo"))
     if protocol not in HANDSHAKE_VERSIONS:
         raise InvalidResult(
@@ -77,18 +77,18 @@ def initialized(raw: RawResult) -> Greeting:
         )
     if not isinstance(info.get("name"), str) or not isinstance(info.get("version"), str):
         raise InvalidResult("its answer to initialize does not name the server and its version")
-    return _greeting(raw, protocol, info)
+    return _parsed(raw, protocol, info)
 
 
-def discovered(raw: RawResult) -> Greeting:
-    """The greeting in a result of `server/discover`; raises `InvalidResult`."""
+def discovered(raw: RawResult) -> HandshakeResult:
+    """Parse the result of `server/discover`; raises `InvalidResult`."""
     if MODERN_VERSION not in json_list(raw.get("supportedVersions")):
         raise InvalidResult("it speaks no MCP revision that is supported")
     info = json_object(json_object(raw.get("_meta")).get(_SERVER_INFO_KEY))
-    return _greeting(raw, MODERN_VERSION, info)
+    return _parsed(raw, MODERN_VERSION, info)
 
 
-def _greeting(raw: RawResult, protocol: str, info: Mapping[str, Any]) -> Greeting:
+def _parsed(raw: RawResult, protocol: str, info: Mapping[str, Any]) -> HandshakeResult:
     capabilities, instructions = raw.get("capabilities"), raw.get("instructions")
     if not isinstance(capabilities, dict) or not isinstance(instructions, str | None):
         raise InvalidResult("its answer to the handshake is not valid MCP")
@@ -96,7 +96,7 @@ def _greeting(raw: RawResult, protocol: str, info: Mapping[str, Any]) -> Greetin
     if not all(isinstance(one, dict | None) for one in offered.values()):
         raise InvalidResult("its capabilities are not valid MCP")
     name, version = info.get("name"), info.get("version")
-    return Greeting(
+    return HandshakeResult(
         protocol,
         {name: one for name, one in offered.items() if one is not None},
         name if isinstance(name, str) else None,
@@ -105,26 +105,26 @@ def _greeting(raw: RawResult, protocol: str, info: Mapping[str, Any]) -> Greetin
     )
 
 
-def as_sdk_result(greeting: Greeting) -> "InitializeResult | DiscoverResult":
-    """The greeting for the SDK's session, which needs no more of it than the revision.
+def as_sdk_result(result: HandshakeResult) -> "InitializeResult | DiscoverResult":
+    """The result for the SDK's session, which needs only the revision from it.
 
     The SDK would refuse details in the server's own answer that we accept.
     """
     from mcp_types import DiscoverResult, Implementation, InitializeResult, ServerCapabilities
 
     nothing = ServerCapabilities()
-    if greeting.era is Era.MODERN:
-        return DiscoverResult(supported_versions=[greeting.protocol], capabilities=nothing)
-    server = Implementation(name=greeting.name or "", version=greeting.version or "")
+    if result.era is Era.MODERN:
+        return DiscoverResult(supported_versions=[result.protocol], capabilities=nothing)
+    server = Implementation(name=result.name or "", version=result.version or "")
     return InitializeResult(
-        protocol_version=greeting.protocol, capabilities=nothing, server_info=server
+        protocol_version=result.protocol, capabilities=nothing, server_info=server
     )
 
 
 def own_meta(capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """What every request of the modern era says of us in its `_meta`."""
-    told = {VERSION_KEY: MODERN_VERSION, CLIENT_INFO_KEY: CLIENT_INFO}
-    return {**told, CAPABILITIES_KEY: dict(capabilities)}
+    """What every request of the modern era says about us in its `_meta`."""
+    common = {VERSION_KEY: MODERN_VERSION, CLIENT_INFO_KEY: CLIENT_INFO}
+    return {**common, CAPABILITIES_KEY: dict(capabilities)}
 
 
 class Era(StrEnum):
@@ -133,13 +133,13 @@ class Era(StrEnum):
 
 
 def identity(config: "McpServerConfig") -> str:
-    """A name for this server that changes when another program or address is meant."""
+    """A key for this server that changes with its program or address."""
     parts = [config.kind, config.command, list(config.args), config.cwd, config.url]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 class EraMemory:
-    """One small file per server. What cannot be read or written is not remembered."""
+    """One small file per server. If it can't be read or written, nothing is remembered."""
 
     def __init__(self, directory: Path | None, key: str) -> None:
         self._path = None if directory is None else directory / "mcp-protocols" / key
@@ -162,10 +162,10 @@ class EraMemory:
             logger.debug("the protocol era cannot be remembered: %s", error)
 
 
-class Greeter:
-    """Greets without the SDK. `greeting` is what came of it, once there is something.
+class Negotiator:
+    """Does the handshake without the SDK. `result` is its result, once there is one.
 
-    `server/discover` is asked in a task of its own, so that its answer may come late.
+    `server/discover` is sent in its own task, so that its answer may come late.
     """
 
     def __init__(
@@ -175,15 +175,15 @@ class Greeter:
         capabilities: Mapping[str, Any],
     ) -> None:
         self._call, self._notify, self._capabilities = call, notify, capabilities
-        self.greeting: Greeting | None = None
-        self._discovered: Greeting | None = None
+        self.result: HandshakeResult | None = None
+        self._discovered: HandshakeResult | None = None
         self._discovery_over = anyio.Event()
         self._initializing = anyio.CancelScope()  # a late discovery leaves only a moment for it
         self._turned_away = False
 
-    async def greet(
+    async def negotiate(
         self, memory: EraMemory, turned_away: Callable[[], bool] | None = None
-    ) -> Greeting:
+    ) -> HandshakeResult:
         """Do the handshake that fits the server, and remember which one that was.
 
         `turned_away` says whether the last answer came from something in front of the server (a
@@ -193,20 +193,20 @@ class Greeter:
         remembered = await anyio.to_thread.run_sync(memory.recall)
         try:
             if remembered is Era.LEGACY:
-                self.greeting = await self._initialize_first()
+                self.result = await self._initialize_first()
             else:
                 await self._discover_first(turned_away or (lambda: False))
         except Exception:
             if remembered is None and turned_away is None:
-                # A child that dies of the question is not asked again.
+                # A child that crashes on `server/discover` is not asked again.
                 await anyio.to_thread.run_sync(memory.remember, Era.LEGACY)
             raise
-        assert self.greeting is not None
+        assert self.result is not None
         if not self._turned_away:
-            await anyio.to_thread.run_sync(memory.remember, self.greeting.era)
-        return self.greeting
+            await anyio.to_thread.run_sync(memory.remember, self.result.era)
+        return self.result
 
-    async def _initialize_first(self) -> Greeting:
+    async def _initialize_first(self) -> HandshakeResult:
         try:
             return await self._initialize()
         except RemoteError as refusal:
@@ -215,20 +215,20 @@ class Greeter:
         return await self._discover()
 
     async def _discover_first(self, turned_away: Callable[[], bool]) -> None:
-        """Ask; greet in the old way when the answer is no, or does not come.
+        """Try `server/discover`, then `initialize` if it is refused or not answered.
 
-        `initialize` may then stand behind a question that the server has not read yet, because it
-        is still starting. A server that answers both answers the question first, and refuses the
-        other.
+        `initialize` may then wait behind a `server/discover` that the server has not read yet, if
+        it is still starting. A server that answers both answers `server/discover` first and refuses
+        the other.
         """
         async with anyio.create_task_group() as group:
-            group.start_soon(self._ask, turned_away, name="server/discover")
+            group.start_soon(self._try_discover, turned_away, name="server/discover")
             with anyio.move_on_after(STALL):
                 await self._discovery_over.wait()
-            self.greeting = self._discovered or await self._initialize_unless_modern()
+            self.result = self._discovered or await self._initialize_unless_modern()
             group.cancel_scope.cancel()
 
-    async def _ask(self, turned_away: Callable[[], bool]) -> None:
+    async def _try_discover(self, turned_away: Callable[[], bool]) -> None:
         try:
             self._discovered = await self._discover()
             self._initializing.deadline = anyio.current_time() + LATE
@@ -238,7 +238,7 @@ class Greeter:
         finally:
             self._discovery_over.set()
 
-    async def _initialize_unless_modern(self) -> Greeting:
+    async def _initialize_unless_modern(self) -> HandshakeResult:
         with self._initializing:
             try:
                 return await self._initialize()
@@ -248,19 +248,19 @@ class Greeter:
                 await self._discovery_over.wait()
         return self._discovered or await self._discover()
 
-    async def _initialize(self) -> Greeting:
+    async def _initialize(self) -> HandshakeResult:
         params = {
             "protocolVersion": HANDSHAKE_VERSIONS[-1],
             "capabilities": self._capabilities,
             "clientInfo": CLIENT_INFO,
         }
-        self.greeting = initialized(await self._call(INITIALIZE, params, cancellable=False))
-        headers = {_VERSION_HEADER: self.greeting.protocol}
+        self.result = initialized(await self._call(INITIALIZE, params, cancellable=False))
+        headers = {_VERSION_HEADER: self.result.protocol}
         await self._notify("notifications/initialized", None, {"headers": headers})
-        return self.greeting
+        return self.result
 
-    async def _discover(self) -> Greeting:
-        """What the server says of itself; asked again if it refuses a revision that it does list."""
+    async def _discover(self) -> HandshakeResult:
+        """The server's description; asked again if it refuses a revision that it does list."""
         try:
             return await self._discover_once()
         except RemoteError as refusal:
@@ -269,7 +269,7 @@ class Greeter:
                 raise
         return await self._discover_once()
 
-    async def _discover_once(self) -> Greeting:
+    async def _discover_once(self) -> HandshakeResult:
         found = await self._call(
             DISCOVER,
             {"_meta": own_meta(self._capabilities)},

@@ -17,7 +17,7 @@ from openclaw.mcp_client.errors import CallFailed, RemoteError
 from openclaw.mcp_client.session.listing import KINDS
 from openclaw.mcp_client.session.negotiation import Era
 from openclaw.mcp_client.session.server_session import ServerSession
-from openclaw.mcp_client.session.tasks import EXTENSION
+from openclaw.mcp_client.session.server_tasks import EXTENSION
 from openclaw.mcp_client.transport.child_process import RedactedLog
 from openclaw.secrets.redactor import Redactor
 
@@ -40,15 +40,15 @@ _LEVELS = {
 _INVALID_REQUEST = -32600
 
 
-class Incoming:
-    """Sorts a server's notifications. Its log messages never get further than our own log."""
+class NotificationHandler:
+    """Dispatches a server's notifications. Its log messages only go to our own log."""
 
     def __init__(
         self, server: str, listener: "ChangeSubscription", redactor: Redactor, clock: Clock
     ) -> None:
         self._server, self._listener, self._clock = server, listener, clock
         self._redact, self._lines = redactor.redact, RedactedLog(redactor, self._write)
-        self._levels: deque[int] = deque()  # of the lines that were not released yet
+        self._levels: deque[int] = deque()  # of the lines that were not written yet
         self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
 
     def notification(self, method: str, params: Mapping[str, Any] | None) -> None:
@@ -67,7 +67,7 @@ class Incoming:
     def _log(self, params: Mapping[str, Any]) -> None:
         if not self._limit.allows(self._clock.monotonic()):
             return
-        # What a server calls an error of its own is a warning to whoever runs us.
+        # A server's own error is only a warning to whoever runs us.
         level = _LEVELS.get(str(params.get("level")), logging.WARNING)
         if logger.isEnabledFor(level):
             text = printable(self._redact(str(params.get("data"))[:65536]))
@@ -79,7 +79,7 @@ class Incoming:
         logger.log(self._levels.popleft(), "MCP server '%s' says: %s", self._server, line)
 
 
-class Answers:
+class RequestHandlers:
     """Our answers to a server's requests, as the SDK's session wants them."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Answers:
         self._on_sampling, self._on_elicitation = on_sampling, on_elicitation
 
     def session(self, dispatcher: "Dispatcher[Any]") -> "ClientSession":
-        """The SDK's session over this dispatcher, which offers no more than we can do."""
+        """The SDK's session over this dispatcher, which offers only what we can do."""
         from mcp.client.session import ClientSession
         from mcp_types import CreateMessageResult, ElicitResult, Implementation
 
@@ -103,8 +103,8 @@ class Answers:
             dispatcher=dispatcher,
             client_info=Implementation(name="openclaw", version=__version__),
             list_roots_callback=self._list_roots,
-            sampling_callback=self._asking(self._on_sampling, CreateMessageResult),
-            elicitation_callback=self._asking(self._on_elicitation, ElicitResult),
+            sampling_callback=self._callback(self._on_sampling, CreateMessageResult),
+            elicitation_callback=self._callback(self._on_elicitation, ElicitResult),
         )
 
     def capabilities(self) -> dict[str, Any]:
@@ -121,35 +121,35 @@ class Answers:
         roots = [{"uri": path.absolute().as_uri(), "name": path.name} for path in self._roots]
         return ListRootsResult.model_validate({"roots": roots})
 
-    def _asking(self, ask: AskHost | None, kind: "type[BaseModel]") -> Any:
-        """The SDK's callback for what the host answers; None if it does not."""
+    def _callback(self, ask: AskHost | None, kind: "type[BaseModel]") -> Any:
+        """The SDK's callback for requests that the host answers; None if it does not."""
         from mcp_types import ErrorData
 
         if ask is None:
             return None
 
-        async def asked(context: "ClientRequestContext", params: "BaseModel") -> "BaseModel":
+        async def answer(context: "ClientRequestContext", params: "BaseModel") -> "BaseModel":
             try:
-                told = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-                return kind.model_validate(dict(await ask(self._server, told)))
+                request = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+                return kind.model_validate(dict(await ask(self._server, request)))
             except Exception as error:  # noqa: BLE001  the host's refusal is the server's answer
-                logger.warning("a request of an MCP server was refused: %s", error)
+                logger.warning("a request from an MCP server was refused: %s", error)
                 return ErrorData(code=_INVALID_REQUEST, message="the host refused")
 
-        return asked
+        return answer
 
 
 COALESCE = 0.2  # seconds after a refresh in which further changes are gathered for the next one
 MAX_UPDATES = 1000  # updated resources that are remembered between two refreshes
 SUBSCRIBE_TIMEOUT = 10.0
-MIN_TTL = 30.0  # seconds that a catalogue is good for at least, whatever the server says
-MAX_RETRIES = 8  # how often what could not be learnt is asked again, after longer and longer pauses
+MIN_TTL = 30.0  # seconds that a catalogue stays fresh at least, whatever the server says
+MAX_RETRIES = 8  # how often a failed refresh is tried again, after longer and longer pauses
 
 _FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
 
 
 class ChangeSubscription:
-    """Gathers what changed, and tells it from a task of its own."""
+    """Collects changes, and reports them from its own task."""
 
     def __init__(
         self,
@@ -183,10 +183,10 @@ class ChangeSubscription:
             self._listening.cancel()
         self._wake.set()
 
-    async def run(self, link: ServerSession) -> None:
+    async def run(self, session: ServerSession) -> None:
         async with anyio.create_task_group() as group:
-            if link.greeting.era is Era.MODERN:
-                group.start_soon(self._listen, link, name="subscriptions/listen")
+            if session.handshake_result.era is Era.MODERN:
+                group.start_soon(self._listen, session, name="subscriptions/listen")
             failures = 0
             while True:
                 with anyio.CancelScope(deadline=min(self._due.values(), default=math.inf)):
@@ -195,40 +195,42 @@ class ChangeSubscription:
                 now = anyio.current_time()
                 self._stale |= {kind for kind, due in self._due.items() if due <= now}
                 self._due = {kind: due for kind, due in self._due.items() if due > now}
-                failures = 0 if await self._catch_up(link) else failures + 1
+                failures = 0 if await self._catch_up(session) else failures + 1
                 await anyio.sleep(COALESCE)
                 if 0 < failures <= MAX_RETRIES:
                     with anyio.move_on_after(min(_FIRST_PAUSE * 2 ** (failures - 1), _LAST_PAUSE)):
                         await self._wake.wait()
                     self._wake.set()
 
-    async def _catch_up(self, link: ServerSession) -> bool:
-        """Learn what changed; what could not be learnt is still due, and the answer is False."""
+    async def _catch_up(self, session: ServerSession) -> bool:
+        """Refresh what changed; returns False if that failed and is still due."""
         stale, self._stale = self._stale, set()
         touched, self._touched = self._touched, set()
         for kind in sorted(stale):
-            if not await _is_settled(self._refresh(link, kind)):
+            if not await _is_done(self._refresh(session, kind)):
                 self._stale.add(kind)
-        subscribed = link.greeting.era is not Era.LEGACY or await self._subscribe(link)
+        subscribed = session.handshake_result.era is not Era.LEGACY or await self._subscribe(
+            session
+        )
         for uri in sorted(touched):
             self._updated(uri)
         return not self._stale and subscribed
 
-    async def _subscribe(self, link: ServerSession) -> bool:
-        if link.greeting.capabilities.get("resources", {}).get("subscribe") is not True:
+    async def _subscribe(self, session: ServerSession) -> bool:
+        if session.handshake_result.capabilities.get("resources", {}).get("subscribe") is not True:
             return True
-        wanted, ask = set(self._wanted), partial(link.request, timeout=SUBSCRIBE_TIMEOUT)
+        wanted, ask = set(self._wanted), partial(session.request, timeout=SUBSCRIBE_TIMEOUT)
         for uri in sorted(self._subscribed - wanted):
             self._subscribed.discard(uri)
-            await _is_settled(ask("resources/unsubscribe", {"uri": uri}))
+            await _is_done(ask("resources/unsubscribe", {"uri": uri}))
         for uri in sorted(wanted - self._subscribed):
-            if await _is_settled(ask("resources/subscribe", {"uri": uri})):
+            if await _is_done(ask("resources/subscribe", {"uri": uri})):
                 self._subscribed.add(uri)
         return wanted <= self._subscribed
 
-    async def _listen(self, link: ServerSession) -> None:
+    async def _listen(self, session: ServerSession) -> None:
         """Hold the modern era's one stream of changes open; the events come as notifications."""
-        await link.sdk()  # imports the SDK without blocking the event loop
+        await session.sdk()  # imports the SDK without blocking the event loop
         from mcp.client.subscriptions import SubscriptionLost
         from mcp.shared.exceptions import MCPError
 
@@ -236,8 +238,8 @@ class ChangeSubscription:
         while True:
             try:
                 with anyio.CancelScope() as self._listening:
-                    await self._listen_once(link)
-                if not self._listening.cancelled_caught:  # the server closed it in peace
+                    await self._listen_once(session)
+                if not self._listening.cancelled_caught:  # the server closed it normally
                     return
             except SubscriptionLost:
                 self._stale.update(KINDS)
@@ -248,17 +250,17 @@ class ChangeSubscription:
                 logger.debug("the server does not report changes: %s", error)
                 return
 
-    async def _listen_once(self, link: ServerSession) -> None:
+    async def _listen_once(self, session: ServerSession) -> None:
         from mcp.client.subscriptions import listen
 
-        offered = link.greeting.capabilities
+        offered = session.handshake_result.capabilities
         tools, resources, prompts = (
             offered.get(kind, {}).get("listChanged") is True for kind in KINDS
         )
         if not (tools or resources or prompts or self._wanted):
             await anyio.sleep_forever()  # until there is something to ask for
         async with listen(
-            await link.sdk(),
+            await session.sdk(),
             tools_list_changed=tools,
             resources_list_changed=resources,
             prompts_list_changed=prompts,
@@ -268,8 +270,8 @@ class ChangeSubscription:
                 pass
 
 
-async def _is_settled(step: Awaitable[object]) -> bool:
-    """Whether that need not be tried again: a server that says no would say it again."""
+async def _is_done(step: Awaitable[object]) -> bool:
+    """Whether this need not be tried again: a server that refuses would refuse again."""
     try:
         return await step is not False
     except CallFailed as failure:

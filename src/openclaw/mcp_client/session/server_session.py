@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from openclaw.mcp_client.session.dispatcher import PipeDispatcher
     from openclaw.mcp_client.session.http import StreamDispatcher
-    from openclaw.mcp_client.session.notifications import Answers, Incoming
+    from openclaw.mcp_client.session.notifications import NotificationHandler, RequestHandlers
 
 
 class RequestMetadata:
-    """Adds the modern era's `_meta` to a request, and its headers where the transport is HTTP."""
+    """Adds the modern era's `_meta` to a request, and over HTTP its headers."""
 
     def __init__(
-        self, greeting: negotiation.Greeting, capabilities: Mapping[str, Any], *, http: bool
+        self, result: negotiation.HandshakeResult, capabilities: Mapping[str, Any], *, http: bool
     ) -> None:
-        self._version, self._http = greeting.protocol, http
-        self._modern = greeting.era is negotiation.Era.MODERN
+        self._version, self._http = result.protocol, http
+        self._modern = result.era is negotiation.Era.MODERN
         self._meta = {**negotiation.own_meta(capabilities), _LOG_LEVEL_KEY: _log_level()}
         self._parameter_headers: dict[str, Any] = {}
 
@@ -40,7 +40,7 @@ class RequestMetadata:
         return not self._modern and not self._http
 
     def refuses(self, schema: Mapping[str, Any]) -> str | None:
-        """Why a tool cannot be called with such a schema: the headers that it names are not possible."""
+        """Why a tool with this schema can't be called: the headers that it names are invalid."""
         if not (self._modern and self._http):
             return None
         from mcp.shared.inbound import find_invalid_x_mcp_header
@@ -78,7 +78,7 @@ class RequestMetadata:
 
 
 def _log_level() -> str:
-    """The least of a server's log messages that we would show; it need not send what is below."""
+    """The lowest level of a server's log messages that we show; it need not send the others."""
     level = logging.getLogger(__name__).getEffectiveLevel()
     if level <= logging.DEBUG:
         return "debug"
@@ -93,21 +93,21 @@ _TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 
 
 class ServerSession:
-    """A connection to a server. It is greeted without the SDK; then `request` may be used.
+    """A connection to a server. The handshake needs no SDK; after it, `request` may be used.
 
-    `sdk` makes the SDK's own session, which from then on handles what the server asks of us:
-    importing it takes a third of a start, and most servers never ask for roots, for the model or
-    for a person.
+    `sdk` creates the SDK's own session, which from then on handles the server's requests: importing
+    it takes a third of the start-up time, and most servers never ask for roots, sampling or
+    elicitation.
     """
 
-    greeting: negotiation.Greeting
-    stamp: RequestMetadata
+    handshake_result: negotiation.HandshakeResult
+    request_metadata: RequestMetadata
 
     def __init__(
         self,
         dispatcher: "PipeDispatcher | StreamDispatcher",
-        incoming: "Incoming",
-        answers: "Answers",
+        incoming: "NotificationHandler",
+        answers: "RequestHandlers",
         transport: str,
         pid: int | None = None,
     ) -> None:
@@ -115,9 +115,9 @@ class ServerSession:
         self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
         self._incoming, self._answers = incoming, answers
         offered = {k: v for k, v in answers.capabilities().items() if k != "extensions"}
-        self._greeter = negotiation.Greeter(dispatcher.call, dispatcher.notify, offered)
+        self._negotiator = negotiation.Negotiator(dispatcher.call, dispatcher.notify, offered)
         self._group: anyio.abc.TaskGroup | None = None
-        self._making = anyio.Lock()
+        self._sdk_lock = anyio.Lock()
         self._sdk: ClientSession | None = None
         self._sdk_on_request: OnRequest | None = None
         self._sdk_intercept: OnNotifyIntercept | None = None
@@ -138,12 +138,12 @@ class ServerSession:
         finally:
             self.dispatcher.lost.set()
 
-    async def greet(
+    async def handshake(
         self, memory: negotiation.EraMemory, turned_away: Callable[[], bool] | None = None
     ) -> None:
-        self.greeting = await self._greeter.greet(memory, turned_away)
+        self.handshake_result = await self._negotiator.negotiate(memory, turned_away)
         http, offered = self.transport != "stdio", self._answers.capabilities()
-        self.stamp = RequestMetadata(self.greeting, offered, http=http)
+        self.request_metadata = RequestMetadata(self.handshake_result, offered, http=http)
 
     async def request(
         self,
@@ -170,14 +170,14 @@ class ServerSession:
                 again["requestState"] = state
             try:
                 result = await send(again)
-            except Unavailable as gone:  # an earlier round was sent, so nobody may begin again
+            except Unavailable as gone:  # an earlier round was sent, so it must not be repeated
                 raise Interrupted(gone.reason) from None
         raise InvalidResult(f"the server asked for input more than {MAX_ROUNDS} times")
 
     def _send(self, method: str, params: Mapping[str, Any], **options: Any) -> Awaitable[RawResult]:
-        if not self.stamp.blank:
-            options["headers"] = self.stamp.headers(method, params)
-            params = self.stamp.params(params)
+        if not self.request_metadata.blank:
+            options["headers"] = self.request_metadata.headers(method, params)
+            params = self.request_metadata.params(params)
         return self.dispatcher.call(method, params, **options)
 
     async def answers(self, result: RawResult) -> dict[str, Any]:
@@ -201,16 +201,16 @@ class ServerSession:
         return answers
 
     async def sdk(self) -> "ClientSession":
-        """The SDK's session; a server may need it before it is greeted. Raises `Interrupted`."""
-        async with self._making:
+        """The SDK's session; may be needed before the handshake is done. Raises `Interrupted`."""
+        async with self._sdk_lock:
             if self._sdk is None:
-                self._sdk = await self._make()
-            greeting = self._greeter.greeting
-            if greeting is not None and self._sdk.protocol_version is None:
-                self._sdk.adopt(negotiation.as_sdk_result(greeting))
+                self._sdk = await self._make_sdk()
+            result = self._negotiator.result
+            if result is not None and self._sdk.protocol_version is None:
+                self._sdk.adopt(negotiation.as_sdk_result(result))
             return self._sdk
 
-    async def _make(self) -> "ClientSession":
+    async def _make_sdk(self) -> "ClientSession":
         assert self._group is not None
         await load("mcp.client.session")
         session = self._answers.session(self)
@@ -228,7 +228,7 @@ class ServerSession:
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """What the SDK's session calls, to which this is a dispatcher: it already runs."""
+        """Called by the SDK's session, to which this is a dispatcher; it is already running."""
         self._sdk_on_request, self._sdk_intercept = on_request, on_notify_intercept
         task_status.started()
         await anyio.sleep_forever()

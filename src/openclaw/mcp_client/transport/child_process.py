@@ -25,8 +25,8 @@ from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
 from openclaw.mcp_client.errors import ConnectionFailed
-from openclaw.mcp_client.transport import orphans
-from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.mcp_client.transport import orphan_reaper
+from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.secrets.redactor import Redactor, StreamRedactor
 from openclaw.stdio import pipes
 from openclaw.stdio.descriptors import READ_BYTES, ThreadedReader
@@ -44,7 +44,7 @@ class Grace:
 
     stdin: float = 2.0  # between the end of its input and SIGTERM
     term: float = 5.0  # between SIGTERM and SIGKILL
-    kill: float = 2.0  # for the kernel to end what was killed; past it we only give up waiting
+    kill: float = 2.0  # for the kernel to end what was killed; after that we stop waiting
     leaves_rest: bool = False  # whether the orphan reaper ends what remains after SIGTERM
 
 
@@ -239,16 +239,16 @@ class Child(RunningChild):
     """A process that leads its own group."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], marker: str, keeper: OrphanReaper, grace: Grace
+        self, process: subprocess.Popen[bytes], marker: str, reaper: OrphanReaper, grace: Grace
     ) -> None:
         super().__init__(process, grace)
         self._marker = marker
-        self._keeper = keeper
+        self._reaper = reaper
         for pipe in self._pipes:
             if sys.platform != "win32":
                 os.set_blocking(pipe.fileno(), False)
         pipes.enlarge(self._pipes[1].fileno())
-        keeper.watch(self.pid)
+        reaper.watch(self.pid)
         self._watch()
 
     def ends(self) -> Ends:
@@ -262,19 +262,19 @@ class Child(RunningChild):
         if not crashed:
             await self._exits_within(grace.stdin)
             await self._end_group(signal.SIGTERM, grace.term)
-            if grace.leaves_rest and self._keeper.runs and not self.exited.done():
+            if grace.leaves_rest and self._reaper.runs and not self.exited.done():
                 return
-        await self._end_group(orphans.KILL, grace.kill)
-        await anyio.to_thread.run_sync(orphans.kill_marked, self._marker)
+        await self._end_group(orphan_reaper.KILL, grace.kill)
+        await anyio.to_thread.run_sync(orphan_reaper.kill_marked, self._marker)
         await self._exits_within(grace.kill)
-        self._keeper.release(self.pid)
+        self._reaper.release(self.pid)
 
     async def _end_group(self, number: int, grace: float) -> None:
-        if not orphans.signal_group(self.pid, number):
+        if not orphan_reaper.signal_group(self.pid, number):
             return
         pause = _FIRST_POLL
         with anyio.move_on_after(grace):
-            while await anyio.to_thread.run_sync(orphans.group_alive, self.pid):
+            while await anyio.to_thread.run_sync(orphan_reaper.group_alive, self.pid):
                 await anyio.sleep(pause)
                 pause = min(pause * 2, _LAST_POLL)
 
@@ -296,7 +296,7 @@ class Child(RunningChild):
 
 
 class WindowsChild(RunningChild):
-    """In a job object, which also ends it if we are killed. There is no gentle signal on Windows."""
+    """In a job object, so that it ends if we are killed. There is no gentle signal on Windows."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], end_job: Callable[[], None], grace: Grace
@@ -324,7 +324,7 @@ _LIMITS_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION on 64-bit Windows; we
 def popen_in_job(program: Program) -> tuple[subprocess.Popen[bytes], Callable[[], None]]:
     """Start it, and put it into a new job before it can start others, which would not be in it.
 
-    Returns it with what ends all that is in the job.
+    Also returns a function that ends everything in the job.
     """
     assert sys.platform == "win32"
     import ctypes
@@ -348,7 +348,7 @@ def popen_in_job(program: Program) -> tuple[subprocess.Popen[bytes], Callable[[]
 
 
 def threaded_ends(process: subprocess.Popen[bytes]) -> Ends:
-    """Threads that move bytes. They read the file: its number may be reused after it is closed."""
+    """Threads that move bytes. They use file objects: a descriptor may be reused once closed."""
     stdin, stdout, stderr = pipes_of(process)
     return (
         pipes.ThreadedWriter(stdin.write, f"stdin of {process.pid}"),
@@ -357,24 +357,24 @@ def threaded_ends(process: subprocess.Popen[bytes]) -> Ends:
     )
 
 
-async def spawn(program: Program, keeper: OrphanReaper, grace: Grace) -> RunningChild:
+async def spawn(program: Program, reaper: OrphanReaper, grace: Grace) -> RunningChild:
     """Start a program; raises `SpawnFailed` with a hint."""
     # The thread is waited for even when we are cancelled, so that no process is forgotten.
     if sys.platform == "win32":
         process, end_job = await anyio.to_thread.run_sync(popen_in_job, program)
         return WindowsChild(process, end_job, grace)
-    await keeper.start()
-    marker = f"{keeper.mark}.{random_id()}"
-    marked = replace(program, environment={**program.environment, orphans.MARKER: marker})
+    await reaper.start()
+    marker = f"{reaper.mark}.{random_id()}"
+    marked = replace(program, environment={**program.environment, orphan_reaper.MARKER: marker})
     process = await anyio.to_thread.run_sync(partial(popen, marked, start_new_session=True))
-    return Child(process, marker, keeper, grace)
+    return Child(process, marker, reaper, grace)
 
 
 def popen(
     program: Program, *, start_new_session: bool = False, creationflags: int = 0
 ) -> subprocess.Popen[bytes]:
     check(program)
-    arguments, inherited = handed(program)
+    arguments, inherited = spawn_arguments(program)
     try:
         return subprocess.Popen(  # noqa: S603  running what the operator configured is the purpose
             [program.command, *arguments],
@@ -404,7 +404,7 @@ def popen(
             os.close(descriptor)
 
 
-def handed(program: Program) -> tuple[list[str], tuple[int, ...]]:
+def spawn_arguments(program: Program) -> tuple[list[str], tuple[int, ...]]:
     """The arguments, and the descriptors to inherit, which must be closed once the program runs."""
     if not program.hidden_options or sys.platform != "linux":
         return list(program.arguments), ()
@@ -428,7 +428,7 @@ def check(program: Program) -> None:
     directory = program.directory
     if directory is not None and not directory.is_dir():
         raise SpawnFailed(f"the working directory {directory} does not exist", hint="correct `cwd`")
-    if located(program) is not None:
+    if find_program(program) is not None:
         return
     path = (directory or Path.cwd()) / program.command
     if os.sep in program.command and path.is_file():
@@ -439,7 +439,7 @@ def check(program: Program) -> None:
     raise SpawnFailed(f"command not found: '{program.command}'", hint=hint)
 
 
-def located(program: Program) -> str | None:
+def find_program(program: Program) -> str | None:
     if os.sep in program.command and not Path(program.command).is_absolute():
         base = program.directory or Path.cwd()
         return shutil.which(str(base / program.command))
@@ -455,15 +455,15 @@ def find_windows_program(
     path = PureWindowsPath(command)
     whole = path.suffix.upper() in (extension.upper() for extension in extensions)
     names = [command] if whole else [command + extension.lower() for extension in extensions]
-    places = [""] if path.name != command else known.get("PATH", "").split(";")
-    candidates = (str(PureWindowsPath(place, name)) for place in places for name in names)
+    directories = [""] if path.name != command else known.get("PATH", "").split(";")
+    candidates = (str(PureWindowsPath(one, name)) for one in directories for name in names)
     return next((candidate for candidate in candidates if is_file(candidate)), command)
 
 
 logger = logging.getLogger(__name__)
 
 KEPT_LINES = 200
-_REMEMBERED_LINES = 2 * KEPT_LINES  # to see a secret that begins before the kept ones
+_REMEMBERED_LINES = 2 * KEPT_LINES  # to find a secret that begins before the last ones
 _MAX_LINE = 64 * 1024
 FLUSH_AFTER = 0.2  # seconds of silence after which lines that were held back are logged
 
@@ -501,12 +501,12 @@ class StderrTail:
         self._partial = b""
         self._limit, self._skipped = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST), 0
         self._shown: tuple[str, ...] = ()
-        self._shown_with: object = None  # the patterns with which that was made
+        self._shown_with: object = None  # the redaction patterns that were used for it
 
     def feed(self, chunk: bytes) -> None:
         self._shown_with = None
         *lines, partial = (self._partial + chunk).split(b"\n")
-        # The rest of a line that is longer than anybody reads is let go.
+        # The rest of an overlong line is dropped.
         self._partial = partial[:_MAX_LINE]
         self._lines.extend(line[:_MAX_LINE] for line in lines[-_REMEMBERED_LINES:])
         now = self._clock.monotonic()
@@ -534,8 +534,8 @@ class StderrTail:
         if not text:
             return
         if self._skipped:
-            told = "MCP server '%s' stderr: %d lines not shown"
-            logger.warning(told, self._server, self._skipped)
+            message = "MCP server '%s' stderr: %d lines not shown"
+            logger.warning(message, self._server, self._skipped)
             self._skipped = 0
         logger.warning("MCP server '%s' stderr: %s", self._server, text)
 
@@ -546,13 +546,13 @@ def _decoded(line: bytes) -> str:
 
 _POSIX = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "TZ")
 
-# Without them a server behind a proxy fails, and they are no secrets unless a password is in one.
+# A server behind a proxy fails without them; they aren't secret unless one has a password in it.
 _NETWORK = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY",
     "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
 
-# What programs on Windows fail in odd ways without.
+# Programs on Windows fail in odd ways without these.
 _WINDOWS = (
     "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "NUMBER_OF_PROCESSORS", "OS",
     "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA", "PROGRAMFILES",

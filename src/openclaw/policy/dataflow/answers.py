@@ -8,10 +8,10 @@ import re
 from collections.abc import Collection
 from urllib.parse import unquote
 
-from openclaw.policy.dataflow.atoms import comparable_url, host_of
+from openclaw.policy.dataflow.text_values import comparable_url, host_of
 
 _FENCE = re.compile(r" {0,3}(?:(?P<ticks>`{3,})[^`\n]*|(?P<tildes>~{3,})[^\n]*)\n")
-# A code span ends on its line: what spans lines may be cut by a list or a heading, and be no code.
+# A code span must end on its line: a list or a heading may cut a longer one, which is then not code.
 _SPAN = r"(?P<code>(?<![`\\])(?P<tick>`+)(?!`)[^\n]{1,4000}?(?<!`)(?P=tick)(?!`))"
 _TARGET = r"\(\s*(?P<{0}><[^<>\n]*>|(?:[^\s()\\]|\\.|\([^\s()]*\))*)(?:\s[^)]{{0,300}})?\)"
 _TEXT = r"\[(?P<text>(?:[^\[\]\\]|\\.|!?\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])?)*)\]"
@@ -37,7 +37,7 @@ _HARMLESS = re.compile(r"#[\w-]*|mailto:[\w.+-]+@[\w.-]+")
 _RENDERED_TAGS = re.compile(
     r"</?(?:b|i|em|strong|p|br|hr|ul|ol|li|code|h[1-6]|table|tr|t[dh]|sub|sup)\s*/?>", re.I
 )
-# In these, Markdown is not read: what looks like code there is not.
+# Markdown is not parsed inside these, so what looks like code there is not.
 _RAW_TAG = re.compile(r"<(?:pre|script|style|textarea|[!?])", re.I)
 _RAW_LINE = re.compile(r"^[ \t>*+\d.)-]*<", re.M)
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
@@ -47,13 +47,13 @@ _LINE_HEAD = re.compile(r"(?:^|(?<=\n))[ \t>]*\Z")
 
 
 class AnswerStream:
-    """Takes an answer in any pieces. What it gives, put together, does not depend on the pieces.
+    """Takes an answer in pieces. The joined output does not depend on where it was split.
 
     Plain words pass at once. What may be the beginning of an address waits for the end of its
     line, or for as many lines as it takes until nothing is open. Everything stays readable as text.
 
-    `known` are addresses that the person gave. An image needs exactly one of them; a link may
-    lead to another page of a given host if nothing in it could carry data. Without `links`, only
+    `known` are addresses that the person gave. An image must have exactly one of them; a link may
+    lead to another page of such a host if nothing in it could carry data. Without `links`, only
     what loads by itself is neutralised.
     """
 
@@ -61,7 +61,7 @@ class AnswerStream:
         self._known = {comparable_url(address) for address in known}
         self._links = links
         self._held = ""
-        self._paragraph = ""  # what was given since the last blank line, as it was written
+        self._paragraph = ""  # what was passed on since the last blank line, unaltered
         self._fence: re.Pattern[str] | None = None
 
     def whole(self, answer: str) -> str:
@@ -69,10 +69,10 @@ class AnswerStream:
 
     def feed(self, piece: str) -> str:
         self._held += piece
-        given: list[str] = []
+        parts: list[str] = []
         while (part := self._next()) is not None:
-            given.append(part)
-        return "".join(given)
+            parts.append(part)
+        return "".join(parts)
 
     def finish(self) -> str:
         rest = self.feed("")
@@ -100,7 +100,7 @@ class AnswerStream:
         return self._neutral(end + 1) if end >= 0 else None
 
     def _without_line_head(self, end: int) -> int:
-        """Blanks and quotation marks at the beginning of a line belong to what comes."""
+        """Spaces and quote marks at the beginning of a line belong to what follows."""
         head = _LINE_HEAD.search(self._held[:end])
         return head.start() if head and (head.start() or self._at_line_start) else end
 

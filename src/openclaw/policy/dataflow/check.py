@@ -5,11 +5,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from openclaw.policy.dataflow import atoms, effects
-from openclaw.policy.dataflow.atoms import Atom, address, find, number, singular, split, words
+from openclaw.policy.dataflow import effects, text_values
 from openclaw.policy.dataflow.effects import Effect, Role, Tool, Value
-from openclaw.policy.dataflow.index import Index, Leaf, Origin, Person, Source
-from openclaw.policy.dataflow.rules import Decision, Doubt, Rules, Why
+from openclaw.policy.dataflow.rules import Concern, FlowDecision, FlowRules, Why
+from openclaw.policy.dataflow.text_index import Index, Leaf, PersonMessages, Source, TextOrigin
+from openclaw.policy.dataflow.text_values import (
+    QuotedValue,
+    address,
+    find,
+    number,
+    singular,
+    split,
+    words,
+)
 
 # How well a value is founded: the person gave it; it is a field of a record that the person named; it
 # is a field of the same server's output; it is found nowhere, so the model composed it; it is found
@@ -18,7 +26,7 @@ Level = Literal["given", "linked", "listed", "composed", "quoted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedValue:
     """A value with its level; for a field of some output, the source and the field's name."""
 
     value: Value
@@ -26,47 +34,47 @@ class Judged:
     source: Source | None = None
     key: str = ""
 
-    def doubts(self, tool: str, effect: Effect, index: Index) -> Iterator[Doubt]:
+    def concerns(self, tool: str, effect: Effect, index: Index) -> Iterator[Concern]:
         if self.value.role == "command":
-            yield from command_doubts(tool, self, index)
+            yield from command_concerns(tool, self, index)
             return
         why = _why(self, effect, index)
         if why is not None:
-            yield self.doubt(tool, why, index)
+            yield self.concern(tool, why, index)
         elif self.value.role in ("content", "other", "path") and self.level != "given":
             yield from quoted_atoms(tool, self.value, effect, index)
 
-    def doubt(self, tool: str, why: Why, index: Index) -> Doubt:
+    def concern(self, tool: str, why: Why, index: Index) -> Concern:
         source = self.source or index.quoting(self.value.text)
-        return doubt_about(tool, why, self.value, self.value.text, source)
+        return concern_about(tool, why, self.value, self.value.text, source)
 
 
-_NAMING = atoms.word_set("naming")
-_PROSE_FIELDS = atoms.word_set("prose_fields")
-_WHO_WROTE = atoms.word_set("who_wrote")
+_NAMING = text_values.word_set("naming")
+_PROSE_FIELDS = text_values.word_set("prose_fields")
+_WHO_WROTE = text_values.word_set("who_wrote")
 # For these it makes no difference whether an outsider named the value or the model made it up.
 _NEED_FOUNDATION = ("handle", "target", "secret", "command")
-_REQUEST = atoms.patterns("request")
+_REQUEST = text_values.patterns("request")
 
 
-def judged_value(value: Value, index: Index, server: str) -> Judged:
+def judged_value(value: Value, index: Index, server: str) -> JudgedValue:
     if is_given(value.text, value.role, index.person):
-        return Judged(value, "given")
+        return JudgedValue(value, "given")
     found = index.leaves_of(value.text)
     for source, leaf in found:
         if _is_linked(value.text, source, leaf, index):
-            return Judged(value, "linked", source, leaf.key)
+            return JudgedValue(value, "linked", source, leaf.key)
     for source, leaf in found:
         own = source.origin.name == server and not is_prose_field(leaf.key)
         if own and not _has_chosen_sibling(source, leaf, index.person):
-            return Judged(value, "listed", source, leaf.key)
+            return JudgedValue(value, "listed", source, leaf.key)
     if value.role in _NEED_FOUNDATION:
-        return Judged(value, "composed")
+        return JudgedValue(value, "composed")
     source = found[0][0] if found else index.quoting(value.text)
-    return Judged(value, "quoted", source) if source else Judged(value, "composed")
+    return JudgedValue(value, "quoted", source) if source else JudgedValue(value, "composed")
 
 
-def is_given(text: str, role: Role, person: Person) -> bool:
+def is_given(text: str, role: Role, person: PersonMessages) -> bool:
     if role == "secret" or role == "command":
         return person.gave_exactly(text)
     if role == "address":
@@ -107,7 +115,8 @@ def _has_rival(leaf: Leaf, anchors: list[str], index: Index) -> bool:
     for source, named in (pair for anchor in anchors for pair in index.leaves_of(anchor)):
         fields = source.records.get(named.record, ()) if named.record else ()
         if any(
-            one.key == leaf.key and atoms.squeeze(one.value) != atoms.squeeze(leaf.value)
+            one.key == leaf.key
+            and text_values.squeeze(one.value) != text_values.squeeze(leaf.value)
             for one in fields
         ):
             return True
@@ -118,13 +127,13 @@ def is_prose_field(key: str) -> bool:
     return any(singular(word) in _PROSE_FIELDS for word in split(key))
 
 
-def _is_anchor(leaf: Leaf, person: Person) -> bool:
+def _is_anchor(leaf: Leaf, person: PersonMessages) -> bool:
     naming = not leaf.key or any(singular(word) in _NAMING for word in split(leaf.key))
     return naming and number(leaf.value) is None and is_named(leaf.value, person)
 
 
-def is_named(value: str, person: Person) -> bool:
-    distinctive = atoms.distinctive(value)
+def is_named(value: str, person: PersonMessages) -> bool:
+    distinctive = text_values.distinctive(value)
     if not distinctive or len(value) < 4:
         return False
     if person.gave_words(value):
@@ -134,12 +143,12 @@ def is_named(value: str, person: Person) -> bool:
 
 def _is_only_address_of_a_named_person(text: str, index: Index) -> bool:
     """`mark.davies@…` for "Mark", unless another address that tools returned fits as well."""
-    given = [word for word in atoms.name_words(text) if word in index.person.vocabulary]
+    given = [word for word in text_values.name_words(text) if word in index.person.vocabulary]
     rivals = [index.addresses.get(word, set[bytes]()) for word in given]
     return bool(rivals) and len(rivals[0].intersection(*rivals)) == 1
 
 
-def _has_chosen_sibling(source: Source, leaf: Leaf, person: Person) -> bool:
+def _has_chosen_sibling(source: Source, leaf: Leaf, person: PersonMessages) -> bool:
     """If the person picked one entry of this list by name, the others were not picked."""
     picked = [one for span in person.spans for one in source.leaves.get(span, ())]
     if any(one.key == leaf.key and one.value != leaf.value for one in picked):
@@ -148,11 +157,11 @@ def _has_chosen_sibling(source: Source, leaf: Leaf, person: Person) -> bool:
     return any(other.key == leaf.key for one in elsewhere for other in source.records[one.record])
 
 
-_COMMAND = atoms.patterns("command")
+_COMMAND = text_values.patterns("command")
 _RISKY = ("url", "email", "secret", "path")
 
 
-def command_doubts(tool: str, one: Judged, index: Index) -> Iterator[Doubt]:
+def command_concerns(tool: str, one: JudgedValue, index: Index) -> Iterator[Concern]:
     """A command that the person typed passes; an ordinary one passes; else it is read closely."""
     value = one.value
     if one.level == "given" or _COMMAND["ordinary"].fullmatch(value.text.strip()):
@@ -160,16 +169,16 @@ def command_doubts(tool: str, one: Judged, index: Index) -> Iterator[Doubt]:
     if _COMMAND["destroys"].search(value.text) and not effects.asked_for(
         "delete", tool, index.person.request
     ):
-        yield Doubt(tool, Why.ACTION, value.parameter, value.text)
+        yield Concern(tool, Why.ACTION, value.parameter, value.text)
     for atom in find(value.text):
         if atom.kind in _RISKY and not index.person.gave_atom(atom):
-            yield doubt_about(tool, Why.PLACE, value, atom.text, index.quoting(atom.text))
+            yield concern_about(tool, Why.PLACE, value, atom.text, index.quoting(atom.text))
     scripts = [
         match.group(1) or match.group(2) for match in _COMMAND["script"].finditer(value.text)
     ]
     for part in (*scripts, *_lines(value.text)):
         if index.quoting(part) and not index.person.gave_exactly(part):
-            yield doubt_about(tool, Why.COMMAND, value, part, index.quoting(part))
+            yield concern_about(tool, Why.COMMAND, value, part, index.quoting(part))
 
 
 def _lines(text: str) -> list[str]:
@@ -187,16 +196,16 @@ _IN_A_LIST: tuple[Level, ...] = (*_FOUNDED, "listed")
 _DICTATED_WORDS = 3
 
 
-def doubt_about(tool: str, why: Why, value: Value, text: str, source: Source | None) -> Doubt:
+def concern_about(tool: str, why: Why, value: Value, text: str, source: Source | None) -> Concern:
     label = source.origin.label if source else ""
     sentence = source.sentence_with(text) if source else ""
-    return Doubt(tool, why, value.parameter, text, label, sentence)
+    return Concern(tool, why, value.parameter, text, label, sentence)
 
 
-def quoted_atoms(tool: str, value: Value, effect: Effect, index: Index) -> Iterator[Doubt]:
-    """What free text quotes and the person did not give, also behind common disguises."""
+def quoted_atoms(tool: str, value: Value, effect: Effect, index: Index) -> Iterator[Concern]:
+    """What free text quotes and the person did not give, even behind common disguises."""
     seen: set[str] = set()
-    for text in (value.text, *atoms.readings(value.text)):
+    for text in (value.text, *text_values.readings(value.text)):
         for atom in find(text):
             if atom.text in seen or not _matters(atom, effect, text is value.text):
                 continue
@@ -208,12 +217,12 @@ def quoted_atoms(tool: str, value: Value, effect: Effect, index: Index) -> Itera
                 continue
             if effect.local and not index.outside:
                 continue
-            if text is value.text or source or atoms.is_real_address(atom):
+            if text is value.text or source or text_values.is_real_address(atom):
                 why = Why.COMMAND if atom.kind == "command" else Why.QUOTED
-                yield doubt_about(tool, why, value, atom.text, source)
+                yield concern_about(tool, why, value, atom.text, source)
 
 
-def _matters(atom: Atom, effect: Effect, plain: bool) -> bool:
+def _matters(atom: QuotedValue, effect: Effect, plain: bool) -> bool:
     """Inside our own files addresses and numbers are ordinary; commands and secrets are not."""
     if atom.kind == "command":
         return plain
@@ -229,11 +238,11 @@ _NEEDED: Mapping[Role, tuple[tuple[Level, ...], Why]] = {
 }
 
 
-def _why(one: Judged, effect: Effect, index: Index) -> Why | None:
+def _why(one: JudgedValue, effect: Effect, index: Index) -> Why | None:
     role, text = one.value.role, one.value.text
     if role in _NEEDED:
         return _why_unfounded(one, effect, index)
-    if role == "path" and one.level != "given" and atoms.is_sensitive_path(text):
+    if role == "path" and one.level != "given" and text_values.is_sensitive_path(text):
         return Why.PLACE
     if role in ("path", "other") and effect.final and one.level not in _FOUNDED:
         return Why.OBJECT
@@ -244,7 +253,7 @@ def _why(one: Judged, effect: Effect, index: Index) -> Why | None:
     return Why.QUOTED if _is_only_quoted(one, effect, index) else None
 
 
-def _why_unfounded(one: Judged, effect: Effect, index: Index) -> Why | None:
+def _why_unfounded(one: JudgedValue, effect: Effect, index: Index) -> Why | None:
     role = one.value.role
     enough, why = _NEEDED[role]
     if one.level not in enough or (role == "target" and one.level == "listed" and effect.final):
@@ -255,31 +264,31 @@ def _why_unfounded(one: Judged, effect: Effect, index: Index) -> Why | None:
     return None
 
 
-def _is_only_quoted(one: Judged, effect: Effect, index: Index) -> bool:
+def _is_only_quoted(one: JudgedValue, effect: Effect, index: Index) -> bool:
     source = one.source
     if one.level != "quoted" or source is None or index.pointed_at(source):
         return False
     return not (effect.local and source.origin.of_workspace)
 
 
-_LINK_FIELD = atoms.word_set("link_field")
+_LINK_FIELD = text_values.word_set("link_field")
 _PLAIN_PATH = re.compile(r"[\w.-]*(?:/[\w.~%-]{0,48}){0,8}(?:#[\w.-]{0,48})?")
 _OPENS = Effect("open an address", sends=True)
 
 
-def opening(tool: str, judged: list[Judged], index: Index) -> Iterator[Doubt]:
-    """An address passes if the person gave it, or if it stands as it is where they told us to look."""
+def opening(tool: str, judged: list[JudgedValue], index: Index) -> Iterator[Concern]:
+    """An address passes if the person gave it, or if it is verbatim where they told us to look."""
     for one in judged:
         if one.value.role == "address" or one.value.role == "handle":
             if not may_open(one, index):
-                yield one.doubt(tool, Why.DESTINATION, index)
+                yield one.concern(tool, Why.DESTINATION, index)
         elif one.level != "given":
             yield from quoted_atoms(tool, one.value, _OPENS, index)
 
 
-def may_open(one: Judged, index: Index) -> bool:
+def may_open(one: JudgedValue, index: Index) -> bool:
     url = one.value.text
-    if one.level == "given" or (atoms.host_of(url) in index.person.hosts and _is_plain(url)):
+    if one.level == "given" or (text_values.host_of(url) in index.person.hosts and _is_plain(url)):
         return True
     if one.level in ("linked", "listed"):
         return any(singular(word) in _LINK_FIELD for word in split(one.key))
@@ -290,14 +299,14 @@ def _is_plain(url: str) -> bool:
     """A path on a host that the person gave, with nothing in it that could carry data."""
     path = (
         re.sub(r"^(?:https?:)?//", "", url.lower())
-        .removeprefix(atoms.host_of(url))
-        .removeprefix("www." + atoms.host_of(url))
+        .removeprefix(text_values.host_of(url))
+        .removeprefix("www." + text_values.host_of(url))
     )
     risky = [atom for atom in find(path) if atom.kind in ("secret", "account")]
     return _PLAIN_PATH.fullmatch(path) is not None and not risky
 
 
-def _is_link_to_follow(url: str, one: Judged, index: Index) -> bool:
+def _is_link_to_follow(url: str, one: JudgedValue, index: Index) -> bool:
     """The person asked about pages that are linked in a place they named, and this is such a link."""
     source = one.source
     if (
@@ -309,14 +318,14 @@ def _is_link_to_follow(url: str, one: Judged, index: Index) -> bool:
     return url in source.text and any(index.person.gave_words(value) for value in source.asked_with)
 
 
-def leaving(tool: str, judged: list[Judged], index: Index, server: str) -> Iterator[Doubt]:
+def leaving(tool: str, judged: list[JudgedValue], index: Index, server: str) -> Iterator[Concern]:
     """Secrets of one source in the arguments of a read on another server."""
     for one in judged:
         for atom in find(one.value.text):
             if atom.kind == "secret" and not index.person.gave_atom(atom):
                 source = index.quoting(atom.text)
                 if source and not (source.origin.kind == "server" and source.origin.name == server):
-                    yield doubt_about(tool, Why.LEAVES, one.value, atom.text, source)
+                    yield concern_about(tool, Why.LEAVES, one.value, atom.text, source)
 
 
 _CARRIERS = ("content", "other", "target", "path")
@@ -328,33 +337,33 @@ class Call:
     arguments: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
-def check(call: Call, index: Index, rules: Rules) -> Decision:
+def check(call: Call, index: Index, rules: FlowRules) -> FlowDecision:
     mode = rules.mode_of(call.tool.server, call.tool.name)
     if mode == "off":
-        return Decision(mode)
-    doubts = (doubt for doubt in _doubts(call, index, rules) if not rules.allows(doubt))
-    return Decision(mode, tuple(doubts))
+        return FlowDecision(mode)
+    concerns = (concern for concern in _concerns(call, index, rules) if not rules.allows(concern))
+    return FlowDecision(mode, tuple(concerns))
 
 
-def origin_of(call: Call, rules: Rules) -> Origin:
+def origin_of(call: Call, rules: FlowRules) -> TextOrigin:
     """The origin of what a call returns. An opened address is a page, a file read by path a file."""
     trusted = call.tool.server in rules.trusted_servers
     values = list(effects.values_of(call.arguments, call.tool.schema))
     effect = effects.effect_of(call.tool, rules.effects)
     if effect.action == "open an address":
         where = next((one.text for one in values if one.role == "address"), call.tool.name)
-        return Origin("page", where, call.tool.name, trusted)
+        return TextOrigin("page", where, call.tool.name, trusted)
     path = next((one.text for one in values if one.role == "path"), None)
     if (
         effect.none
         and path is not None
         and {"file", "text", "media", "cat"} & set(split(call.tool.name))
     ):
-        return Origin("file", path, call.tool.name, trusted)
-    return Origin("server", call.tool.server, call.tool.name, trusted)
+        return TextOrigin("file", path, call.tool.name, trusted)
+    return TextOrigin("server", call.tool.server, call.tool.name, trusted)
 
 
-def _doubts(call: Call, index: Index, rules: Rules) -> Iterator[Doubt]:
+def _concerns(call: Call, index: Index, rules: FlowRules) -> Iterator[Concern]:
     effect = effects.effect_of(call.tool, rules.effects)
     judged = [
         judged_value(value, index, call.tool.server)
@@ -376,25 +385,27 @@ def _doubts(call: Call, index: Index, rules: Rules) -> Iterator[Doubt]:
         yield from _values(tool, effect, judged, index)
 
 
-def _action(tool: str, effect: Effect, call: Call, index: Index) -> Iterator[Doubt]:
+def _action(tool: str, effect: Effect, call: Call, index: Index) -> Iterator[Concern]:
     request = index.person.request
     if effect.local or effects.asked_for(effect.action, call.tool.name, request):
         return
     what = ", ".join(str(value) for value in call.arguments.values())[:200]
     # The person told us to do what some text says.
-    delegated = _REQUEST["delegated"].search(atoms.fold(request))
+    delegated = _REQUEST["delegated"].search(text_values.fold(request))
     why = Why.HANDED_OVER if delegated else Why.ACTION
-    yield Doubt(tool, why, value=f"{effect.action}: {what}")
+    yield Concern(tool, why, value=f"{effect.action}: {what}")
 
 
-def _values(tool: str, effect: Effect, judged: list[Judged], index: Index) -> Iterator[Doubt]:
-    found = [doubt for one in judged for doubt in one.doubts(tool, effect, index)]
+def _values(
+    tool: str, effect: Effect, judged: list[JudgedValue], index: Index
+) -> Iterator[Concern]:
+    found = [concern for one in judged for concern in one.concerns(tool, effect, index)]
     yield from found
-    named_outside = [doubt for doubt in found if doubt.why is Why.DESTINATION]
+    named_outside = [concern for concern in found if concern.why is Why.DESTINATION]
     if effect.sends and named_outside:
-        sources = {doubt.source for doubt in named_outside}
+        sources = {concern.source for concern in named_outside}
         for one in judged:
             # A value from a source other than those that named the destination.
             other = one.source is not None and one.source.origin.label not in sources
             if other and one.value.role in _CARRIERS:
-                yield one.doubt(tool, Why.LEAVES, index)
+                yield one.concern(tool, Why.LEAVES, index)

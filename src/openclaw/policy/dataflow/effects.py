@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal, cast
 
 from openclaw.core.tools import JsonObject, json_list, json_object
-from openclaw.policy.dataflow.atoms import (
+from openclaw.policy.dataflow.text_values import (
     address,
     patterns,
     singular,
@@ -36,7 +36,7 @@ class Value:
 
 
 def _by_word(kind: str) -> dict[str, Any]:
-    """By each word of these lists, the name of its list."""
+    """The name of the list that each word is in."""
     lists = word_lists(kind).items()
     return {word: name for name, rows in lists for row in rows for word in row.split()}
 
@@ -190,9 +190,9 @@ EffectClass = Literal["read", "open", "change", "send", "destroy"]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`read_only` and `destructive` are its server's own claims: they can make it more dangerous,
+    """A tool; `ours` works in the person's own workspace.
 
-    rarely less. `ours` works in the person's own workspace.
+    `read_only` and `destructive` are its server's claims: they can make it more dangerous, rarely less.
     """
 
     server: str

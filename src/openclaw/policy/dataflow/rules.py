@@ -23,7 +23,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class Concern:
     tool: str
     why: Why
     parameter: str = ""
@@ -40,15 +40,15 @@ Mode = Literal["ask", "refuse", "log", "off"]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What is in doubt about a call; in mode `log`, it passes all the same."""
+class FlowDecision:
+    """What is in doubt about a call; in mode `log`, it passes anyway."""
 
     mode: Mode
-    doubts: tuple[Doubt, ...] = ()
+    concerns: tuple[Concern, ...] = ()
 
     @property
     def passes(self) -> bool:
-        return not self.doubts or self.mode == "log"
+        return not self.concerns or self.mode == "log"
 
     @property
     def asks(self) -> bool:
@@ -56,17 +56,18 @@ class Decision:
 
     @property
     def key(self) -> frozenset[tuple[str, str, str]]:
-        return frozenset((doubt.tool, doubt.why, doubt.value) for doubt in self.doubts)
+        return frozenset((concern.tool, concern.why, concern.value) for concern in self.concerns)
 
     def question(self, suspicious: Callable[[str], bool]) -> str:
         """Names each value in doubt, its source and its sentence, and what the detector thinks of it."""
-        return "\n".join(_line(doubt, suspicious) for doubt in self.doubts)
+        return "\n".join(_line(concern, suspicious) for concern in self.concerns)
 
     def not_done(self) -> str:
         reasons = "; ".join(
-            f"{_short(doubt.value)}{_from(doubt)}: {doubt.why.value}" for doubt in self.doubts
+            f"{_short(concern.value)}{_from(concern)}: {concern.why.value}"
+            for concern in self.concerns
         )
-        return f"{self.doubts[0].tool} was not called. {reasons}."
+        return f"{self.concerns[0].tool} was not called. {reasons}."
 
     def refusal(self) -> str:
         return (
@@ -86,7 +87,7 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class FlowRules:
     """`modes` and `effects` are keyed by `server/tool`, `modes` by `server` as well."""
 
     mode: Mode = "ask"
@@ -98,27 +99,27 @@ class Rules:
     def mode_of(self, server: str, tool: str) -> Mode:
         return self.modes.get(f"{server}/{tool}", self.modes.get(server, self.mode))
 
-    def allows(self, doubt: Doubt) -> bool:
-        wide = bool(doubt.source) and Allowance(doubt.tool, doubt.source) in self.allowed
-        return wide or doubt.allowance in self.allowed
+    def allows(self, concern: Concern) -> bool:
+        wide = bool(concern.source) and Allowance(concern.tool, concern.source) in self.allowed
+        return wide or concern.allowance in self.allowed
 
 
-def allowances(asked: Decision, answer: str) -> frozenset[Allowance]:
+def allowances(asked: FlowDecision, answer: str) -> frozenset[Allowance]:
     """What an answer allows from now on; `always` covers tool and source if the source is known."""
     if answer in (ONCE, NO):
         return frozenset()
     wide = answer == ALWAYS
     return frozenset(
-        Allowance(doubt.tool, doubt.source) if wide and doubt.source else doubt.allowance
-        for doubt in asked.doubts
+        Allowance(concern.tool, concern.source) if wide and concern.source else concern.allowance
+        for concern in asked.concerns
     )
 
 
 _BRIEF = 120
 
 
-def _from(doubt: Doubt) -> str:
-    return f" (from {doubt.source})" if doubt.source else ""
+def _from(concern: Concern) -> str:
+    return f" (from {concern.source})" if concern.source else ""
 
 
 def _short(value: str) -> str:
@@ -127,10 +128,10 @@ def _short(value: str) -> str:
     return line if len(line) <= _BRIEF else f"{line[: _BRIEF - 1]}…"
 
 
-def _line(doubt: Doubt, suspicious: Callable[[str], bool]) -> str:
-    name = f"{doubt.parameter}: " if doubt.parameter else ""
-    line = f"- {name}{_short(doubt.value)}{_from(doubt)}: {doubt.why.value}"
-    if not doubt.sentence:
+def _line(concern: Concern, suspicious: Callable[[str], bool]) -> str:
+    name = f"{concern.parameter}: " if concern.parameter else ""
+    line = f"- {name}{_short(concern.value)}{_from(concern)}: {concern.why.value}"
+    if not concern.sentence:
         return line
-    mark = "  [looks like an injected instruction]" if suspicious(doubt.sentence) else ""
-    return f"{line}\n    “{doubt.sentence}”{mark}"
+    mark = "  [looks like an injected instruction]" if suspicious(concern.sentence) else ""
+    return f"{line}\n    “{concern.sentence}”{mark}"

@@ -1,4 +1,4 @@
-"""Where values come from, a backend for each scheme. Only the composition root opens them."""
+"""Where values come from: one backend per scheme. Only the composition root opens them."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -39,7 +39,7 @@ _MOST_LEFT_BEHIND: Final = 16
 
 
 class BlockingCalls:
-    """Runs a library's blocking calls in daemon threads, so that one that hangs holds up nobody."""
+    """Runs a library's blocking calls in daemon threads, so that a hanging call blocks nothing."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -49,12 +49,12 @@ class BlockingCalls:
         if not self._slots.acquire(blocking=False):
             raise BackendFailure(f"{_MOST_LEFT_BEHIND} earlier calls to {self._what} still hang")
         outcome: Future[T] = Future()
-        outcome.set_running_or_notify_cancel()  # nobody can call it off any more
+        outcome.set_running_or_notify_cancel()  # it can no longer be cancelled
 
         def body() -> None:
             try:
                 outcome.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - it is raised again where it belongs
+            except BaseException as error:  # noqa: BLE001 - re-raised in the caller
                 outcome.set_exception(error)
             finally:
                 self._slots.release()
@@ -114,7 +114,7 @@ class EnvBackend:
         raise BackendFailure(f"the environment variable {ref.name} is {state}")
 
 
-# An absolute path is written with a slash of its own (`secret://file//run/secrets/token`) or
+# An absolute path is written with its own slash (`secret://file//run/secrets/token`) or
 # without (`secret://file/run/secrets/token`): both mean `/run/secrets/token`. `~/…` is the home
 # directory, and `./…` starts at `secrets.file.directory`, else at the state directory.
 
@@ -149,7 +149,7 @@ class FileBackend:
 
 def _read_file(path: Path) -> str:
     try:
-        # Not blocking, so that a pipe without a writer is refused instead of waited for.
+        # Non-blocking, so that a pipe without a writer is refused at once.
         descriptor = os.open(path, os.O_RDONLY | _NOT_BLOCKING)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -213,14 +213,14 @@ Reasons = Sequence[tuple[str, str]]
 async def output_of(
     argv: Sequence[str], environ: Mapping[str, str], what: str, reasons: Reasons = ()
 ) -> str:
-    """What a program prints; cancelled, it is killed with everything that it started.
+    """A program's output; on cancellation it is killed with everything it started.
 
-    `reasons` are words in what it says when it fails, in lower case, and what we say of them: its
-    own words might carry more than the reason.
+    `reasons` maps lower-case phrases in its error output to our messages: the output itself might
+    reveal more than the reason.
     """
     process: Process | None = None
     try:
-        # A start that is cancelled half-way would leave what the program has started.
+        # Cancelling during the start would leave the program's children running.
         with anyio.CancelScope(shield=True):
             process = await anyio.open_process(
                 list(argv),
@@ -279,7 +279,7 @@ _INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDI
 
 @dataclass(frozen=True, slots=True)
 class ExecBackend:
-    """Runs the commands of `secrets.exec`; a reference only ever names one, it cannot add to it."""
+    """Runs the commands in `secrets.exec`; a reference can name one but not add arguments."""
 
     commands: Mapping[str, Any]
     environ: Mapping[str, str]
@@ -348,7 +348,7 @@ class OpBackend:
 
 
 class StoreBackend:
-    """What `openclaw secrets set` keeps; read whenever it is asked for, as it may have changed."""
+    """Secrets stored with `openclaw secrets set`; read every time, since they may have changed."""
 
     def __init__(self, state: Path) -> None:
         self._path = state / STORE_FILE

@@ -1,4 +1,4 @@
-"""Values from stores that are reached over the network.
+"""Values from stores on the network.
 
 - `secret://aws/NAME[#VERSION-or-STAGE][?key=json.field]`: AWS Secrets Manager, with boto3
 - `secret://azure/VAULT/NAME[#VERSION]`: Azure Key Vault
@@ -36,8 +36,8 @@ from openclaw.secrets.resolver import BackendFailure
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A status and the JSON object that came with it; empty where it was not one."""
+class StoreResponse:
+    """A status and the JSON object that came with it; empty if it wasn't an object."""
 
     status: int
     body: Mapping[str, Any]
@@ -56,7 +56,7 @@ async def ask(
     body: Any = None,
     params: Mapping[str, str] | None = None,
     verify: ssl.SSLContext | bool = True,
-) -> Answer:
+) -> StoreResponse:
     """Send one request and read the answer. The resolver's time limit is the only one."""
     import httpx2
 
@@ -72,10 +72,10 @@ async def ask(
         document = json.loads(response.content)
     except (ValueError, RecursionError):
         document = None
-    return Answer(response.status_code, json_object(document))
+    return StoreResponse(response.status_code, json_object(document))
 
 
-def failure(answer: Answer, url: str, reasons: Mapping[int, str]) -> BackendFailure:
+def failure(answer: StoreResponse, url: str, reasons: Mapping[int, str]) -> BackendFailure:
     usual = "the server has a problem" if answer.status >= 500 else "unexpected answer"
     reason = reasons.get(answer.status, usual)
     return BackendFailure(f"{reason} (HTTP {answer.status} of {_host(url)})")
@@ -233,7 +233,7 @@ def _default_token() -> str:
         ) from None
 
 
-# With google-auth installed its REST API is asked, with the application default credentials;
+# With google-auth installed, this uses the REST API with the application default credentials;
 # otherwise the `gcloud` command. NAME may be `projects/P/secrets/N` in full.
 
 
@@ -316,14 +316,14 @@ class GcpBackend:
     def _access(self) -> tuple[dict[str, str], str | None]:
         """The headers of a request, with a fresh token, and the project that the login belongs to.
 
-        Blocks; raises ImportError where google-auth is not installed.
+        Blocks; raises ImportError if google-auth is not installed.
         """
         import google.auth
         import google.auth.transport.requests
 
         library: Any = google.auth
         try:
-            with self._refreshing:  # one login serves all the references that were asked at once
+            with self._refreshing:  # one login serves all references resolved at the same time
                 if self._credentials is None:
                     self._credentials = self._find_credentials(library)
                 credentials, project = self._credentials
@@ -339,7 +339,7 @@ class GcpBackend:
         return headers | ({"x-goog-user-project": quota} if quota else {}), project
 
     def _find_credentials(self, library: Any) -> tuple[Any, str | None]:
-        # As the library does it, but by the environment that was handed in.
+        # As the library does it, but with the given environment.
         explicit = self._environ.get("GOOGLE_APPLICATION_CREDENTIALS")
         config = self._environ.get("CLOUDSDK_CONFIG")
         home = Path(self._environ.get("HOME") or "/")
@@ -376,8 +376,8 @@ class GcpBackend:
 
 
 # PATH is what `vault kv get` takes. It may begin with the mount; otherwise the server is asked
-# whether it lies in one, and the configured mount is put before it if not. Without a field the
-# secret must have exactly one.
+# which mount contains it, and if there is none, the configured mount is prepended. Without a
+# field, the secret must have exactly one.
 
 _DEFAULT_ADDRESS: Final = "https://127.0.0.1:8200"
 _VAULT_REASONS: Final = {
@@ -390,7 +390,7 @@ _VAULT_REASONS: Final = {
 
 
 class VaultBackend:
-    """Reads one secret with a token, or with one that it got by AppRole and keeps."""
+    """Reads secrets with a token, or with one that it gets by AppRole and caches."""
 
     def __init__(
         self, options: Mapping[str, Any], environ: Mapping[str, str], credential: Lookup
@@ -407,35 +407,35 @@ class VaultBackend:
         token = await self._token()
         answer = await self._read(ref, token)
         if answer.status == 403 and self._role_token == token:
-            self._role_token = None  # its lease may have ended: log in once more
+            self._role_token = None  # its lease may have expired: log in again
             answer = await self._read(ref, await self._token())
         if answer.status != 200:
             raise failure(answer, self._base, _VAULT_REASONS)
         return _field(answer.part("data"), ref)
 
-    async def _read(self, ref: SecretRef, token: str) -> Answer:
+    async def _read(self, ref: SecretRef, token: str) -> StoreResponse:
         mount, path, kind = await self._place(ref.name.strip("/"), token)
         if kind == 1:
             return await self._ask(f"{mount}/{path}", token)
         version = ref.option("version")
         params = {"version": version} if version else None
         answer = await self._ask(f"{mount}/data/{path}", token, params=params)
-        # Version 2 wraps the fields once more. A deleted version has none, and says so.
+        # Version 2 adds a wrapper around the fields. A deleted version has none.
         inner = answer.part("data", "data")
         if answer.status == 200 and not inner and not answer.part("data", "metadata"):
             raise BackendFailure("the answer is not that of KV version 2")
         if answer.part("data", "metadata") and not inner:
             raise BackendFailure("this version of the secret was deleted")
-        return Answer(answer.status, {"data": inner})
+        return StoreResponse(answer.status, {"data": inner})
 
     async def _place(self, path: str, token: str) -> tuple[str, str, int]:
-        """The mount, the path inside of it, and the version of its engine."""
+        """The mount, the path inside it, and its engine's version."""
         mount = str(self._options.get("mount") or "secret").strip("/")
         inside = path.removeprefix(mount + "/")
         version = self._options.get("kv_version")
         if version is not None:
             return mount, inside, int(version)
-        # As `vault kv get` does it: the server tells which mount a path lies in.
+        # Like `vault kv get`: the server says which mount contains a path.
         for candidate in dict.fromkeys((path, f"{mount}/{inside}")):
             answer = await self._ask(f"sys/internal/ui/mounts/{candidate}", token)
             data = answer.part("data")
@@ -445,12 +445,12 @@ class VaultBackend:
                 return found, candidate.removeprefix(found + "/"), int(kind)
             if answer.status >= 500:
                 raise failure(answer, self._base, _VAULT_REASONS)
-        # Neither told nor allowed to ask: a version 2 answer, even one of 404, has its marks.
+        # Neither configured nor allowed to ask: a version 2 answer is recognisable, even a 404.
         answer = await self._ask(f"{mount}/data/{inside}", token)
         kind = 2 if answer.status == 200 or answer.part("data", "metadata") else 1
         return mount, inside, kind
 
-    async def _ask(self, path: str, token: str | None = None, **options: Any) -> Answer:
+    async def _ask(self, path: str, token: str | None = None, **options: Any) -> StoreResponse:
         namespace = self._options.get("namespace") or self._environ.get("VAULT_NAMESPACE")
         headers = {"X-Vault-Request": "true"}
         headers |= {"X-Vault-Token": token} if token is not None else {}
@@ -466,7 +466,7 @@ class VaultBackend:
         file = self._options.get("ca_file") or self._environ.get("VAULT_CACERT")
         directory = None if file else self._environ.get("VAULT_CAPATH")
         try:
-            if directory:  # every file in it, as Vault has it, and none of the system's
+            if directory:  # every file in it, as Vault does, and none of the system's
                 pems = [one.read_bytes() for one in Path(directory).iterdir() if one.is_file()]
                 text = b"\n".join([b"", *pems, b""]).decode("ascii", "ignore")
                 return ssl.create_default_context(cadata=text)

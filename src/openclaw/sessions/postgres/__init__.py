@@ -1,1 +1,1 @@
-"""The store that many machines share: sessions in a PostgreSQL database."""
+"""Sessions in a PostgreSQL database, which many machines can share."""

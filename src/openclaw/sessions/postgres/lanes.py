@@ -1,7 +1,7 @@
-"""Taking a session, and noticing when it was taken away.
+"""Takes sessions, and notices when they are taken away.
 
-A worker that a queue in the same database gave a session's next turn is `entitled`: it goes ahead of
-those who wait, and takes the session from another entitled holder, whom the queue has given up.
+A worker that got a session's next turn from a queue in the same database is `entitled`: it goes ahead
+of those waiting, and takes the session from another entitled holder that the queue has given up on.
 """
 
 import re
@@ -12,10 +12,17 @@ import anyio
 
 from openclaw.core.clock import random_id
 from openclaw.sessions import queries
-from openclaw.sessions.lanes import ADVANCE, BEATS_PER_LEASE, Grant, LaneDesk, Place, Write
-from openclaw.sessions.model import Encoded, StoreError
+from openclaw.sessions.lanes import (
+    ADVANCE,
+    BEATS_PER_LEASE,
+    LaneGrant,
+    LaneManager,
+    LaneRequest,
+    Write,
+)
 from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database
 from openclaw.sessions.queries import Statements, bare
+from openclaw.sessions.records import Encoded, StoreError
 
 if TYPE_CHECKING:
     import asyncpg
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 # The database's own time, which is the same for every gateway.
 NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 
-# In one statement, and so a transaction and a round trip by itself. After the values of `ADVANCE`:
+# A single statement, so one transaction and one round trip. After the values of `ADVANCE`:
 # $15 the state that the turn has afterwards, if it changes, then the entries.
 _ADD = f"""
 WITH lane AS ({ADVANCE.format(now=NOW_MS)}), added AS (
@@ -50,10 +57,10 @@ SELECT now_ms FROM lane
 _WORD = re.compile(r"\w+")
 
 _LONGEST_WORD_BYTES = 255
-_MOST_BYTES = 256 * 1024  # how much of a text is indexed: PostgreSQL refuses a megabyte
+_MOST_BYTES = 256 * 1024  # how much of a text is indexed: PostgreSQL's limit is a megabyte
 
 
-def words_of(text: str) -> list[str]:
+def search_words(text: str) -> list[str]:
     """The words of `text`, each once, without case and accents, in order."""
     found: list[str] = []
     size = 0
@@ -68,29 +75,29 @@ def words_of(text: str) -> list[str]:
 
 
 def as_vector(text: str) -> str | None:
-    return " ".join(words_of(text)) or None
+    return " ".join(search_words(text)) or None
 
 
 def as_query(text: str) -> str | None:
-    return " & ".join(f"{word}:*" for word in words_of(text)) or None
+    return " & ".join(f"{word}:*" for word in search_words(text)) or None
 
 
 # ---- tickets
 #
-# To get a session, draw a ticket, under a lock on the session's row, so that the numbers are in the
+# To get a session, draw a ticket, under a lock on the session's row, so that the numbers are in
 # order of arrival. The oldest live ticket holds the session. A ticket is dead
 #
 # - once its lease has expired, by the database's clock: its process is frozen, or cut off;
 # - once its owner's advisory lock has been free for `SUSPICION_SECONDS`: its process is gone, and
-#   not only about to replace a lost connection.
+#   not just about to replace a lost connection.
 #
-# Neither counts within one lease after the server started: until then, everyone may come back.
+# Neither counts within one lease after the server started: until then, everyone may reconnect.
 
-OWNER_LOCKS = 0x4F43_4C57  # the first half of the advisory locks that live processes hold
-CHANNEL = "openclaw_lanes"  # tells the id of a session that was left while others wait for it
+OWNER_LOCKS = 0x4F43_4C57  # the first key of the advisory locks that live processes hold
+CHANNEL = "openclaw_lanes"  # announces sessions that were left while others wait for them
 SUSPICION_SECONDS = 1.0
 
-# $1 row, $2 token, $3 owner, $4 entitled, $5 lease; taken at once where nobody else is there.
+# $1 row, $2 token, $3 owner, $4 entitled, $5 lease; taken at once if nobody else is there.
 _DRAW = """
 WITH drawn AS (
   INSERT INTO tickets (session, token, owner, entitled, expires, holding)
@@ -144,7 +151,7 @@ def _columns(one: Encoded) -> tuple[Any, ...]:
 
 
 async def _are_dead(db: "Connection", ahead: Sequence[Any]) -> bool:
-    """Remove those of these tickets that are dead; true if all were."""
+    """Remove the dead ones of these tickets; true if all were dead."""
     dead = [
         one["id"]
         for one in ahead
@@ -164,13 +171,13 @@ async def _are_dead(db: "Connection", ahead: Sequence[Any]) -> bool:
     return len(dead) == len(ahead)
 
 
-class Desk(LaneDesk):
-    """Has a connection of its own, made when the first lane is wanted and again if it breaks.
+class PostgresLanes(LaneManager):
+    """Has its own connection, opened when the first lane is requested and again if it breaks.
 
-    On it, it holds an advisory lock, renews leases, and hears which sessions were left elsewhere.
+    It uses it to hold an advisory lock, renew leases, and hear which sessions were left elsewhere.
     """
 
-    look_seconds = (0.005, 0.25)  # for one that dies, or was not heard: others say that they leave
+    look_seconds = (0.005, 0.25)  # in case a process dies or its notice is lost
     now = NOW_MS
     row_lock = " FOR NO KEY UPDATE"
     database: Database
@@ -205,14 +212,14 @@ class Desk(LaneDesk):
         )
         return await db.fetchval(query, row, self.lease)
 
-    async def _try(self, place: Place) -> Grant | None:
+    async def _try(self, place: LaneRequest) -> LaneGrant | None:
         owner = await self._present_as()
         place.wanted = place.wanted or random_id()  # the same if the transaction is tried again
         grant = await self.database.transact(lambda db: self._grant(db, place, owner))
-        place.ticket = place.wanted  # it is there for certain, so that it can be missed
+        place.ticket = place.wanted  # it certainly exists now, so its loss can be noticed
         return grant
 
-    async def _grant(self, db: "Connection", place: Place, owner: int) -> Grant | None:
+    async def _grant(self, db: "Connection", place: LaneRequest, owner: int) -> LaneGrant | None:
         """Take the session, in a transaction; None if a live process is ahead."""
         row = await queries.row_of(db, place.session, self.row_lock)
         drawn = await db.fetchrow(_DRAW, row, place.wanted, owner, place.entitled, self.lease)
@@ -229,10 +236,10 @@ class Desk(LaneDesk):
             assert taken is not None
             epoch, seq = taken
         lost = await queries.give_up_turns(db, row, self.now) if unfinished else 0
-        return Grant(row, epoch, seq + lost)
+        return LaneGrant(row, epoch, seq + lost)
 
-    async def _hand_in(self, place: Place) -> None:
-        """Also wakes those who wait for the session elsewhere.
+    async def _hand_in(self, place: LaneRequest) -> None:
+        """Also wakes waiters in other processes.
 
         It need not reach the disk: nobody renews a ticket that comes back after a crash.
         """
@@ -249,7 +256,7 @@ class Desk(LaneDesk):
             await self.database.write(leave)
 
     async def _present_as(self) -> int:
-        """The number by which this process is known, once it has one."""
+        """Wait for this process's owner number, and return it."""
         self._wanted.set()
         with anyio.move_on_after(RECONNECT_SECONDS):
             await self._known.wait()
@@ -274,7 +281,7 @@ class Desk(LaneDesk):
                 await self._broken.wait()
 
     async def _announce(self, connection: "asyncpg.Connection[Any]") -> None:
-        """Take a number that nobody has: the former one's lock may not be free yet."""
+        """Take a number that nobody has: the previous one's lock may not be free yet."""
         lock, owner = "SELECT pg_try_advisory_lock($1, $2)", 0
         while not owner or not await connection.fetchval(lock, OWNER_LOCKS, owner):
             owner = await connection.fetchval("SELECT nextval('owners')::integer")

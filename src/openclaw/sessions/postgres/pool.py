@@ -1,7 +1,7 @@
 """Connections to the database, and work that survives the loss of one.
 
-Work on a connection of the pool leaves nothing behind on it: no session lock, no LISTEN, no setting.
-`Database.connect` is for those.
+Work on a pooled connection leaves no state behind: no session lock, no LISTEN, no setting. For those,
+use `Database.connect`.
 """
 
 import logging
@@ -19,7 +19,7 @@ import anyio.lowlevel
 
 from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.secrets.refs import Secret, find, has_reference, split
-from openclaw.sessions.model import StoreError
+from openclaw.sessions.records import StoreError
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _LOCAL_NAMES = ("localhost", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A database server; `place` names it in messages. `tls` is what the driver takes as `ssl`."""
+    """A database server; `place` names it in messages. `tls` is the driver's `ssl` argument."""
 
     url: Secret
     place: str
@@ -54,10 +54,10 @@ def is_address(spec: str) -> bool:
 
 
 async def resolved(spec: str, resolve: Resolve | None) -> Address:
-    """The address with the values of references in it.
+    """The address with its references resolved.
 
     A reference is the whole address, or a part of it in angle brackets, as in
-    `postgresql://me:<secret://env/PGPASS>@db/app`; its value may have any characters then.
+    `postgresql://me:<secret://env/PGPASS>@db/app`; its value may then contain any characters.
     """
     spec = spec.strip()
     if not has_reference(spec):
@@ -106,7 +106,7 @@ def _hosts(parts: SplitResult) -> list[str]:
 
 
 def _tls(hosts: list[str], query: dict[str, str]) -> Literal[True, "verify-full"] | None:
-    """Certificates are checked for hosts elsewhere, unless the address says otherwise."""
+    """Certificates are checked for remote hosts, unless the address says otherwise."""
     mode, roots = query.get("sslmode"), query.get("sslrootcert", "system")
     if mode not in (None, "verify-full") or (mode is None and all(map(_is_local, hosts))):
         return None
@@ -118,9 +118,9 @@ def _is_local(host: str) -> bool:
     return host.startswith("/") or name in _LOCAL_NAMES or name.startswith("127.")
 
 
-# The connection is gone, the server stops or starts, or it hung up.
+# The connection is gone, or the server is stopping or starting.
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03")
-_TRY_AGAIN = ("40P01", "40001", "53300")  # transactions in each other's way; too many connections
+_TRY_AGAIN = ("40P01", "40001", "53300")  # deadlock, serialization failure, no connection free
 
 
 def is_of_driver(error: BaseException) -> bool:
@@ -130,7 +130,7 @@ def is_of_driver(error: BaseException) -> bool:
     kinds = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
     if isinstance(error, kinds) or not isinstance(error, AssertionError):
         return isinstance(error, kinds)
-    # On a connection that is cut at the wrong moment, the driver fails in its own assertions.
+    # If a connection is cut at the wrong moment, the driver's own assertions fail.
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -149,8 +149,8 @@ def is_lost(error: BaseException) -> bool:
     return is_of_driver(error)
 
 
-def is_passing(error: BaseException) -> bool:
-    """Whether the same may well succeed if it is tried again."""
+def is_transient(error: BaseException) -> bool:
+    """Whether a retry may well succeed."""
     import asyncpg
 
     if isinstance(error, asyncpg.PostgresError) and _code(error) in _TRY_AGAIN:
@@ -164,7 +164,7 @@ _READ_ONLY = (
     "cannot be written: {said}",
     "connect to the primary, as a user who owns the schema 'openclaw'",
 )
-_REASONS: dict[str, tuple[str, str | None]] = {  # and hints, by how the server's codes begin
+_REASONS: dict[str, tuple[str, str | None]] = {  # and hints, by prefix of the server's codes
     "28": ("refuses this user or password", "check the address in sessions.store"),
     "3D000": ("has no such database", "create it with createdb"),
     "25006": _READ_ONLY,
@@ -184,20 +184,20 @@ def explain(error: BaseException, place: str) -> StoreError:
     hint = None
     if isinstance(error, asyncpg.PostgresError):
         code, said = _code(error), error.args[0] if error.args else type(error).__name__
-        told, hint = next(why for start, why in _REASONS.items() if code.startswith(start))
-        told = told.format(said=said, code=code)
+        problem, hint = next(why for start, why in _REASONS.items() if code.startswith(start))
+        problem = problem.format(said=said, code=code)
     elif isinstance(error, ssl.SSLCertVerificationError):
-        told = f"has a certificate that is not trusted: {error.verify_message}"
+        problem = f"has a certificate that is not trusted: {error.verify_message}"
         hint = "add ?sslrootcert=FILE with your own authority, or choose another sslmode"
     elif isinstance(error, TimeoutError):
-        told, hint = _LATE
+        problem, hint = _LATE
     elif isinstance(error, OSError):
-        told = f"cannot be reached: {error.strerror or 'no connection'}"
+        problem = f"cannot be reached: {error.strerror or 'no connection'}"
     elif isinstance(error, asyncpg.ClientConfigurationError):
-        told = "has an address that is not understood"
-    else:  # a message of the driver itself may repeat parts of the address
-        told = f"does not work: {type(error).__name__}"
-    return StoreError(f"the session store on PostgreSQL ({place}) {told}", hint=hint)
+        problem = "has an address that is not understood"
+    else:  # the driver's own message may repeat parts of the address
+        problem = f"does not work: {type(error).__name__}"
+    return StoreError(f"the session store on PostgreSQL ({place}) {problem}", hint=hint)
 
 
 def _code(error: "asyncpg.PostgresError") -> str:
@@ -223,7 +223,7 @@ MOST_CONNECTIONS = 8  # statements take milliseconds, so a few serve many turns
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 30.0  # after which the server stops a statement; we stop waiting a bit later
 WRITE_SECONDS = 12.0  # after which a connection counts as dead, and its write is sent on another
-IDLE_TRANSACTION_SECONDS = 5.0  # how long a process that froze in a transaction keeps its locks
+IDLE_TRANSACTION_SECONDS = 5.0  # how long a process frozen in a transaction keeps its locks
 RECONNECT_SECONDS = 30.0  # how long work waits for a server that restarts before it fails
 _PAUSE_SECONDS = (0.05, 1.0)  # first and longest pause between two tries to connect
 _HURRY_SECONDS = 2.0
@@ -243,7 +243,7 @@ class Database:
 
     @asynccontextmanager
     async def pooled(self) -> AsyncGenerator[Self]:
-        """Work is possible while this lasts; a wrong address is noticed at once."""
+        """Open the pool while the block runs; a wrong address fails at once."""
         try:
             import asyncpg
         except ImportError as error:
@@ -270,7 +270,7 @@ class Database:
                 pool.terminate()
 
     def hurry(self) -> None:
-        """Give up after a moment from now on, because the process ends."""
+        """From now on, give up quickly, because the process is ending."""
         self._patience = min(self._patience, _HURRY_SECONDS)
 
     async def connect(self) -> "asyncpg.Connection[Any]":
@@ -283,13 +283,12 @@ class Database:
     async def stay_connected(
         self, use: "Callable[[asyncpg.Connection[Any]], Awaitable[None]]", trouble: str
     ) -> None:
-        """Run `use` on a connection of its own, and again on a new one whenever that breaks.
+        """Run `use` on a dedicated connection, and again on a new one whenever that breaks.
 
-        The longer an outage lasts, the longer the pauses become. It is logged once, as `trouble`
-        and its reason.
+        Pauses grow with the length of an outage, which is logged once, as `trouble` and its reason.
         """
         shortest, longest = _AGAIN_SECONDS
-        worked, told = anyio.current_time(), ""
+        worked, logged = anyio.current_time(), ""
         while True:
             opened = inf
             try:
@@ -300,23 +299,23 @@ class Database:
             except StoreError as error:
                 level, news = logging.WARNING, f"{trouble}: {error.message}"
             now = anyio.current_time()
-            if now - opened > longest:  # one that breaks at once is no better than none
-                worked, told = now, ""
-            if news != told:
+            if now - opened > longest:  # one that breaks at once doesn't count
+                worked, logged = now, ""
+            if news != logged:
                 logger.log(level, "%s", news)
-            told = news
+            logged = news
             await anyio.sleep(min(max(shortest, (now - worked) / 10), longest))
 
     @asynccontextmanager
     async def _lasting(self) -> "AsyncGenerator[asyncpg.Connection[Any]]":
-        """A connection; raises `StoreError` for an error that another one would have too."""
+        """A connection; raises `StoreError` for an error that a retry would not fix."""
         connection = await self.connect()
         try:
             yield connection
         except Exception as error:
             if not is_of_driver(error):
                 raise
-            connection.terminate()  # to close it is to wait for a server that may be gone
+            connection.terminate()  # closing it would wait for a server that may be gone
             if not is_lost(error):
                 raise explain(error, self.place) from None
         finally:
@@ -330,7 +329,7 @@ class Database:
         return await self._insist(work, STATEMENT_SECONDS)
 
     async def write(self, work: Work[Result], *, durable: bool = True) -> Result:
-        """As `sessions.lanes.Database` has it; every commit is durable."""
+        """Like `sessions.lanes.Database`; every commit is durable."""
         done: list[Result] = []
         await anyio.lowlevel.checkpoint()
         with anyio.CancelScope(shield=True):
@@ -348,7 +347,7 @@ class Database:
         return await self.read(lambda db: db.fetch(query, *values))
 
     async def execute(self, query: str, *values: Any) -> "list[asyncpg.Record]":
-        """The rows of one statement that changes something, and that may be done twice."""
+        """The rows of one statement that changes something and is safe to repeat."""
         return await self.write(lambda db: db.fetch(query, *values))
 
     async def _insist(self, work: Work[Result], limit: float) -> Result:
@@ -360,7 +359,7 @@ class Database:
             except Exception as error:
                 if not is_of_driver(error):
                     raise
-                if not is_passing(error) or anyio.current_time() >= began + self._patience:
+                if not is_transient(error) or anyio.current_time() >= began + self._patience:
                     raise explain(error, self.place) from None
             await anyio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads load
             pause = min(2 * pause, longest)
@@ -394,7 +393,7 @@ class Database:
             "server_settings": {
                 "application_name": f"openclaw {__version__}",
                 "search_path": SCHEMA,
-                "jit": "off",  # its start costs more than any statement of ours
+                "jit": "off",  # starting it costs more than any of our statements
                 "statement_timeout": f"{STATEMENT_SECONDS:g}s",
                 "idle_in_transaction_session_timeout": f"{IDLE_TRANSACTION_SECONDS:g}s",
             },
@@ -402,4 +401,4 @@ class Database:
 
 
 async def _leave_as_it_is(connection: "Connection") -> None:
-    """Spares a round trip each time: nothing of ours changes a connection of the pool."""
+    """Saves a round trip each time: we never change a pooled connection's state."""

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw.core.errors import MissingExtra, OperatorFacing
 from openclaw.core.installed import install_command
-from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
+from openclaw.media.stored_files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions import queries as shared
-from openclaw.sessions.helper_tasks import helper_tasks
 from openclaw.sessions.lanes import LEASE_SECONDS
-from openclaw.sessions.model import Dossier, SessionRef, StoreError, StoreMissing
-from openclaw.sessions.postgres.lanes import NOW_MS, Desk, as_query
+from openclaw.sessions.postgres.lanes import NOW_MS, PostgresLanes, as_query
 from openclaw.sessions.postgres.pool import (
     RECONNECT_SECONDS,
     SCHEMA,
@@ -24,7 +22,9 @@ from openclaw.sessions.postgres.pool import (
     translated,
 )
 from openclaw.sessions.queries import Statements
+from openclaw.sessions.records import SessionDetails, SessionRef, StoreError, StoreMissing
 from openclaw.sessions.store import SessionStore
+from openclaw.sessions.task_groups import helper_tasks
 
 if TYPE_CHECKING:
     import asyncpg
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 # Each file `sql/NNN_name.sql` is applied once, in the order of the numbers, in its own transaction,
 # under a lock. Numbers below 100 are the session store's, the others the queue's. A file that was
-# released never changes.
+# has been released never changes.
 #
 # A migration only adds (tables, columns with a default, indexes), so that a gateway of the previous
 # version keeps working. One that cannot says `-- breaking` in its first line: a program that does not
 # know it then refuses the database.
 
-# Of PGMQ 1.13.0. Nothing else of the package `pgmq` is used, and it is never imported.
+# From PGMQ 1.13.0. Nothing else in the package `pgmq` is used, and it is never imported.
 SHA256 = "bf7e66c75ed771df0c5f7cb2b9f0123ca77992daacd56e3911d1894a3efa99de"
 _PGMQ_SQL = "pgmq/sql/pgmq.sql"
 _GUARDED = """
@@ -135,7 +135,7 @@ async def _apply(connection: "asyncpg.Connection[Any]", steps: list[Migration], 
 
 
 async def _missing(connection: Any, steps: list[Migration], place: str) -> list[Migration]:
-    """The steps that were not applied yet."""
+    """The steps that have not been applied yet."""
     if not await _has_table(connection):
         return steps
     rows = await connection.fetch("SELECT number, name, breaking FROM migrations")
@@ -169,7 +169,7 @@ DELETE FROM media USING (
 class PostgresStore(SessionStore):
     like = "ILIKE"
     among = "id IN (SELECT jsonb_array_elements_text($2::jsonb))"
-    # It may be there already, from before a connection broke.
+    # It may already exist, from before a connection broke.
     repeated = "OR (d.rev = excluded.rev AND d.data = excluded.data)"
     newest_entry = "e.at_ms DESC"
     word_search = (
@@ -178,8 +178,8 @@ class PostgresStore(SessionStore):
         "ts_rank(e.words, $3::text::tsquery) DESC, e.at_ms DESC",
     )
 
-    def __init__(self, database: Database, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, database: Database, lanes: PostgresLanes) -> None:
+        super().__init__(lanes)
         self.database = database
         self._unseen = LOOK_EVERY_BYTES
 
@@ -233,10 +233,10 @@ class PostgresStore(SessionStore):
         )
         return await self.database.read(lambda db: db.fetchval(query, session.id, digest))
 
-    async def dossier(self, session: SessionRef) -> Dossier:
-        async def read(db: "Connection") -> Dossier:
+    async def details(self, session: SessionRef) -> SessionDetails:
+        async def read(db: "Connection") -> SessionDetails:
             async with db.transaction(isolation="repeatable_read", readonly=True):
-                return await shared.dossier(db, session)
+                return await shared.session_details(db, session)
 
         return await self.database.read(read)
 
@@ -257,14 +257,14 @@ async def open_postgres_store(
     create: bool = True,
     patience: float = RECONNECT_SECONDS,
 ) -> AsyncGenerator[PostgresStore]:
-    """The store in the database at `address`, whose clock says the times.
+    """The store in the database at `address`; times come from the database's clock.
 
     Without `create`, nothing is changed in the database, and one without a store is refused.
-    `patience` is how long to wait for a server that is away.
+    `patience` is how long to wait for an unavailable server.
     """
     async with Database(address, patience=patience).pooled() as database:
         await migrate(database, create=create)
-        desk = Desk(database, lease)
+        lanes = PostgresLanes(database, lease)
         async with helper_tasks() as tasks:
-            tasks.start_soon(desk.run, name="session leases")
-            yield PostgresStore(database, desk)
+            tasks.start_soon(lanes.run, name="session leases")
+            yield PostgresStore(database, lanes)

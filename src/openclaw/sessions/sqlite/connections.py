@@ -25,7 +25,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.config.paths import CLOEXEC
-from openclaw.sessions.model import StoreError
+from openclaw.sessions.records import StoreError
 
 Result = TypeVar("Result")
 
@@ -40,19 +40,19 @@ def explain(error: Exception, path: Path) -> StoreError:
         return StoreError(f"the session store {path} cannot be opened: {error.strerror}")
     code, hint = _code(error), None
     if code in _CORRUPT:
-        told = f"is damaged: {error}"
+        problem = f"is damaged: {error}"
         hint = "move the file and its -wal and -shm files away, or restore them from a backup"
     elif code in _READ_ONLY:
-        told = f"cannot be written: {error}"
+        problem = f"cannot be written: {error}"
         hint = "check the owner and the mode of the file and of its directory"
     elif code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
-        told, hint = "has no space left", "free some space and try again"
+        problem, hint = "has no space left", "free some space and try again"
     elif code in _BUSY:
-        told = "is kept locked by another process"
+        problem = "is kept locked by another process"
         hint = "look for a process that is stopped while it holds the file"
     else:
-        told = f"does not work: {error if isinstance(error, sqlite3.Error) else repr(error)}"
-    return StoreError(f"the session store {path} {told}", hint=hint)
+        problem = f"does not work: {error if isinstance(error, sqlite3.Error) else repr(error)}"
+    return StoreError(f"the session store {path} {problem}", hint=hint)
 
 
 def _is_full(path: Path) -> bool:
@@ -72,15 +72,15 @@ def translated(path: Path) -> Generator[None]:
         raise explain(error, path) from error
 
 
-APPLICATION_ID = 0x4F43_4C57  # says in the file's header whose database it is
+APPLICATION_ID = 0x4F43_4C57  # identifies our databases in the file's header
 
 WRITE_WAIT_SECONDS = 30.0  # for other processes' transactions, which take milliseconds each
-READ_WAIT_SECONDS = 5.0  # a reader waits only while a crashed process's log is recovered
+READ_WAIT_SECONDS = 5.0  # readers wait only while a crashed process's log is recovered
 _RETRY_SECONDS = (0.0005, 0.008)  # about the length of a commit; random so that nobody starves
 _READ_CACHE_KIB = 16 * 1024  # for listings, which read rows all over the table
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 
-# One script for each version, applied in their order; a script that was released never changes.
+# One script per version, applied in order; a released script never changes.
 SQL = Path(__file__).with_name("sql")
 
 
@@ -96,7 +96,7 @@ def prepare(path: Path) -> None:
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    overwritten = "secure_delete = ON"  # what was deleted
+    overwritten = "secure_delete = ON"  # deleted content
     return _connect(path, 0.0, f"journal_size_limit = {_WAL_LIMIT_BYTES}", overwritten)
 
 
@@ -105,7 +105,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def begin(connection: sqlite3.Connection, wait: float = WRITE_WAIT_SECONDS) -> None:
-    """Start a transaction that may write, after those of other processes."""
+    """Start a write transaction, after those of other processes."""
     _once_free(lambda: connection.execute("BEGIN IMMEDIATE"), wait)
 
 
@@ -142,7 +142,7 @@ def _create_private(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600))
     except FileExistsError:
         # Don't open it: closing it would drop the locks of all connections of this process, and
-        # another process would take the log away from them.
+        # another process would remove the log.
         if sys.platform != "win32" and path.stat().st_mode & 0o077:
             with suppress(PermissionError):  # not ours, and `doctor` says so
                 path.chmod(0o600)
@@ -164,7 +164,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     found = _pragma(connection, "user_version"), _pragma(connection, "application_id")
     if found == (len(scripts), APPLICATION_ID):
         return
-    begin(connection)  # before it looks again, because another process may be creating the tables
+    begin(connection)  # before checking again, because another process may be creating the tables
     try:
         version = _checked_version(connection, path, len(scripts))
         for number, script in enumerate(scripts[version:], version + 1):
@@ -222,7 +222,7 @@ def _attempt(connection: sqlite3.Connection, job: _Job) -> None:
         job.result = at_once(job.work(Statements(connection)))
     except sqlite3.Error:
         raise  # the database itself failed: nothing in this transaction can be trusted
-    except Exception as error:  # noqa: BLE001 - raised where the work came from
+    except Exception as error:  # noqa: BLE001 - raised in the caller
         job.error = error
         connection.execute("ROLLBACK TO piece")
     connection.execute("RELEASE piece")
@@ -261,11 +261,11 @@ class Statements:
 
 @lru_cache
 def _numbered(query: str) -> str:
-    return query.replace("$", "?")  # as in $1; our statements have no other
+    return query.replace("$", "?")  # as in $1; our statements contain no other `$`
 
 
 def at_once(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine that waits for nothing."""
+    """Run a coroutine that never waits."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -279,8 +279,8 @@ Query = Callable[[Statements], Coroutine[Any, Any, Result]]
 _MOST_READERS = 4  # more would only wait for the same processors
 
 
-class FileDatabase:
-    """One connection writes, in a thread. A few read, opened when needed and used one at a time."""
+class SqliteDatabase:
+    """One connection writes, in a thread. A few read, opened when needed, each used by one caller."""
 
     def __init__(self, path: Path, now_ms: Callable[[], int]) -> None:
         self._path, self._now_ms = path, now_ms
@@ -290,7 +290,7 @@ class FileDatabase:
         self._closed = False
 
     @contextlib.asynccontextmanager
-    async def opened(self) -> AsyncGenerator["FileDatabase"]:
+    async def opened(self) -> AsyncGenerator["SqliteDatabase"]:
         connection = await anyio.to_thread.run_sync(open_writer, self._path)
         connection.create_function("now_ms", 0, self._now_ms)
         writer = threading.Thread(
@@ -336,11 +336,11 @@ class FileDatabase:
     async def transact(self, work: Query[Result], *, durable: bool = True) -> Result:
         """Commit `work` and return its result; an exception undoes only this work.
 
-        Only a `durable` commit survives a loss of power. Cancellation waits for the commit.
+        Only a `durable` commit survives a power failure. Cancellation waits for the commit.
         """
         self._require_open()
         job = _Job(work, durable)
-        job.future.set_running_or_notify_cancel()  # nobody can call it off any more
+        job.future.set_running_or_notify_cancel()  # it can no longer be cancelled
         future = asyncio.wrap_future(job.future)
         self._jobs.put(job)
         with anyio.CancelScope(shield=True):
@@ -370,13 +370,13 @@ class FileDatabase:
     def _commit(self, connection: sqlite3.Connection, batch: Sequence[_Job]) -> None:
         durable = any(job.durable for job in batch)
         try:
-            # A durable commit syncs the whole log, with every commit that went before it.
+            # A durable commit syncs the whole log, including all earlier commits.
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             begin(connection)
             for job in batch:
                 _attempt(connection, job)
             connection.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - the callers wait for it, whatever it is
+        except Exception as error:  # noqa: BLE001 - delivered to the callers, whatever it is
             for job in batch:
                 job.error = explain(error, self._path)
             _roll_back(connection)

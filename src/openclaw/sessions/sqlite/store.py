@@ -1,4 +1,4 @@
-"""The file store: sessions in one SQLite database."""
+"""The SQLite store: sessions in one database file."""
 
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -12,29 +12,29 @@ import anyio.to_thread
 import orjson
 
 from openclaw.core.clock import Clock
-from openclaw.media.files import AttachmentFiles
+from openclaw.media.stored_files import AttachmentFiles
 from openclaw.sessions import queries
-from openclaw.sessions.helper_tasks import helper_tasks
 from openclaw.sessions.lanes import (
     ADVANCE,
     BEATS_PER_LEASE,
     LEASE_SECONDS,
-    Grant,
-    LaneDesk,
-    Place,
+    LaneGrant,
+    LaneManager,
+    LaneRequest,
     Write,
 )
 from openclaw.sessions.liveness import is_gone, own_mark
-from openclaw.sessions.model import Encoded, SessionRef, StoreError
 from openclaw.sessions.queries import Statements
+from openclaw.sessions.records import Encoded, SessionRef, StoreError
 from openclaw.sessions.sqlite import connections
-from openclaw.sessions.sqlite.connections import FileDatabase
+from openclaw.sessions.sqlite.connections import SqliteDatabase
 from openclaw.sessions.store import SessionStore
+from openclaw.sessions.task_groups import helper_tasks
 
 logger = logging.getLogger(__name__)
 
 
-class _Desk(LaneDesk):
+class SqliteLanes(LaneManager):
     """To get a session, draw a ticket. The oldest live ticket holds the session.
 
     A ticket is dead once its process is, if this machine can tell, or once its lease has expired.
@@ -45,7 +45,7 @@ class _Desk(LaneDesk):
     look_seconds = (0.005, 0.05)
     now = "now_ms()"
 
-    def __init__(self, database: FileDatabase, clock: Clock, mark: str, lease: float) -> None:
+    def __init__(self, database: SqliteDatabase, clock: Clock, mark: str, lease: float) -> None:
         super().__init__(database, lease)
         self._clock, self._mark = clock, mark
 
@@ -104,7 +104,7 @@ class _Desk(LaneDesk):
                 continue
             self.renewed(tickets, {id for (id,) in rows})
 
-    async def _try(self, place: Place) -> Grant | None:
+    async def _try(self, place: LaneRequest) -> LaneGrant | None:
         place.ticket, grant = await self.database.transact(
             lambda db: self._grant(db, place.session, place.ticket), durable=False
         )
@@ -112,10 +112,10 @@ class _Desk(LaneDesk):
 
     async def _grant(
         self, db: Statements, session: SessionRef, ticket: int | None
-    ) -> tuple[int, Grant | None]:
+    ) -> tuple[int, LaneGrant | None]:
         """Take the session if `ticket` is the oldest live one.
 
-        Without a ticket, or if others took it for dead, a new one is drawn first.
+        Without a ticket, or if others considered it dead, a new one is drawn first.
         """
         row = await queries.row_of(db, session)
         if await db.fetchval("SELECT 1 FROM tickets WHERE id = $1", ticket) is None:
@@ -136,7 +136,7 @@ class _Desk(LaneDesk):
         await queries.give_up_turns(db, row, self.now)
         taken = "UPDATE sessions SET epoch = epoch + 1 WHERE row = $1 RETURNING epoch, seq"
         [(epoch, seq)] = await db.fetch(taken, row)
-        return ticket, Grant(row, epoch, seq)
+        return ticket, LaneGrant(row, epoch, seq)
 
     def _is_dead(self, owner: str, expires: float) -> bool:
         now = self._clock.monotonic()
@@ -144,7 +144,7 @@ class _Desk(LaneDesk):
             return True
         if owner == self._mark:
             return False
-        # No lease is this long: the clock, and so the machine, started again.
+        # No lease is this long: the clock, and so the machine, was restarted.
         began_before_boot = expires > now + 100 * self.lease
         return began_before_boot or is_gone(owner)
 
@@ -152,7 +152,7 @@ class _Desk(LaneDesk):
         found = await db.fetch("SELECT owner, expires FROM tickets WHERE session = $1", row)
         return any(not self._is_dead(owner, expires) for owner, expires in found)
 
-    async def _hand_in(self, place: Place) -> None:
+    async def _hand_in(self, place: LaneRequest) -> None:
         async def leave(db: Statements) -> None:
             await db.execute("DELETE FROM tickets WHERE id = $1", place.ticket)
             if place.lane is not None and not place.lane.tidy:
@@ -165,21 +165,21 @@ class _Desk(LaneDesk):
 MEDIA_DIRECTORY = "media"  # beside the database, for the attachments of its sessions
 
 
-class FileStore(SessionStore):
+class SqliteStore(SessionStore):
     like = "LIKE"
     among = "id IN (SELECT value FROM json_each($2))"
     newest_entry = "e.row DESC"
     word_search = ("words JOIN entries e ON e.row = words.rowid", "words MATCH $3", "rank")
 
-    def __init__(self, desk: _Desk, media: AttachmentFiles) -> None:
-        super().__init__(desk)
+    def __init__(self, lanes: SqliteLanes, media: AttachmentFiles) -> None:
+        super().__init__(lanes)
         self._media = media
 
     def _named(self, key: str) -> tuple[str, list[Any]]:
         return "key = $2 OR id = $2", [key]
 
     def _words(self, text: str) -> str | None:
-        """Each word as FTS5 takes it literally, or the beginning of a longer one."""
+        """Each word quoted for FTS5, as a prefix."""
         doubled = [word.replace('"', '""') for word in text.split()]
         return " ".join(f'"{word}"*' for word in doubled) or None
 
@@ -217,12 +217,12 @@ class FileStore(SessionStore):
 
 
 @asynccontextmanager
-async def open_file_store(
+async def open_sqlite_store(
     path: Path, clock: Clock, *, lease: float = LEASE_SECONDS
-) -> AsyncGenerator[FileStore]:
+) -> AsyncGenerator[SqliteStore]:
     await anyio.to_thread.run_sync(connections.prepare, path)
     mark = await anyio.to_thread.run_sync(own_mark)
-    async with FileDatabase(path, clock.now_ms).opened() as database, helper_tasks() as tasks:
-        desk = _Desk(database, clock, mark, lease)
-        tasks.start_soon(desk.beat, name="session leases")
-        yield FileStore(desk, AttachmentFiles(path.with_name(MEDIA_DIRECTORY)))
+    async with SqliteDatabase(path, clock.now_ms).opened() as database, helper_tasks() as tasks:
+        lanes = SqliteLanes(database, clock, mark, lease)
+        tasks.start_soon(lanes.beat, name="session leases")
+        yield SqliteStore(lanes, AttachmentFiles(path.with_name(MEDIA_DIRECTORY)))

@@ -20,7 +20,7 @@ from openclaw.core.events import Event, Notice, ToolApproval, ToolFinished, Tool
 from openclaw.core.tools import (
     ALWAYS,
     SESSION,
-    Answer,
+    ApprovalAnswer,
     CallContext,
     JsonObject,
     PermissionRequest,
@@ -58,9 +58,9 @@ class Path_:
             raise self.result
         return self.result
 
-    async def _ask(self, request: PermissionRequest) -> Answer:
+    async def _ask(self, request: PermissionRequest) -> ApprovalAnswer:
         self.asked.append(request)
-        return Answer(self.choice) if self.choice else request.plain(self.answer)
+        return ApprovalAnswer(self.choice) if self.choice else request.plain(self.answer)
 
     def box(self, results: Path | None = None, *, can_ask: bool = True) -> Toolbox:
         deps = ToolPathDeps(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.agent_kit import FakeTools
 
-from openclaw.agent.toolpath.search import MOST_AT_FIRST, SEARCH_TOOL, Bounds, ToolSearch
+from openclaw.agent.toolpath.search import MOST_AT_FIRST, SEARCH_TOOL, ToolListLimits, ToolSearch
 from openclaw.agent.toolpath.toolbox import Toolbox, ToolPathDeps, tool_path
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.core.clock import SystemClock
@@ -29,7 +29,7 @@ def toolbox_of(
 ) -> Toolbox:
     policy = [Rules("tools", deny=deny)]
     deps = ToolPathDeps(Redactor(), SystemClock())
-    return tool_path(tools, policy, deps, bounds=Bounds(most=most))
+    return tool_path(tools, policy, deps, bounds=ToolListLimits(most=most))
 
 
 def many(count: int) -> FakeTools:
@@ -70,9 +70,9 @@ async def test_five_hundred_tools_take_at_most_four_thousand_tokens(window: int)
         text = f"Does thing {number} to the records of a customer. " * 4
         tools.add(f"mcp_s{number % 70}_t{number}", description=text, server=f"s{number % 70}")
     box = toolbox(tools)
-    box.recall([UserItem("Do thing 77 to a customer.")])
+    box.index_items([UserItem("Do thing 77 to a customer.")])
     shown = await box.shown(window)
-    assert box.sizes.total(shown) <= min(MOST_AT_FIRST, Bounds().tokens(window))
+    assert box.sizes.total(shown) <= min(MOST_AT_FIRST, ToolListLimits().tokens(window))
     assert len(shown) > 10
 
 
@@ -88,7 +88,7 @@ async def test_a_server_with_two_tools_is_not_hidden_by_one_with_many() -> None:
     tools.add("mcp_time_convert_time", description="Converts a time.", server="time")
     tools.add("mcp_time_get_current_time", description="The current time.", server="time")
     box = toolbox(tools)
-    box.recall([UserItem("Read and write files.")])
+    box.index_items([UserItem("Read and write files.")])
     assert {"mcp_time_convert_time", "mcp_time_get_current_time"} <= set(await names(box))
 
 
@@ -96,7 +96,9 @@ async def test_tools_near_the_first_message_are_shown() -> None:
     tools = many(400)
     tools.add("mcp_a_zebra", description="Translate text between languages.", server="a")
     box = toolbox(tools)
-    box.recall([UserItem("Translate this text, please."), AssistantItem("Yes."), UserItem("Thing")])
+    box.index_items(
+        [UserItem("Translate this text, please."), AssistantItem("Yes."), UserItem("Thing")]
+    )
     assert "mcp_a_zebra" in await names(box)
 
 
@@ -123,7 +125,7 @@ async def test_hundreds_of_servers_are_named_within_the_budget() -> None:
 async def test_a_tool_that_was_used_is_added_at_the_end_and_nothing_else_changes() -> None:
     box = toolbox(many(400))
     before = await box.shown(WINDOW)
-    box.recall([used("mcp_a_t377"), used("mcp_a_t378"), used("mcp_a_t377"), used("gone")])
+    box.index_items([used("mcp_a_t377"), used("mcp_a_t378"), used("mcp_a_t377"), used("gone")])
     after = await box.shown(WINDOW)
     assert after[: len(before)] == before
     assert [spec.name for spec in after[len(before) :]] == ["mcp_a_t377", "mcp_a_t378"]
@@ -135,9 +137,9 @@ async def test_what_was_added_is_bounded_and_the_latest_stays() -> None:
         tools.add(f"mcp_a_l{number}", description="A long one. " * 100, server="a")
     box = toolbox(tools)
     first = await box.shown(WINDOW)
-    box.recall([used(f"mcp_a_l{number}") for number in range(200)])
+    box.index_items([used(f"mcp_a_l{number}") for number in range(200)])
     after = await box.shown(WINDOW)
-    assert box.sizes.total(after[len(first) :]) <= Bounds().tokens(WINDOW)
+    assert box.sizes.total(after[len(first) :]) <= ToolListLimits().tokens(WINDOW)
     assert after[-1].name == "mcp_a_l199"
 
 
@@ -145,14 +147,14 @@ async def test_a_conversation_recalled_whole_gives_the_same_list_as_bit_by_bit()
     tools = many(400)
     live, later = toolbox(tools), toolbox(tools)
     items: list[Item] = [UserItem("Thing 5, please.")]
-    live.recall(items)
+    live.index_items(items)
     for need in ("thing 311", "thing 312"):
         said = await live.call(SEARCH_TOOL, {"query": need}, CONTEXT)
         step = [ResultItem("c", SEARCH_TOOL, text_of(said.blocks)), used("mcp_a_t312")]
-        live.recall(step)
+        live.index_items(step)
         items += step
         await live.shown(WINDOW)
-    later.recall(items)
+    later.index_items(items)
     assert await later.shown(WINDOW) == await live.shown(WINDOW)
 
 
@@ -161,7 +163,7 @@ async def test_our_own_tools_alone_may_be_too_many() -> None:
     for number in range(30):
         tools.add(f"own{number}")
     box = toolbox(tools, most=10)
-    box.recall([used("own29")])
+    box.index_items([used("own29")])
     shown = await names(box)
     assert shown[9:] == [SEARCH_TOOL, "own29"]
 
@@ -200,7 +202,7 @@ async def asked(box: Toolbox, **arguments: object) -> str:
     await box.shown(WINDOW)
     result = await box.call(SEARCH_TOOL, arguments, CONTEXT)
     text = text_of(result.blocks)
-    box.recall([ResultItem("c", SEARCH_TOOL, text, is_error=result.is_error)])
+    box.index_items([ResultItem("c", SEARCH_TOOL, text, is_error=result.is_error)])
     return text
 
 

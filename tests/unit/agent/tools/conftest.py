@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.catalog import native_tools
 from openclaw.agent.tools.exec import Shells
+from openclaw.agent.tools.native_tools import native_tools
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, ToolResult
-from openclaw.sessions.sqlite.store import FileStore, open_file_store
+from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store
 
 CONTEXT = CallContext(agent="main", session="s", call_id="c")
 Call = Callable[..., Awaitable[ToolResult]]
@@ -69,6 +69,6 @@ def refused(call: Call) -> Callable[..., Awaitable[str]]:
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncGenerator[FileStore]:
-    async with open_file_store(tmp_path / "sessions.db", SystemClock()) as opened:
+async def store(tmp_path: Path) -> AsyncGenerator[SqliteStore]:
+    async with open_sqlite_store(tmp_path / "sessions.db", SystemClock()) as opened:
         yield opened

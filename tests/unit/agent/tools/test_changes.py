@@ -8,7 +8,7 @@ from tests.unit.media.test_documents import make_pdf
 
 from openclaw.agent.tools import workspace as module
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.catalog import native_tools
+from openclaw.agent.tools.native_tools import native_tools
 from openclaw.agent.tools.workspace import Checkpoints
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext

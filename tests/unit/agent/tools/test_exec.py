@@ -14,8 +14,8 @@ from tests.unit.agent.tools.conftest import told
 
 from openclaw.agent.tools import exec
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.catalog import native_tools
 from openclaw.agent.tools.exec import MOST_JOBS, Shells
+from openclaw.agent.tools.native_tools import native_tools
 from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.core.tools import CallContext, ToolResult
 
@@ -219,7 +219,7 @@ HOST = """
 import sys
 from pathlib import Path
 import anyio
-from openclaw.agent.tools.catalog import native_tools
+from openclaw.agent.tools.native_tools import native_tools
 from openclaw.agent.tools.exec import Shells
 from openclaw.core.tools import CallContext
 

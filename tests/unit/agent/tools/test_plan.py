@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from openclaw.agent.tools.catalog import native_tools
+from openclaw.agent.tools.native_tools import native_tools
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
 

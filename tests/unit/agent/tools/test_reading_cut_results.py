@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.agent.toolpath.wrappers import Framing
-from openclaw.agent.tools.catalog import native_tools
+from openclaw.agent.tools.native_tools import native_tools
 from openclaw.content.frame import MCP_SERVER
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, ToolResult, ToolSource, Untrusted

@@ -12,7 +12,7 @@ from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.web import Page, decoded, fetch_page, web_tool
 from openclaw.content.frame import frame_result
 from openclaw.core.content import text_of
-from openclaw.net.client import Exemptions, GuardedClient
+from openclaw.net.guarded_client import Exemptions, GuardedClient
 
 
 class Handler(QuietHandler):

@@ -1,10 +1,10 @@
-from openclaw.cli.chat.turn_view import THINKING, Doing
+from openclaw.cli.chat.turn_view import THINKING, ActivityLine
 from openclaw.core.events import Downloading, ServerChanged, ToolFinished, ToolStarted, TurnStarted
 from openclaw.core.tools import ToolResult
 
 
 def test_servers_that_start_are_named_until_the_turn_begins() -> None:
-    doing = Doing()
+    doing = ActivityLine()
     assert doing.words == THINKING
     for name in "abcde":
         doing.note(ServerChanged(name, "connecting"))
@@ -17,7 +17,7 @@ def test_servers_that_start_are_named_until_the_turn_begins() -> None:
 
 
 def test_tools_that_run_are_named() -> None:
-    doing = Doing()
+    doing = ActivityLine()
     doing.note(ToolStarted("1", "mcp_a_b", "MCP: a/b", {}))
     assert doing.words == "running MCP: a/b…"
     doing.note(ToolFinished("1", "mcp_a_b", ToolResult(()), 1.0))
@@ -25,7 +25,7 @@ def test_tools_that_run_are_named() -> None:
 
 
 def test_a_download_is_a_bar_until_it_is_done() -> None:
-    doing = Doing()
+    doing = ActivityLine()
     doing.note(Downloading("embedded model, download", 49_000_000, 98_000_000))
     assert doing.words == f"embedded model, download {'█' * 12}{'░' * 12} 49 of 98 MB"
     doing.note(Downloading("embedded model, download", 98_000_000, 98_000_000))

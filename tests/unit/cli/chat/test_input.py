@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
-from openclaw.cli.chat.conversation import Talk
+from openclaw.cli.chat.conversation import ChatSession
 from openclaw.cli.chat.input import MOMENT, Interrupts, LineInput
 from openclaw.cli.chat.turn_view import AnswerView
 from openclaw.core.clock import SystemClock
@@ -88,7 +88,9 @@ async def test_a_second_press_does_not_wait_until_the_answer_is_stopped() -> Non
     )
     view, interrupts = AnswerView(said, said, str), Interrupts(SystemClock(), leave)
     context = MessageContext("", "main")
-    talk = Talk(cast("Agent", agent), settings, view, context, TurnListener(), interrupts, {})
+    talk = ChatSession(
+        cast("Agent", agent), settings, view, context, TurnListener(), interrupts, {}
+    )
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(talk.run, LineInput(io.StringIO("hello\n")))

@@ -14,9 +14,9 @@ from keyring.errors import PasswordDeleteError
 from tests.support.fake_vault import FakeVault
 
 from openclaw.cli.commands import secrets
-from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
+from openclaw.cli.run_command import run_command
 from openclaw.config.paths import state_dir
 from openclaw.config.schema import Config
 from openclaw.config.secret_store import SecretStore

@@ -14,14 +14,14 @@ from openclaw.cli.main import run
 from openclaw.content.frame import frame
 from openclaw.core.clock import SystemClock
 from openclaw.core.events import Usage
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome
-from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.records import EntryKind, NewEntry, TurnOutcome
+from openclaw.sessions.sqlite.store import open_sqlite_store
 
 Captured = pytest.CaptureFixture[str]
 
 
 async def fill(path: Path) -> None:
-    async with open_file_store(path, SystemClock()) as store:
+    async with open_sqlite_store(path, SystemClock()) as store:
         for agent, key in (("main", "trip"), ("main", "work"), ("research", "work")):
             session = await store.open_session(agent, key)
             async with store.acquire_lane(session) as lane:
@@ -33,7 +33,7 @@ async def fill(path: Path) -> None:
                 await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, "ok", call_id="1")])
                 answer = NewEntry(EntryKind.ASSISTANT_MESSAGE, {}, "x" * 5000)
                 used = Usage(input_tokens=12_345, output_tokens=67)
-                await lane.finish_turn(turn, Outcome.OK, [answer], usage=used)
+                await lane.finish_turn(turn, TurnOutcome.OK, [answer], usage=used)
         await store.set_title(await store.open_session("main", "trip"), "Norway \x1b]0;owned\x07")
         session = await store.open_session("main", "trip")
         async with store.acquire_lane(session) as lane:
@@ -75,7 +75,7 @@ def test_a_listing_fits_a_terminal_and_cannot_steer_it(stored: Path, capsys: Cap
 
 def test_orders_and_api_calls_are_listed_only_on_request(stored: Path, capsys: Captured) -> None:
     async def order() -> None:
-        async with open_file_store(stored, SystemClock()) as store:
+        async with open_sqlite_store(stored, SystemClock()) as store:
             await store.open_session("main", "mcp-1-order")
             await store.open_session("main", "http-call")
 
@@ -94,7 +94,7 @@ def test_orders_and_api_calls_are_listed_only_on_request(stored: Path, capsys: C
 
 def test_a_long_key_is_folded_and_never_cut(home: Path, capsys: Captured) -> None:
     async def open_long(path: Path) -> None:
-        async with open_file_store(path, SystemClock()) as store:
+        async with open_sqlite_store(path, SystemClock()) as store:
             session = await store.open_session("main", "abc" * 60)
             await store.set_title(session, "a title that is much too long for what is left " * 3)
             await store.open_session("main", "東京" * 30)
@@ -138,7 +138,7 @@ def test_a_conversation_is_shown_with_what_is_unfinished(stored: Path, capsys: C
 
 def test_a_key_is_found_by_what_the_list_prints(home: Path, capsys: Captured) -> None:
     async def open_odd(path: Path) -> None:
-        async with open_file_store(path, SystemClock()) as store:
+        async with open_sqlite_store(path, SystemClock()) as store:
             await store.open_session("main", "a\nb\x1b[31m")
 
     anyio.run(open_odd, home / ".openclaw" / "sessions.db")
@@ -193,7 +193,7 @@ def test_a_search_shows_where_the_words_are(stored: Path, capsys: Captured) -> N
 
 async def say_framed(path: Path) -> None:
     async with (
-        open_file_store(path, SystemClock()) as store,
+        open_sqlite_store(path, SystemClock()) as store,
         store.acquire_lane(await store.open_session("main", "clock")) as lane,
     ):
         turn = await lane.begin_turn(turn="one")
@@ -259,7 +259,7 @@ def test_on_a_terminal_deleting_is_asked_about(stored: Path, answer: str, *, lef
 
 def test_only_the_conversation_that_was_asked_about_is_deleted(stored: Path) -> None:
     async def replace() -> None:
-        async with open_file_store(stored, SystemClock()) as store:
+        async with open_sqlite_store(stored, SystemClock()) as store:
             await store.delete(await store.open_session("main", "trip"))
             await store.open_session("main", "trip")
 
@@ -290,7 +290,7 @@ def test_a_limit_that_is_no_number_is_said_in_words(limit: str, capsys: Captured
 
 
 async def fill_calls(path: Path) -> None:
-    async with open_file_store(path, SystemClock()) as store:
+    async with open_sqlite_store(path, SystemClock()) as store:
         session = await store.open_session("main", "calls")
         async with store.acquire_lane(session) as lane:
             turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "what time is it")])
@@ -301,7 +301,7 @@ async def fill_calls(path: Path) -> None:
             said = frame("12:00\nsharp", sender="time")
             entries = [NewEntry(EntryKind.TOOL_RESULT, {}, said, call_id="1")]
             await lane.append(turn, entries)
-            await lane.finish_turn(turn, Outcome.OK, [])
+            await lane.finish_turn(turn, TurnOutcome.OK, [])
 
 
 def test_a_result_is_shown_as_its_servers_words_and_a_call_with_its_arguments(

@@ -12,8 +12,8 @@ from tests.support.fake_server import server_entry
 
 from openclaw.cli.commands import gateway, status
 from openclaw.cli.commands.status import duration, rendered
-from openclaw.cli.dispatch import run_command
 from openclaw.cli.environment import Environment
+from openclaw.cli.run_command import run_command
 from openclaw.cli.terminal import print_unpadded
 
 

@@ -12,7 +12,7 @@ from openclaw.cli.main import run
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.open import open_store
-from openclaw.sessions.tasks import Task, read_inboxes, say_alive, write_task
+from openclaw.sessions.task_records import Task, read_inboxes, say_alive, write_task
 
 NOW = SystemClock().now_ms()
 WORKING = Task(

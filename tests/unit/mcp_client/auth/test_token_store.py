@@ -14,11 +14,11 @@ from tests.support.fake_oauth import is_logged_in
 from openclaw.config import paths
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.token_store import (
-    KeyringVault,
+    KeyringLoginStore,
+    LoginStore,
     ServerLogin,
-    Vault,
     login_key,
-    open_vault,
+    open_login_store,
 )
 
 
@@ -62,15 +62,15 @@ def edit(record: dict[str, Any]) -> None:
 
 
 def test_the_keyring_keeps_changes_and_forgets(ring: MemoryKeyring, tmp_path: Path) -> None:
-    vault = open_vault("keyring", tmp_path)
-    assert isinstance(vault, KeyringVault)
+    store = open_login_store("keyring", tmp_path)
+    assert isinstance(store, KeyringLoginStore)
     key = login_key("https://a.example/")
-    assert vault.load(key) is None
-    assert not vault.delete(key)
-    vault.change(key, edit)
+    assert store.load(key) is None
+    assert not store.delete(key)
+    store.change(key, edit)
     assert is_logged_in("keyring", tmp_path, "https://a.example/")
     assert list(tmp_path.glob("*.json")) == []
-    assert vault.delete(key)
+    assert store.delete(key)
     assert not is_logged_in("keyring", tmp_path, "https://a.example/")
 
 
@@ -82,24 +82,24 @@ def test_one_process_at_a_time_changes_a_login_in_the_keyring(
         with pytest.raises(OperatorFacing, match="another program"), lock:
             pass
 
-    KeyringVault(tmp_path).change("k", interrupted)
+    KeyringLoginStore(tmp_path).change("k", interrupted)
 
 
 def test_a_keyring_that_is_locked_is_the_operators_matter(
     ring: MemoryKeyring, tmp_path: Path
 ) -> None:
-    vault = KeyringVault(tmp_path)
+    store = KeyringLoginStore(tmp_path)
     ring.locked = True
     with pytest.raises(OperatorFacing, match="does not answer"):
-        vault.load("k")
+        store.load("k")
 
 
 def test_a_login_of_another_shape_is_refused(tmp_path: Path) -> None:
-    vault = Vault(tmp_path)
+    store = LoginStore(tmp_path)
     for text in ("[]", "{", "x" * 2_000_000):
         (tmp_path / "k.json").write_text(text)
         with pytest.raises(OperatorFacing, match="log"):
-            vault.load("k")
+            store.load("k")
 
 
 HOLDER = """
@@ -115,7 +115,7 @@ pathlib.Path(sys.argv[2]).touch()
 @pytest.mark.skipif(sys.platform == "win32", reason="it has other locks")
 async def test_a_refresh_waits_for_that_of_another_process(tmp_path: Path) -> None:
     url, done, seen = "https://a.example/", tmp_path / "done", list[bool]()
-    login = ServerLogin(Vault(tmp_path), url)
+    login = ServerLogin(LoginStore(tmp_path), url)
     lock = tmp_path / f".{login_key(url)}.refresh"
     command = [sys.executable, "-c", HOLDER, str(lock), str(done)]
 

@@ -9,9 +9,9 @@ from openclaw.mcp_client.bridge.resources import (
     ResolvedResource,
     ServerResources,
     build_resource_context,
+    filter_resources,
     needs_reader,
     resolve,
-    wanted,
 )
 from openclaw.mcp_client.session.declared import Resource
 
@@ -39,7 +39,7 @@ def test_a_filter_is_a_substring_or_a_glob_of_the_address(
     filters: list[str], kept: list[str]
 ) -> None:
     listed = [resource("file:///a.md"), resource("db://rows/1")]
-    assert [one.uri for one in wanted(listed, filters)] == kept
+    assert [one.uri for one in filter_resources(listed, filters)] == kept
 
 
 def test_text_is_read_and_binary_content_gets_a_placeholder() -> None:
@@ -147,4 +147,4 @@ def test_a_reading_tool_is_offered_where_there_is_more_than_the_context_shows(
 
 def test_the_pages_of_apps_are_for_no_model() -> None:
     listed = [resource("ui://widget/chart.html"), resource("file:///a.md")]
-    assert [one.uri for one in wanted(listed, [])] == ["file:///a.md"]
+    assert [one.uri for one in filter_resources(listed, [])] == ["file:///a.md"]

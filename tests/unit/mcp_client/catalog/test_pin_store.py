@@ -11,7 +11,7 @@ import pytest
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import NotFound, OperatorFacing
-from openclaw.mcp_client.catalog.pin_store import CrossingWatch, PinStore, pin_key, target_of
+from openclaw.mcp_client.catalog.pin_store import PinStore, ShadowingMonitor, pin_key, target_of
 from openclaw.mcp_client.catalog.pins import Declaration, PinReport
 
 
@@ -113,7 +113,7 @@ def test_what_is_shown_of_a_server_holds_no_credential() -> None:
 def test_two_servers_with_the_same_tools_are_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     tools = {f"tool_{n}": frozenset[str]() for n in range(12)}
     servers: Any = [(name, SimpleNamespace(mentions=tools)) for name in ("a", "b")]
-    found = CrossingWatch().look(servers)
+    found = ShadowingMonitor().look(servers)
     assert len(found) >= 12
     assert len(caplog.messages) == 1
     assert "(and 11 more)" in caplog.messages[0]

@@ -11,9 +11,9 @@ from openclaw.mcp_client.catalog.pins import (
     Pinned,
     PinReport,
     accept,
-    crossings,
     declarations,
     diff,
+    find_shadowing,
     mentions,
     observed,
     shown_name,
@@ -134,7 +134,7 @@ def test_a_change_beyond_the_kept_text_is_still_a_change() -> None:
 
 
 def test_a_name_that_two_servers_use_is_reported() -> None:
-    found = crossings({"a": {"send_mail": frozenset()}, "b": {"Send_Mail": frozenset()}})
+    found = find_shadowing({"a": {"send_mail": frozenset()}, "b": {"Send_Mail": frozenset()}})
     assert [(one.kind, one.server, one.other) for one in found] == [("shadows", "a", "b")]
     assert "both have a tool 'send_mail'" in found[0].words()
 
@@ -147,7 +147,7 @@ def test_a_name_that_two_servers_use_is_reported() -> None:
     ],
 )
 def test_a_description_that_speaks_of_another_servers_tool_is_reported(words: str) -> None:
-    found = crossings({"evil": {"add": mentions(words)}, "mail": {"send_mail": frozenset()}})
+    found = find_shadowing({"evil": {"add": mentions(words)}, "mail": {"send_mail": frozenset()}})
     assert [one.words() for one in found] == [
         "the declaration of 'evil/add' mentions 'mail/send_mail'"
     ]
@@ -155,7 +155,7 @@ def test_a_description_that_speaks_of_another_servers_tool_is_reported(words: st
 
 def test_speaking_of_ones_own_tools_and_of_ordinary_words_is_fine() -> None:
     words = mentions("Use read_file first, then search and add a note.")
-    found = crossings(
+    found = find_shadowing(
         {
             "files": {"read_file": frozenset(), "write_file": words},
             "notes": {"search": frozenset(), "add": frozenset(), "note": frozenset()},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.mcp_client.catalog.schema_check import Undecided, hold, why_unfit
+from openclaw.mcp_client.catalog.schema_check import Undecided, enforce_output_schema, why_unfit
 from openclaw.mcp_client.errors import InvalidResult
 
 PERSON: dict[str, Any] = {
@@ -121,7 +121,9 @@ def test_no_reference_leaves_the_schema(reference: str) -> None:
 
 async def test_a_misfit_is_left_out_and_told_where_there_are_words() -> None:
     words = {"type": "text", "text": "Ann"}
-    held = await hold(PERSON, {"content": [words], "structuredContent": {"name": 5}})
+    held = await enforce_output_schema(
+        PERSON, {"content": [words], "structuredContent": {"name": 5}}
+    )
     assert "structuredContent" not in held
     assert held["content"][0] == words
     assert "/name is not of type string" in held["content"][1]["text"]
@@ -129,7 +131,7 @@ async def test_a_misfit_is_left_out_and_told_where_there_are_words() -> None:
 
 async def test_a_misfit_alone_is_no_result() -> None:
     with pytest.raises(InvalidResult, match="does not match the tool's own output schema"):
-        await hold(PERSON, {"content": [], "structuredContent": {"name": 5}})
+        await enforce_output_schema(PERSON, {"content": [], "structuredContent": {"name": 5}})
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ async def test_a_misfit_alone_is_no_result() -> None:
     ],
 )
 async def test_what_fits_errors_and_nothing_are_left_alone(raw: dict[str, Any]) -> None:
-    assert await hold(PERSON, raw) == raw
+    assert await enforce_output_schema(PERSON, raw) == raw
 
 
 @pytest.mark.parametrize(("schema", "value"), SLOW)
@@ -149,12 +151,12 @@ async def test_while_a_hostile_one_is_judged_others_go_on(
     schema: dict[str, Any], value: Any
 ) -> None:
     raw = {"content": [{"type": "text", "text": "x"}], "structuredContent": value}
-    assert (await hold(schema, raw))["content"][0] == raw["content"][0]
+    assert (await enforce_output_schema(schema, raw))["content"][0] == raw["content"][0]
 
 
 async def test_a_misfit_far_inside_is_still_found() -> None:
     rows = [{"n": n} for n in range(3_000)]
     schema = {"items": {"type": "object", "properties": {"n": {"type": "integer"}}}}
     raw = {"content": [{"type": "text", "text": "x"}], "structuredContent": [*rows, {"n": "x"}]}
-    held = await hold(schema, raw)
+    held = await enforce_output_schema(schema, raw)
     assert "/3000/n is not of type integer" in held["content"][1]["text"]

@@ -8,14 +8,14 @@ import pytest
 
 from openclaw.mcp_client.errors import RemoteError, TimedOut
 from openclaw.mcp_client.session import notifications
-from openclaw.mcp_client.session.negotiation import Greeting
+from openclaw.mcp_client.session.negotiation import HandshakeResult
 from openclaw.mcp_client.session.notifications import ChangeSubscription
 
 
-class _Link:
+class _Session:
     """A server with resources; `refuses` names the one that it never tells of."""
 
-    greeting = Greeting("2025-11-25", {"resources": {"subscribe": True}})
+    handshake_result = HandshakeResult("2025-11-25", {"resources": {"subscribe": True}})
 
     def __init__(self, refuses: str = "") -> None:
         self.refuses = refuses
@@ -59,7 +59,7 @@ async def test_a_refresh_that_failed_is_tried_again() -> None:
     following.list_changed("tools")
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
-            group.start_soon(following.run, cast("Any", _Link()))
+            group.start_soon(following.run, cast("Any", _Session()))
             await learnt.wait()
             group.cancel_scope.cancel()
     assert tries == ["tools"] * 3
@@ -80,7 +80,7 @@ async def test_a_catalogue_is_asked_for_again_when_its_time_is_over(
     following.stale_after("prompts", 0.01)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
-            group.start_soon(following.run, cast("Any", _Link()))
+            group.start_soon(following.run, cast("Any", _Session()))
             await refreshed.wait()
             group.cancel_scope.cancel()
 
@@ -89,7 +89,7 @@ async def test_one_refused_subscription_leaves_the_others_and_unwanted_ones_end(
     async def refresh(_: Any, kind: str) -> bool:
         return True
 
-    link = _Link(refuses="a:1")
+    link = _Session(refuses="a:1")
     following = ChangeSubscription(refresh, lambda uri: None)
     following.want_updates(["a:1", "b:2"])
     first = {("resources/subscribe", "a:1"), ("resources/subscribe", "b:2")}

@@ -7,7 +7,7 @@ import pytest
 from tests.support.connection_bench import knowing
 
 from openclaw.core.tools import Elicit, JsonObject
-from openclaw.mcp_client.session.elicitation import Asking, decline
+from openclaw.mcp_client.session.elicitation import ElicitationRouter, decline
 
 QUESTION: JsonObject = {"message": "?"}
 
@@ -19,7 +19,7 @@ def person(name: str) -> Elicit:
     return answer
 
 
-async def asked_elsewhere(asking: Asking) -> object:
+async def asked_elsewhere(asking: ElicitationRouter) -> object:
     """The answer to a question that comes by itself, in a task of the connection's."""
     answers: list[JsonObject] = []
 
@@ -33,20 +33,20 @@ async def asked_elsewhere(asking: Asking) -> object:
 
 
 async def test_the_one_who_calls_is_asked() -> None:
-    asking = Asking(decline)
+    asking = ElicitationRouter(decline)
     with asking.on_behalf(person("Ada")):
         assert await asked_elsewhere(asking) == "Ada"
     assert await asked_elsewhere(asking) == "decline"
 
 
 async def test_several_calls_of_one_turn_are_one_person() -> None:
-    asking, ada = Asking(decline), person("Ada")
+    asking, ada = ElicitationRouter(decline), person("Ada")
     with asking.on_behalf(ada), asking.on_behalf(ada):
         assert await asked_elsewhere(asking) == "Ada"
 
 
 async def test_nobody_is_asked_where_it_could_be_for_two() -> None:
-    asking = Asking(person("the host"))
+    asking = ElicitationRouter(person("the host"))
     with asking.on_behalf(person("Ada")), asking.on_behalf(person("Bob")):
         assert await asked_elsewhere(asking) == "decline"
     with asking.on_behalf(person("Ada")), asking.on_behalf(None):
@@ -54,13 +54,13 @@ async def test_nobody_is_asked_where_it_could_be_for_two() -> None:
 
 
 async def test_a_question_inside_of_a_call_is_that_calls() -> None:
-    asking = Asking(decline)
+    asking = ElicitationRouter(decline)
     with asking.on_behalf(person("Ada")), asking.on_behalf(person("Bob")):
         assert (await asking("s", QUESTION))["content"] == {"who": "Bob", "server": "s"}
 
 
 async def test_a_question_that_belongs_to_no_call_is_the_hosts() -> None:
-    assert await asked_elsewhere(Asking(person("the host"))) == "the host"
+    assert await asked_elsewhere(ElicitationRouter(person("the host"))) == "the host"
 
 
 SECRET = "s3cr3t-value"
@@ -75,7 +75,7 @@ async def asked(**params: object) -> tuple[JsonObject, list[JsonObject]]:
         seen.append(params)
         return {"action": "accept"}
 
-    return await Asking(person, knowing(SECRET))("s", params), seen
+    return await ElicitationRouter(person, knowing(SECRET))("s", params), seen
 
 
 async def test_a_question_is_shown_without_secrets_control_characters_and_markers() -> None:

@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from openclaw.mcp_client.errors import Interrupted, TooLarge
-from openclaw.mcp_client.session.http_client import RemoteClient, recorded
+from openclaw.mcp_client.session.http_client import RemoteClient, record_exchange
 
 LIMIT = 64 * 1024
 BOMB = gzip.compress(bytes(16 * LIMIT))
@@ -22,7 +22,7 @@ def client(status: int, body: bytes, headers: dict[str, str]) -> RemoteClient:
 @pytest.mark.parametrize("kind", ["application/json", "text/html"])
 async def test_an_answer_counts_as_it_is_unpacked(status: int, kind: str) -> None:
     async with client(status, BOMB, {**PACKED, "content-type": kind}) as remote:
-        with recorded() as exchange:
+        with record_exchange() as exchange:
             await remote.post("http://server/mcp")
         assert isinstance(exchange.problem, TooLarge)
 
@@ -30,7 +30,7 @@ async def test_an_answer_counts_as_it_is_unpacked(status: int, kind: str) -> Non
 async def test_an_error_that_calls_itself_an_event_stream_has_a_bound() -> None:
     events = {"content-type": "text/event-stream"}
     async with client(500, b"data: {}\n\n" * LIMIT, events) as remote:
-        with recorded() as exchange:
+        with record_exchange() as exchange:
             await remote.post("http://server/mcp")
         assert isinstance(exchange.problem, TooLarge)
 
@@ -43,7 +43,7 @@ async def test_what_answers_the_end_of_a_session_has_a_bound() -> None:
 
 async def test_an_answer_that_cannot_be_unpacked_fails_its_call_alone() -> None:
     async with client(200, b"not packed at all", PACKED) as remote:
-        with recorded() as exchange:
+        with record_exchange() as exchange:
             await remote.post("http://server/mcp")
         assert isinstance(exchange.problem, Interrupted)
 

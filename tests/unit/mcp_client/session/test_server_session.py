@@ -8,8 +8,8 @@ import pytest
 from openclaw.mcp_client.errors import Interrupted, InvalidResult, Unavailable
 from openclaw.mcp_client.session import server_session
 from openclaw.mcp_client.session.elicitation import decline
-from openclaw.mcp_client.session.negotiation import Greeting
-from openclaw.mcp_client.session.notifications import Answers
+from openclaw.mcp_client.session.negotiation import HandshakeResult
+from openclaw.mcp_client.session.notifications import RequestHandlers
 from openclaw.mcp_client.session.server_session import (
     MAX_ROUNDS,
     RequestMetadata,
@@ -48,9 +48,9 @@ class _Session(ServerSession):
 
 
 def _session(caller: _Silent) -> ServerSession:
-    answers = Answers("fake", (), None, decline)
+    answers = RequestHandlers("fake", (), None, decline)
     session = _Session(cast("Any", caller), cast("Any", None), answers, "stdio")
-    session.stamp = RequestMetadata(Greeting("2025-11-25"), {}, http=False)
+    session.request_metadata = RequestMetadata(HandshakeResult("2025-11-25"), {}, http=False)
     return session
 
 
@@ -72,5 +72,5 @@ async def test_the_result_after_the_last_round_counts(monkeypatch: pytest.Monkey
 
 
 def test_a_request_of_the_newest_revision_says_which_log_messages_we_want() -> None:
-    stamped = RequestMetadata(Greeting("2026-07-28"), {}, http=False).params({"name": "x"})
+    stamped = RequestMetadata(HandshakeResult("2026-07-28"), {}, http=False).params({"name": "x"})
     assert stamped["_meta"]["io.modelcontextprotocol/logLevel"] in ("debug", "info", "warning")

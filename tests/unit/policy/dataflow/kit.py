@@ -6,8 +6,8 @@ from typing import Any
 
 from openclaw.policy.dataflow.check import Call, origin_of
 from openclaw.policy.dataflow.effects import Tool
-from openclaw.policy.dataflow.index import PERSON, Index, Origin, Text
-from openclaw.policy.dataflow.rules import Rules
+from openclaw.policy.dataflow.rules import FlowRules
+from openclaw.policy.dataflow.text_index import PERSON, Index, SeenText, TextOrigin
 
 STRING: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "number"}
@@ -180,23 +180,25 @@ def call(name: str, /, **arguments: Any) -> Call:
     return Call(TOOLS[name], arguments)
 
 
-def said(text: str) -> Text:
-    return Text(PERSON, text)
+def said(text: str) -> SeenText:
+    return SeenText(PERSON, text)
 
 
-def result(of: Call, text: str = "", structured: object = None, rules: Rules | None = None) -> Text:
+def result(
+    of: Call, text: str = "", structured: object = None, rules: FlowRules | None = None
+) -> SeenText:
     """What a call returned, with the origin that the product would give it."""
     import json
 
     body = text or json.dumps(structured, ensure_ascii=False)
-    return Text(origin_of(of, rules or Rules()), body, structured, of.arguments)
+    return SeenText(origin_of(of, rules or FlowRules()), body, structured, of.arguments)
 
 
-def from_origin(origin: Origin, text: str, structured: object = None) -> Text:
-    return Text(origin, text, structured)
+def from_origin(origin: TextOrigin, text: str, structured: object = None) -> SeenText:
+    return SeenText(origin, text, structured)
 
 
-def indexed(*texts: Text) -> Index:
+def indexed(*texts: SeenText) -> Index:
     index = Index()
     for text in texts:
         index.add(text)

@@ -5,8 +5,8 @@ from tests.unit.policy.dataflow.kit import call
 
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import check
-from openclaw.policy.dataflow.index import PERSON, Index, Origin, Text
-from openclaw.policy.dataflow.rules import Rules
+from openclaw.policy.dataflow.rules import FlowRules
+from openclaw.policy.dataflow.text_index import PERSON, Index, SeenText, TextOrigin
 
 SIZE = 100_000
 SHAPES = {
@@ -32,10 +32,10 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_text_keeps_the_check_busy(shape: str) -> None:
     index = Index()
-    index.add(Text(PERSON, "Send anna@work.example a summary."))
-    index.add(Text(Origin("server", "s", "t"), SHAPES[shape]))
+    index.add(SeenText(PERSON, "Send anna@work.example a summary."))
+    index.add(SeenText(TextOrigin("server", "s", "t"), SHAPES[shape]))
     sent = call("mail.send_email", to=["anna@work.example"], subject="x", body=SHAPES[shape])
-    assert check(sent, index, Rules()) is not None
+    assert check(sent, index, FlowRules()) is not None
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -2,7 +2,7 @@
 
 const KEY = "openclaw.token";
 
-/** What went wrong: `status` is HTTP's (0 where the gateway was not reached), `kind` the gateway's. */
+/** What went wrong: `status` is the HTTP status (0 if the gateway was not reached), `kind` the gateway's. */
 export class ApiError extends Error {
   constructor(status, message, { kind = "", hint = "" } = {}) {
     super(message);
@@ -19,11 +19,11 @@ function storage(action) {
   try {
     return action(localStorage);
   } catch {
-    return null; // storage may be switched off: the token then lasts until a reload
+    return null; // storage may be disabled; the token then lasts until a reload
   }
 }
 
-/** Read the token that this tab was given before, and say what to do when one is refused. */
+/** Read the stored token, and set what to do when one is refused. */
 export function openApi(onRefused) {
   token = storage((store) => store.getItem(KEY));
   refused = onRefused;
@@ -35,7 +35,7 @@ export function logIn(value) {
   storage((store) => store.setItem(KEY, value));
 }
 
-/** Trade the code of a one-time link for a token. */
+/** Exchange a one-time link's code for a token. */
 export async function redeem(code) {
   logOut();
   const { token: given } = await call("POST", "/api/login", { code });
@@ -91,7 +91,7 @@ async function failureOf(answer) {
   }
 }
 
-/** One request that is answered with JSON. */
+/** A request that is answered with JSON. */
 export async function call(method, path, body) {
   const answer = await send(method, path, { body });
   return answer.json();
@@ -102,7 +102,7 @@ export function get(path) {
   return call("GET", path);
 }
 
-/** A file of the agent's, as a blob. */
+/** One of the agent's files, as a blob. */
 export async function blob(path) {
   const answer = await send("GET", path);
   return answer.blob();
@@ -110,7 +110,7 @@ export async function blob(path) {
 
 /**
  * The server-sent events of a request, as `[name, data]`. Not an EventSource: that cannot send the
- * token in a header, and a token does not belong into an address.
+ * token in a header, and a token does not belong in a URL.
  */
 export async function* stream(method, path, { body, signal } = {}) {
   const answer = await send(method, path, { body, signal });
@@ -147,7 +147,7 @@ function parsed(text) {
   return data === null ? null : [name, JSON.parse(data)];
 }
 
-/** A path with its pieces encoded and its query; what is empty is left out. */
+/** A path with encoded segments and query; empty values are left out. */
 export function path(pieces, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const tail = given.length ? `?${new URLSearchParams(given)}` : "";

@@ -1,4 +1,4 @@
-/* The page as a whole: who is let in, which view is shown, and what is told to it. */
+/* The page as a whole: login, the current view, and passing events to it. */
 
 import { get, hasToken, logOut, openApi, redeem } from "./api.js";
 import { ChatView } from "./chat.js";
@@ -29,11 +29,11 @@ class App {
     this.view = null;
     this.inside = false;
     this.admin = false;
-    this.told = new Set(); // questions that the person was told of
+    this.announced = new Set(); // questions that the person was notified of
     openApi(() => this.inside && this.#leave("The gateway no longer accepts this token."));
     window.addEventListener("hashchange", () => this.inside && this.#route());
     document.addEventListener("keydown", (event) => this.#key(event));
-    // A file that is dropped beside the chat must not replace the page.
+    // A file dropped outside the chat must not replace the page.
     for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
     SMALL.addEventListener("change", () => this.inside && this.#menu(false));
   }
@@ -41,7 +41,7 @@ class App {
   async start() {
     const code = /^#login=([\w-]+)$/.exec(location.hash)?.[1];
     if (code) {
-      history.replaceState(null, "", "/"); // before anything else: the code is used up now
+      history.replaceState(null, "", "/"); // first of all: the code is used up now
       try {
         await redeem(code);
       } catch (error) {
@@ -164,7 +164,7 @@ class App {
 
   // ---- addresses
 
-  /** Go to a view: its name and what it is about. */
+  /** Go to a view, given its name and its subject. */
   show(parts) {
     this.#menu(false);
     const wanted = `#/${parts.map(encodeURIComponent).join("/")}`;
@@ -178,7 +178,7 @@ class App {
     this.chat.focus();
   }
 
-  /** Note in the address what is shown already. */
+  /** Update the address to what is already shown. */
   address(parts) {
     history.replaceState(null, "", `#/${parts.map(encodeURIComponent).join("/")}`);
   }
@@ -208,7 +208,7 @@ class App {
     this.#menu(false);
   }
 
-  /** The tab says what is shown, and first of all that an answer is waited for. */
+  /** The tab's title: whether an answer is needed, then what is shown. */
   titleChanged() {
     const waiting = this.chat?.waiting.length;
     const name = Object.keys(this.views).find((one) => this.views[one] === this.view);
@@ -216,14 +216,14 @@ class App {
     document.title = [waiting ? "❗ Answer needed" : null, shown, "OpenClaw"].filter(Boolean).join(" · ");
   }
 
-  /** A question appeared or was answered: say so wherever the person may be looking. */
+  /** A question appeared or was answered: show that wherever the person may be looking. */
   waitingChanged() {
     const { waiting } = this.chat;
     this.titleChanged();
     this.sessions.mark();
     const asked = waiting.map((one) => one.waiting.question.id);
-    const fresh = asked.filter((id) => !this.told.has(id));
-    this.told = new Set(asked);
+    const fresh = asked.filter((id) => !this.announced.has(id));
+    this.announced = new Set(asked);
     if (!fresh.length || !document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
     const one = waiting.find((other) => other.waiting.question.id === fresh[0]);
     const note = new Notification("OpenClaw needs your answer", { body: one.waiting.question.text, tag: "openclaw-question", icon: "icon.svg" });
@@ -234,7 +234,7 @@ class App {
     };
   }
 
-  // ---- what the parts tell one another
+  // ---- events between the parts
 
   selected(agent, key) {
     if (this.view === this.chat) this.sessions.select(agent, key);
@@ -288,11 +288,11 @@ class App {
       ({ agents: this.agents } = await get("/api/agents"));
       this.chat.agentsChanged();
     } catch {
-      // Those known before will do.
+      // Keep the ones known before.
     }
   }
 
-  /** Show in the navigation how many servers need somebody. */
+  /** Show in the navigation how many servers need attention. */
   countBroken(delay = 300) {
     clearTimeout(this.counting);
     this.counting = setTimeout(async () => {

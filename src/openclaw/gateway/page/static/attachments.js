@@ -7,7 +7,7 @@ import { nameOf, size } from "./words.js";
 const MOST_IMAGES = 10;
 const MOST_FILES = 5;
 const LARGEST = 15 * 1024 * 1024;
-const LARGEST_TOGETHER = 45 * 1024 * 1024; // base64 makes a third more of it, and the gateway takes 64
+const LARGEST_TOGETHER = 45 * 1024 * 1024; // base64 adds a third, and the gateway's limit is 64
 
 const BY_ENDING = {
   jpg: "image/jpeg", jpeg: "image/jpeg", png: "image/png", gif: "image/gif", webp: "image/webp",
@@ -19,7 +19,7 @@ const BY_ENDING = {
 };
 const KNOWN = new Set(Object.values(BY_ENDING));
 
-/** The types and endings for a file picker. */
+/** The types and extensions for a file picker. */
 export const ACCEPT = [...KNOWN, ...Object.keys(BY_ENDING).map((ending) => `.${ending}`)].join(",");
 
 function typeOf(file) {
@@ -42,7 +42,7 @@ function refusal(file, type, taken) {
   return together > LARGEST_TOGETHER ? `Attachments can have at most ${size(LARGEST_TOGETHER)} in total` : null;
 }
 
-/** The row of what is attached; `taken` in order. */
+/** The row of attachments; `taken` has them in order. */
 export class Attachments {
   constructor(onchange) {
     this.element = h("ul", { className: "attachments", "aria-label": "Attachments", hidden: true });
@@ -85,7 +85,7 @@ export class Attachments {
     this.onchange();
   }
 
-  /** Hand everything over and begin anew. */
+  /** Return all attachments and clear the row. */
   release() {
     const { taken } = this;
     this.taken = [];
@@ -94,13 +94,13 @@ export class Attachments {
     return taken;
   }
 
-  /** Take back what could not be sent. */
+  /** Restore attachments that could not be sent. */
   restore(items) {
     this.take(items.map((one) => one.file));
   }
 }
 
-/** An attachment as it is shown: a small picture, or a name and a size. */
+/** An attachment as shown: a small picture, or a name and a size. */
 export function preview({ file, image, url }) {
   if (image) return h("img", { src: url, alt: file.name, title: file.name });
   return h("span", { className: "file-chip" }, icon("file"), h("span", { className: "file-name" }, file.name), h("small", {}, size(file.size)));
@@ -114,7 +114,7 @@ export async function fetched(media, where) {
   return { file, type: mimeType, image, url: image ? URL.createObjectURL(file) : null };
 }
 
-/** An attachment as the gateway takes it. */
+/** An attachment in the gateway's format. */
 export async function asMedia({ file, type }) {
   const url = await new Promise((resolve, reject) => {
     const reader = new FileReader();

@@ -1,4 +1,4 @@
-/* The view in which one talks with the agent. */
+/* The chat view. */
 
 import { call, path } from "./api.js";
 import { announce, field, h, icon, iconButton, inDialog, toast } from "./dom.js";
@@ -7,7 +7,7 @@ import { Conversation } from "./conversation.js";
 import { exported } from "./export.js";
 import { count, plainTitle } from "./words.js";
 
-const NEAR_THE_END = 80; // pixels: who reads further up is not dragged down
+const NEAR_THE_END = 80; // pixels: don't scroll down somebody who reads further up
 
 /** Conversations stay alive while another view or conversation is shown. */
 export class ChatView {
@@ -16,7 +16,7 @@ export class ChatView {
     this.open = new Map();
     this.current = null;
     this.pinned = true;
-    this.top = 0; // as far as it was scrolled last
+    this.top = 0; // the last scroll position
     this.title = h("h1", { tabIndex: -1 });
     this.agents = h("select", { className: "select", "aria-label": "Agent", onchange: () => app.show(["chat", this.agents.value]) });
     this.composer = new Composer({ onsend: (text, attached) => this.#send(text, attached), oncancel: () => this.cancel(), onleave: () => this.#edit(null), agent: () => this.current.agent });
@@ -26,7 +26,7 @@ export class ChatView {
     this.asking = h("button", { type: "button", className: "button primary asking", hidden: true, onclick: () => this.#toQuestion() }, icon("alert"), "Your answer is needed");
     this.options = this.#options();
     this.models = h("select", { className: "select model", "aria-label": "Model", onchange: () => (this.current.model = this.models.value) });
-    this.queue = h("ul", { className: "queue", "aria-label": "Messages that wait", hidden: true });
+    this.queue = h("ul", { className: "queue", "aria-label": "Queued messages", hidden: true });
     this.element = h(
       "section",
       { className: "view chat", "aria-label": "Chat" },
@@ -36,13 +36,13 @@ export class ChatView {
       h("div", { className: "drop-veil", "aria-hidden": "true" }, h("div", {}, icon("clip"), "Drop images or files to attach them")),
     );
     this.#drops();
-    // A question stays in sight when a phone's keyboard or a narrower window takes its room.
+    // Keep a question visible when a phone's keyboard or a smaller window takes its space.
     new ResizeObserver(() => {
       this.size = this.#measured();
       if (this.pinned) this.#toEnd(true);
     }).observe(this.scroller);
     window.addEventListener("beforeunload", (event) => {
-      // A turn goes on without the page, but what has not arrived at the gateway would be lost.
+      // A turn continues without the page, but anything not yet sent to the gateway would be lost.
       if ([...this.open.values()].some((one) => one.turn?.id === null)) event.preventDefault();
     });
   }
@@ -69,7 +69,7 @@ export class ChatView {
     return undefined;
   }
 
-  /** What can be done with the whole conversation. */
+  /** Actions for the whole conversation. */
   #options() {
     const button = (name, words, act) => h("button", { type: "button", className: "menu-item", onclick: () => ((menu.open = false), act()) }, icon(name), words);
     const menu = h(
@@ -125,7 +125,7 @@ export class ChatView {
     }
   }
 
-  /** Begin to edit a message that was sent, or with null give it up. */
+  /** Start editing a sent message, or with null stop editing. */
   #edit(asked) {
     this.edited = asked;
     this.composer.editing = asked !== null;
@@ -152,7 +152,7 @@ export class ChatView {
     }
   }
 
-  /** Forget a conversation that was deleted; true where it was shown. */
+  /** Forget a deleted conversation; true if it was shown. */
   forget(agent, key) {
     this.open.delete(`${agent}/${key}`);
     return this.current?.key === key && this.current.agent === agent;
@@ -164,16 +164,16 @@ export class ChatView {
     try {
       await one?.refresh();
     } catch {
-      // It is tried again with the next turn.
+      // Retried with the next turn.
     }
   }
 
-  /** A turn began: where its conversation is open, it is shown as it runs. */
+  /** A turn began: if its conversation is open, show it as it runs. */
   turnStarted({ agent, session, turn }) {
     this.open.get(`${agent}/${session}`)?.watch(turn);
   }
 
-  /** The agents, or what they work with, may be others now. */
+  /** The agents or their models may have changed. */
   agentsChanged() {
     if (!this.current) return;
     this.#fillAgents(this.current.agent);
@@ -181,7 +181,7 @@ export class ChatView {
     if (this.current.isEmpty && this.current.id === null) this.scroller.replaceChildren(this.#welcome());
   }
 
-  /** The gateway is there again: show what was missed. */
+  /** The gateway is back: show what was missed. */
   async recover() {
     await Promise.allSettled([...this.open.values()].map((one) => one.recover()));
   }
@@ -211,12 +211,12 @@ export class ChatView {
     });
   }
 
-  /** Conversations in which a question waits, the one that is looked at first. */
+  /** Conversations with a waiting question, the current one first. */
   get waiting() {
     return [...this.open.values()].filter((one) => one.waiting !== null).sort((one) => (one === this.current ? -1 : 1));
   }
 
-  /** The turn is over: send what was written meanwhile, or give it back if the turn went wrong. */
+  /** The turn is over: send what was written meanwhile, or put it back if the turn failed. */
   #next(conversation) {
     if (conversation.running || !conversation.queue.length || conversation.ended === undefined) return;
     if (conversation.ended === "ok") {
@@ -290,18 +290,18 @@ export class ChatView {
   }
 
   #scrolled() {
-    if (this.size !== this.#measured()) return; // it was not the person: the window has another size
+    if (this.size !== this.#measured()) return; // not by the person: the window was resized
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     const up = scrollTop < this.top;
     this.top = scrollTop;
-    // Who is further up because more came below has not scrolled.
+    // Being further up because text was added below doesn't count as scrolling.
     if (scrollHeight - scrollTop - clientHeight < NEAR_THE_END) this.pinned = true;
     else if (up) this.pinned = false;
     if (this.pinned) this.jump.hidden = true;
     this.#point();
   }
 
-  /** Point to a question that is out of sight. */
+  /** Show a button if a question is out of sight. */
   #point() {
     const box = this.current.waiting?.element.getBoundingClientRect();
     const frame = this.scroller.getBoundingClientRect();

@@ -1,4 +1,4 @@
-/* Where the next message is written. */
+/* The input for the next message. */
 
 import { ACCEPT, Attachments } from "./attachments.js";
 import { h, icon, iconButton } from "./dom.js";
@@ -6,7 +6,7 @@ import { Suggestions } from "./suggestions.js";
 
 const TOUCH = window.matchMedia("(pointer: coarse)");
 
-/** Calls `onsend(text, attached)`, `oncancel()` and, when an edit is given up, `onleave()`; asks `agent()` whose prompts to suggest. */
+/** Calls `onsend(text, attached)`, `oncancel()` and, when editing is cancelled, `onleave()`; asks `agent()` whose prompts to suggest. */
 export class Composer {
   constructor({ onsend, oncancel, onleave, agent }) {
     this.onsend = onsend;
@@ -47,7 +47,7 @@ export class Composer {
     this.#update();
   }
 
-  /** Whether a turn runs: it can be stopped, and what is sent waits until it is over. */
+  /** Whether a turn is running: it can be stopped, and new messages wait until it is over. */
   set busy(running) {
     this.running = running;
     this.#update();
@@ -58,12 +58,12 @@ export class Composer {
     this.banner.hidden = !editing;
   }
 
-  /** Where there is a real keyboard: one on the screen would cover what is there to read. */
+  /** Only with a physical keyboard: an on-screen one would cover the text. */
   focus() {
     if (!TOUCH.matches) this.input.focus({ preventScroll: true });
   }
 
-  /** Write this instead of what is there. */
+  /** Replace the text with this. */
   fill(text) {
     this.input.value = text;
     this.#update();
@@ -71,7 +71,7 @@ export class Composer {
     this.input.setSelectionRange(text.length, text.length);
   }
 
-  /** Put a message that could not be sent back where it was. */
+  /** Put back a message that could not be sent. */
   restore(text, attached) {
     this.input.value = [text, this.input.value].filter(Boolean).join("\n");
     this.attachments.restore(attached);
@@ -100,7 +100,7 @@ export class Composer {
 
   #key(event) {
     if (this.suggestions.takes(event)) return;
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return; // an input method's Enter is its own
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return; // Enter belongs to the input method
     event.preventDefault();
     this.#send();
   }

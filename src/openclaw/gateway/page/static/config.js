@@ -1,22 +1,22 @@
-/* Changes to the configuration: shown as a diff, made when the person agrees. */
+/* Changes to the configuration: shown as a diff, applied when the person agrees. */
 
 import { call, get } from "./api.js";
 import { announce, h, inDialog, toast } from "./dom.js";
 
-/** The configuration file as it is written, without secrets. */
+/** The configuration file as written, without secrets. */
 export async function readConfig() {
   const { config } = await get("/api/config");
   return config;
 }
 
-/** What stands at this path; undefined if nothing does. */
+/** The value at this path; undefined if there is none. */
 export function at(config, path) {
   return path.reduce((node, part) => node?.[part], config);
 }
 
 /**
- * Show what these changes make of the file, and make them on request, after `first`; true once they are
- * made.
+ * Show these changes as a diff, and apply them on request, after `first`; true once they are
+ * applied.
  */
 export async function propose(title, changes, first = null) {
   const looked = await call("POST", "/api/config", { changes });
@@ -44,7 +44,7 @@ export async function propose(title, changes, first = null) {
   return made;
 }
 
-/** The lines of a diff; what is added and removed is marked by a sign and a colour. */
+/** The lines of a diff; added and removed lines have a sign and a colour. */
 export function diffNode(lines) {
   const kind = { "+": "added", "-": "removed", "@": "quiet" };
   return h("pre", { className: "plain diff", tabIndex: 0, "aria-label": "Changes" }, ...lines.map((line) => h("span", { className: kind[line[0]] ?? "" }, `${line}\n`)));

@@ -1,4 +1,4 @@
-/* One conversation: what was said before, and the turn that runs now. It lives on while hidden. */
+/* One conversation: its history and the running turn. It stays alive while hidden. */
 
 import { call, get, path, stream } from "./api.js";
 import { asMedia, fetched } from "./attachments.js";
@@ -9,11 +9,11 @@ import { Question, approvalNode, questionNode } from "./questions.js";
 import { nameOf } from "./words.js";
 
 const MOST_ASKED = 10_000; // characters of a server's question that the gateway passes on
-const PAGE = 100; // entries that are fetched at once
+const PAGE = 100; // entries fetched at once
 
 /**
- * What the person asked in a turn: enough to show it, to ask it again and to go back to it. `seq` is its
- * number in the transcript, once that is known.
+ * The person's message in a turn: enough to show it, resend it and go back to it. `seq` is its number in
+ * the transcript, once known.
  */
 class Asked {
   constructor(conversation, text, { attached = [], media = [], seq = null, ...shown } = {}) {
@@ -24,7 +24,7 @@ class Asked {
     if (!attached.length) media.forEach((one, n) => list.children[n].replaceChildren(keptMedia(one, conversation.mediaPath)));
   }
 
-  /** What came with it, ready to be sent again. */
+  /** Its attachments, ready to be sent again. */
   async attachments() {
     if (this.attached.length) return this.attached;
     const kept = this.media.filter((one) => one.digest);
@@ -46,17 +46,17 @@ class Asked {
 }
 
 /**
- * `change` is dispatched when a turn begins or ends or waits for an answer; `grow` when there is more to
- * see; `edit`, `regenerate` and `retry` when the person wants that of a message.
+ * Dispatches `change` when a turn begins, ends or waits for an answer; `grow` when there is more to see;
+ * `edit`, `regenerate` and `retry` when the person requests that for a message.
  */
 export class Conversation extends EventTarget {
   constructor(agent, key, { id = null, title = null } = {}) {
     super();
     Object.assign(this, { agent, key, id, title });
     this.model = ""; // the agent's own
-    this.queue = []; // what was written while a turn runs
+    this.queue = []; // messages written while a turn runs
     this.asks = new Map(); // what was asked, by turn
-    this.handed = new Map(); // what tools handed over in the turn that is being read, by call
+    this.handed = new Map(); // what tools returned in the turn being read, by call
     this.mediaPath = (digest) => path(["sessions", this.id ?? this.key, "media", digest], { agent: this.agent });
     this.log = h("div", { className: "log", role: "log", "aria-label": "Conversation" });
     this.earlier = h("button", { type: "button", className: "button small earlier", hidden: true, onclick: () => this.#loadEarlier() }, "Show earlier messages");
@@ -64,26 +64,26 @@ export class Conversation extends EventTarget {
     this.first = 1;
     this.last = 0;
     this.calls = new Map(); // of turns that another client runs
-    this.live = new Map(); // turns that are drawn as they happen: "own" with what was asked, else "followed"
+    this.live = new Map(); // turns drawn live: "own" if the person's message is shown too, else "followed"
     this.unwatchable = new Set();
     this.turn = null;
     this.running = false;
     this.broken = false; // the end of a turn was missed
-    this.missed = false; // another turn ended while one was drawn
+    this.missed = false; // another turn ended while one was being drawn
   }
 
   get isEmpty() {
     return this.log.childElementCount === 0;
   }
 
-  /** The question that waits for the person; null if none does. */
+  /** The question waiting for the person, or null. */
   get waiting() {
     return this.turn ? ([...this.turn.questions.values()][0] ?? null) : null;
   }
 
-  // ---- what was said before
+  // ---- history
 
-  /** Fetch the latest part of the transcript, and follow the turn that runs, whoever began it. */
+  /** Fetch the latest part of the transcript, and follow the running turn, whoever began it. */
   async load() {
     const running = await this.#runningTurn();
     const { session, entries } = await this.#entries({ limit: PAGE }).catch((error) => {
@@ -104,23 +104,23 @@ export class Conversation extends EventTarget {
     if (running !== null) this.#follow(running);
   }
 
-  /** Fetch what came since, from whoever else writes to this session. */
+  /** Fetch new entries from other clients of this session. */
   async refresh() {
-    this.missed = this.running; // what came is fetched when the turn that is drawn is over
+    this.missed = this.running; // fetch it when the turn being drawn is over
     if (this.running || this.id === null) return;
-    if (this.broken) await this.load(); // what was drawn as it happened is not whole
+    if (this.broken) await this.load(); // the live drawing is incomplete
     else await this.#catchUp();
   }
 
-  /** A turn of another client, or of this page before it was loaded again, runs here: show it. */
+  /** Show a running turn of another client, or of this page before a reload. */
   async watch(turn) {
     if (this.running || this.id === null || this.live.has(turn) || this.unwatchable.has(turn)) return;
     this.live.set(turn, "followed");
-    await this.#catchUp().catch(() => {}); // what the other one said
+    await this.#catchUp().catch(() => {}); // the other client's message
     await this.#follow(turn);
   }
 
-  /** The connection was lost for a while: fetch what was missed, and follow what still runs. */
+  /** The connection was lost for a while: fetch what was missed, and follow turns still running. */
   async recover() {
     if (this.running || this.id === null) return;
     if (this.broken) return this.load();
@@ -151,10 +151,10 @@ export class Conversation extends EventTarget {
     return get(path(["sessions", this.id ?? this.key], { agent: this.agent, ...query }));
   }
 
-  /** Draw new entries, except for what was drawn as it happened. */
+  /** Draw new entries, except for those drawn live. */
   #take(entries) {
     for (const entry of entries) {
-      if (entry.seq <= this.last) continue; // another refresh was quicker
+      if (entry.seq <= this.last) continue; // another refresh was faster
       if (this.last === 0) this.first = entry.seq;
       this.last = entry.seq;
       const drawn = this.live.get(entry.turn);
@@ -164,16 +164,16 @@ export class Conversation extends EventTarget {
           if (asked) Object.assign(asked, { seq: entry.seq, media: entry.data.media ?? [] });
           continue;
         }
-        if (drawn === "followed") this.live.set(entry.turn, "own"); // from here on it is like one's own
+        if (drawn === "followed") this.live.set(entry.turn, "own"); // from here on like our own
       } else if (drawn !== undefined) continue;
       this.#drawEntry(entry, this.log, this.calls);
     }
     this.earlier.hidden = this.first <= 1;
   }
 
-  // ---- the turn that runs
+  // ---- the running turn
 
-  /** Send a message and show what comes back, until the turn is over. It goes on without this page. */
+  /** Send a message and show the answer until the turn is over. The turn continues without this page. */
   async send(text, attached) {
     const asked = new Asked(this, text, { attached });
     this.log.append(asked.element);
@@ -189,13 +189,13 @@ export class Conversation extends EventTarget {
     return sent;
   }
 
-  /** Send this once the turn that runs, and what waits already, is over. */
+  /** Send this after the running turn and the messages already queued. */
   later(text, attached) {
     this.queue.push({ text, attached });
     this.#changed();
   }
 
-  /** Take a message out of those that wait. */
+  /** Remove a message from the queue. */
   unqueue(one) {
     this.queue = this.queue.filter((other) => other !== one);
     this.#changed();
@@ -209,8 +209,8 @@ export class Conversation extends EventTarget {
           await turn.run("GET", path(["turns", id, "events"], { questions: Conversation.mayAnswer }));
         } catch (error) {
           if (error.status !== 404) throw error;
-          // It is over, or began before anybody watched: it is drawn as it is stored, with what was left
-          // out because it was to be seen as it happens.
+          // It is over, or cannot be watched: draw it from the store, including what was left out for
+          // drawing it live.
           this.broken = true;
           this.live.delete(id);
           this.unwatchable.add(id);
@@ -221,7 +221,7 @@ export class Conversation extends EventTarget {
     );
   }
 
-  /** A followed turn says what was asked, where that is not stored yet. */
+  /** A followed turn reports the person's message, in case it isn't stored yet. */
   asked(turn, text, labels) {
     if (this.live.get(turn.id) !== "followed") return;
     this.live.set(turn.id, "own");
@@ -229,7 +229,7 @@ export class Conversation extends EventTarget {
     turn.element.before(turn.asked.element);
   }
 
-  /** Draw a turn while `work` runs it; `failed` says whether it counts as sent where that failed. */
+  /** Draw a turn while `work` runs it; `failed` says whether it counts as sent after a failure. */
   async #shown(work, failed) {
     const turn = new Turn(this);
     this.turn = turn;
@@ -249,10 +249,10 @@ export class Conversation extends EventTarget {
       this.turn = null;
       if (turn.id !== null && turn.asked) this.asks.set(turn.id, turn.asked);
       if (turn.id !== null && !this.unwatchable.has(turn.id)) this.live.set(turn.id, "own");
-      // Still counted as running: until it is known which entries are of this turn, none is drawn.
+      // Still counts as running: no entries are drawn until it is known which belong to this turn.
       if (turn.id !== null && !this.broken) await this.#catchUp(true).catch(() => {});
       this.running = false;
-      if (this.broken || this.missed) await this.refresh().catch(() => {}); // again when the gateway is back
+      if (this.broken || this.missed) await this.refresh().catch(() => {}); // retried when the gateway is back
       this.ended = turn.ok ? "ok" : "failed";
       this.#changed();
       this.grew();
@@ -263,7 +263,7 @@ export class Conversation extends EventTarget {
     const { session, entries } = await this.#entries({ after: this.last, limit: 500 });
     this.id = session.id;
     this.title = session.title;
-    if (this.running && !over) return; // a turn has begun meanwhile, and looks after itself
+    if (this.running && !over) return; // a new turn has begun, and handles this itself
     this.#take(entries);
     if (entries.length) this.grew();
   }
@@ -290,7 +290,7 @@ export class Conversation extends EventTarget {
       this.asks.set(turn, asked);
       into.append(asked.element);
     } else if (kind === "assistant_message") {
-      for (const { id } of data.calls ?? []) this.handed.set(id, []); // in the order of the calls
+      for (const { id } of data.calls ?? []) this.handed.set(id, []); // in call order
       if (data.thinking) agentPart(into).append(new Thinking(data.thinking).element);
       if (!(data.text ?? "").trim()) return;
       const body = new StreamedText();
@@ -344,7 +344,7 @@ export class Conversation extends EventTarget {
     if (part.querySelector(".prose")) part.append(answerFoot(data.usage, asked ? asked.buttons(() => proseOf(part)) : []));
   }
 
-  /** Say that there is more to see. */
+  /** Report that there is more to see. */
   grew() {
     this.dispatchEvent(new Event("grow"));
   }
@@ -385,7 +385,7 @@ class Turn {
     throw Object.assign(new Error("The connection was lost before the answer was complete"), { lost: true, hint: "If the gateway is still running, the turn continues." });
   }
 
-  /** Before the gateway says which turn it is, it may have begun already: it is stopped then, or when this is called again. */
+  /** The turn may have begun before its id is known: it is stopped once it is, or when this is called again. */
   async cancel() {
     this.wait.classList.add("stopping");
     if (this.id !== null) await call("POST", path(["turns", this.id, "cancel"]));
@@ -431,7 +431,7 @@ class Turn {
     this.#settle();
     const plan = planNode(name, args);
     if (plan !== null) {
-      this.plan?.remove(); // the newest stands for all before it
+      this.plan?.remove(); // the newest replaces earlier ones
       this.plan = plan;
       this.#put(plan);
     }
@@ -467,7 +467,7 @@ class Turn {
     this.conversation.asking();
   }
 
-  /** What the transcript will say of the question, whoever answered it. */
+  /** How the transcript will show the question, whoever answered it. */
   on_tool_approval(approval) {
     this.records.get(approval.callId)?.replace(approvalNode(approval));
   }
@@ -489,7 +489,7 @@ class Turn {
     announce("The answer is complete");
   }
 
-  /** The text that is being written is over; `text` is what it says, where that is known. */
+  /** The text being written is complete; `text` is its content, if known. */
   #settle(text = this.text?.text ?? "") {
     this.thinking = null;
     if (this.text === null && text.trim()) {
@@ -514,7 +514,7 @@ class Turn {
     for (const one of this.questions.values()) one.close("cancelled");
     this.element.removeAttribute("aria-busy");
     if (this.element.childElementCount === 0) this.element.append(note("(No response)"));
-    this.asked ??= this.conversation.asks.get(this.id) ?? null; // of a page that was opened during the turn
+    this.asked ??= this.conversation.asks.get(this.id) ?? null; // the page was opened during the turn
     if (this.asked && this.id !== null && this.element.querySelector(".prose")) this.element.append(answerFoot(this.usage, this.asked.buttons(() => proseOf(this.element))));
   }
 }
@@ -523,7 +523,7 @@ class Turn {
 
 const ENDINGS = { turn_cancelled: ["Stopped.", "info"], turn_error: ["This turn failed", "error"], turn_lost: ["The program ended during this turn.", "warning"] };
 
-/** The agent's message that is being drawn: everything between two messages of the person. */
+/** The agent's message being drawn: everything between two messages of the person. */
 function agentPart(into) {
   const last = into.lastElementChild;
   if (last?.classList.contains("agent")) return last;
@@ -533,7 +533,7 @@ function agentPart(into) {
 }
 
 function failure({ message, hint }) {
-  return `This turn failed: ${message}${hint ? ` (${hint})` : ""}`; // as the transcript says it
+  return `This turn failed: ${message}${hint ? ` (${hint})` : ""}`; // as in the transcript
 }
 
 /** The text of an answer as the model wrote it. */

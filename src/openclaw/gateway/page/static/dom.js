@@ -1,8 +1,8 @@
-/* Building the page. Text only ever becomes text: nothing here parses HTML. */
+/* Building the page. Text always stays text: nothing here parses HTML. */
 
 /**
  * An element. `props` are properties (`className`, `onclick`), `data-*`, `aria-*` and `role`;
- * children are nodes or strings, and what is null or false is left out.
+ * children are nodes or strings; null and false are left out.
  */
 export function h(tag, { dir, ...props } = {}, ...children) {
   const element = document.createElement(tag);
@@ -12,7 +12,7 @@ export function h(tag, { dir, ...props } = {}, ...children) {
     else element[name] = value;
   }
   add(element, children);
-  // Last: a browser would find the direction anew with every child, which takes squared time.
+  // Last: a browser would recompute the direction for every child, which takes quadratic time.
   if (dir !== undefined) element.dir = dir;
   return element;
 }
@@ -25,7 +25,7 @@ export function add(element, children) {
   return element;
 }
 
-/** A banner that says what went wrong while something was fetched, until it goes well again. */
+/** A banner with the error of a failed fetch, until the next one succeeds. */
 export class Trouble {
   constructor() {
     this.element = h("div", { className: "banner error", role: "alert", hidden: true });
@@ -81,7 +81,7 @@ const PATHS = {
   pause: "M8 5v14M16 5v14",
 };
 
-/** A line icon; it says nothing to a screen reader, so its button has a label. */
+/** A line icon, hidden from screen readers, so its button needs a label. */
 export function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 24 24");
@@ -93,12 +93,12 @@ export function icon(name) {
   return svg;
 }
 
-/** A button with an icon and, where `label` is not shown as well, a name for those who cannot see it. */
+/** A button with an icon and, unless `label` is shown too, an accessible name. */
 export function iconButton(name, label, onclick, props = {}) {
   return h("button", { type: "button", className: "icon-button", "aria-label": label, title: label, onclick, ...props }, icon(name));
 }
 
-/** Say something to people who listen to the page. */
+/** Announce something to screen readers. */
 export function announce(text) {
   document.getElementById("announcer").textContent = text;
 }
@@ -124,7 +124,7 @@ export function confirmed(question, detail, action) {
 
 /**
  * Show something in a dialog; resolves to true once `work` (if any) has succeeded, to false if it was
- * left. What `work` throws is shown in the dialog, which stays open.
+ * cancelled. If `work` throws, the dialog shows the error and stays open.
  */
 export function inDialog(title, { action, danger = false, wide = false, work = null }, ...content) {
   return new Promise((resolve) => {
@@ -166,7 +166,7 @@ export function inDialog(title, { action, danger = false, wide = false, work = n
 
 let labels = 0;
 
-/** A form's field below its label, with a line of help. */
+/** A form field below its label, with a line of help. */
 export function field(label, input, help = "") {
   input.id ||= `field-${(labels += 1)}`;
   const hint = help ? h("small", { className: "quiet", id: `${input.id}-help` }, help) : null;

@@ -1,10 +1,10 @@
-/* What happens in the gateway while the page is open; comes back by itself after a loss. */
+/* The gateway's events while the page is open; reconnects by itself. */
 
 import { ApiError, stream } from "./api.js";
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
-const HIDDEN_PATIENCE = 60_000; // a browser has six connections for a host: a hidden tab gives its own back
+const HIDDEN_PATIENCE = 60_000; // browsers allow six connections per host, so a hidden tab closes its own
 
 /** Passes on events by name, and `state` with `live`, `lost` or `off`. */
 export class GatewayEvents extends EventTarget {
@@ -45,7 +45,7 @@ export class GatewayEvents extends EventTarget {
     this.#to("off");
   }
 
-  /** Try again now, where a connection is waited for. */
+  /** Try again now if waiting to reconnect. */
   retry() {
     this.#wait = FIRST_WAIT;
     this.#wake();
@@ -61,7 +61,7 @@ export class GatewayEvents extends EventTarget {
   }
 
   #pause() {
-    const wait = this.#wait * (0.75 + Math.random() / 2); // many pages must not come back together
+    const wait = this.#wait * (0.75 + Math.random() / 2); // so that many pages don't reconnect at once
     this.#wait = Math.min(this.#wait * 2, LONGEST_WAIT);
     return new Promise((resolve) => {
       const timer = document.hidden ? 0 : setTimeout(resolve, wait);

@@ -1,4 +1,4 @@
-/* A conversation as a file to keep: to read (Markdown), or with everything in it (JSON). */
+/* Exports a conversation to a file: to read (Markdown), or with everything in it (JSON). */
 
 import { get, path } from "./api.js";
 import { h } from "./dom.js";
@@ -6,7 +6,7 @@ import { plainTitle, unframed } from "./words.js";
 
 const PAGE = 500;
 
-/** Have the browser save a conversation; `kind` is `md` or `json`. */
+/** Let the browser save a conversation; `kind` is `md` or `json`. */
 export async function exported(conversation, kind) {
   const { session, entries } = await whole(conversation);
   const title = session.title ? plainTitle(session.title) : session.key;

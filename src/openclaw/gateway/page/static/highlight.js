@@ -1,11 +1,11 @@
 /*
- * Colours for code: comments, texts, numbers, words of the language, names that are called. One forward
- * scan with one expression for each kind of language, so that no text takes more than linear time.
+ * Syntax highlighting: comments, strings, numbers, keywords, function names. A single forward scan with
+ * one expression per kind of language, so that no text takes more than linear time.
  */
 
 import { h } from "./dom.js";
 
-const LONGEST = 50_000; // characters; a longer text is shown plainly
+const LONGEST = 50_000; // characters; longer text is shown plain
 const STRINGS = String.raw`"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'`;
 const NUMBER = String.raw`\b(?:0[xX][\da-fA-F_]+|\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\b`;
 
@@ -47,7 +47,7 @@ function scanner(kind) {
   return COMPILED.get(kind);
 }
 
-/** Nodes and strings for this code; only the text itself where the language is not known. */
+/** Nodes and strings for this code; just the text if the language is unknown. */
 export function highlighted(text, language) {
   if (/^(diff|patch)$/i.test(language)) return diffLines(text);
   const kind = KIND_OF.get(language.toLowerCase());

@@ -1,4 +1,4 @@
-/* What the agent does at set times, and orders that outlive the request that gave them. */
+/* Scheduled jobs, and orders that outlive their request. */
 
 import { call, get, path } from "./api.js";
 import { announce, bar, confirmed, emptyState, field, h, icon, inDialog, toast, Trouble } from "./dom.js";
@@ -37,7 +37,7 @@ export class JobsView {
     await this.trouble.during(async () => {
       const [{ jobs }, { tasks }] = await Promise.all([get("/api/cron"), get("/api/tasks")]);
       const key = JSON.stringify([jobs, tasks]);
-      if (key === this.drawn) return; // whoever is at one of the buttons stays there
+      if (key === this.drawn) return; // so that a focused button keeps the focus
       this.drawn = key;
       this.jobs.replaceChildren(...(jobs.length ? jobs.map((one) => this.#job(one)) : [emptyState("clock", "Nothing is scheduled", "Have the agent do something every morning, or once next week.")]));
       this.tasks.replaceChildren(...(tasks.length ? tasks.map((one) => this.#task(one)) : [emptyState("check", "No tasks", "A long order from an MCP client becomes a task and is listed here until it expires.")]));

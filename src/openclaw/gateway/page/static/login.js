@@ -3,7 +3,7 @@
 import { get, logIn, logOut } from "./api.js";
 import { h } from "./dom.js";
 
-/** A form; `done` is called once a token is admitted. */
+/** A form; `done` is called once a token is accepted. */
 export function loginView(done) {
   const field = h("input", { type: "password", id: "token", autocomplete: "current-password", required: true, spellcheck: false, "aria-describedby": "login-error" });
   const error = h("p", { className: "form-error", id: "login-error", role: "alert" });

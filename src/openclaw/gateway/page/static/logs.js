@@ -91,7 +91,7 @@ function parsed(raw) {
       const extra = Object.entries(rest).map(([key, value]) => ` ${key}=${typeof value === "string" ? value : JSON.stringify(value)}`).join("");
       return { raw, time: String(time).slice(11, 23), level, rank: rank(level), logger, message: message + extra + (traceback ? `\n${traceback}` : "") };
     } catch {
-      // Shown as it stands.
+      // Shown as it is.
     }
   }
   const found = LINE.exec(raw);

@@ -1,13 +1,13 @@
 /*
- * Markdown as DOM nodes. What a model writes never becomes HTML: every piece ends in a text node, a
- * link has one of three schemes, and no image is loaded, since its address could carry words away.
- * Every scan goes forward only, so that no text takes more than about linear time.
+ * Markdown as DOM nodes. A model's text never becomes HTML: every piece ends in a text node, a link
+ * has one of three schemes, and no image is loaded, since its address could leak text. Every scan only
+ * goes forward, so that no text takes more than about linear time.
  */
 
 import { copyButton, h } from "./dom.js";
 import { highlighted } from "./highlight.js";
 
-const DEEPEST = 12; // lists in quotes in lists; what is deeper is shown as it stands
+const DEEPEST = 12; // lists in quotes in lists; deeper levels are shown as text
 const SCHEMES = ["http:", "https:", "mailto:"];
 const ESCAPABLE = "\\`*_{}[]()#+-.!|~<>\"'$%&,/:;=?@^";
 const AUTOLINK = /^https?:\/\/[^\s<>"'`]+/i;
@@ -41,7 +41,7 @@ function block(lines, at, out, depth) {
   const heading = HEADING.exec(line);
   if (heading) {
     const words = (heading[2] ?? "").replace(/[ \t]+#+[ \t]*$/, "");
-    // The page has headings of its own: those of an answer begin below them.
+    // The page has its own headings: an answer's headings start below them.
     out.append(h(`h${Math.min(heading[1].length + 2, 6)}`, { dir: "auto" }, ...inline(words)));
     return at + 1;
   }
@@ -183,7 +183,7 @@ class Inline {
     this.depth = depth;
     this.out = [];
     this.plain = "";
-    this.missing = new Set(); // closers that do not come any more: looked for once, not again and again
+    this.missing = new Set(); // closers that don't occur any more, so that each is searched once
   }
 
   run() {
@@ -265,7 +265,7 @@ class Inline {
     let end = this.find(mark, at + run + 1);
     while (end >= 0 && !this.closing(end, run, char)) end = this.text.indexOf(mark, end + run + 1);
     if (end < 0) {
-      this.missing.add(mark); // what closes does not depend on what opened: nothing further on will
+      this.missing.add(mark); // a closer doesn't depend on its opener: there won't be one later
       return at;
     }
     const inner = inline(this.text.slice(at + run, end), this.depth + 1);
@@ -289,7 +289,7 @@ class Inline {
     const end = this.find(")", close + 2);
     if (end < 0) return at;
     let stop = end;
-    // One pair of parentheses inside the address, as in many an encyclopaedia's.
+    // One pair of parentheses inside the address, as in Wikipedia's.
     if (this.text.slice(close + 2, end).includes("(") && this.text[end + 1] === ")") stop = end + 1;
     const target = this.text.slice(close + 2, stop).trim().split(/\s+["'(]/)[0].replace(/^<|>$/g, "");
     const label = this.text.slice(open + 1, close);
@@ -331,7 +331,7 @@ class Inline {
   }
 }
 
-/** A link that opens elsewhere and tells nobody where it was; null where the address is not one. */
+/** A link that opens in a new tab without a referrer; null if the address is invalid. */
 export function anchor(target, children) {
   let url;
   try {

@@ -1,4 +1,4 @@
-/* What a conversation is made of: messages, text as it is written, tool calls, notes. */
+/* The parts of a conversation: messages, text as it is written, tool calls, notes. */
 
 import { blob, path } from "./api.js";
 import { preview } from "./attachments.js";
@@ -8,7 +8,7 @@ import { amount, count, duration, nameOf, pretty, unframed, when } from "./words
 
 const SHOWN_AT_ONCE = 20_000; // characters of a result; the rest is a click away
 
-/** What the person said. `attached` are of this page, `labels` words about what came earlier. */
+/** The person's message. `attached` are this page's attachments, `labels` describe earlier ones. */
 export function userMessage(text, { attached = [], labels = [], at = Date.now(), origin = "", actions = [] } = {}) {
   const things = [
     ...attached.map((one) => h("li", {}, preview(one))),
@@ -28,7 +28,7 @@ function fileChip(label) {
   return h("span", { className: "file-chip" }, icon("file"), h("span", { className: "file-name" }, label));
 }
 
-/** What came with an earlier message or result: a picture is shown, anything else is named. */
+/** Attachments of an earlier message or result: pictures are shown, others are named. */
 export function keptMedia(media, where) {
   const { mimeType, digest } = media;
   const words = nameOf(media);
@@ -41,7 +41,7 @@ export function keptMedia(media, where) {
   return box;
 }
 
-/** What a tool handed over in an earlier turn, shown as it was then. */
+/** What a tool returned in an earlier turn, shown as it was then. */
 export function handedMedia(media, where) {
   const box = h("div", { className: "media" });
   blob(where(media.digest)).then(
@@ -51,14 +51,14 @@ export function handedMedia(media, where) {
   return box;
 }
 
-/** What stands below an answer: buttons, and what the turn used. */
+/** The footer of an answer: buttons, and the turn's usage. */
 export function answerFoot(usage, actions) {
   const tokens = usage ? usage.inputTokens + usage.outputTokens : 0;
   const words = tokens ? `${amount(tokens)} tokens · ${count(usage.requests, "request")}` : "";
   return h("div", { className: "message-foot" }, h("span", { className: "actions" }, ...actions), words && h("small", { className: "usage" }, words));
 }
 
-/** A text that grows while it is written, drawn once a frame at the most. */
+/** Text that grows while it is written, drawn at most once per frame. */
 export class StreamedText {
   constructor() {
     this.element = h("div", { className: "prose" });
@@ -136,7 +136,7 @@ export class ToolCall {
     this.within.append(call.element);
   }
 
-  /** What its server asked stands behind it, in order. */
+  /** Its server's questions come after it, in order. */
   follow(node) {
     (this.last ?? this.element).after(node);
     this.last = node;
@@ -180,7 +180,7 @@ function blockNode(block, where) {
   return h("p", {}, anchor(block.uri, [block.name]) ?? `${block.name} (${block.uri})`);
 }
 
-/** A text as it stands; a very long one first in part. */
+/** Plain text; a very long one is shown in part at first. */
 export function foldedText(text) {
   const body = h("pre", { className: "plain", tabIndex: 0, dir: "auto", "aria-label": "Text" }, text.slice(0, SHOWN_AT_ONCE));
   const box = h("div", { className: "plain-box" }, body, copyButton(() => text));
@@ -196,8 +196,8 @@ export function foldedText(text) {
 }
 
 /**
- * Media that the agent gave: shown where a browser can, else to be saved. Nothing remote is loaded. A
- * file on the gateway's machine is fetched when it is asked for, or with `eager`, if it is an image.
+ * Media from the agent: shown if the browser can, else offered for saving. Nothing remote is loaded. A
+ * file on the gateway's machine is fetched on request, or with `eager`, if it is an image.
  */
 export function mediaNode(media, { agent, session, eager = false }) {
   const name = media.name || media.mimeType;
@@ -228,7 +228,7 @@ const SHOWN = { image: ["image/jpeg", "image/png", "image/gif", "image/webp"], a
 
 function show(box, media, bytes, name) {
   const kind = media.mimeType.split("/")[0];
-  // A type of our own: a file that is opened in a tab of its own must not be a page of this origin.
+  // A safe type: a file opened in its own tab must not be a page of this origin.
   const safe = kind in SHOWN && (SHOWN[kind] ?? [media.mimeType]).includes(media.mimeType);
   const url = URL.createObjectURL(new Blob([bytes], { type: safe ? media.mimeType : "application/octet-stream" }));
   if (safe && kind === "image") box.append(h("img", { src: url, alt: name }));
@@ -236,7 +236,7 @@ function show(box, media, bytes, name) {
   box.append(h("a", { href: url, download: name, className: "download" }, icon("down"), name));
 }
 
-/** A line between messages: what the system has to say, and what can be done about it. */
+/** A line between messages: a system message, and a possible action. */
 export function note(text, level = "info", ...buttons) {
   return h("div", { className: `note ${level}`, role: level === "error" ? "alert" : null }, level === "info" ? null : icon("alert"), h("span", {}, text), ...buttons);
 }

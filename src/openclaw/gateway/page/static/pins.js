@@ -1,11 +1,11 @@
-/* What a server says of itself has changed since it was accepted: look at it, and accept it or not. */
+/* Reviewing and accepting a server's changed declarations. */
 
 import { call, path } from "./api.js";
 import { announce, confirmed, h, toast } from "./dom.js";
 import { foldedText } from "./pieces.js";
 import { count } from "./words.js";
 
-/** Shown on a server's card while something waits to be accepted; `onaccepted` is called after that. */
+/** Shown on a server's card while changes wait to be accepted; then `onaccepted` is called. */
 export class PinBox {
   constructor(onaccepted, mayAccept) {
     this.onaccepted = onaccepted;

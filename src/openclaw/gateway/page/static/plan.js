@@ -1,4 +1,4 @@
-/* The plan that the model makes for its work, as a list. */
+/* The model's plan, as a list. */
 
 import { h, icon } from "./dom.js";
 

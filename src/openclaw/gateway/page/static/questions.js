@@ -1,4 +1,4 @@
-/* Questions of a turn to the person: may a tool be used, and what an MCP server wants to know. */
+/* A turn's questions to the person: tool approvals and MCP servers' questions. */
 
 import { call, path } from "./api.js";
 import { announce, copyButton, h, icon, toast } from "./dom.js";
@@ -28,7 +28,7 @@ export class Question {
     this.#wait();
   }
 
-  /** Nothing can be pressed at first; the time counts from when the question can be seen. */
+  /** Buttons are disabled at first, for a moment after the question becomes visible. */
   #wait() {
     this.#disable(true);
     const seen = () => {
@@ -63,7 +63,7 @@ export class Question {
     ];
   }
 
-  /** The answer for this one call stands out; a no stands beside its reason. */
+  /** Allowing this one call is the primary button; refusing is next to its reason. */
   #choices() {
     const [first, ...others] = this.question.choices.filter((one) => one.allows);
     const refusals = this.question.choices.filter((one) => !one.allows);
@@ -79,7 +79,7 @@ export class Question {
     ];
   }
 
-  /** Enter behind a reason is a no: the form's own answer would be a yes. */
+  /** Enter in the reason field refuses: submitting the form would allow. */
   #refuse(event) {
     if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
@@ -91,7 +91,7 @@ export class Question {
     return this.#answer({ action: choice.allows ? "accept" : "decline", choice: choice.id, reason }, said(choice, reason));
   }
 
-  /** It is over, and why: what is left is a line that can be opened. */
+  /** Close it and say why; it becomes a line that can be opened. */
   close(why) {
     this.closed = why;
     const { kind, title, body, text } = this.question;
@@ -100,7 +100,7 @@ export class Question {
     this.replace(recordNode(record));
   }
 
-  /** Put this where the question, or what became of it, is. */
+  /** Replace the question with this node. */
   replace(node) {
     const focused = this.answering || this.element.contains(document.activeElement);
     this.answering = false;
@@ -111,7 +111,7 @@ export class Question {
 
   #asks() {
     const { kind, server, text, name, label } = this.question;
-    // Our own tools are called by their name; of any other tool both are said.
+    // Our own tools are shown by name; other tools by name and label.
     if (kind === "permission" && label?.toLowerCase() === name) return [`The agent wants to use ${label}`];
     return kind === "permission" ? [text] : [h("strong", {}, `The MCP server ${server} asks: `), text];
   }
@@ -125,7 +125,7 @@ export class Question {
   }
 
   async #answer(answer, words) {
-    this.answering = this.element.contains(document.activeElement); // a button that is disabled loses the focus
+    this.answering = this.element.contains(document.activeElement); // a disabled button loses the focus
     this.#disable(true);
     this.said = words;
     this.allows = answer.action === "accept";
@@ -136,7 +136,7 @@ export class Question {
       this.allows = undefined;
       toast(error.message, error.hint);
       this.#disable(false);
-      if (this.closed) this.close(this.closed); // somebody else was first, and what is shown is theirs
+      if (this.closed) this.close(this.closed); // somebody else was first: show their answer
     }
   }
 }
@@ -146,14 +146,14 @@ function said(choice, reason) {
   return choice.id === "once" ? "Allowed once" : `Allowed. ${choice.label}`;
 }
 
-/** What became of a question about a call, as the transcript has it. */
+/** The outcome of a question about a call, from the transcript. */
 export function approvalNode({ choice, choiceLabel, allowed, reason, title, body }) {
   return recordNode({ words: said({ id: choice, label: choiceLabel, allows: allowed }, reason), allowed, title, body });
 }
 
 const ANSWERS = { accept: "Answered", decline: "Declined", cancel: "Not answered" };
 
-/** What an MCP server asked, and the answer that it got. */
+/** An MCP server's question and its answer. */
 export function questionNode({ server, message, action, url, content }) {
   const lines = Object.entries(content ?? {}).map(([name, value]) => `${name}: ${Array.isArray(value) ? value.join(", ") : value}`);
   return recordNode({ words: ANSWERS[action] ?? action, allowed: action === "accept", title: `${server}: ${message}`, body: (url ? [url, ...lines] : lines).join("\n") });
@@ -166,9 +166,9 @@ function recordNode({ words, allowed, title, body }) {
   return h("details", { className: "record", "data-state": state }, h("summary", {}, ...summary), wholeText(body));
 }
 
-/** A call as it runs, all of it: whoever allows it has it in front of them. */
+/** The complete call, so that whoever allows it can see all of it. */
 function wholeText(text) {
-  const parts = []; // a run of lines of one kind each
+  const parts = []; // each a run of lines of one kind
   for (const line of text.split(/(?<=\n)/)) {
     const className = MARKS[line.slice(0, 2)] ?? "";
     if (parts.at(-1)?.className === className) parts.at(-1).lines.push(line);
@@ -178,7 +178,7 @@ function wholeText(text) {
   return h("div", { className: "plain-box" }, h("pre", { className: "plain", tabIndex: 0, dir: "ltr", "aria-label": "The whole call" }, ...shown), copyButton(() => text));
 }
 
-/** A form's fields, as the schema of the question has them: texts, numbers, choices and yes or no. */
+/** A form's fields, from the question's schema: text, numbers, choices, and yes or no. */
 function fieldsOf({ schema }) {
   const needed = new Set(schema?.required ?? []);
   return Object.entries(schema?.properties ?? {}).map(([name, rule]) => field(name, rule ?? {}, needed.has(name)));

@@ -10,26 +10,26 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const HIDDEN = "[REDACTED]";
 const SECRET_NAME = /key|token|secret|password|auth|credential/i;
 
-/** Where a server stands in the file: the paths to its entries. */
+/** The paths of a server's entries in the file. */
 export function placesOf(config, name) {
   const agents = (config.agents?.list ?? []).map((_, n) => ["agents", "list", n, "mcp", "servers"]);
   return [DEFAULTS, TOP, ...agents].map((place) => [...place, name]).filter((place) => at(config, place) !== undefined);
 }
 
-/** The servers that are switched off, which the gateway says nothing of. */
+/** The disabled servers, which the gateway doesn't report. */
 export function disabledServers(config) {
   const named = [DEFAULTS, TOP].flatMap((place) => Object.entries(at(config, place) ?? {}));
   return named.filter(([, entry]) => entry.enabled === false).map(([name, entry]) => ({ name, entry }));
 }
 
-/** Switch a server on or off; true once that is done. */
+/** Enable or disable a server; true once that is done. */
 export async function setEnabled(name, enabled) {
   const config = await readConfig();
   const changes = placesOf(config, name).map((place) => (enabled ? { path: [...place, "enabled"], remove: true } : { path: [...place, "enabled"], value: false }));
   return propose(`${enabled ? "Enable" : "Disable"} ${name}?`, changes);
 }
 
-/** Take a server out of the file; true once that is done. */
+/** Remove a server from the file; true once that is done. */
 export async function removeServer(name) {
   const places = placesOf(await readConfig(), name);
   if (!places.length) throw new Error(`${name} is not in the configuration file`);
@@ -37,7 +37,7 @@ export async function removeServer(name) {
   return propose(`Remove ${name}?`, places.map((place) => ({ path: place, remove: true })));
 }
 
-/** Ask for a new server, or for changes to the one of this name; true once it is saved. */
+/** Show the form for a new server, or for the one of this name; true once it is saved. */
 export async function editServer(name = null) {
   const config = await readConfig();
   const place = name === null ? null : placesOf(config, name)[0];
@@ -58,7 +58,7 @@ export async function editServer(name = null) {
   return propose(name === null ? `Add the server ${wanted.name}?` : `Change the server ${name}?`, changes, store);
 }
 
-/** Only what differs is written, so that what is not shown stays what it is. */
+/** Only changes are written, so that settings not shown stay the same. */
 function differences(root, before, after) {
   const changes = [];
   for (const key of new Set([...SHOWN, ...Object.keys(after)])) {
@@ -127,7 +127,7 @@ class ServerForm {
     if (fresh) key.focus();
   }
 
-  /** What was filled in; throws what is wrong with it. */
+  /** The form's values; throws if they are invalid. */
   read() {
     const name = this.called.value.trim();
     if (!NAME.test(name)) throw new Error("Use only letters, digits, - and _ in the name, at most 64");
@@ -160,7 +160,7 @@ class ServerForm {
   }
 }
 
-/** A command line in words; quotes keep spaces together. */
+/** A command line split into words; quotes keep spaces. */
 export function words(text) {
   const found = text.matchAll(/"((?:[^"\\]|\\.)*)"|'([^']*)'|((?:[^\s"'\\]|\\.)+)/g);
   const out = [];

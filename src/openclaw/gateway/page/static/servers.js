@@ -1,4 +1,4 @@
-/* The MCP servers: how they are, what they offer, and what can be done about them. */
+/* The MCP servers: their state, what they offer, and actions. */
 
 import { call, get, path, stream } from "./api.js";
 import { readConfig } from "./config.js";
@@ -14,11 +14,11 @@ const WORDS = {
   failed: "Failed", needs_login: "Needs login", disabled: "Disabled", closed: "Closed",
 };
 
-/** States in which a server needs somebody. */
+/** States in which a server needs attention. */
 export const TROUBLED = new Set(["error", "failed", "needs_login"]);
 const KINDS = { stdio: "program", http: "address (HTTP)", sse: "address (SSE)" };
 const PINNED = { pinned: "as you accepted them" };
-const MANY = 5; // servers that are seen without looking for them
+const MANY = 5; // from this many servers on, those that need attention are listed on top
 
 export class ServersView {
   constructor(app) {
@@ -60,7 +60,7 @@ export class ServersView {
     this.timer = setTimeout(() => this.#fetch(), delay);
   }
 
-  /** Do what a button says; what goes wrong is told. */
+  /** Run a button's action; errors are shown. */
   async act(work) {
     try {
       await work();
@@ -99,12 +99,12 @@ export class ServersView {
       this.cards.set(id, card);
     }
     const wanted = [...this.cards.values()].map((card) => card.element);
-    // Nodes that stay are not moved, so that nobody loses a click, the focus or an open fold.
+    // Remaining nodes are not moved, so that no click, focus or open fold is lost.
     for (const node of [...this.list.children]) if (!wanted.includes(node)) node.remove();
     wanted.forEach((node, n) => this.list.children[n] !== node && this.list.insertBefore(node, this.list.children[n] ?? null));
   }
 
-  /** Servers that are switched off: there is nothing to say of them but how to switch them on. */
+  /** Disabled servers, each with a button to enable it. */
   #drawOff(servers) {
     const key = JSON.stringify(servers);
     if (key === this.drawnOff) return;
@@ -123,7 +123,7 @@ export class ServersView {
     );
   }
 
-  /** Among many servers, those that need somebody are a click away. */
+  /** With many servers, link to those that need attention. */
   #pointOut(servers, pins) {
     const waiting = servers.filter((one) => TROUBLED.has(one.state) || pins.get(one.name)?.length);
     const key = waiting.map((one) => `${one.name} ${one.state}`).join();

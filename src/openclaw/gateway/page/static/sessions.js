@@ -27,7 +27,7 @@ export class SessionList {
     this.asked = 0;
   }
 
-  /** Fetch the list again, soon: several reasons at once make one request. */
+  /** Fetch the list again, soon: several calls make one request. */
   refresh(delay = 150) {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.#fetch(null), delay);
@@ -38,7 +38,7 @@ export class SessionList {
     this.mark();
   }
 
-  /** Show again which one is open and which ones wait for an answer. */
+  /** Update which one is open and which ones need an answer. */
   mark() {
     for (const item of this.list.children) this.#mark(item);
   }
@@ -51,7 +51,7 @@ export class SessionList {
     const number = ++this.asked;
     try {
       const { sessions, cursor: next } = await get(path(["sessions"], { search: this.search.value.trim(), limit: 40, cursor }));
-      if (number !== this.asked) return; // a later question has been asked
+      if (number !== this.asked) return; // a later request was made
       const items = sessions.map((one) => this.#item(one));
       if (cursor === null) this.#replace(items);
       else this.list.append(...items);
@@ -63,7 +63,7 @@ export class SessionList {
     }
   }
 
-  /** Draw the list anew; whoever is at one of its buttons stays there. */
+  /** Redraw the list; a focused button keeps the focus. */
   #replace(items) {
     const focused = document.activeElement;
     const id = focused?.closest(".session-list > li")?.dataset.id;

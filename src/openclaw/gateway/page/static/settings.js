@@ -1,4 +1,4 @@
-/* What the agent works with: its model, its rules, what was allowed, and secrets. */
+/* The agent's settings: model, rules, approvals, secrets. */
 
 import { call, get, path } from "./api.js";
 import { at, propose, readConfig } from "./config.js";
@@ -44,13 +44,13 @@ export class SettingsView {
     });
   }
 
-  /** Do what a button says, and show what became of it. */
+  /** Run a button's action, and show the result. */
   async #act(work) {
     try {
       await work();
       await this.#fetch();
     } catch (error) {
-      toast(error.message, error.hint); // what was typed stays
+      toast(error.message, error.hint); // keep what was typed
     }
   }
 
@@ -117,7 +117,7 @@ export class SettingsView {
     );
   }
 
-  // ---- what was allowed
+  // ---- approvals
 
   #approvals(session) {
     const agents = (this.config.agents?.list ?? []).map((one, n) => [one.name || one.id, ["agents", "list", n, "tools", "approved"]]);

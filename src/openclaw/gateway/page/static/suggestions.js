@@ -1,4 +1,4 @@
-/* What can be typed next after a "/": prompts of MCP servers, their arguments, and what a server suggests for one. */
+/* Completions after a "/": MCP servers' prompts, their arguments, and servers' suggestions for values. */
 
 import { call, path } from "./api.js";
 import { h } from "./dom.js";
@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 const MOST = 50;
 const PROMPTS_SECONDS = 10; // a server's prompts may change
 
-/** A list above `input`. `agent()` is whose prompts they are. */
+/** A list above `input`, with the prompts of `agent()`. */
 export class Suggestions {
   constructor(input, agent) {
     this.input = input;
@@ -37,7 +37,7 @@ export class Suggestions {
   }
 
   close() {
-    this.asked += 1; // an answer that is still to come is not shown
+    this.asked += 1; // ignore answers still to come
     this.chosen = -1;
     this.element.hidden = true;
     this.input.removeAttribute("aria-activedescendant");
@@ -49,11 +49,11 @@ export class Suggestions {
     const asked = this.asked;
     const atEnd = this.input.selectionEnd === typed.length;
     if (!typed.startsWith("/") || !atEnd) return;
-    const found = await this.#found(typed).catch(() => []); // without suggestions one can still type
+    const found = await this.#found(typed).catch(() => []); // typing works without suggestions
     if (asked === this.asked && found.length) this.#show(found.slice(0, MOST));
   }
 
-  /** What the text would become, what is shown for it, and a description. */
+  /** The completed text, its label, and a description. */
   async #found(typed) {
     const prompts = await this.#prompts();
     const [, command, rest = null] = /^(\S+)(?:\s([^]*))?$/.exec(typed) ?? [];
@@ -108,7 +108,7 @@ export class Suggestions {
     const { text } = this.element.children[at].dataset;
     this.input.value = text;
     this.input.setSelectionRange(text.length, text.length);
-    this.input.dispatchEvent(new Event("input", { bubbles: true })); // what comes next may be known, too
+    this.input.dispatchEvent(new Event("input", { bubbles: true })); // there may be completions for what comes next
   }
 }
 

@@ -1,4 +1,4 @@
-/* Light, dark, or as the system says. Runs before the page is drawn. */
+/* Light, dark, or the system's theme. Runs before the page is drawn. */
 "use strict";
 
 (() => {
@@ -10,7 +10,7 @@
       const value = localStorage.getItem(KEY);
       return order.includes(value) ? value : "auto";
     } catch {
-      return "auto"; // storage may be switched off
+      return "auto"; // storage may be disabled
     }
   }
 
@@ -26,7 +26,7 @@
       try {
         localStorage.setItem(KEY, theme);
       } catch {
-        // It holds until the page is closed.
+        // It lasts until the page is closed.
       }
       apply(theme);
       return theme;

@@ -1,4 +1,4 @@
-/* What the models were asked and what it cost. */
+/* Model usage and cost. */
 
 import { get, path } from "./api.js";
 import { bar, emptyState, h, Trouble } from "./dom.js";
@@ -41,7 +41,7 @@ function drawn(rows, total, timezone, titles) {
   ];
 }
 
-/** The figures added up by what `of` says, the most expensive or the latest first. */
+/** The figures grouped by `of`, the most expensive or the latest first. */
 function table(title, help, rows, of, shown = (key) => key) {
   const groups = new Map();
   for (const row of rows) {

@@ -11,7 +11,7 @@ export function duration(ms) {
   return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
 }
 
-/** When, as short as it can be told: a time today, else a date. */
+/** When, as short as possible: a time today, else a date. */
 export function when(ms) {
   const then = new Date(ms);
   const now = new Date();
@@ -22,7 +22,7 @@ export function when(ms) {
   return then.toLocaleDateString([], { day: "numeric", month: "short", year });
 }
 
-/** When, for something to come: `today 08:00`, `Mon 5 Dec 08:00`. */
+/** A future time: `today 08:00`, `Mon 5 Dec 08:00`. */
 export function moment(ms) {
   const then = new Date(ms);
   const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
@@ -30,7 +30,7 @@ export function moment(ms) {
   return `${then.toLocaleDateString([], { weekday: "short", day: "numeric", month: "short" })} ${time}`;
 }
 
-/** A title without the marks of Markdown. */
+/** A title without Markdown markup. */
 export function plainTitle(text) {
   const plain = text
     .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
@@ -42,7 +42,7 @@ export function plainTitle(text) {
   return plain || text;
 }
 
-/** The name of an attachment, of what the transcript calls `image chart.png (image/png)`. */
+/** An attachment's name, from the transcript's `image chart.png (image/png)`. */
 export function nameOf({ name, label }) {
   return name ?? /^\w+ (.+) \([^()]+\)$/.exec(label)?.[1] ?? label;
 }

@@ -1,0 +1,351 @@
+"""Asks the person at the terminal: MCP servers' questions and approvals.
+
+A server's text is made printable, shortened, and shown under its name. A call is shown in full and
+unchanged. Anything typed before a question appeared doesn't count as an answer.
+"""
+
+import itertools
+import shlex
+import shutil
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TextIO
+
+import anyio
+
+from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
+from openclaw.core import tools
+from openclaw.core.errors import InvalidRequest
+from openclaw.policy.decide import covers, rule_for
+
+if TYPE_CHECKING:
+    from openclaw.agent.port import TurnListener
+    from openclaw.core.events import Emit
+    from openclaw.core.tools import PermissionRequest
+
+_MESSAGE_CHARS = 1000
+_LABEL_CHARS = 200
+_MOST_FIELDS = 20
+_PROMPT_ROWS = 4  # rows of the screen for the question and the line above it
+
+_CONTINUES = "… "
+_KEYS = {tools.ONCE: "y", tools.SESSION: "s", tools.ALWAYS: "a", tools.NO: "n"}
+_WORDS = {"yes": "y", "once": "y", "session": "s", "always": "a", "no": "n"}
+_REASON_HINT = ", or n and why: n too slow"
+
+DECLINE = "decline"
+CANCEL = "cancel"
+
+Ask = Callable[[str], Awaitable[str]]  # raises KeyboardInterrupt or EOFError if the person quits
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value that a server asks for; `options` are values with their titles."""
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool
+    options: Sequence[tuple[str, str]]
+
+
+def fields_of(schema: object) -> list[Field]:
+    """The fields of a schema, which may only have the flat shapes that the protocol allows."""
+    found = tools.json_object(schema)
+    required = tools.json_list(found.get("required"))
+    properties = list(tools.json_object(found.get("properties")).items())[:_MOST_FIELDS]
+    return [
+        Field(name, tools.json_object(one), name in required, _options(tools.json_object(one)))
+        for name, one in properties
+    ]
+
+
+def _options(schema: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    if schema.get("type") == "array":
+        schema = tools.json_object(schema.get("items"))
+    titled = tools.json_list(schema.get("oneOf")) or tools.json_list(schema.get("anyOf"))
+    if titled:
+        pairs = [(one.get("const"), one.get("title")) for one in map(tools.json_object, titled)]
+    else:
+        values = tools.json_list(schema.get("enum"))
+        names = tools.json_list(schema.get("enumNames"))
+        pairs = list(zip(values, names if len(names) == len(values) else values, strict=True))
+    return [
+        (value, _words(title or value, _LABEL_CHARS))
+        for value, title in pairs
+        if isinstance(value, str)
+    ]
+
+
+def value_of(field: Field, text: str) -> Any:
+    """Raises `InvalidRequest`, saying what is expected."""
+    said, kind = text.strip(), field.schema.get("type")
+    if kind == "array":
+        return [_chosen(field, part.strip()) for part in said.split(",") if part.strip()]
+    if field.options:
+        return _chosen(field, said)
+    if kind == "boolean":
+        return _yes_or_no(said)
+    if kind in ("integer", "number"):
+        try:
+            value = int(said) if kind == "integer" else float(said)
+        except ValueError:
+            wanted = "a whole number" if kind == "integer" else "a number"
+            raise InvalidRequest(f"enter {wanted}") from None
+        _check_bounds(field, value, "minimum", "maximum")
+        return value
+    _check_bounds(field, len(text), "minLength", "maxLength", " characters")
+    return text
+
+
+def _chosen(field: Field, said: str) -> str:
+    if said.isascii() and said.isdigit() and 1 <= int(said) <= len(field.options):
+        return field.options[int(said) - 1][0]
+    for value, title in field.options:
+        if said.casefold() in (value.casefold(), title.casefold()):
+            return value
+    raise InvalidRequest(f"choose 1 to {len(field.options)}")
+
+
+def _yes_or_no(said: str) -> bool:
+    answers = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+    if said.casefold() not in answers:
+        raise InvalidRequest("answer y or n")
+    return answers[said.casefold()]
+
+
+def _check_bounds(field: Field, size: float, low: str, high: str, unit: str = "") -> None:
+    least, most = field.schema.get(low), field.schema.get(high)
+    if isinstance(least, int | float) and size < least:
+        raise InvalidRequest(f"enter at least {least}{unit}")
+    if isinstance(most, int | float) and size > most:
+        raise InvalidRequest(f"enter at most {most}{unit}")
+
+
+def pages_of(text: str, columns: int, rows: int) -> list[str]:
+    """The text in pieces that each fit on a screen, with a mark before continued lines.
+
+    Without the mark, a long line could pass for several.
+    """
+    shown = [row for line in text.split("\n") for row in _rows_of(line, columns)] if text else []
+    return ["\n".join(shown[at : at + rows]) for at in range(0, len(shown), rows)]
+
+
+def _rows_of(line: str, columns: int) -> Iterator[str]:
+    row, width = "", 0
+    for char in line:
+        cells = 8 if char == "\t" else 1 + (unicodedata.east_asian_width(char) in "WF")
+        if width + cells > columns:
+            yield row
+            row, width = _CONTINUES, len(_CONTINUES)
+        row, width = row + char, width + cells
+    yield row
+
+
+class TerminalQuestions:
+    """Asks the person, one question at a time.
+
+    `show` writes a call exactly as it is; `discard` drops anything typed so far.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        say: Callable[[str], None],
+        paused: Callable[[], AbstractContextManager[None]],
+        *,
+        show: Callable[[str], None] | None = None,
+        discard: Callable[[], None] = lambda: None,
+        size: Callable[[], tuple[int, int]] = shutil.get_terminal_size,
+    ) -> None:
+        self._ask, self._say, self._paused = ask, say, paused
+        self._show, self._discard, self._size = show or say, discard, size
+        self._lock = anyio.Lock()
+
+    @classmethod
+    def at_terminal(
+        cls,
+        stdin: TextIO,
+        stream: TextIO,
+        say: Callable[[str], None],
+        paused: Callable[[], AbstractContextManager[None]],
+    ) -> "TerminalQuestions":
+        return cls(
+            partial(ask_line, stdin, stream),
+            say,
+            paused,
+            show=partial(write_exactly, stream),
+            discard=partial(discard_typed, stdin),
+        )
+
+    async def elicit(self, server: str, params: tools.JsonObject) -> tools.JsonObject:
+        async with self._lock:
+            with self._paused():
+                try:
+                    return await self._asked(server, params)
+                except (KeyboardInterrupt, EOFError):
+                    self._say("(not answered)")
+                    return {"action": CANCEL}
+                except anyio.get_cancelled_exc_class():
+                    self._say("(no longer needed)")
+                    raise
+
+    async def permit(self, request: "PermissionRequest") -> tools.ApprovalAnswer:
+        async with self._lock:
+            with self._paused():
+                self._show_rows(f"The agent wants to use {request.title}")
+                try:
+                    if not await self._seen(request.body):
+                        return request.plain(yes=False)
+                    return await self._chosen(request)
+                except (KeyboardInterrupt, EOFError):
+                    return request.plain(yes=False)
+
+    async def _chosen(self, request: "PermissionRequest") -> tools.ApprovalAnswer:
+        others = (str(number) for number in itertools.count(1))  # this question's own choices
+        keys = {_KEYS.get(one.id) or next(others): one for one in request.choices}
+        for key, choice in keys.items():
+            self._show_rows(f"  {key}  {choice.label}{'' if choice.allows else _REASON_HINT}")
+        while True:
+            self._discard()
+            said = (await self._ask(f"Allow it? [{'/'.join(keys)}] ")).strip()
+            word, _, rest = said.partition(" ")
+            choice = keys.get(_WORDS.get(word.casefold(), word.casefold()))
+            if choice is not None and (not rest or not choice.allows):
+                return tools.ApprovalAnswer(choice.id, rest.strip())
+            *most, last = keys
+            self._say(
+                f"Please answer {', '.join(most)} or {last}." if most else f"Please answer {last}."
+            )
+
+    def _show_rows(self, line: str) -> None:
+        self._show("\n".join(_rows_of(line, max(self._size()[0], 20))))
+
+    async def _seen(self, body: str) -> bool:
+        """Show it, a screen at a time; False if the person refuses before the end."""
+        columns, rows = self._size()
+        pages = pages_of(body, max(columns, 20), max(rows - _PROMPT_ROWS, 5))
+        for number, page in enumerate(pages, 1):
+            self._show(page)
+            if number == len(pages):
+                break
+            left = sum(map(len, pages[number:]))
+            question = f"{left:,} more characters. Press Enter to see them, or n to refuse:  "
+            self._discard()
+            while said := (await self._ask(question)).strip().casefold():
+                if said in ("n", "no"):
+                    return False
+                self._say("Press Enter to see the rest, or answer n.")
+                self._discard()
+        return True
+
+    async def _asked(self, server: str, params: tools.JsonObject) -> tools.JsonObject:
+        message = _words(params.get("message") or "", _MESSAGE_CHARS)
+        self._say(f"MCP server '{server}' asks: {message}")
+        if params.get("mode") == "url":
+            self._say(f"It asks you to open {_words(params.get('url') or '', 2000)}")
+            visited = await self._agreed("Have you done that?")
+            return {"action": "accept" if visited else DECLINE}
+        fields = fields_of(params.get("requestedSchema"))
+        if not await self._agreed("Answer it?" if fields else "Agree?"):
+            return {"action": DECLINE}
+        content: dict[str, Any] = {}
+        for field in fields:
+            value = await self._answer(field)
+            if value is not None:
+                content[field.name] = value
+        return {"action": "accept", "content": content}
+
+    async def _agreed(self, question: str) -> bool:
+        while True:
+            self._discard()
+            try:
+                return _yes_or_no((await self._ask(f"{question} [y/n] ")).strip())
+            except InvalidRequest:
+                self._say("Please answer y or n.")
+
+    async def _answer(self, field: Field) -> Any:
+        default, about = field.schema.get("default"), field.schema.get("description")
+        if about and (description := _words(about, _LABEL_CHARS)):
+            self._say(f"  {description}")
+        for number, (_, title) in enumerate(field.options, 1):
+            self._say(f"  {number}. {title}")
+        title = _words(field.schema.get("title") or field.name, _LABEL_CHARS)
+        while True:
+            said = await self._ask(f"  {title}{_hint(field)}: ")
+            if not said.strip():
+                if default is not None or not field.required:
+                    return default
+                self._say("  this is required; press Ctrl-C to give no answer at all")
+                continue
+            try:
+                return value_of(field, said)
+            except InvalidRequest as error:
+                self._say(f"  {error.message}")
+
+
+_KINDS = {
+    "boolean": "y/n",
+    "integer": "number",
+    "number": "number",
+    "array": "several, separated by commas",
+}
+
+
+def _hint(field: Field) -> str:
+    declared, default = field.schema.get("type"), field.schema.get("default")
+    parts = [_KINDS.get(declared, "") if isinstance(declared, str) else ""]
+    parts.append("" if field.required else "optional")
+    if default is not None:
+        parts.append(f"default {_words(default, _LABEL_CHARS)}")
+    hint = ", ".join(part for part in parts if part)
+    return f" ({hint})" if hint else ""
+
+
+def _words(text: object, limit: int) -> str:
+    from openclaw.content.labels import sanitise_label
+
+    return sanitise_label(str(text), limit)
+
+
+# ---- approval given on the command line, for scripts and for people who know what will be asked
+
+_NOBODY = "nobody could be asked, because this runs without a terminal or with --no-questions"
+
+
+class CommandLineApprover:
+    """Answers by the rules given on the command line, else asks the person; if nobody is there, refuses."""
+
+    def __init__(self, rules: list[str], person: TerminalQuestions | None) -> None:
+        self._rules, self._person = rules, person
+        self.refused: list[str] = []
+
+    def listener(self, on_event: "Emit | None" = None) -> "TurnListener":
+        from openclaw.agent.port import TurnListener
+
+        elicit = self._person.elicit if self._person is not None else None
+        return TurnListener(on_event=on_event, ask=self.permit, elicit=elicit)
+
+    async def permit(self, request: "PermissionRequest") -> tools.ApprovalAnswer:
+        covered = any(covers(rule, request.name, request.arguments) for rule in self._rules)
+        if covered and not request.doubt:
+            return tools.ApprovalAnswer(tools.ONCE)
+        if self._person is not None:
+            return await self._person.permit(request)
+        if not request.doubt:
+            self.refused.append(rule_for(request.name, request.arguments) or request.name)
+        return tools.ApprovalAnswer(tools.NO, _NOBODY)
+
+    def lacking(self) -> str | None:
+        """What was refused, and how to allow it."""
+        if not self.refused:
+            return None
+        rules = list(dict.fromkeys(self.refused))
+        options = " ".join(f"--yes-to {shlex.quote(rule)}" for rule in rules)
+        return (
+            f"Needed your approval, and nobody could be asked: {', '.join(rules)}. To allow it, "
+            f"add {options}, or run this in a terminal."
+        )
