@@ -14,9 +14,8 @@ from tests.support.agent_kit import agent_kit, scripted_config
 from tests.support.fake_http import QuietHandler, serving
 
 from openclaw.agent.port import MessageContext, Reply
-from openclaw.agent.schedules import JobFile, new_job
+from openclaw.agent.schedules import JobFile, Scheduler, new_job
 from openclaw.config.schema import CronConfig
-from openclaw.gateway.daemon import Scheduler
 from openclaw.secrets.refs import Secret
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 

@@ -9,14 +9,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from openclaw.agent.schedules import Job, JobFile, describe_job, new_job, parse_when
+from openclaw.agent.schedules import Job, JobFile, Scheduler, describe_job, new_job, parse_when
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.planning import cron_tool
 from openclaw.config.schema import CronConfig
 from openclaw.core.content import text_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tools import CallContext
-from openclaw.gateway.daemon import Scheduler
 
 DAY_MS = 86_400_000
 NOON = 1_794_916_800_000  # 2026-11-17 12:00 UTC, a Tuesday
