@@ -3,14 +3,15 @@
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, available_timezones
 
-from openclaw.config.paths import private_directory, write_atomically
+from openclaw.config.paths import locked, private_directory, write_atomically
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, describe
 
@@ -146,35 +147,44 @@ class JobFile:
             raise InvalidRequest(f"{self.path} cannot be read: {error}") from None
 
     def add(self, job: Job) -> None:
-        jobs = self.read()
         if not _ID.fullmatch(job.id):
             raise InvalidRequest("must be letters, digits, - and _", field="name")
-        if job.id in jobs:
-            raise InvalidRequest(f"a schedule '{job.id}' already exists", field="name")
-        if len(jobs) >= MOST_JOBS:
-            raise InvalidRequest(f"there are already {MOST_JOBS} schedules")
-        self._write({**jobs, job.id: job})
+        with self._changing() as jobs:
+            if job.id in jobs:
+                raise InvalidRequest(f"a schedule '{job.id}' already exists", field="name")
+            if len(jobs) >= MOST_JOBS:
+                raise InvalidRequest(f"there are already {MOST_JOBS} schedules")
+            jobs[job.id] = job
 
     def get(self, id: str) -> Job:
-        jobs = self.read()
-        if id not in jobs:
-            known = ", ".join(jobs) or "none"
-            raise NotFound(f"there is no schedule '{id}'", hint=f"available: {known}")
-        return jobs[id]
+        return _known(self.read(), id)
 
     def pause(self, id: str, paused: bool, now_ms: int) -> None:
         """Pause or continue; runs that were missed meanwhile are not made up for."""
-        job = replace(self.get(id), paused=paused)
-        self._write({**self.read(), id: job if paused else replace(job, created_ms=now_ms)})
+        with self._changing() as jobs:
+            job = replace(_known(jobs, id), paused=paused)
+            jobs[id] = job if paused else replace(job, created_ms=now_ms)
 
     def remove(self, id: str) -> None:
-        self.get(id)
-        self._write({name: job for name, job in self.read().items() if name != id})
+        with self._changing() as jobs:
+            del jobs[_known(jobs, id).id]
 
-    def _write(self, jobs: Mapping[str, Job]) -> None:
+    @contextmanager
+    def _changing(self) -> Generator[dict[str, Job]]:
+        """The schedules to change; no other program can change them meanwhile."""
         private_directory(self.path.parent)
-        rows = [asdict(job) for job in jobs.values()]
-        write_atomically(self.path, json.dumps({"jobs": rows}, indent=2))
+        with locked(self.path):
+            jobs = self.read()
+            yield jobs
+            rows = [asdict(job) for job in jobs.values()]
+            write_atomically(self.path, json.dumps({"jobs": rows}, indent=2))
+
+
+def _known(jobs: Mapping[str, Job], id: str) -> Job:
+    if id not in jobs:
+        known = ", ".join(jobs) or "none"
+        raise NotFound(f"there is no schedule '{id}'", hint=f"available: {known}")
+    return jobs[id]
 
 
 def new_job(when: str, message: str, timezone: str, now_ms: int, **more: Any) -> Job:

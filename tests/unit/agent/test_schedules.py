@@ -1,6 +1,8 @@
 """When something is due, over years, time zones and clock changes."""
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -200,6 +202,30 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(InvalidRequest):
         JobFile(tmp_path).add(new_job(when, message, zone, NOON, id=id))
+
+
+ADD = """
+import sys
+from pathlib import Path
+from openclaw.agent.schedules import JobFile, new_job
+sys.stdin.read()
+for number in range(20):
+    job = new_job("every hour", "hi", "UTC", 0, id=f"{sys.argv[2]}-{number}")
+    JobFile(Path(sys.argv[1])).add(job)
+"""
+
+
+@pytest.mark.subprocess
+def test_programs_that_add_schedules_at_once_lose_none(tmp_path: Path) -> None:
+    programs = [
+        subprocess.Popen([sys.executable, "-c", ADD, str(tmp_path), name], stdin=subprocess.PIPE)
+        for name in ("a", "b", "c")
+    ]
+    for program in programs:
+        assert program.stdin is not None
+        program.stdin.close()  # which lets it begin
+    assert [program.wait() for program in programs] == [0, 0, 0]
+    assert len(JobFile(tmp_path).read()) == 60
 
 
 async def test_the_agent_adds_lists_and_removes_schedules(tmp_path: Path) -> None:
