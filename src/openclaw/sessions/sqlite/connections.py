@@ -301,10 +301,11 @@ class SqliteDatabase:
             yield self
         finally:
             self._closed = True
-            self._jobs.put(None)
             with anyio.CancelScope(shield=True):
                 while self._idle:
                     await anyio.to_thread.run_sync(self._idle.pop().close)
+                # Only now: of two that close at once, neither is the last, which removes the log.
+                self._jobs.put(None)
                 await anyio.to_thread.run_sync(writer.join)
 
     async def read(self, work: Query[Result]) -> Result:

@@ -8,7 +8,7 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -72,6 +72,22 @@ async def test_no_key_reaches_the_file_system(database: Path) -> None:
     async with open_sqlite_store(database, SystemClock()) as store:
         for key in ("../../escaped", "/etc/x", "a\nb", "con"):
             await store.open_session("main", key)
+    assert [path.name for path in database.parent.iterdir()] == ["sessions.db"]
+
+
+async def test_the_writer_closes_last_so_that_no_log_is_left(database: Path) -> None:
+    await open_and_close(database)
+    alive: list[bool] = []
+
+    class Reader:
+        def close(self) -> None:
+            (writer,) = (t for t in threading.enumerate() if t.name == "openclaw-session-writer")
+            writer.join(0.5)  # it would end now
+            alive.append(writer.is_alive())
+
+    async with SqliteDatabase(database, lambda: 0).opened() as opened:
+        opened._idle.append(cast("sqlite3.Connection", Reader()))
+    assert alive == [True]
     assert [path.name for path in database.parent.iterdir()] == ["sessions.db"]
 
 
