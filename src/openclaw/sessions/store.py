@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+import anyio.to_thread
 import orjson
 
 from openclaw.core.clock import random_id
@@ -123,7 +124,8 @@ class SessionStore(ABC):
             f" AND (CAST($1 AS text) IS NULL OR s.agent = $1) ORDER BY {order} LIMIT $2"
         )
         rows = await self._database.read(lambda db: db.fetch(query, agent, limit, *values))
-        return [queries.hit_from(row, text) for row in rows]
+        # In a thread: texts may be long, and the first snippet imports what reads frames.
+        return await anyio.to_thread.run_sync(lambda: [queries.hit_from(row, text) for row in rows])
 
     async def documents(
         self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
