@@ -79,7 +79,8 @@ class LoginStore:
     def delete(self, key: str) -> bool:
         path = self._path(key)
         found = path.exists()
-        for one in (path, path.with_name(f".{path.name}.lock")):
+        locks = (path.with_name(f".{path.name}.lock"), self.directory / f".{key}.refresh")
+        for one in (path, *locks):
             with contextlib.suppress(FileNotFoundError):
                 one.unlink()
         return found
@@ -99,11 +100,19 @@ class KeyringLoginStore(LoginStore):
         self._errors: Any = keyring.errors
 
     def load(self, key: str) -> Record | None:
+        text = self._text(key)
         try:
-            text = self._keyring.get_password(_SERVICE, key)
+            return None if text is None else _record(text.encode())
+        except ValueError as error:
+            raise OperatorFacing(
+                f"the login in the keyring cannot be read: {error}", hint="log out, and in again"
+            ) from error
+
+    def _text(self, key: str) -> str | None:
+        try:
+            return self._keyring.get_password(_SERVICE, key)
         except self._errors.KeyringError as error:
             raise OperatorFacing(f"the keyring does not answer: {error}") from error
-        return None if text is None else _record(str(text).encode())
 
     def _store(self, key: str, text: str) -> None:
         try:
@@ -112,11 +121,14 @@ class KeyringLoginStore(LoginStore):
             raise OperatorFacing(f"the keyring did not accept the login: {error}") from error
 
     def delete(self, key: str) -> bool:
-        if self.load(key) is None:
-            return False
-        self._keyring.delete_password(_SERVICE, key)
+        found = self._text(key) is not None
+        if found:
+            try:
+                self._keyring.delete_password(_SERVICE, key)
+            except self._errors.KeyringError as error:
+                raise OperatorFacing(f"the keyring did not remove the login: {error}") from error
         super().delete(key)
-        return True
+        return found
 
 
 def open_login_store(store: str, directory: Path) -> LoginStore:

@@ -31,6 +31,7 @@ class MemoryKeyring(keyring.backend.KeyringBackend):
         super().__init__()
         self.kept: dict[tuple[str, str], str] = {}
         self.locked = False
+        self.fixed: set[tuple[str, str]] = set()
 
     def _check(self) -> None:
         if self.locked:
@@ -45,6 +46,8 @@ class MemoryKeyring(keyring.backend.KeyringBackend):
         self.kept[service, username] = password
 
     def delete_password(self, service: str, username: str) -> None:
+        if (service, username) in self.fixed:
+            raise keyring.errors.PasswordDeleteError("read-only")
         del self.kept[service, username]
 
 
@@ -92,6 +95,24 @@ def test_a_keyring_that_is_locked_is_the_operators_matter(
     ring.locked = True
     with pytest.raises(OperatorFacing, match="does not answer"):
         store.load("k")
+
+
+def test_one_can_log_out_of_a_login_in_the_keyring_that_cannot_be_read(
+    ring: MemoryKeyring, tmp_path: Path
+) -> None:
+    store = KeyringLoginStore(tmp_path)
+    store.change("k", edit)
+    ((place, _),) = ring.kept.items()
+    ring.kept[place] = "{"
+    with pytest.raises(OperatorFacing, match="cannot be read"):
+        store.load("k")
+    ring.fixed.add(place)
+    with pytest.raises(OperatorFacing, match="read-only"):
+        store.delete("k")
+    ring.fixed.clear()
+    assert store.delete("k")
+    assert ring.kept == {}
+    assert list(tmp_path.glob(".k.*")) == []
 
 
 def test_a_login_of_another_shape_is_refused(tmp_path: Path) -> None:
