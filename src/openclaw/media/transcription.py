@@ -162,7 +162,13 @@ class LocalProvider:
             async with output_of("speech", arguments, **limits) as output:
                 async for piece in output:
                     printed += piece
-        return _transcript([json.loads(line) for line in printed.split(b"\n")[:-1]], self.seconds)
+                    if len(printed) > _ANSWER_BYTES:  # a file may have taken over the reader
+                        raise TranscriptionFailed("the engine printed too much")
+        try:
+            lines = [json.loads(line) for line in printed.split(b"\n")[:-1]]
+            return _transcript(lines, self.seconds)
+        except (ValueError, LookupError, TypeError):
+            raise TranscriptionFailed("the engine printed no valid transcript") from None
 
 
 def _transcript(lines: Sequence[dict[str, Any]], seconds: float) -> Extracted:

@@ -328,6 +328,19 @@ class TestMoonshine:
         assert transcript.text == "One. Two."
         assert transcript.note == "only the first 41 of 60 s (that is all it could do in 9 s)"
 
+    @pytest.mark.parametrize("printed", [b"[]\n", b"x\n", b'{"text": 1}\n', b"a" * (5 << 20)])
+    async def test_an_engine_that_prints_nonsense_has_failed(
+        self, printed: bytes, recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "printed").write_bytes(printed)
+        worker = tmp_path / "worker"
+        worker.write_text(f"#!/bin/sh\nexec /bin/cat '{tmp_path}/printed'\n")
+        worker.chmod(0o700)
+        monkeypatch.setattr(sys, "executable", str(worker))
+        engine = LocalProvider("moonshine", Path("/nowhere"), None, seconds=60)
+        with pytest.raises(TranscriptionFailed, match="the engine printed"):
+            await engine.transcribe(recording, "audio/wav")
+
     async def test_a_worker_that_is_too_slow_is_ended(self, recording: Path) -> None:
         slow = LocalProvider("moonshine", Path("/nowhere"), None, seconds=0.01)
         with pytest.raises(TranscriptionFailed, match="took longer than"):
