@@ -271,8 +271,8 @@ def _anthropic(
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
-    base_url = (candidate.base_url or "").rstrip("/").removesuffix("/v1")
-    sdk = _only_with(headers, AsyncAnthropic, api_key=key, base_url=base_url, http_client=client)
+    url = candidate.server_url
+    sdk = _only_with(headers, AsyncAnthropic, api_key=key, base_url=url, http_client=client)
     provider = AnthropicProvider(anthropic_client=sdk)
     return AnthropicModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
@@ -285,9 +285,8 @@ def _google(
         from pydantic_ai.providers.google import GoogleProvider
     except ImportError as error:
         raise MissingExtra(f"{candidate.ref}", "google") from error
-    base_url = (candidate.base_url or "").rstrip("/").removesuffix("/v1beta").removesuffix("/v1")
     client.headers.update(headers)
-    provider = GoogleProvider(api_key=key, base_url=base_url, http_client=client)
+    provider = GoogleProvider(api_key=key, base_url=candidate.server_url, http_client=client)
     return GoogleModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
 

@@ -75,6 +75,14 @@ class Candidate:
         return f"{self.provider}/{self.model}"
 
     @property
+    def server_url(self) -> str:
+        """`base_url` without the version, which Anthropic's and Google's paths start with."""
+        base = (self.base_url or "").rstrip("/")
+        versions = {"anthropic-messages": ("/v1",), "google-generative-ai": ("/v1beta", "/v1")}
+        found = [one for one in versions.get(self.api, ()) if base.endswith(one)]
+        return base.removesuffix(found[0]) if found else base
+
+    @property
     def key_setting(self) -> str:
         """Where its key comes from and how to set it, for a person; never the key."""
         setting, key = f"models.providers.{self.provider}.apiKey", self.api_key or ""

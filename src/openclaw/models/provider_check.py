@@ -66,8 +66,7 @@ class Provider:
             raise KeyNotChecked("its answer is not a list of models") from None
 
     async def _ask(self, path: str, seconds: float) -> bytes:
-        base, api = (self.candidate.base_url or "").rstrip("/"), self.candidate.api
-        headers, key = dict(self.headers), self.key
+        api, headers, key = self.candidate.api, dict(self.headers), self.key
         if key is not None:
             headers |= (
                 {"x-goog-api-key": key} if api == _GOOGLE else {"Authorization": f"Bearer {key}"}
@@ -75,7 +74,9 @@ class Provider:
         if api == "anthropic-messages":
             headers["anthropic-version"] = _ANTHROPIC_VERSION
         try:
-            status, content = await get(base + path, headers, self.environ, seconds)
+            status, content = await get(
+                self.candidate.server_url + path, headers, self.environ, seconds
+            )
         except (OSError, ValueError) as error:
             raise KeyNotChecked(str(error) or type(error).__name__) from error
         answer = f"HTTP {status}{_said(content)}"

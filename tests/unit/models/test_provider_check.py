@@ -78,6 +78,23 @@ def test_each_interface_lists_in_its_own_way(tmp_path: Path) -> None:
         assert asked + more == ["/v1beta/models?pageSize=1000", "/v1/models?limit=1000"]
 
 
+@pytest.mark.parametrize(
+    ("api", "version"),
+    [
+        ("anthropic-messages", "/v1"),
+        ("google-generative-ai", "/v1beta"),
+        ("google-generative-ai", "/v1/"),
+    ],
+)
+def test_a_version_in_the_address_is_not_repeated(api: str, version: str, tmp_path: Path) -> None:
+    body = GOOGLE if api.startswith("google") else OPENAI
+    name = "gemini-9" if api.startswith("google") else "claude-7"
+    with answering(200, body) as (url, asked):
+        assert problem(f"acme/{name}", tmp_path, baseUrl=url + version, api=api) is None
+    (path,) = asked
+    assert path.count("/v1") == 1
+
+
 @pytest.mark.parametrize("status", [401, 404, 500, 200])
 def test_a_provider_that_cannot_list_leaves_it_open(status: int, tmp_path: Path) -> None:
     with answering(status, {}) as (url, _):
