@@ -93,33 +93,43 @@ class Telemetry:
         parent: "Span | None" = None,
     ) -> None:
         """Record a request to another program that has just ended."""
-        self.end(self.begin(name, attributes, parent, lasted_ms), attributes.get("error.type"))
+        now = self._now()
+        span = self._start(name, attributes, parent, now - int(lasted_ms * 1e6), "CLIENT")
+        self._end(span, attributes.get("error.type"), now)
 
     def begin(
+        self, name: str, attributes: Mapping[str, Any], parent: "Span | None" = None
+    ) -> "Span":
+        return self._start(name, attributes, parent, self._now(), "INTERNAL")
+
+    def end(self, span: "Span", error: str | None) -> None:
+        self._end(span, error, self._now())
+
+    def _start(
         self,
         name: str,
         attributes: Mapping[str, Any],
-        parent: "Span | None" = None,
-        lasted_ms: float | None = None,
+        parent: "Span | None",
+        when: int,
+        kind: str,
     ) -> "Span":
-        """A span; of a request to another program if it says how long that took."""
         from opentelemetry.trace import SpanKind, set_span_in_context
 
         return self.tracer.start_span(
             name,
             context=None if parent is None else set_span_in_context(parent),
-            kind=SpanKind.INTERNAL if lasted_ms is None else SpanKind.CLIENT,
+            kind=SpanKind[kind],
             attributes=attributes,
-            start_time=self._now() - int((lasted_ms or 0) * 1e6),
+            start_time=when,
         )
 
-    def end(self, span: "Span", error: str | None) -> None:
+    def _end(self, span: "Span", error: str | None, when: int) -> None:
         from opentelemetry.trace import Status, StatusCode
 
         if error is not None:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR))
-        span.end(self._now())
+        span.end(when)
 
     def _now(self) -> int:
         return self.clock.now_ms() * 1_000_000
