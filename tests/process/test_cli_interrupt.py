@@ -48,7 +48,7 @@ def test_the_first_interrupt_is_answered_at_once_and_nothing_is_left(pid_file: P
         terminal.type("\x03")
         terminal.until("Stopping…")
         assert terminal.ended() == 130
-    server.wait(10)
+    server.wait(60)
     assert b"Traceback" not in terminal.everything
 
 
@@ -62,7 +62,7 @@ def test_the_second_interrupt_leaves_without_waiting_and_nothing_is_left(pid_fil
         terminal.until("Stopping…")
         terminal.type("\x03")
         assert terminal.ended() == 130
-    server.wait(10)
+    server.wait(60)
 
 
 @pytest.mark.subprocess

@@ -24,7 +24,7 @@ class _Queue:
 
     def __init__(self) -> None:
         self.waiting: list[QueuedOrder] = []
-        self.alive: dict[int, bool] = {}
+        self.alive = {_ORDER.id: False}  # ours, and nobody wants it stopped
         self.failures = 0
         self.returned: list[bool] = []
         self.finished: list[str] = []
@@ -138,7 +138,7 @@ async def test_an_order_that_was_taken_over_is_let_go(queue: _Queue) -> None:
         finally:  # another gateway continues the turn: this one must not end it
             continued.append(held.yielding)
 
-    queue.waiting, queue.failures = [_ORDER], 0
+    queue.waiting, queue.alive = [_ORDER], {}
     trial = _Trial(queue, run)
     await trial.until_done()
     assert (trial.ended, trial.worker.lost, continued) == ([None], 1, [True])
@@ -170,7 +170,7 @@ async def test_an_order_that_was_cancelled_before_it_was_taken_is_refused(queue:
 
 
 async def test_a_gateway_that_stops_hands_over_what_it_runs_without_blame(queue: _Queue) -> None:
-    queue.waiting, queue.alive = [_ORDER], {1: False}
+    queue.waiting = [_ORDER]
     trial = _Trial(queue, _hang)
     with anyio.fail_after(60):
         async with trial.worker.working(lambda: None):

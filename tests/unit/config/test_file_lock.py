@@ -49,7 +49,7 @@ def test_waiting_ends_when_the_holder_lets_go(path: Path, descriptor: int) -> No
     waiter = threading.Thread(target=lock, args=[descriptor])
     waiter.start()
     os.close(other)
-    waiter.join(10)
+    waiter.join(60)
     assert not waiter.is_alive()
 
 

@@ -180,7 +180,7 @@ async def test_a_status_without_a_body_does_not_wait_for_one() -> None:
             self.send_response(204)
             self.end_headers()
             self.wfile.flush()
-            ended.wait(20)
+            ended.wait(60)
 
     with echoing(handler=Silent) as where:
         assert await get(f"http://{where}/", {}, {}, 10) == (204, b"")

@@ -341,7 +341,7 @@ def test_it_ends_with_stdin_unless_told_otherwise() -> None:
     with talking({"tools": [tool("hang", hang=True)]}) as talk:
         talk.post("tools/call", name="hang")
         talk.end_input()
-        assert talk.process.wait(10) == 0
+        assert talk.process.wait(60) == 0
     with talking({"faults": {"ignoreEof": True, "ignoreSigterm": True}}) as talk:
         assert talk.ask("ping")["result"] == {}
         talk.end_input()

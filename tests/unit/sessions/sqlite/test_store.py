@@ -248,7 +248,7 @@ async def test_work_that_queues_up_shares_a_commit_and_fails_alone(database: Pat
 
     async def hold(db: Statements) -> None:
         started.set()
-        go_on.wait(10)
+        go_on.wait(60)
 
     async def insert(name: str, db: Statements) -> int:
         if name == "bad":
