@@ -474,6 +474,23 @@ async def test_what_another_client_says_in_the_open_session_appears(site: Site, 
     await expect(page.locator(".prose").last).to_have_text("You said: theirs")
 
 
+async def test_a_chat_that_is_being_clicked_opens_even_if_the_list_changes(
+    site: Site, page: Page
+) -> None:
+    await say(page, "click here")
+    item = page.locator(".session").filter(has_text="click here").first
+    await page.get_by_role("button", name="New chat").click()
+    await expect(item).not_to_have_attribute("aria-current", "true")
+    await item.hover()
+    await page.mouse.down()
+    async with page.expect_response(lambda one: "/api/sessions?" in one.url) as listed:
+        await posted(site, "of yet another", "click-elsewhere")
+    await (await listed.value).finished()
+    await page.mouse.up()
+    await expect(page.locator(".bubble")).to_have_text("click here")
+    await expect(page.locator(".session-title").first).to_have_text("of yet another")
+
+
 async def test_the_focus_stays_in_the_list_of_chats_while_it_changes(
     site: Site, page: Page
 ) -> None:

@@ -46,6 +46,17 @@ export class Trouble {
   }
 }
 
+let pressed = false; // whether a button or link is being clicked
+const released = () => setTimeout(() => (pressed = false), 50); // the click follows the release
+document.addEventListener("pointerdown", ({ target }) => (pressed = target.closest("button, a") !== null), true);
+for (const name of ["pointerup", "pointercancel", "contextmenu"]) document.addEventListener(name, released, true);
+window.addEventListener("blur", released);
+
+/** Wait until nothing is being clicked: a button that is redrawn or moved meanwhile loses its click. */
+export async function afterClick() {
+  while (pressed) await new Promise((resolve) => setTimeout(resolve, 25));
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 const PATHS = {
   chat: "M4 5.5h16v11H9.5L5 20v-3.5H4z",

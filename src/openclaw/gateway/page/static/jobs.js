@@ -1,7 +1,7 @@
 /* Scheduled jobs, and orders that outlive their request. */
 
 import { call, get, path } from "./api.js";
-import { announce, bar, confirmed, emptyState, field, h, icon, inDialog, toast, Trouble } from "./dom.js";
+import { afterClick, announce, bar, confirmed, emptyState, field, h, icon, inDialog, toast, Trouble } from "./dom.js";
 import { foldedText } from "./pieces.js";
 import { moment, plainTitle, when } from "./words.js";
 
@@ -38,6 +38,7 @@ export class JobsView {
       const [{ jobs }, { tasks }] = await Promise.all([get("/api/cron"), get("/api/tasks")]);
       const key = JSON.stringify([jobs, tasks]);
       if (key === this.drawn) return; // so that a focused button keeps the focus
+      await afterClick();
       this.drawn = key;
       this.jobs.replaceChildren(...(jobs.length ? jobs.map((one) => this.#job(one)) : [emptyState("clock", "Nothing is scheduled", "Have the agent do something every morning, or once next week.")]));
       this.tasks.replaceChildren(...(tasks.length ? tasks.map((one) => this.#task(one)) : [emptyState("check", "No tasks", "A long order from an MCP client becomes a task and is listed here until it expires.")]));

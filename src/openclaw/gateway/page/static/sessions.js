@@ -1,7 +1,7 @@
 /* The list of conversations: open, search, delete. */
 
 import { call, get, path } from "./api.js";
-import { announce, confirmed, h, icon, iconButton, toast } from "./dom.js";
+import { afterClick, announce, confirmed, h, icon, iconButton, toast } from "./dom.js";
 import { count, plainTitle, when } from "./words.js";
 
 const SEARCH_DELAY = 200;
@@ -51,6 +51,7 @@ export class SessionList {
     const number = ++this.asked;
     try {
       const { sessions, cursor: next } = await get(path(["sessions"], { search: this.search.value.trim(), limit: 40, cursor }));
+      await afterClick();
       if (number !== this.asked) return; // a later request was made
       const items = sessions.map((one) => this.#item(one));
       if (cursor === null) this.#replace(items);
