@@ -160,8 +160,6 @@ class ToolCallRunner:
         Each result is recorded as soon as it arrives, so that a crash loses none.
         """
         prepared = [self.prepare(call) for call in calls]
-        self._open = {call.id: call for call in calls}
-        self._sent.clear()
         done: dict[int, tuple[ResultItem, ToolResult]] = {}
         at_once = anyio.Semaphore(MOST_AT_ONCE)
 
@@ -173,6 +171,8 @@ class ToolCallRunner:
 
         # A call is recorded when it is made, which may be after a person has agreed to it.
         (number,) = await self.lane.append(self.turn, [answer])
+        self._open = {call.id: call for call in calls}
+        self._sent.clear()
         try:
             if len(calls) == 1:
                 await make(0)

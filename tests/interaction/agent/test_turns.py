@@ -150,6 +150,21 @@ async def test_cancelling_keeps_what_was_finished() -> None:
     assert "Cancelled" in results[1]
 
 
+async def test_calls_of_an_answer_that_was_never_recorded_have_no_results_on_record() -> None:
+    steps = [Step(text="I look it up.", calls=(("again", {}),))]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url), tools=looping_tools()) as kit,
+    ):
+        with anyio.CancelScope() as scope:
+            listener = TurnListener(on_block_reply=lambda blocks: scope.cancel())
+            await kit.reply(MessageContext("go", "s"), listener)
+        recorded = await kinds(kit.store)
+    assert EntryKind.TOOL_CALL not in recorded
+    assert EntryKind.TOOL_RESULT not in recorded
+    assert recorded[-1] is EntryKind.TURN_CANCELLED
+
+
 def _turn(events: list[Event]) -> str:
     return next(event.turn for event in events if isinstance(event, TurnFinished))
 
