@@ -142,6 +142,29 @@ async def test_a_turn_has_a_span_with_its_model_and_tool_calls_under_it(watched:
     assert SECRET not in watched.everything()
 
 
+class TickingClock(SystemClock):
+    """It is a millisecond later at each look."""
+
+    def __init__(self) -> None:
+        self._now = 1_000_000
+
+    def now_ms(self) -> int:
+        self._now += 1
+        return self._now
+
+
+async def test_a_span_is_as_long_as_the_call_that_it_reports_however_late_it_is_written() -> None:
+    exporter, traces, metrics = InMemorySpanExporter(), TracerProvider(), MeterProvider([])
+    traces.add_span_processor(SimpleSpanProcessor(exporter))
+    Telemetry(traces, metrics, TickingClock()).finished("tools/call send", {}, 20.0)
+    (span,) = exporter.get_finished_spans()
+    assert span.start_time is not None
+    assert span.end_time is not None
+    assert span.end_time - span.start_time == 20_000_000
+    traces.shutdown()
+    metrics.shutdown()
+
+
 async def test_tokens_and_durations_are_measured(watched: Watched) -> None:
     async with (
         scripted_model([Step(text="Hi."), Step(text="Ho.")]) as model,
