@@ -80,9 +80,10 @@ class LoginStore:
         path = self._path(key)
         found = path.exists()
         locks = (path.with_name(f".{path.name}.lock"), self.directory / f".{key}.refresh")
-        for one in (path, *locks):
-            with contextlib.suppress(FileNotFoundError):
-                one.unlink()
+        path.unlink(missing_ok=True)
+        for lock in locks:
+            with contextlib.suppress(OSError):  # Windows keeps one that another process holds
+                lock.unlink()
         return found
 
 
