@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, Protocol
 
 import anyio.to_thread
@@ -25,6 +26,14 @@ class NativeTool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     async def call(self, arguments: JsonObject, context: CallContext) -> ToolResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PluginContext:
+    """The agent that a plugin's tools are for."""
+
+    agent: str
+    workspace: Path
 
 
 Run = Callable[["Arguments", CallContext], Awaitable[ToolResult]]

@@ -3,12 +3,11 @@
 import logging
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, cast
 
-from openclaw.agent.tools.base import NativeTool, NativeTools, plugins
+from openclaw.agent.tools.base import NativeTool, NativeTools, PluginContext, plugins
 from openclaw.agent.tools.exec import Shells, shell_tools
 from openclaw.agent.tools.files import FileTools
 from openclaw.agent.tools.memory import session_tools
@@ -26,12 +25,6 @@ logger = logging.getLogger(__name__)
 # An entry point names a function that takes a `PluginContext` and returns `NativeTool`s.
 GROUP = "openclaw.tools"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-
-
-@dataclass(frozen=True, slots=True)
-class PluginContext:
-    agent: str
-    workspace: Path
 
 
 def plugin_tools(context: PluginContext, taken: Collection[str]) -> list[NativeTool]:
