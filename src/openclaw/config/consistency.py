@@ -2,11 +2,9 @@
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
-from typing import Any, cast
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
@@ -21,7 +19,6 @@ from openclaw.config.agent_schema import (
 from openclaw.config.json5 import KeyPath, format_path, quoted
 from openclaw.config.merge import agent_servers, default_servers, overlay
 from openclaw.config.schema import Config
-from openclaw.core.installed import sections
 
 _AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -258,43 +255,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-@cache
-def unsupported_keys() -> Mapping[KeyPath, frozenset[str]]:
-    """Names of unsupported settings by path; "*" is any name or index."""
-    return {
-        tuple(filter(None, path.split("."))): frozenset(" ".join(rows).split())
-        for paths, rows in sections("openclaw.config", "unsupported_keys.txt")["below"].items()
-        for path in paths.split()
-    }
-
-
-def foreign_names(path: KeyPath) -> frozenset[str]:
-    for pattern, names in unsupported_keys().items():
-        if len(pattern) == len(path) and all(
-            wanted in ("*", part) for wanted, part in zip(pattern, path, strict=True)
-        ):
-            return names
-    return frozenset()
-
-
-def split_foreign(tree: Any) -> tuple[Any, list[KeyPath]]:
-    """The tree without settings that are not supported, and their paths."""
-    found: list[KeyPath] = []
-
-    def without_unsupported(value: Any, path: KeyPath) -> Any:
-        if isinstance(value, list):
-            items = enumerate(cast("list[Any]", value))
-            return [without_unsupported(child, (*path, index)) for index, child in items]
-        if not isinstance(value, Mapping):
-            return value
-        names, own = foreign_names(path), dict[str, Any]()
-        for key, child in cast("Mapping[str, Any]", value).items():
-            if key in names:
-                found.append((*path, key))
-            else:
-                own[key] = without_unsupported(child, (*path, key))
-        return own
-
-    return without_unsupported(tree, ()), found

@@ -5,6 +5,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Any, cast, get_args, get_origin
@@ -15,8 +16,6 @@ from pydantic_core import ErrorDetails
 from openclaw.config.consistency import (
     ConfigFinding,
     findings,
-    foreign_names,
-    split_foreign,
     suggest,
     two_ways,
 )
@@ -25,6 +24,7 @@ from openclaw.config.paths import config_path, digest
 from openclaw.config.schema import Config
 from openclaw.config.sensitive import known_credentials, plain_credentials
 from openclaw.core.errors import InvalidConfig, Problem
+from openclaw.core.installed import sections
 from openclaw.secrets.credentials import looks_like_credential
 from openclaw.secrets.refs import InvalidReference, find
 
@@ -40,6 +40,46 @@ _ELSEWHERE = {
     "apikey": "apiKey",
     "endpoint": "url",
 }
+
+
+@cache
+def unsupported_keys() -> Mapping[KeyPath, frozenset[str]]:
+    """Names of unsupported settings by path; "*" is any name or index."""
+    return {
+        tuple(filter(None, path.split("."))): frozenset(" ".join(rows).split())
+        for paths, rows in sections("openclaw.config", "unsupported_keys.txt")["below"].items()
+        for path in paths.split()
+    }
+
+
+def unsupported_names(path: KeyPath) -> frozenset[str]:
+    for pattern, names in unsupported_keys().items():
+        if len(pattern) == len(path) and all(
+            wanted in ("*", part) for wanted, part in zip(pattern, path, strict=True)
+        ):
+            return names
+    return frozenset()
+
+
+def split_unsupported(tree: Any) -> tuple[Any, list[KeyPath]]:
+    """The tree without settings that are not supported, and their paths."""
+    found: list[KeyPath] = []
+
+    def without_unsupported(value: Any, path: KeyPath) -> Any:
+        if isinstance(value, list):
+            items = enumerate(cast("list[Any]", value))
+            return [without_unsupported(child, (*path, index)) for index, child in items]
+        if not isinstance(value, Mapping):
+            return value
+        names, own = unsupported_names(path), dict[str, Any]()
+        for key, child in cast("Mapping[str, Any]", value).items():
+            if key in names:
+                found.append((*path, key))
+            else:
+                own[key] = without_unsupported(child, (*path, key))
+        return own
+
+    return without_unsupported(tree, ()), found
 
 
 def explain(error: ErrorDetails) -> ConfigFinding:
@@ -106,7 +146,7 @@ def known_keys(path: Sequence[str | int]) -> list[str]:
     if found is None:
         return []
     return [field.alias or name for name, field in found.model_fields.items()] + sorted(
-        foreign_names(tuple(path))
+        unsupported_names(tuple(path))
     )
 
 
@@ -279,10 +319,10 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
     except InvalidConfig as error:
         raise InvalidConfig(error.problems, source=str(source)) from None
     interpolation = Interpolation(environ)
-    tree, foreign = split_foreign(document.root.plain(interpolation.text))
+    tree, unsupported = split_unsupported(document.root.plain(interpolation.text))
     check = _Check(document)
     for path, message in interpolation.problems:
-        if not any(path[: len(ignored)] == ignored for ignored in foreign):
+        if not any(path[: len(ignored)] == ignored for ignored in unsupported):
             check.report(path, message)
     config = check.validated(tree)
     if check.problems:
@@ -296,7 +336,7 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
         source,
         exists=True,
         warnings=(
-            *_not_used(document, foreign),
+            *_not_used(document, unsupported),
             *reminders,
             *(f"{message}; remove the other" for message in two_ways(config)),
         ),
@@ -320,10 +360,11 @@ def _reminders(plaintext: list[KeyPath]) -> list[str]:
     return found
 
 
-def _not_used(document: Document, foreign: list[KeyPath]) -> tuple[str, ...]:
+def _not_used(document: Document, unsupported: list[KeyPath]) -> tuple[str, ...]:
     """A single warning: a file for the original OpenClaw may have dozens of such keys."""
     places = ", ".join(
-        f"{format_path(path)} (line {document.position(path, of_key=True)[0]})" for path in foreign
+        f"{format_path(path)} (line {document.position(path, of_key=True)[0]})"
+        for path in unsupported
     )
     return (f"not supported, and ignored: {places}",) if places else ()
 

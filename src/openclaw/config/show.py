@@ -13,9 +13,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_jsonable_python
 
 from openclaw.config.agent_schema import Section
-from openclaw.config.consistency import unsupported_keys
 from openclaw.config.json5 import KeyPath
-from openclaw.config.load import LoadedConfig, annotation_at, models_in
+from openclaw.config.load import LoadedConfig, annotation_at, models_in, unsupported_keys
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.schema import Config
 from openclaw.config.sensitive import credential_values
