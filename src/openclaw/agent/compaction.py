@@ -53,16 +53,16 @@ def total_tokens(items: Sequence[Item]) -> int:
     return sum(map(tokens_of, items))
 
 
-def cut_index(items: Sequence[Item], keep: int, order: int | None = None) -> int:
+def cut_index(items: Sequence[Item], keep: int, turn_start: int | None = None) -> int:
     """Where the part to keep begins, at about `keep` tokens; 0 if nothing can be dropped.
 
     It never begins with a result, which would lose its call. The last group is always kept, and so
-    are the person's messages from number `order` on, which count too.
+    are the person's messages from number `turn_start` on, which count too.
     """
-    left = keep - sum(tokens_of(item) for item in items if is_order(item, order))
+    left = keep - sum(tokens_of(item) for item in items if is_from_turn(item, turn_start))
     best: int | None = None
     for at in range(len(items) - 1, -1, -1):
-        left -= 0 if is_order(items[at], order) else tokens_of(items[at])
+        left -= 0 if is_from_turn(items[at], turn_start) else tokens_of(items[at])
         if left < 0 and best is not None:
             break
         if not isinstance(items[at], ResultItem):
@@ -70,9 +70,9 @@ def cut_index(items: Sequence[Item], keep: int, order: int | None = None) -> int
     return best or 0
 
 
-def is_order(item: Item, order: int | None) -> bool:
-    """Whether this is what the person said in the turn that begins at number `order`."""
-    return order is not None and isinstance(item, UserItem) and item.seq >= order
+def is_from_turn(item: Item, turn_start: int | None) -> bool:
+    """Whether the person said this in the turn that begins at number `turn_start`."""
+    return turn_start is not None and isinstance(item, UserItem) and item.seq >= turn_start
 
 
 def without_old_images(items: Sequence[Item], count: int) -> list[Item]:

@@ -79,7 +79,7 @@ class Loop:
     _accepted: set[str] = field(default_factory=set[str])
     _notes: list[str] = field(default_factory=list[str])
     _taken: set[str] = field(default_factory=set[str])
-    _order: int = 0
+    _turn_start: int = 0
     _cut: int = 0
     _shown: "tuple[_Shown, ...]" = ()
     asking: bool = False  # whether a model is being waited for
@@ -89,8 +89,8 @@ class Loop:
         self._taken = {
             call.id for item in self.items if isinstance(item, AssistantItem) for call in item.calls
         }
-        self._order = next((i.seq for i in reversed(self.items) if isinstance(i, UserItem)), 0)
-        before = transcript.images_in(item for item in self.items if item.seq < self._order)
+        self._turn_start = next((i.seq for i in reversed(self.items) if isinstance(i, UserItem)), 0)
+        before = transcript.images_in(item for item in self.items if item.seq < self._turn_start)
         self._accepted = {image.digest for image in before if image.digest is not None}
 
     @property
@@ -119,8 +119,8 @@ class Loop:
         """Summarise everything before the person's last message; returns the answer."""
         built = await self.models.primary()
         before = compaction.total_tokens(self.items)
-        is_order = [compaction.is_order(item, self._order) for item in self.items]
-        cut = is_order.index(True)
+        from_turn = [compaction.is_from_turn(item, self._turn_start) for item in self.items]
+        cut = from_turn.index(True)
         if not await self._summarise(built, cut, focus):
             return "There is nothing to summarise yet."
         after = compaction.total_tokens(self.items)
@@ -141,7 +141,7 @@ class Loop:
         return f"{why}\n\n{said or self._so_far()}"
 
     def _so_far(self) -> str:
-        own = [item for item in self.items if item.seq >= self._order]
+        own = [item for item in self.items if item.seq >= self._turn_start]
         calls = Counter(item.name for item in own if isinstance(item, ResultItem))
         used = ", ".join(f"{name} ({count})" for name, count in calls.most_common(12))
         done = compaction.summary_of(self.items, "", 1_000)
@@ -337,13 +337,15 @@ class Loop:
         items = compaction.trimmed_old(self.items, room)
         if compaction.total_tokens(items) > room:
             notes = min(int(built.context_window * compaction.SUMMARY_SHARE), room // 4)
-            cut = compaction.cut_index(items, room - notes, self._order)
+            cut = compaction.cut_index(items, room - notes, self._turn_start)
             await self._summarise(built, cut)
         self.items = compaction.trimmed(self.items, room)
 
     async def _summarise(self, built: BuiltModel, cut: int, focus: str = "") -> bool:
         """Replace the items before `cut` by a summary; False if there is nothing to summarise."""
-        old = [item for item in self.items[:cut] if not compaction.is_order(item, self._order)]
+        old = [
+            item for item in self.items[:cut] if not compaction.is_from_turn(item, self._turn_start)
+        ]
         if not any(isinstance(item, UserItem | AssistantItem) for item in old):
             return False
         most = max(60, int(built.context_window * compaction.SUMMARY_SHARE / self._factor))
@@ -359,12 +361,12 @@ class Loop:
             through=through,
         )
         # The store returns only what comes after `through`, so the entry has to carry these.
-        orders = [item for item in self.items[:cut] if compaction.is_order(item, self._order)]
+        own = [item for item in self.items[:cut] if compaction.is_from_turn(item, self._turn_start)]
         early = [item for item in kept if isinstance(item, UserItem) and item.seq <= through]
-        messages = [item for item in (*orders, *early) if isinstance(item, UserItem)]
+        messages = [item for item in (*own, *early) if isinstance(item, UserItem)]
         entry = transcript.summary_entry(summary, messages)
         seq = await self.runner.lane.compact(self.runner.turn, entry, through=through)
-        self.items = [replace(summary, seq=seq), *orders, *kept]
+        self.items = [replace(summary, seq=seq), *own, *kept]
         message = "earlier parts of the conversation were summarised"
         self.runner.emit(events.Notice("info", message))
         return True

@@ -96,7 +96,7 @@ def test_what_the_person_says_in_the_turn_is_kept_and_counted() -> None:
     items += [AssistantItem("step " * 100, seq=6 + n) for n in range(20)]
     cut = compaction.cut_index(items, 500, 5)
     assert cut > items.index(order)
-    kept = [item for item in items[:cut] if compaction.is_order(item, 5)]
+    kept = [item for item in items[:cut] if compaction.is_from_turn(item, 5)]
     assert kept == [order]
     assert compaction.total_tokens([*kept, *items[cut:]]) <= 500
 
