@@ -177,7 +177,7 @@ NO_RESPONSE = "(No response)"
 
 
 def combine(parts: list[str]) -> str:
-    """The parts in order, without those that a later one contains, apart from spacing."""
+    """Join the parts in order, without duplicates: parts that a later one contains, apart from spacing."""
     trimmed = [part.replace("\r\n", "\n").strip() for part in parts]
     folded = [" ".join(part.split()) for part in trimmed]
     kept = [

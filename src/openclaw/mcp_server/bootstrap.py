@@ -1,4 +1,4 @@
-"""Starts the server and answers a client's handshake while the SDK is still loading.
+"""Starts the server and answers a client's handshake while a thread imports what takes orders.
 
 Imports are few on purpose: this is the cold path of every client that starts the server.
 """
@@ -67,7 +67,7 @@ class _Loader:
 
     def start(self) -> None:
         sys.setswitchinterval(_SWITCH_INTERVAL_WHILE_LOADING)
-        threading.Thread(target=self._load, daemon=True, name="load-sdk").start()
+        threading.Thread(target=self._load, daemon=True, name="load order server").start()
 
     def _load(self) -> None:
         try:
@@ -164,7 +164,7 @@ def serve(
 ) -> "NoReturn":
     """Serve one client until it goes away, and leave the process.
 
-    `load` imports and prepares the SDK's side; it runs on a thread while the handshake is answered.
+    `load` imports and prepares what takes orders; it runs on a thread while the handshake is answered.
     """
     descriptors.run_and_leave(
         lambda: _serve(ClientPipe(*descriptors.claim_stdio()), program, load, by_threads=by_threads)

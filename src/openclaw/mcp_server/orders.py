@@ -269,7 +269,7 @@ def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
 @dataclass(frozen=True, slots=True)
 class Principal:
     name: str
-    may_be_asked: bool = True  # may be asked
+    may_be_asked: bool = True  # whether they may be shown questions
     session: Callable[[str], str] = str  # which of their sessions a key means
 
 

@@ -1,4 +1,4 @@
-"""Which addresses are public, and which are private. Pure, standard library only.
+"""Which addresses are public, and which are private (SSRF). Pure, standard library only.
 
 `ipaddress.is_global` is not enough: it lets metadata services and several embeddings of IPv4 through.
 """

@@ -37,7 +37,7 @@ _CLOSING_SECONDS = 5.0
 
 
 class ConfigGeneration:
-    """A turn keeps the generation that it began with."""
+    """What is built from one version of the configuration; a turn keeps the one it began with."""
 
     def __init__(
         self, host: Host, store: "SessionStore", local: "LocalBuilder", secrets: SecretResolver

@@ -108,6 +108,8 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Host:
+    """What an agent is built with: the configuration as loaded, and what this process provides."""
+
     loaded: LoadedConfig
     environ: Mapping[str, str]
     redactor: Redactor

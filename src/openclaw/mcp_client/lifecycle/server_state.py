@@ -11,6 +11,7 @@ RESTART_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 
 
 def restart_delay(attempt: int) -> float:
+    """The backoff: how many seconds to wait before this restart."""
     return RESTART_DELAYS[min(attempt, len(RESTART_DELAYS) - 1)]
 
 

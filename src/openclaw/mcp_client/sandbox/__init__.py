@@ -1,1 +1,1 @@
-"""Confining a server's process."""
+"""Confines stdio servers and the commands of the `exec` tool."""

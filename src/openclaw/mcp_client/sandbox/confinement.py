@@ -1,5 +1,7 @@
 """What a stdio server may access on this machine, and how that is enforced.
 
+Commands of the `exec` tool are confined in the same way.
+
 Bubblewrap if it works: the server has its own file system with the system's programs, its own files
 and what the operator listed, sees only its own processes, and has no network or only the public
 internet if so configured. Otherwise Landlock with seccomp, which denies everything else but hides
