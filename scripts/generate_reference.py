@@ -18,7 +18,7 @@ from manpage import all_parsers
 
 from openclaw.agent.event_codec import _NAMES, _camel
 from openclaw.cli.run_command import _help
-from openclaw.config.consistency import foreign_names
+from openclaw.config.load import unsupported_names
 from openclaw.config.show import json_schema
 from openclaw.core.events import Event
 from openclaw.gateway import http_server  # has all routes, which the document describes
@@ -162,7 +162,7 @@ def _foreign_part() -> str:
         "| where | keys |\n|---|---|",
     ]
     for title, path in rows:
-        names = ", ".join(f"`{name}`" for name in sorted(foreign_names(path)))
+        names = ", ".join(f"`{name}`" for name in sorted(unsupported_names(path)))
         lines.append(f"| {title} | {names} |")
     return "\n".join(lines)
 
