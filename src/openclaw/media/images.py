@@ -45,7 +45,7 @@ _FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 def fit_image(data: bytes, most: int) -> bytes:
     """The image in at most so many bytes; raises `BadImage` if it can't be decoded. Slow."""
     size = measure(data)
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
     fits = len(data) <= most and max(size.width, size.height) <= _SIDES[0]
@@ -57,6 +57,8 @@ def fit_image(data: bytes, most: int) -> bytes:
             return data if fits else _smaller(image, most)
     except BadImage:
         raise
+    except UnidentifiedImageError as error:  # its message only names our buffer
+        raise BadImage("it is damaged") from error
     except Exception as error:
         raise BadImage(f"it is damaged ({error})") from error
 

@@ -164,8 +164,10 @@ class LocalProvider:
                     printed += piece
                     if len(printed) > _ANSWER_BYTES:  # a file may have taken over the reader
                         raise TranscriptionFailed("the engine printed too much")
+        # The model reads an error, and has no use for where the file is.
+        told = printed.replace(str(path).encode(), b"the recording")
         try:
-            lines = [json.loads(line) for line in printed.split(b"\n")[:-1]]
+            lines = [json.loads(line) for line in told.split(b"\n")[:-1]]
             return _transcript(lines, self.seconds)
         except (ValueError, LookupError, TypeError):
             raise TranscriptionFailed("the engine printed no valid transcript") from None
