@@ -18,9 +18,11 @@ from urllib.parse import quote, unquote
 import orjson
 import pybase64
 
+from openclaw.config.paths import private_directory
 from openclaw.content.frame import MCP_SERVER, Mode
 from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, ResourceLink, Text
+from openclaw.core.errors import OperatorFacing
 from openclaw.core.tools import ToolResult, Untrusted, json_list, json_object, json_objects
 from openclaw.mcp_client.errors import CallFailed, TimedOut
 from openclaw.media.images import BadImage, is_markup, measure
@@ -273,12 +275,12 @@ def keep(words: str, whose: Untrusted, root: Path | None, agent: str, session: s
     path = directory / new_name(whose)
     data = words.encode("utf-8", "backslashreplace")
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(directory)
         if not make_room(directory, len(data)):
             return None
         path.touch(mode=0o600, exist_ok=False)
         path.write_bytes(data)
-    except OSError:
+    except (OSError, OperatorFacing):
         return None
     return path
 
