@@ -292,3 +292,29 @@ def test_the_account_behind_a_connection_is_the_one_that_the_kernel_names() -> N
     table = "\n".join([head, *rows])
     assert account_of(("127.0.0.1", 50000), ("127.0.0.1", 18999), table) == 1000
     assert account_of(("127.0.0.1", 50001), ("127.0.0.1", 18999), table) is None
+
+
+@pytest.mark.parametrize("key", ["../../victim/t", "{state}/victim/t"])
+async def test_a_key_for_an_order_names_nothing_on_the_disk(
+    installation: Installation, key: str
+) -> None:
+    victims = [installation.state / "victim" / f"{number}" for number in range(30)]
+    for victim in victims:
+        victim.mkdir(parents=True)
+    key = key.format(state=installation.state)
+    rules = [Step(when="write", role="user", calls=(("write", {"path": "f", "content": "x"}),))]
+    async with scripted_model(rules=rules, default=Step(text="done")) as model:
+        installation.configure(model.url)
+        async with installation.here() as info:
+            narrow = TokenFile(installation.state, SystemClock()).add("narrow", ["orders"]).reveal()
+            async with client(info, narrow) as stranger:
+                body = {"text": "write", "sessionKey": "s", "stream": False, "idempotencyKey": key}
+                answer = await stranger.post("/api/messages", json=body)
+                forged = {**body, "idempotencyKey": "a\nb"}
+                refused = await stranger.post("/api/messages", json=forged)
+    assert answer.status_code == 200
+    assert (installation.state / "workspace" / "f").read_text() == "x"
+    assert list((installation.state / "undo").glob("*/*/changes.jsonl"))
+    assert all(victim.is_dir() for victim in victims)
+    assert refused.status_code == 400
+    assert "idempotencyKey" in refused.text

@@ -306,9 +306,11 @@ class Checkpoints:
 
     root: Path
 
-    def before(self, context: CallContext, workspace: Workspace, path: str) -> None:
+    def before(
+        self, context: CallContext, workspace: Workspace, path: str, prefix: str = ""
+    ) -> None:
         """Save a copy of this file unless the turn has already changed it. It need not exist."""
-        turn = self._session(context.agent, context.session) / context.turn
+        turn = self._session(context.agent, context.session) / f"{prefix}{_named(context.turn)}"
         with workspace.locate(path) as spot:
             relative, status = spot.relative, spot.status()
         if any(one.path == relative and one.root == str(workspace.root) for one in _read(turn)):
@@ -323,9 +325,10 @@ class Checkpoints:
             if status.st_size > MAX_BYTES:
                 raise ToolFailure(f"'{path}' is so large that changing it could not be undone.")
             kept, mode = random_id(), status.st_mode & 0o777
-            with workspace.open_file(path) as (file, _, _), (turn / kept).open("xb") as copy:
+            copied = paths.private_file(turn / kept)
+            with workspace.open_file(path) as (file, _, _), copied.open("wb") as copy:
                 shutil.copyfileobj(file, copy)
-        with (turn / _LIST).open("a") as changes:
+        with paths.private_file(turn / _LIST).open("a") as changes:
             change = Change(str(workspace.root), relative, kept, mode)
             changes.write(json.dumps(asdict(change)) + "\n")
 
@@ -339,13 +342,13 @@ class Checkpoints:
         if not turns:
             return "There is nothing to undo: no file was changed by the file tools."
         last = turns[-1]
-        context = CallContext(agent, session, "", turn=f"{_UNDO}{random_id()}")
+        context = CallContext(agent, session, "", turn=random_id())
         lines: list[str] = []
         for change in reversed(_read(last)):
             workspace = Workspace(Path(change.root))
             try:
                 with suppress(ToolFailure):  # a directory that is gone has no file to keep
-                    self.before(context, workspace, change.path)
+                    self.before(context, workspace, change.path, _UNDO)
                 lines.append(_restored(workspace, change, last))
             except OpenClawError as error:
                 lines.append(f"- {change.path}: not restored: {describe(error)}")
@@ -357,8 +360,12 @@ class Checkpoints:
         return "\n".join(["Undone (changes made by commands are not undone):", *lines])
 
     def _session(self, agent: str, session: str) -> Path:
-        named = hashlib.sha256(json.dumps([agent, session]).encode()).hexdigest()[:24]
-        return self.root / named
+        return self.root / _named(agent, session)
+
+
+def _named(*parts: str) -> str:
+    """A safe file name: a client may choose its session's key and its turn's id."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
 def _by_age(place: Path) -> list[Path]:

@@ -80,6 +80,7 @@ _PROBLEMS = {
     "model_type": "has to be an object",
     "model_attributes_type": "has to be an object",
     "list_type": "has to be a list",
+    "string_pattern_mismatch": "has to be at most 200 visible ASCII characters",
 }
 
 
@@ -104,7 +105,9 @@ class Message(_RequestBody):
     media: Annotated[list[Media], _OneOrMore] = Field(default_factory=list[Media])
     origin: str | None = None
     idempotency_key: str | None = Field(
-        None, description="requests with the same key are carried out once"
+        None,
+        pattern="^[!-~]{0,200}$",
+        description="requests with the same key are carried out once; up to 200 visible ASCII characters",
     )
     stream: bool = True
     events: bool = True

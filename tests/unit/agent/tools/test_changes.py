@@ -50,6 +50,24 @@ async def test_several_edits_are_made_in_order_all_or_none(workspace: Path, do: 
     assert file.read_text() == "x y z"
 
 
+@pytest.mark.parametrize("turn", ["../../victim/t", "..", "undo-1", "a\0b", "x" * 5000, "\ud800"])
+async def test_a_turn_that_a_client_named_is_saved_inside_and_undone(
+    workspace: Path, checkpoints: Checkpoints, do: Do, tmp_path: Path, turn: str
+) -> None:
+    victims = [tmp_path / "victim" / f"{number}" for number in range(module.KEPT_TURNS + 5)]
+    for victim in victims:
+        victim.mkdir(parents=True)
+    (tmp_path / "victim").chmod(0o755)
+    (workspace / "f").write_text("1")
+    await do(turn, "write", path="f", content="2")
+    assert all(victim.is_dir() for victim in victims)
+    assert (tmp_path / "victim").stat().st_mode & 0o777 == 0o755
+    (saved,) = checkpoints.root.glob("*/*")
+    assert {one.stat().st_mode & 0o777 for one in saved.iterdir()} == {0o600}
+    assert checkpoints.undo("main", "s").startswith("Undone")
+    assert (workspace / "f").read_text() == "1"
+
+
 @pytest.mark.parametrize("edits", [[], ["a"], "a"])
 async def test_edits_that_are_none_are_refused(workspace: Path, do: Do, edits: object) -> None:
     (workspace / "f").write_text("a")
@@ -143,7 +161,8 @@ async def test_only_the_latest_turns_are_kept(
     for turn in range(5):
         await do(f"t{turn}", "write", path="f", content=str(turn))
     (session,) = (tmp_path / "undo").iterdir()
-    assert sorted(one.name for one in session.iterdir()) == ["t3", "t4"]
+    copies = [one for one in session.glob("*/*") if one.name != "changes.jsonl"]
+    assert sorted(one.read_text() for one in copies) == ["2", "3"]
 
 
 async def test_a_pdf_is_read_as_text(workspace: Path, do: Do) -> None:
