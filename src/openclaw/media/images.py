@@ -6,7 +6,8 @@ before anything is decoded.
 
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw.media.kinds import HEAD_BYTES, MIB, sniff
@@ -45,16 +46,29 @@ _FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 def fit_image(data: bytes, most: int) -> bytes:
     """The image in at most so many bytes; raises `BadImage` if it can't be decoded. Slow."""
     size = measure(data)
+    fits = len(data) <= most and max(size.width, size.height) <= _SIDES[0]
+    with _decoded(data) as image:
+        return data if fits else _smaller(image, most)
+
+
+def check_image(data: bytes) -> None:
+    """Raise `BadImage` if the image can't be decoded. Slow."""
+    measure(data)
+    with _decoded(data):
+        pass
+
+
+@contextmanager
+def _decoded(data: bytes) -> "Generator[Image]":
     from PIL import Image, UnidentifiedImageError
 
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
-    fits = len(data) <= most and max(size.width, size.height) <= _SIDES[0]
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             # A JPEG can be decoded at a fraction of its size, which saves time and memory.
             image.draft("RGB", (_SIDES[1], _SIDES[1]))
             image.load()
-            return data if fits else _smaller(image, most)
+            yield image
     except BadImage:
         raise
     except UnidentifiedImageError as error:  # its message only names our buffer

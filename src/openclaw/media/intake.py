@@ -17,7 +17,7 @@ from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
 from openclaw.media.documents import OFFICE, PDF, Extracted, document_text
-from openclaw.media.images import BadImage, measure
+from openclaw.media.images import BadImage, check_image
 from openclaw.media.kinds import HEAD_BYTES, in_mb, looks_like_text, mismatch, sniff
 from openclaw.media.stored_files import OrderFiles
 from openclaw.media.transcription import Transcriber
@@ -181,7 +181,7 @@ def _checked_file(path: Path, allowed: Sequence[str]) -> Media:
 def _check_image(path: Path, mime_type: str, field: str) -> None:
     if mime_type in kinds.IMAGE_TYPES:
         try:
-            measure(path.read_bytes())
+            check_image(path.read_bytes())
         except BadImage as bad:
             raise InvalidRequest(f"cannot be shown to a model: {bad}", field=field) from None
 

@@ -15,6 +15,7 @@ from tests.interaction.gateway.conftest import Open, chat
 from tests.support.connection_bench import until
 from tests.support.gateway_kit import Installation
 from tests.support.loop_time import pass_time
+from tests.support.pictures import tiny_image
 
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OperatorFacing
@@ -23,9 +24,7 @@ from openclaw.gateway.event_streams import QUIET_SECONDS
 from openclaw.gateway.tokens import TokenFile
 from openclaw.testing.scripted_model import Step, scripted_model
 
-PICTURE = base64.b64encode(
-    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(8_000_000)
-).decode()
+PICTURE = base64.b64encode(tiny_image() + bytes(8_000_000)).decode()
 TOKEN = "the-configured-token-0123456789"
 WITH_TOKEN = {"gateway": {"auth": {"token": "secret://env/GATEWAY_TOKEN"}}}
 

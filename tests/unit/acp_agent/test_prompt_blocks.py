@@ -13,6 +13,7 @@ from acp import (
     resource_link_block,
     text_block,
 )
+from tests.support.pictures import tiny_image
 
 from openclaw.acp_agent.session import receive
 from openclaw.core.content import InboundMedia
@@ -20,7 +21,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.media.stored_files import OrderFiles
 from openclaw.media.transcription import NoTranscriber
 
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)
+PNG = tiny_image()
 
 
 async def read(tmp_path: Path, *blocks: Any) -> tuple[str, tuple[InboundMedia, ...]]:

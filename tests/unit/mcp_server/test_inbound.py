@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.pictures import tiny_image
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_server.orders import receive
@@ -11,7 +12,7 @@ from openclaw.media.kinds import MIB
 from openclaw.media.stored_files import OrderFiles
 from openclaw.media.transcription import NoTranscriber
 
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)
+PNG = tiny_image()
 
 
 Attachment = dict[str, str]
@@ -102,6 +103,10 @@ async def test_what_cannot_be_read_is_kept_with_a_note(
         (
             order(images=(attachment(b"GIF89a", "image/png"),)),
             "images[0]: is declared as image/png, but the content is image/gif",
+        ),
+        (
+            order(images=(attachment(PNG[:45], "image/png"),)),
+            "images[0]: cannot be shown to a model: it is damaged (image file is truncated)",
         ),
         (
             order(images=(attachment(PNG[:18], "image/png"),)),

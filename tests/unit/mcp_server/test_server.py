@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.pictures import tiny_image
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_server.orders import TOOLS, checked_order, receive
@@ -12,10 +13,10 @@ from openclaw.media.kinds import FILE_TYPES, IMAGE_TYPES, MIB
 from openclaw.media.stored_files import OrderFiles
 from openclaw.media.transcription import NoTranscriber
 
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)
+PNG = tiny_image()
 TAR = bytes(257) + b"ustar\x0000" + bytes(250)
 IMAGES = {
-    "image/jpeg": b"\xff\xd8\xff\xc0\0\x11\x08\0\1\0\1\3\1\x22\0\2\x11\1\3\x11\1\xff\xd9",
+    "image/jpeg": tiny_image("JPEG"),
     "image/png": PNG,
     "image/gif": b"GIF89a\1\0\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;",
     "image/webp": b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0/\0\0\0\0\x07\x10\x11\x11\x88\x88\xfe\x07\0",
