@@ -97,6 +97,12 @@ def test_stderr_is_cut_after_it_was_redacted(caplog: pytest.LogCaptureFixture):
     assert secret[:6] not in caplog.text
 
 
+def test_npm_notices_do_not_push_out_what_went_wrong():
+    tail = StderrTail("s", Redactor(), StillClock())
+    tail.feed(b"npm error 404 Not Found\n" + b"npm notice New version!\n" * 300)
+    assert tail.tail() == ("npm error 404 Not Found",)
+
+
 def test_lines_that_were_not_shown_are_counted(caplog: pytest.LogCaptureFixture):
     clock = StillClock()
     tail = StderrTail("s", Redactor(), clock)

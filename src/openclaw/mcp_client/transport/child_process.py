@@ -463,6 +463,7 @@ def find_windows_program(
 logger = logging.getLogger(__name__)
 
 KEPT_LINES = 200
+_ADVERTISING = "npm notice"  # of new versions; it would push out what went wrong
 _REMEMBERED_LINES = 2 * KEPT_LINES  # to find a secret that begins before the last ones
 _MAX_LINE = 64 * 1024
 FLUSH_AFTER = 0.2  # seconds of silence after which lines that were held back are logged
@@ -526,7 +527,8 @@ class StderrTail:
         for line in (*self._lines, *partial):
             shown += redactor.feed(_decoded(line))
         shown += redactor.flush()
-        self._shown = tuple(printable(line) for line in shown[-KEPT_LINES:])
+        lines = [line for line in shown if not line.startswith(_ADVERTISING)]
+        self._shown = tuple(printable(line) for line in lines[-KEPT_LINES:])
         return self._shown
 
     def _log(self, line: str) -> None:
