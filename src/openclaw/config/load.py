@@ -20,7 +20,7 @@ from openclaw.config.consistency import (
     two_ways,
 )
 from openclaw.config.json5 import MAX_CHARACTERS, Document, KeyPath, format_path, parse
-from openclaw.config.paths import config_path, digest
+from openclaw.config.paths import CONFIG_NAME, config_path, digest, state_dir
 from openclaw.config.schema import Config
 from openclaw.config.sensitive import known_credentials, plain_credentials
 from openclaw.core.errors import InvalidConfig, Problem
@@ -272,7 +272,11 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
     source = path if path is not None else config_path(environ)
     text = read_text(source)
     if text is None:
-        return LoadedConfig(Config(), source, exists=False)
+        named = path is None and source != state_dir(environ) / CONFIG_NAME
+        missing = (
+            f"{source} does not exist, so the defaults are used (OPENCLAW_CONFIG_PATH names it)"
+        )
+        return LoadedConfig(Config(), source, exists=False, warnings=(missing,) if named else ())
     loaded = replace(parse_config(text, environ, source=source), digest=digest(text.encode()))
     if not text.strip():
         return replace(loaded, warnings=(f"{source} is empty, so the defaults are used",))

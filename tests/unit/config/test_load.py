@@ -260,6 +260,16 @@ def test_the_file_is_found_by_the_environment(tmp_path: Path) -> None:
     assert (loaded.config.gateway.port, loaded.path, loaded.exists) == (5, path, True)
 
 
+def test_a_file_that_the_environment_names_and_that_is_not_there_is_warned_about(
+    tmp_path: Path,
+) -> None:
+    named = str(tmp_path / "typo.json")
+    loaded = load_config(None, {"OPENCLAW_CONFIG_PATH": named, "HOME": str(tmp_path)})
+    [warning] = loaded.warnings
+    assert warning.startswith(f"{named} does not exist")
+    assert load_config(tmp_path / "typo.json", {"HOME": str(tmp_path)}).warnings == ()
+
+
 def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     assert refused(tmp_path) == [Problem("", "is a directory, not a file")]
     binary = tmp_path / "binary"
