@@ -366,6 +366,14 @@ def test_a_tool_is_called_by_either_name(shell: Shell, tool: str) -> None:
     assert json.loads(shell.out.getvalue()) == {"x": None, "n": 1, "s": "word"}
 
 
+def test_a_word_stays_text_if_the_tool_expects_text(shell: Shell) -> None:
+    properties = {"s": {"type": "string"}, "n": {"type": "integer"}, "q": {"type": "string"}}
+    schema = {"type": "object", "properties": properties}
+    shell.add_fake("fake", {"tools": [{**fake_tool("echo"), "inputSchema": schema}]})
+    assert shell.run("call", "fake/echo", "s=12", "n=12", 'q="quoted"') == 0
+    assert json.loads(shell.out.getvalue()) == {"s": "12", "n": 12, "q": "quoted"}
+
+
 def test_a_server_with_a_read_resource_of_its_own_is_still_asked_for_a_resource(
     shell: Shell,
 ) -> None:
@@ -702,7 +710,7 @@ def test_without_a_terminal_a_question_is_declined_with_a_sentence(
         command, env=_asking(home), stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     why = "--json asks nobody" if more else "there is no terminal"
-    assert f"asked: Which colour? It was declined, because {why}." in done.stderr
+    assert f"asked: Which colour? The question was declined, because {why}." in done.stderr
     assert "decline" in done.stdout
 
 

@@ -22,7 +22,7 @@ from openclaw.content.frame import unframed
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
-from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolSource
+from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolSource, json_object
 from openclaw.mcp_client.bounds import printable
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Pinned, diff, shown_name
@@ -83,7 +83,7 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
     if words and "=" not in words[0] and "/" not in args.tool:
         # Accept SERVER TOOL too, besides SERVER/TOOL and the full name.
         args.tool, args.arguments = f"{args.tool}/{words[0]}", words[1:]
-    wanted, arguments = args.tool, _arguments(args)
+    wanted, (arguments, words) = args.tool, _arguments(args)
     agent = chosen_agent(env.config, args.agent)
     if wanted in agent.servers:
         hint = f"{env.program} mcp tools {wanted} lists them"
@@ -91,6 +91,7 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
     owners = _servers_of(agent, wanted)
     async with _live(env, args.agent, only=owners) as (manager, tools, agent):
         names: dict[str, str] = {}
+        schemas = {spec.name: spec.input_schema for spec in tools.specs()}
         for spec in tools.specs():
             # The first one wins: a server's own `read_resource` has the same origin as the one we add.
             for known in (spec.name, f"{spec.origin.server}/{spec.origin.tool}"):
@@ -107,7 +108,9 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
             approved=True,  # by the person who typed the command
             elicit=_elicit(env, quiet=args.json),
         )
-        result = await tools.call(names[wanted], arguments, context)
+        known = json_object(schemas[names[wanted]].get("properties"))
+        given = {key: _value(word, json_object(known.get(key))) for key, word in words.items()}
+        result = await tools.call(names[wanted], arguments | given, context)
     # Frames are only for models.
     plain = [replace(b, text=unframed(b.text)) if isinstance(b, Text) else b for b in result.blocks]
     shown = [_shown(block) for block in result.outputs or plain]
@@ -127,7 +130,7 @@ def _elicit(env: Environment, *, quiet: bool) -> Elicit:
     async def declined(server: str, params: JsonObject) -> JsonObject:
         asked = printable(str(params.get("message") or ""))[:_QUESTION_CHARS]
         why = "--json asks nobody" if quiet else "there is no terminal"
-        env.warn(f"MCP server '{server}' asked: {asked} It was declined, because {why}.")
+        env.warn(f"MCP server '{server}' asked: {asked} The question was declined, because {why}.")
         return {"action": "decline"}
 
     return declined
@@ -146,7 +149,8 @@ def _servers_of(agent: EffectiveAgent, tool: str) -> list[str]:
     ]
 
 
-def _arguments(args: argparse.Namespace) -> dict[str, Any]:
+def _arguments(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, str]]:
+    """The arguments of --args, and the words after the tool's name."""
     arguments: dict[str, Any] = {}
     if args.args:
         try:
@@ -157,13 +161,17 @@ def _arguments(args: argparse.Namespace) -> dict[str, Any]:
             raise InvalidRequest("--args is not a JSON object")
         arguments.update(given)  # pyright: ignore[reportUnknownArgumentType] - any JSON
     hint = "pass all arguments as JSON with --args"
-    for word in args.arguments:
-        key, value = pair(word, "=", "an argument", hint)
-        try:
-            arguments[key] = json.loads(value)
-        except ValueError:
-            arguments[key] = value
-    return arguments
+    return arguments, dict(pair(word, "=", "an argument", hint) for word in args.arguments)
+
+
+def _value(word: str, schema: JsonObject) -> Any:
+    """What this word means as JSON, unless the tool expects a text."""
+    if schema.get("type") == "string" and not word.startswith('"'):
+        return word
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word
 
 
 async def probe_servers(
