@@ -185,6 +185,9 @@ def _state(env: Environment) -> Iterator[Finding]:
         return
     found = [*_belonging(root), *_mode_finding("state", root, paths.PRIVATE_DIRECTORY)]
     private = [env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins]
+    config = root / paths.CONFIG_NAME
+    if config.is_file() and config.stat().st_mode & 0o022:  # reading it only matters with secrets
+        private.append(config)
     if env.paths.tokens.is_dir():
         found += _mode_finding("state", env.paths.tokens, paths.PRIVATE_DIRECTORY)
         private += sorted(env.paths.tokens.glob("*.json"))

@@ -210,6 +210,18 @@ def test_what_others_can_read_is_fixed_on_request(
     assert state.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_configuration_that_others_can_change_is_made_private_on_request(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = state / "openclaw.json"
+    file.write_text("{}")
+    file.chmod(0o666)
+    _, found = findings(capsys)
+    assert [check for check, _, message in wrong(found) if str(file) in message] == ["state"]
+    findings(capsys, "--fix")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_damaged_database_is_an_error(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     database = state / "sessions.db"
     connection = sqlite3.connect(database)
