@@ -123,9 +123,9 @@ def _interval(count: int, unit: str) -> str:
     most = 60 if unit == "minute" else 24
     if count < 1 or most % count:
         raise InvalidRequest(
-            f"every {count} {unit}s does not divide evenly",
+            f"{count} {unit}s do not divide {'an hour' if most == 60 else 'a day'} evenly",
             field="when",
-            hint="use a cron expression",
+            hint="use a cron expression, such as */7 * * * *",
         )
     step = f"*/{count}" if count > 1 else "*"
     return f"{step} * * * *" if unit == "minute" else f"0 {step} * * *"
@@ -196,7 +196,7 @@ def new_job(when: str, message: str, timezone: str, now_ms: int, **more: Any) ->
     id = more.pop("id", None) or random_id()[:8].replace("_", "x").replace("-", "x")
     job = Job(id, when, message, timezone, now_ms, **parse_when(when), **more)
     if job.next(now_ms) is None:
-        raise InvalidRequest("is over", field="when")
+        raise InvalidRequest(f"{when!r} is in the past", field="when")
     return job
 
 
@@ -206,7 +206,8 @@ def describe_job(job: Job, now_ms: int) -> str:
         when = "paused"
     elif following is not None:
         when = f"next {datetime.fromtimestamp(following / 1000, zone):%Y-%m-%d %H:%M %Z}"
-    return f"{job.id}: {job.when} ({job.cron or job.at}, {job.timezone}), {when}: {job.message}"
+    meaning = "" if job.cron == job.when else f"{job.cron or job.at}, "
+    return f"{job.id}: {job.when} ({meaning}{job.timezone}), {when}: {job.message}"
 
 
 # A run's id is made of its schedule and its time, and is the id of its turn: of several gateways on

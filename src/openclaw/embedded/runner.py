@@ -221,7 +221,7 @@ def _load(path: Path, threads: int, context: int) -> Any:
             f"could not load the weights {path}",
             hint="they may be damaged or too new for this version: openclaw models pull --force",
         ) from error
-    logger.info("loaded %s with %d threads", path.name, threads)
+    logger.info("loaded %s (threads: %d)", path.name, threads)
     return server
 
 

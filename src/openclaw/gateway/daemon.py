@@ -222,7 +222,7 @@ class Reloader:
         before, self.current = self.current.config, loaded
         self._gateway.metrics.reload("applied")
         if waiting:
-            logger.warning("a restart is needed for the change of %s", ", ".join(waiting))
+            logger.warning("restart the gateway to apply %s", ", ".join(waiting))
         self._gateway.emit(Notice("info", "the configuration was reloaded"))
         changed = [
             one.alias or name

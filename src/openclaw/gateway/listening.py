@@ -48,7 +48,7 @@ def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
                 why = os.strerror(error.errno) if error.errno else error
                 raise OperatorFacing(
                     f"cannot listen on {host} port {port}: {why}",
-                    hint="choose a free port with gateway.port or --port; --port 0 picks one",
+                    hint="choose a free port: set gateway.port, or use 'gateway run --port N' (0 picks one)",
                 ) from error
         stack.pop_all()
     return sockets

@@ -188,7 +188,7 @@ def _apply(env: Environment) -> None:
         env.warn(f"The running gateway has not applied this yet: {errors.describe(error)}")
     else:
         if waiting:
-            env.warn(f"Restart the gateway for the change of {', '.join(waiting)}.")
+            env.warn(f"Restart the gateway to apply {', '.join(waiting)}.")
 
 
 def _path_of(key: str) -> KeyPath:

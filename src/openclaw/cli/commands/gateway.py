@@ -252,7 +252,7 @@ def _start(args: argparse.Namespace, env: Environment) -> None:
         args,
         {"running": True, "pid": info.pid, "url": info.url},
         f"The gateway is running at {info.url} (pid {info.pid}).",
-        f"{env.program} page opens its page; {env.program} logs -f shows what it does.",
+        f"'{env.program} page' opens its page; '{env.program} logs -f' shows what it does.",
     )
 
 
@@ -294,7 +294,7 @@ def _awaited(env: Environment, ended: Callable[[], str | None]) -> locks.Gateway
     if info is None or not info.url:
         reason = ended() if there else f"it did not listen within {_START_SECONDS:.0f} s"
         reason = (reason or "it ended at once").removeprefix(f"{env.program}: ")
-        hint = f"see: {env.program} logs"
+        hint = None if there else f"see: {env.program} logs"
         raise OperatorFacing(f"the gateway did not start: {reason}", hint=hint)
     return info
 

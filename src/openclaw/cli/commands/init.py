@@ -122,7 +122,7 @@ def _asker(args: argparse.Namespace, env: Environment) -> SetupPrompter | None:
         return SetupPrompter(env)
     if not args.yes and not args.dry_run:
         ways = "add --yes to accept all suggestions, or --dry-run to see them"
-        raise errors.InvalidRequest(f"nobody can be asked here; {ways}")
+        raise errors.InvalidRequest(f"there is no terminal to ask in; {ways}")
     return None
 
 
@@ -175,7 +175,7 @@ def _servers(
 ) -> Sequence[str]:
     names = list(found.servers)
     if args.take is not None:
-        there = printable(f"available: {', '.join(names)}") if names else "there are none"
+        there = printable(f"available: {', '.join(names)}") if names else "no other program has one"
         return chosen_names(args.take, names, "MCP server", there)
     place = parse(text).find(target_place(text)) if text is not None else None
     there = list(place.plain()) if place is not None and place.kind == "object" else []

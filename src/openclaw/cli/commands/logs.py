@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, env: Environment) -> None:
     except InvalidConfig as error:  # a running gateway keeps its old one, and logs why
         if not env.paths.gateway_log.exists():
             raise
-        env.warn(f"{env.program}: Warning: {error.message}; this is {env.paths.gateway_log}")
+        env.warn(f"{env.program}: Warning: {error.message}; showing {env.paths.gateway_log} anyway")
         named = None
     path = expand(named, env.environ) if named else env.paths.gateway_log
     check_directory(path.parent)

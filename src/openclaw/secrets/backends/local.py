@@ -111,7 +111,10 @@ class EnvBackend:
                 hint="if more text follows a reference, write <secret://env/VAR>",
             )
         state = "empty" if value == "" else "not set"
-        raise BackendFailure(f"the environment variable {ref.name} is {state}")
+        raise BackendFailure(
+            f"the environment variable {ref.name} is {state}",
+            hint=f"set {ref.name}, or change what refers to it",
+        )
 
 
 # An absolute path is written with its own slash (`secret://file//run/secrets/token`) or

@@ -40,7 +40,7 @@ def test_the_log_is_shown_although_the_configuration_is_broken(log: Path, capsys
     assert run("openclaw", ["logs"]) == 0
     told = capsys.readouterr()
     assert told.out == "T info    line 1\n"
-    assert told.err == f"openclaw: Warning: 1 problem in {config}; this is {log}\n"
+    assert told.err == f"openclaw: Warning: 1 problem in {config}; showing {log} anyway\n"
 
 
 def test_new_lines_are_followed_also_into_a_new_file(log: Path) -> None:

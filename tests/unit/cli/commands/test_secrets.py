@@ -114,6 +114,7 @@ def test_one_that_fails_is_exit_code_1_and_the_others_are_still_checked(
                 "ok": False,
                 "usedBy": ["models.providers.acme.apiKey"],
                 "reason": "the environment variable ACME_KEY is not set",
+                "hint": "set ACME_KEY, or change what refers to it",
             },
             {
                 "reference": "secret://env/DOCS_TOKEN",
