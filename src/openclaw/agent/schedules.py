@@ -121,14 +121,15 @@ def parse_when(text: str) -> dict[str, str]:
 
 def _interval(count: int, unit: str) -> str:
     most = 60 if unit == "minute" else 24
+    step = f"*/{count}" if count > 1 else "*"
+    cron = f"{step} * * * *" if unit == "minute" else f"0 {step} * * *"
     if count < 1 or most % count:
         raise InvalidRequest(
-            f"{count} {unit}s do not divide {'an hour' if most == 60 else 'a day'} evenly",
+            f"{count} {unit}s do not divide {'an hour' if unit == 'minute' else 'a day'} evenly",
             field="when",
-            hint="use a cron expression, such as */7 * * * *",
+            hint=f"use a cron expression, such as {cron}" if 0 < count < most else None,
         )
-    step = f"*/{count}" if count > 1 else "*"
-    return f"{step} * * * *" if unit == "minute" else f"0 {step} * * *"
+    return cron
 
 
 class JobFile:

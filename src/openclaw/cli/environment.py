@@ -132,7 +132,8 @@ class Environment:
         if args.yes:
             return True
         if getattr(args, "json", False) or not (self.stdin.isatty() and self.stdout.isatty()):
-            raise InvalidRequest(f"there is no terminal to ask in; add --yes to {what} for good")
+            ways = f"add --yes to {what} for good"
+            raise InvalidRequest(f"cannot ask without a terminal or with --json; {ways}")
         self.stdout.write(f"{question}, for good? [y/N] ")
         self.stdout.flush()
         return text_of(self.stdin.readline).strip().casefold() in ("y", "yes")

@@ -70,6 +70,22 @@ def test_what_could_be_misunderstood_is_refused(text: str) -> None:
         parse_when(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "says", "hint"),
+    [
+        ("every 7 minutes", "7 minutes do not divide an hour evenly", "such as */7 * * * *"),
+        ("every 5 hours", "5 hours do not divide a day evenly", "such as 0 */5 * * *"),
+        ("every 90 minutes", "90 minutes do not divide an hour evenly", ""),
+        ("2020-01-01 09:00", "'2020-01-01 09:00' is in the past", ""),
+    ],
+)
+def test_why_a_time_is_refused_is_said_with_a_way_out(text: str, says: str, hint: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        new_job(text, "look", "UTC", 1_800_000_000_000)
+    assert says in refused.value.message
+    assert (refused.value.hint or "").endswith(hint)
+
+
 def scheduler(tmp_path: Path, clock: Held, jobs: list[Job], **settings: Any) -> Scheduler:
     file = JobFile(tmp_path / "cron")
     for job in jobs:

@@ -292,9 +292,11 @@ def _awaited(env: Environment, ended: Callable[[], str | None]) -> locks.Gateway
     there = locks.wait_for(listening, _START_SECONDS)
     info = locks.running_gateway(env.paths.gateway_lock)
     if info is None or not info.url:
-        reason = ended() if there else f"it did not listen within {_START_SECONDS:.0f} s"
-        reason = (reason or "it ended at once").removeprefix(f"{env.program}: ")
-        hint = None if there else f"see: {env.program} logs"
+        said = ended() if there else None  # with a hint of its own
+        late = f"it did not listen within {_START_SECONDS:.0f} s"
+        reason = said or ("it ended at once" if there else late)
+        reason = reason.removeprefix(f"{env.program}: ")
+        hint = None if said else f"see: {env.program} logs"
         raise OperatorFacing(f"the gateway did not start: {reason}", hint=hint)
     return info
 

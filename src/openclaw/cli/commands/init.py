@@ -122,7 +122,7 @@ def _asker(args: argparse.Namespace, env: Environment) -> SetupPrompter | None:
         return SetupPrompter(env)
     if not args.yes and not args.dry_run:
         ways = "add --yes to accept all suggestions, or --dry-run to see them"
-        raise errors.InvalidRequest(f"there is no terminal to ask in; {ways}")
+        raise errors.InvalidRequest(f"cannot ask without a terminal or with --json; {ways}")
     return None
 
 

@@ -83,7 +83,7 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
     if words and "=" not in words[0] and "/" not in args.tool:
         # Accept SERVER TOOL too, besides SERVER/TOOL and the full name.
         args.tool, args.arguments = f"{args.tool}/{words[0]}", words[1:]
-    wanted, (arguments, words) = args.tool, _arguments(args)
+    wanted, (arguments, typed) = args.tool, _arguments(args)
     agent = chosen_agent(env.config, args.agent)
     if wanted in agent.servers:
         hint = f"{env.program} mcp tools {wanted} lists them"
@@ -109,7 +109,7 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
             elicit=_elicit(env, quiet=args.json),
         )
         known = json_object(schemas[names[wanted]].get("properties"))
-        given = {key: _value(word, json_object(known.get(key))) for key, word in words.items()}
+        given = {key: _value(word, json_object(known.get(key))) for key, word in typed.items()}
         result = await tools.call(names[wanted], arguments | given, context)
     # Frames are only for models.
     plain = [replace(b, text=unframed(b.text)) if isinstance(b, Text) else b for b in result.blocks]
