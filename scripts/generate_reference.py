@@ -234,6 +234,7 @@ def http_page() -> str:
         for method, operation in operations.items():
             parts.append(_operation_row(path, method, operation))
     parts.append("\n`GET /health`, `GET /ready` and `GET /metrics` are for monitoring.")
+    parts += _access_part()
     for name, schema in described["components"]["schemas"].items():
         parts.append(f"\n## {name}\n\n| field | type | |\n|---|---|---|")
         for key, value in schema["properties"].items():
@@ -241,6 +242,21 @@ def http_page() -> str:
             text = "; ".join(filter(None, (needed, value.get("description", ""))))
             parts.append(f"| `{key}` | {_wire_type(value)} | {text} |")
     return "\n".join(parts) + "\n"
+
+
+def _access_part() -> Iterator[str]:
+    """Every route with what a token needs for it, and whose things it then reaches."""
+    yield "\n## Who may do what\n"
+    yield "Turns, tasks, responses, questions and attachments belong to their session. A session belongs to the token whose"
+    yield "conversation it is, or to you. A token without the scope `read` reaches only what is its own: to it, other"
+    yield "tokens' objects and yours don't exist. With `read` it also sees everyone's, and continues your sessions, but"
+    yield "not another token's. `admin` includes everything.\n"
+    yield "| request | scope | reaches |\n|---|---|---|"
+    routes = http_server.endpoints_of_gateway()
+    for one in sorted(routes, key=lambda one: (one.path, one.methods)):
+        request = f"{one.methods} {one.path}".strip().replace(":path}", "}")
+        scope = f"`{one.needs}`" if one.needs else "no token"
+        yield f"| `{request}` | {scope} | {one.reach.label} |"
 
 
 def _operation_row(path: str, method: str, operation: Json) -> str:

@@ -19,7 +19,7 @@ from openclaw.cluster import order_relay
 from openclaw.cluster.worker import BY_REQUEST, RunningOrder, Worker
 from openclaw.config.schema import ClusterConfig
 from openclaw.core.clock import Clock, random_id
-from openclaw.core.errors import Cancelled, InvalidRequest, NotFound
+from openclaw.core.errors import Cancelled, InvalidRequest
 from openclaw.core.events import Notice, TurnFinished
 from openclaw.media.stored_files import order_files
 from openclaw.sessions.postgres.order_queue import (
@@ -195,8 +195,9 @@ class ClusterNode:
                 self._channel.wake()
         return stopped.known
 
-    async def cancel_turn(self, turn: str) -> int:
-        return sum([await self.cancel(order) for order in await self.queue.find(turn)])
+    async def orders_of_turn(self, turn: str) -> list[tuple[int, str]]:
+        """The orders with this turn id, the unfinished ones first, each with its session's key."""
+        return await self.queue.find(turn)
 
     async def cancel_session(self, key: str, agent: str | None) -> int:
         orders = await self.queue.unfinished_of(key, agent)
@@ -208,16 +209,14 @@ class ClusterNode:
 
     # ---- watching turns of any gateway
 
-    async def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[order_relay.NamedEvent]:
+    async def watch_order(
+        self, order: int, after: int = 0
+    ) -> AsyncGenerator[order_relay.NamedEvent]:
         """The events of any gateway's turn after number `after`, then its answer.
 
-        The answer is named `reply` or `error`. `NotFound` if there is no such turn, or it ended
-        long ago.
+        The answer is named `reply` or `error`.
         """
-        orders = await self.queue.find(turn)
-        if not orders:
-            raise NotFound(f"turn '{turn}' is not running, or cannot be watched")
-        with self._watches.watch(orders[0], after) as watch:
+        with self._watches.watch(order, after) as watch:
             await self._join(watch)
             async with aclosing(self._watches.events(watch)) as events:
                 async for event in events:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import orjson
@@ -116,6 +116,13 @@ _RETRY_AFTER = 5.0
 _QUESTIONS = (b"event: question\n", b"event: question_closed\n")
 
 
+class TurnKey(NamedTuple):
+    """A client chooses its turns' ids, so two owners may choose the same one."""
+
+    owner: str
+    id: str
+
+
 class EventFeed:
     def __init__(self, most: int = _MOST_KEPT) -> None:
         self.followers = 0
@@ -175,14 +182,19 @@ class EventFeed:
         self._news = anyio.Event()
 
 
-class TurnFeeds(dict[str, EventFeed]):
-    """The feeds of running turns by their ids."""
+class TurnFeeds(dict[TurnKey, EventFeed]):
+    """The feeds of running turns."""
+
+    def find(self, id: str, may_reach: Callable[[str], bool]) -> EventFeed | None:
+        """The feed of the turn with this id, of an owner that `may_reach` accepts."""
+        feeds = (feed for key, feed in self.items() if key.id == id and may_reach(key.owner))
+        return next(feeds, None)
 
     @contextmanager
-    def open(self, turn: str) -> Generator[EventFeed]:
+    def open(self, turn: TurnKey) -> Generator[EventFeed]:
         """A feed while the block runs; an error in it ends the feed. Raises `Busy` if one exists."""
         if turn in self:
-            raise Busy(f"turn {turn} is already running", retry_after=_RETRY_AFTER)
+            raise Busy(f"turn {turn.id} is already running", retry_after=_RETRY_AFTER)
         feed = self[turn] = EventFeed()
         try:
             yield feed

@@ -21,12 +21,13 @@ from openclaw.core.errors import Busy, Cancelled, OperatorFacing
 from openclaw.core.events import Event, Notice, TurnFinished, TurnStarted, Usage
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.auth import grant_of
-from openclaw.gateway.event_streams import EventFeed, TurnFeeds
+from openclaw.gateway.event_streams import EventFeed, TurnFeeds, TurnKey
 from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.pending_questions import PendingQuestions
 from openclaw.gateway.tokens import Tokens
 from openclaw.mcp_client.imports import load
 from openclaw.secrets.redactor import Redactor
+from openclaw.sessions.records import session_owner
 
 if TYPE_CHECKING:
     from openclaw.agent.toolpath.approval import Approvals
@@ -52,6 +53,10 @@ class RunningTurn:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     why: str | None = None
 
+    @property
+    def owner(self) -> str:
+        return session_owner(self.session)
+
     def stop(self, why: str) -> None:
         self.why = self.why or why
         self.scope.cancel()
@@ -60,7 +65,7 @@ class RunningTurn:
 class Turns:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._running: dict[str, RunningTurn] = {}
+        self._running: dict[TurnKey, RunningTurn] = {}
         self._closing = False
         self._idle = anyio.Event()
 
@@ -73,15 +78,16 @@ class Turns:
         """Run a turn inside; raises `Cancelled` if it is stopped."""
         if self._closing:
             raise OperatorFacing("the gateway is stopping")
-        if id in self._running:
-            raise Busy(f"turn {id} is already running", retry_after=_RETRY_AFTER)
         turn = RunningTurn(id, agent, session, origin, self._clock.now_ms())
-        self._running[id] = turn
+        key = TurnKey(turn.owner, id)
+        if key in self._running:
+            raise Busy(f"turn {id} is already running", retry_after=_RETRY_AFTER)
+        self._running[key] = turn
         try:
             with turn.scope:
                 yield
         finally:
-            del self._running[id]
+            del self._running[key]
             if not self._running:
                 self._idle.set()
         if turn.scope.cancelled_caught:
@@ -226,11 +232,11 @@ class Gateway:
         id = context.idempotency_key or random_id()
         context = replace(context, idempotency_key=id)
         began, outcome, reply = self.clock.monotonic(), "error", None
-        watched = (
-            self.all_events.followers and id not in self.feeds
-        )  # a detached turn already has a feed
+        key = TurnKey(session_owner(context.session_key), id)
+        # A detached turn already has a feed.
+        watched = self.all_events.followers and key not in self.feeds
         try:
-            with self.feeds.open(id) if watched else nullcontext() as feed:
+            with self.feeds.open(key) if watched else nullcontext() as feed:
                 async with self.turns.run(
                     id, context.agent_id, context.session_key, context.origin
                 ):

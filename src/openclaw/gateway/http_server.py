@@ -5,6 +5,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +24,7 @@ from openclaw.gateway.api.openapi import OPERATIONS, document
 from openclaw.gateway.gateway import Gateway
 from openclaw.gateway.openai import endpoints
 from openclaw.gateway.openai.requests import error_response
+from openclaw.gateway.owners import ALL, NOTHING, OWN, RESPONSE, Reach
 from openclaw.gateway.page import routes as page
 
 if TYPE_CHECKING:
@@ -34,13 +36,48 @@ API = (control, page, routes, views)
 _ANY = ""  # all methods; the handler itself refuses those it doesn't support
 
 
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A route: the scope that a token needs, and what it then reaches."""
+
+    path: str
+    handler: Handler
+    methods: str
+    needs: str | None
+    reach: Reach
+
+
+def endpoints_of_gateway() -> tuple[Endpoint, ...]:
+    chat, responses = endpoints.chat_completions, endpoints.responses
+    return (
+        Endpoint("/health", health, "GET", None, NOTHING),
+        Endpoint("/ready", ready, "GET", None, NOTHING),
+        Endpoint("/metrics", metrics, "GET", "read", ALL),
+        Endpoint("/v1/models", endpoints.list_models, "GET", "orders", NOTHING),
+        Endpoint("/v1/models/{model:path}", endpoints.show_model, "GET", "orders", NOTHING),
+        Endpoint("/v1/chat/completions", chat, "POST", "orders", OWN),
+        Endpoint("/v1/responses", responses, "POST", "orders", OWN),
+        Endpoint("/v1/responses/{response}", endpoints.show_response, "GET", "orders", RESPONSE),
+        Endpoint("/api/openapi.json", openapi, "GET", "read", NOTHING),
+        *(  # longer paths first, since a session's key may contain slashes
+            Endpoint(one.path, one.answered, one.method, one.needs, one.reach)
+            for one in sorted(OPERATIONS, key=lambda one: one.path, reverse=True)
+        ),
+        Endpoint(auth.MCP_PATH, mcp, _ANY, "orders", OWN),
+        Endpoint(auth.RESOURCE_PATH, protected_resource, "GET", None, NOTHING),
+        Endpoint(f"{auth.RESOURCE_PATH}{auth.MCP_PATH}", protected_resource, "GET", None, NOTHING),
+    )
+
+
 def build_app(gateway: Gateway) -> Starlette:
-    def on(path: str, handler: Handler, methods: str = "GET", needs: str | None = "read") -> Route:
+    def on(one: Endpoint) -> Route:
         async def endpoint(request: Request) -> Any:
             try:
-                if needs is not None:
-                    auth.require(request.scope, needs)
-                return await handler(gateway, request)
+                if one.needs is not None:
+                    auth.require(request.scope, one.needs)
+                if one.reach.find is not None:
+                    request.state.target = await one.reach.find(gateway, request)
+                return await one.handler(gateway, request)
             except auth.RequestRefused as refused:
                 return auth.refusal(refused, request.url.path)
             except ClientDisconnect:
@@ -48,26 +85,9 @@ def build_app(gateway: Gateway) -> Starlette:
             except Exception as error:  # noqa: BLE001 - every failure is an answer
                 return _failed(request, error)
 
-        return Route(path, endpoint, methods=methods.split())
+        return Route(one.path, endpoint, methods=one.methods.split())
 
-    table: list[BaseRoute] = [
-        on("/health", health, needs=None),
-        on("/ready", ready, needs=None),
-        on("/metrics", metrics),
-        on("/v1/models", endpoints.list_models, needs="orders"),
-        on("/v1/models/{model:path}", endpoints.show_model, needs="orders"),
-        on("/v1/chat/completions", endpoints.chat_completions, "POST", "orders"),
-        on("/v1/responses", endpoints.responses, "POST", "orders"),
-        on("/v1/responses/{response}", endpoints.show_response, needs="orders"),
-        on("/api/openapi.json", openapi),
-        *(  # longer paths first, since a session's key may contain slashes
-            on(one.path, one.answered, one.method, one.needs)
-            for one in sorted(OPERATIONS, key=lambda one: one.path, reverse=True)
-        ),
-        on(auth.MCP_PATH, mcp, _ANY, "orders"),
-        on(auth.RESOURCE_PATH, protected_resource, needs=None),
-        on(f"{auth.RESOURCE_PATH}{auth.MCP_PATH}", protected_resource, needs=None),
-    ]
+    table: list[BaseRoute] = [on(one) for one in endpoints_of_gateway()]
     if gateway.settings.dashboard:
         table.append(page.page_route())
     handlers: dict[Any, Any] = {HTTPException: _http_failed}

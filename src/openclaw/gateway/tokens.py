@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import orjson
 
@@ -21,7 +20,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
 from openclaw.gateway.lock import TOKEN_BYTES, owner_token_path, read_token
 from openclaw.secrets.refs import Secret
-from openclaw.sessions.records import GUEST_KEYS
+from openclaw.sessions.records import session_owner, token_prefix
 
 SCOPES = {  # what a token may allow; `admin` includes the others
     "orders": "give orders and follow their turns",
@@ -49,9 +48,19 @@ class Grant:
         return scope in self.scopes or "admin" in self.scopes
 
     def session(self, key: str) -> str:
-        """The session for this key: tokens without the scope `read` have separate sessions."""
-        own = "" if self.allows("read") else f"{GUEST_KEYS}{quote(self.name, safe='')}:"
-        return key if key.startswith(own) else own + key
+        """The session that this key means: never one of another token.
+
+        Tokens without the scope `read` have sessions of their own; the others share the user's.
+        """
+        return key if self.may_use(session_owner(key)) else token_prefix(self.name) + key
+
+    def may_use(self, owner: str) -> bool:
+        """Whether the sessions of this owner ("" is the user) may be continued and stopped."""
+        shared = not owner and self.allows("read")
+        return owner == self.name or shared or self.allows("admin")
+
+    def may_see(self, owner: str) -> bool:
+        return self.allows("read") or self.may_use(owner)
 
 
 OWNER = Grant("owner", frozenset({"admin"}), owner=True)

@@ -17,7 +17,7 @@ from openclaw.core.events import Downloading, Emit
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, hooks_of, servers_of, time_zone, tool_path_of
 from openclaw.secrets.resolver import SecretResolver
-from openclaw.sessions.records import GUEST_KEYS
+from openclaw.sessions.records import session_owner
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -188,9 +188,9 @@ class ConfigGeneration:
         if context.delegated_by is not None:
             agent = self._subordinate(agent, self.agent(context.delegated_by))
 
-        guest = context.session_key.startswith(GUEST_KEYS)
-        if guest:  # guests may neither read nor add to what the person told the agent
-            without = ToolPolicyConfig(deny=("remember", "recall"))
+        guest = bool(session_owner(context.session_key))
+        if guest:  # a token's sessions neither see nor change what is the user's
+            without = ToolPolicyConfig(deny=("remember", "recall", "cron"))
             agent = replace(agent, tools=(*agent.tools, without))
 
         def tools(can_ask: bool, session: str) -> "Toolbox":

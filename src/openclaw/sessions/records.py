@@ -6,10 +6,12 @@ that says how it ended, which is `turn_lost` (written by the next process) if it
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
 import orjson
 
@@ -21,9 +23,20 @@ MAX_KEY_CHARS = 512
 MAX_TITLE_CHARS = 200
 
 PROGRAM_KEYS = ("mcp-", "http-", "cron:")  # MCP clients' orders, API calls, scheduled jobs
-GUEST_KEYS = "token-"  # sessions of named tokens that may give orders but not read
+_TOKEN_KEY = re.compile(r"token-([^:/]+):")  # sessions of tokens that may give orders but not read
 SEARCHABLE_CHARS = 65_536  # of an entry's text; its data is stored in full
 MAX_ENTRY_BYTES = 64 * 1024 * 1024  # media belongs in files, not in a transcript
+
+
+def token_prefix(name: str) -> str:
+    """How the keys of a token's own sessions begin."""
+    return f"token-{quote(name, safe='')}:"
+
+
+def session_owner(key: str) -> str:
+    """The name of the token that owns the session with this key; "" for the user's own."""
+    prefix = _TOKEN_KEY.match(key)
+    return unquote(prefix[1]) if prefix is not None else ""
 
 
 class EntryKind(StrEnum):

@@ -90,7 +90,6 @@ async def test_a_token_for_orders_answers_no_question_and_reads_no_conversation(
             await status("POST", "/api/reload"),
             await status("POST", "/api/login/links"),
             await status("POST", "/api/messages", text="x", questions=True),
-            await status("GET", "/api/turns/x/events?questions=true"),
         ]
     assert set(refused) == {403}
 

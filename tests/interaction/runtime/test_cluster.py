@@ -197,7 +197,8 @@ async def test_a_client_that_goes_away_stops_its_turn_wherever_it_runs(place: _P
         with anyio.fail_after(60):
             await other.worker.until_idle()
         assert (await _entries(runner))[-1].kind is EntryKind.TURN_CANCELLED
-        assert await member.cancel_turn("k") == 0
+        [(order, key)] = await member.orders_of_turn("k")
+        assert (key, await member.cancel(order)) == ("s", False)
         with pytest.raises(Cancelled):
             await entry.reply(_message("hang there", "k"))
 
@@ -334,20 +335,19 @@ async def test_too_much_at_once_and_what_cannot_be_sent_are_refused(place: _Plac
             await entry.reply(_message("\ud800"))
         with pytest.raises(NotFound):
             await entry.reply(_message("hello", agent_id="nobody"))
-        with pytest.raises(NotFound):
-            async for _ in member.watch_turn("unknown"):
-                pass
+        assert await member.orders_of_turn("unknown") == []
 
 
 async def test_a_turn_that_ended_can_still_be_watched_from_any_number_on(place: _Place) -> None:
     async with place.gateway(0) as (entry, _), place.gateway(2) as (_, member):
         await entry.reply(_message("large", "k"), TurnListener(on_event=lambda _: None))
-        whole = [event async for event in member.watch_turn("k")]
+        [(order, _)] = await member.orders_of_turn("k")
+        whole = [event async for event in member.watch_order(order)]
         names = [name for _, name, _ in whole]
         assert names[0] == "turn_started"
         assert names[-1] == "reply"
         assert whole[-1][2]["text"] == "Done."
-        rest = [event async for event in member.watch_turn("k", after=whole[2][0])]
+        rest = [event async for event in member.watch_order(order, after=whole[2][0])]
         assert [name for _, name, _ in rest] == names[3:]
         figures = {name: values[()] for name, _, values in member.figures()}
         assert figures["turns_taken_total"] == 1

@@ -5,7 +5,9 @@ import pytest
 
 from openclaw.core.errors import Busy, OperatorFacing
 from openclaw.core.events import TextDelta
-from openclaw.gateway.event_streams import EventFeed, TurnFeeds
+from openclaw.gateway.event_streams import EventFeed, TurnFeeds, TurnKey
+
+KEY = TurnKey("", "t")
 
 pytestmark = pytest.mark.anyio
 
@@ -49,11 +51,11 @@ async def test_a_turn_that_says_too_much_loses_its_beginning() -> None:
 
 async def test_a_turn_has_one_feed_and_none_once_it_is_over() -> None:
     all_feeds = TurnFeeds()
-    with all_feeds.open("t") as feed:
-        assert all_feeds["t"] is feed
-        with pytest.raises(Busy), all_feeds.open("t"):
+    with all_feeds.open(KEY) as feed:
+        assert all_feeds[KEY] is feed
+        with pytest.raises(Busy), all_feeds.open(KEY):
             pytest.fail("there are two")
-    assert "t" not in all_feeds
+    assert KEY not in all_feeds
 
 
 async def test_a_watched_turn_that_fails_says_so_to_those_who_watch() -> None:
@@ -62,7 +64,7 @@ async def test_a_watched_turn_that_fails_says_so_to_those_who_watch() -> None:
     kept: list[EventFeed] = []
 
     def turn() -> None:
-        with all_feeds.open("t") as feed:
+        with all_feeds.open(KEY) as feed:
             kept.append(feed)
             feed.event(TextDelta("x"))
             raise OperatorFacing("it broke")

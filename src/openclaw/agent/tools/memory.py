@@ -18,7 +18,13 @@ from openclaw.content.labels import sanitise_label
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, ToolResult
-from openclaw.sessions.records import MESSAGE_KINDS, Entry, EntryKind, SessionInfo
+from openclaw.sessions.records import (
+    MESSAGE_KINDS,
+    Entry,
+    EntryKind,
+    SessionInfo,
+    session_owner,
+)
 from openclaw.sessions.store import SessionStore
 
 PERSON, OTHERS = "MEMORY.md", "HEARD.md"  # what the person said, and what came from elsewhere
@@ -206,7 +212,13 @@ _TOOLS = frozenset({EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT})
 
 
 def _may_read(key: str, context: CallContext, readable: Sequence[str]) -> bool:
-    """A session can read itself, and the same agent's sessions whose keys match `readable`."""
+    """A session can read itself, and the same agent's sessions whose keys match `readable`.
+
+    That setting is the user's: a token's sessions read no others by it than that token's.
+    """
+    owner = session_owner(context.session)
+    if owner and session_owner(key) != owner:
+        return False
     return key == context.session or any(fnmatchcase(key, one) for one in readable)
 
 

@@ -31,6 +31,7 @@ from openclaw.core.clock import random_id
 from openclaw.gateway.api.openapi import ConfigChange, Json, operation
 from openclaw.gateway.event_streams import EventStream, Put, sse_frame
 from openclaw.gateway.gateway import Gateway
+from openclaw.gateway.owners import ALL, NOTHING
 from openclaw.mcp_client.imports import load
 from openclaw.models.provider_check import models_named
 
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 # ---- the configuration
 
 
-@operation("GET /api/config", needs="admin")
+@operation("GET /api/config", NOTHING, needs="admin")
 async def show_config(gateway: Gateway) -> Json:
     """The configuration file as written, without secrets."""
     text = await _text(gateway)
@@ -50,6 +51,7 @@ async def show_config(gateway: Gateway) -> Json:
 
 @operation(
     "POST /api/config",
+    NOTHING,
     {"diff": list[str], "digest": str, "warnings": list[str], "waiting": list[str]},
 )
 async def edit_config(
@@ -155,7 +157,7 @@ def _without_secrets(gateway: Gateway, text: str) -> str:
 # ---- secrets
 
 
-@operation("GET /api/secrets", needs="admin")
+@operation("GET /api/secrets", NOTHING, needs="admin")
 async def list_secrets(gateway: Gateway) -> Json:
     """Names of secrets that are stored or that the configuration refers to."""
     used = references(parse(await _text(gateway)).root.plain())
@@ -168,7 +170,7 @@ async def list_secrets(gateway: Gateway) -> Json:
     return {"secrets": rows}
 
 
-@operation("POST /api/secrets")
+@operation("POST /api/secrets", NOTHING)
 async def store_secret(
     gateway: Gateway, *, name: str, value: Annotated[str, Field(min_length=1)]
 ) -> Json:
@@ -187,7 +189,7 @@ async def store_secret(
     return {"reference": reference, "where": where}
 
 
-@operation("DELETE /api/secrets/{name}", {"removed": str})
+@operation("DELETE /api/secrets/{name}", NOTHING, {"removed": str})
 async def remove_secret(gateway: Gateway, name: str) -> Json:
     """Delete a stored secret."""
     await anyio.to_thread.run_sync(SecretStore(gateway.environ).remove, name)
@@ -197,7 +199,7 @@ async def remove_secret(gateway: Gateway, name: str) -> Json:
 # ---- what was allowed for a session
 
 
-@operation("GET /api/approvals", needs="admin")
+@operation("GET /api/approvals", ALL, needs="admin")
 async def list_approvals(gateway: Gateway) -> Json:
     """What was allowed for the rest of a session."""
     redact = gateway.backend.redactor.redact
@@ -208,7 +210,7 @@ async def list_approvals(gateway: Gateway) -> Json:
     return {"approvals": rows}
 
 
-@operation("POST /api/approvals/revoke")
+@operation("POST /api/approvals/revoke", ALL)
 async def revoke_approval(gateway: Gateway, *, agent: str, session_key: str, rule: str) -> Json:
     """Revoke an approval of a session."""
     found = gateway.backend.approvals()
@@ -226,7 +228,7 @@ async def revoke_approval(gateway: Gateway, *, agent: str, session_key: str, rul
 # ---- logging in to a server
 
 
-@operation("POST /api/servers/{name}/login", str, stream=True)
+@operation("POST /api/servers/{name}/login", NOTHING, str, stream=True)
 async def log_in_to_server(gateway: Gateway, name: str) -> Any:
     """Log in to a remote server: the address to open, then done or error.
 
@@ -272,7 +274,7 @@ def _row(job: Job, now_ms: int) -> Json:
     return {**facts, "sessionKey": job.session_key, "nextAt": following}
 
 
-@operation("GET /api/cron")
+@operation("GET /api/cron", ALL)
 async def list_jobs(gateway: Gateway) -> Json:
     """The schedules, and when each runs next."""
     found = await anyio.to_thread.run_sync(_jobs(gateway).read)
@@ -280,7 +282,7 @@ async def list_jobs(gateway: Gateway) -> Json:
     return {"jobs": [_row(job, now) for job in found.values()]}
 
 
-@operation("POST /api/cron")
+@operation("POST /api/cron", ALL)
 async def add_job(
     gateway: Gateway,
     *,
@@ -298,7 +300,7 @@ async def add_job(
     return _row(job, now)
 
 
-@operation("POST /api/cron/{id}/pause")
+@operation("POST /api/cron/{id}/pause", ALL)
 async def pause_job(gateway: Gateway, id: str, *, paused: bool) -> Json:
     """Pause a schedule, or resume it."""
     now = gateway.clock.now_ms()
@@ -306,14 +308,14 @@ async def pause_job(gateway: Gateway, id: str, *, paused: bool) -> Json:
     return _row(_jobs(gateway).get(id), now)
 
 
-@operation("DELETE /api/cron/{id}", {"removed": str})
+@operation("DELETE /api/cron/{id}", ALL, {"removed": str})
 async def remove_job(gateway: Gateway, id: str) -> Json:
     """Remove a schedule."""
     await anyio.to_thread.run_sync(_jobs(gateway).remove, id)
     return {"removed": id}
 
 
-@operation("POST /api/cron/{id}/run", {"sessionKey": str, "turn": str})
+@operation("POST /api/cron/{id}/run", ALL, {"sessionKey": str, "turn": str})
 async def run_job(gateway: Gateway, id: str) -> Json:
     """Run a schedule now."""
     job = await anyio.to_thread.run_sync(_jobs(gateway).get, id)

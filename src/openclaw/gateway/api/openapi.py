@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse
 
 from openclaw.config.agent_schema import Effort
 from openclaw.core.errors import InvalidRequest
+from openclaw.gateway.owners import Reach
 from openclaw.version import __version__
 
 Json = dict[str, Any]
@@ -185,6 +186,7 @@ class Operation:
     method: str
     path: str
     needs: str | None  # the scope that a token must have
+    reach: Reach
     answer: Any  # a type, or the fields of an object
     parameters: Fields
     body: type[BaseModel] | None
@@ -192,11 +194,13 @@ class Operation:
 
     @property
     def query(self) -> Fields:
-        other = ("body", "request", *re.findall(r"{(\w+)", self.path))
+        other = ("body", "request", "target", *re.findall(r"{(\w+)", self.path))
         return {name: kind for name, kind in self.parameters.items() if name not in other}
 
     async def answered(self, gateway: Any, request: Request) -> Any:
         values: Json = {**request.path_params, "request": request}
+        if self.reach.find is not None:
+            values["target"] = request.state.target
         for name, kind in self.query.items():
             if (text := request.query_params.get(name)) is not None:
                 try:
@@ -222,13 +226,14 @@ OPERATIONS: list[Operation] = []
 
 
 def operation(
-    route: str, answer: Any = Json, *, stream: bool = False, needs: str | None = ""
+    route: str, reach: Reach, answer: Any = Json, *, stream: bool = False, needs: str | None = ""
 ) -> Callable[[Handler], Handler]:
     """Registers a handler as a route; by default GET needs the scope `read`, the rest `admin`.
 
-    The handler gets the gateway and what it has a parameter for: `request`, parts of the path and
-    of the query, and `body` as its model, or the body's fields as keyword-only parameters. It
-    returns a dictionary or a response. Its docstring becomes its description in the document.
+    The handler gets the gateway and what it has a parameter for: `request`, `target` (what `reach`
+    finds), parts of the path and of the query, and `body` as its model, or the body's fields as
+    keyword-only parameters. It returns a dictionary or a response. Its docstring becomes its
+    description in the document.
     """
     method, _, path = route.partition(" ")
 
@@ -244,7 +249,9 @@ def operation(
         if fields:
             body = create_model(to_pascal(handler.__name__), __base__=_RequestBody, **fields)
         scope = ("read" if method == "GET" else "admin") if needs == "" else needs
-        OPERATIONS.append(Operation(handler, method, path, scope, answer, parameters, body, stream))
+        OPERATIONS.append(
+            Operation(handler, method, path, scope, reach, answer, parameters, body, stream)
+        )
         return handler
 
     return describe

@@ -20,22 +20,33 @@ from openclaw.core.content import InboundMedia
 from openclaw.core.errors import Busy, InvalidRequest, NotFound, OpenClawError, http_status
 from openclaw.gateway.api import openapi
 from openclaw.gateway.api.openapi import Count, Json, Message, operation, validated
-from openclaw.gateway.api.views import check_scope, require_owner
+from openclaw.gateway.api.views import check_scope
 from openclaw.gateway.auth import own_session, require
 from openclaw.gateway.event_streams import (
     EventFeed,
     EventStream,
     Put,
+    TurnKey,
     WatchedAnswer,
     Work,
     sse_frame,
 )
 from openclaw.gateway.gateway import Gateway
+from openclaw.gateway.owners import (
+    ALL,
+    NOTHING,
+    OWN,
+    SESSION,
+    TURN,
+    TurnTarget,
+    require_owner,
+)
 from openclaw.gateway.pending_questions import GatewayAsker
 from openclaw.media import kinds
 from openclaw.media.intake import Intake
 from openclaw.media.stored_files import OrderFiles, order_files
 from openclaw.media.transcription import Transcriber
+from openclaw.sessions.records import session_owner
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +97,7 @@ class Attachments:
         return self._order_files
 
 
-async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
+async def detached(gateway: Gateway, turn: TurnKey, work: Work) -> EventStream:
     """Do `work` even if the client disconnects; the response follows it from the start."""
     assert gateway.background is not None
     if len(gateway.turns.running) >= gateway.settings.limits.max_concurrent:
@@ -97,15 +108,15 @@ async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
             task_status.started(feed)
             await work(feed.put)
 
-    feed = await gateway.background.start(carry_out, name=f"turn {turn}")
+    feed = await gateway.background.start(carry_out, name=f"turn {turn.id}")
     return EventStream(feed.follow)
 
 
-@operation("GET /api/turns/{turn}/events", str, stream=True, needs="orders")
+@operation("GET /api/turns/{turn}/events", TURN, str, stream=True, needs="orders")
 async def turn_events(
     gateway: Gateway,
     request: Request,
-    turn: str,
+    target: TurnTarget,
     questions: bool = False,
     after: Count | None = None,
 ) -> Any:
@@ -113,13 +124,13 @@ async def turn_events(
 
     `questions`: the client can answer them; `after`: the number of the last event that it has.
     """
-    cluster, feed = gateway.backend.cluster, gateway.feeds.get(turn)
     if questions:
         require(request.scope, "admin")
-    if feed is not None:
-        return EventStream(partial(feed.follow, questions=questions))
-    if cluster is None:
-        raise NotFound(f"turn '{turn}' is not running, or cannot be watched")
+    if target.feed is not None:
+        return EventStream(partial(target.feed.follow, questions=questions))
+    cluster = gateway.backend.cluster
+    if cluster is None or not target.orders:
+        raise NotFound(f"turn '{target.id}' cannot be watched")
     text = request.headers.get("last-event-id", "0")
     if not text.isdecimal() or not text.isascii():
         raise InvalidRequest("is not a number", field="Last-Event-ID")
@@ -128,7 +139,7 @@ async def turn_events(
     async def follow(put: Put) -> None:
         """Follow a turn of another gateway; a client can resume by the number of an event."""
         try:
-            async with aclosing(cluster.watch_turn(turn, seen)) as events:
+            async with aclosing(cluster.watch_order(target.orders[0], seen)) as events:
                 async for number, name, body in events:
                     put(b"id: %d\n%s" % (number, sse_frame(body, name)))
         except OpenClawError as error:
@@ -143,7 +154,7 @@ def failed(error: BaseException) -> JSONResponse:
     return JSONResponse({"error": event_codec.error_json(error)}, http_status(error))
 
 
-@operation("POST /api/messages", stream=True, needs="orders")
+@operation("POST /api/messages", OWN, stream=True, needs="orders")
 async def post_message(gateway: Gateway, request: Request, body: Message) -> Any:
     """Run a turn; stream its events, or with stream: false return its reply."""
     settings = await gateway.backend.agent.settings(body.agent)
@@ -151,11 +162,13 @@ async def post_message(gateway: Gateway, request: Request, body: Message) -> Any
     message = _Message(gateway, settings, body, session)
     if body.workspace is not None or body.scope is not None:
         require_owner(request, "working in another directory or with your own servers")
+    if any(item.path is not None for item in body.media):
+        require_owner(request, "naming a file instead of sending its content")
     if body.questions:
         require(request.scope, "admin")  # whoever answers questions decides what the agent may do
     check_scope(gateway, body.scope)
     if body.detached:
-        return await detached(gateway, message.turn, message.stream)
+        return await detached(gateway, message.turn_key, message.stream)
     if body.stream:
         return EventStream(message.stream)
     return WatchedAnswer(message.whole, failed)
@@ -172,6 +185,7 @@ class _Message:
         if not self.body.text.strip() and not self.body.media:
             raise InvalidRequest("is empty", field="text")
         self.turn = self.body.idempotency_key or random_id()
+        self.turn_key = TurnKey(session_owner(self.session), self.turn)
 
     async def _context(self, files: ExitStack) -> MessageContext:
         attachments = Attachments(self.gateway.paths.temp, files, self.settings.transcriber)
@@ -249,7 +263,7 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
         )
 
 
-@operation("POST /api/questions/{id}", {"answered": str})
+@operation("POST /api/questions/{id}", ALL, {"answered": str})
 async def answer_question(gateway: Gateway, id: str, body: openapi.QuestionAnswer) -> Json:
     """Answer a question event of a turn's stream."""
     answer: Json = {"action": body.action}
@@ -260,7 +274,7 @@ async def answer_question(gateway: Gateway, id: str, body: openapi.QuestionAnswe
     return {"answered": id}
 
 
-@operation("GET /api/turns", {"turns": list[Json]})
+@operation("GET /api/turns", ALL, {"turns": list[Json]})
 async def list_turns(gateway: Gateway) -> Json:
     """The running turns."""
     turns = [
@@ -276,47 +290,46 @@ async def list_turns(gateway: Gateway) -> Json:
     return {"turns": turns}
 
 
-@operation("POST /api/turns/{turn}/cancel", {"cancelled": int}, needs="orders")
-async def cancel_turn(gateway: Gateway, turn: str) -> Json:
+@operation("POST /api/turns/{turn}/cancel", TURN, {"cancelled": int}, needs="orders")
+async def cancel_turn(gateway: Gateway, target: TurnTarget) -> Json:
     """Stop a turn."""
     cluster = gateway.backend.cluster
-    here = gateway.turns.cancel(lambda one: one.id == turn)
-    if not here and (cluster is None or not await cluster.cancel_turn(turn)):
-        raise NotFound(f"no turn '{turn}' is running")
+    stopped = gateway.turns.cancel(lambda turn: turn in target.running) > 0
+    for order in target.orders if cluster is not None and not stopped else ():
+        assert cluster is not None
+        stopped = await cluster.cancel(order) or stopped
+    if not stopped:
+        raise NotFound(f"no turn '{target.id}' is running")
     return {"cancelled": 1}
 
 
-@operation("POST /api/sessions/{key:path}/cancel", {"cancelled": int}, needs="orders")
-async def cancel_session(
-    gateway: Gateway, request: Request, key: str, agent: str | None = None
-) -> Json:
+@operation("POST /api/sessions/{key:path}/cancel", SESSION, {"cancelled": int}, needs="orders")
+async def cancel_session(gateway: Gateway, target: str, agent: str | None = None) -> Json:
     """Stop the turn that is running in a session."""
-    key = own_session(request.scope, key)
     cluster = gateway.backend.cluster
-    found = await cluster.cancel_session(key, agent) if cluster is not None else 0
-    here = gateway.turns.cancel(lambda one: one.session == key and agent in (None, one.agent))
+    found = await cluster.cancel_session(target, agent) if cluster is not None else 0
+    here = gateway.turns.cancel(lambda one: one.session == target and agent in (None, one.agent))
     return {"cancelled": max(found, here)}
 
 
-@operation("POST /api/sessions/{key:path}/undo", needs="orders")
-async def undo(gateway: Gateway, request: Request, key: str, agent: str | None = None) -> Response:
+@operation("POST /api/sessions/{key:path}/undo", SESSION, needs="orders")
+async def undo(gateway: Gateway, target: str, agent: str | None = None) -> Response:
     """Restore the files that the last turn changed; a second call redoes the changes."""
     settings = await gateway.backend.agent.settings(agent)
-    key = own_session(request.scope, key)
-    if not await gateway.backend.store.find_sessions(key, settings.id):
-        raise NotFound(f"there is no session '{key}'")
+    if not await gateway.backend.store.find_sessions(target, settings.id):
+        raise NotFound(f"there is no session '{target}'")
     body = validated(Message, {"text": "/undo", "promptCalls": True})
-    return await _Message(gateway, settings, body, key).whole()
+    return await _Message(gateway, settings, body, target).whole()
 
 
-@operation("POST /api/reload", {"changed": bool, "waiting": list[str]})
+@operation("POST /api/reload", NOTHING, {"changed": bool, "waiting": list[str]})
 async def reload(gateway: Gateway) -> Json:
     """Read the configuration again."""
     report = await gateway.reload()
     return {"changed": report.changed, "waiting": list(report.waiting)}
 
 
-@operation("GET /api/events", str, stream=True)
+@operation("GET /api/events", ALL, str, stream=True)
 async def events(gateway: Gateway) -> Any:
     """Events as they happen."""
 
@@ -331,7 +344,7 @@ _TAIL_BYTES = 1024 * 1024
 _MOST_LINES = 5000
 
 
-@operation("GET /api/logs", {"lines": list[str]})
+@operation("GET /api/logs", ALL, {"lines": list[str]})
 async def logs(gateway: Gateway, lines: Count = 200) -> Json:
     """The last lines of the log."""
     if gateway.log_file is None:

@@ -14,10 +14,11 @@ from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api import openapi
 from openclaw.gateway.api.openapi import Count, Json, operation
-from openclaw.gateway.auth import RequestRefused, grant_of, is_owner
+from openclaw.gateway.auth import grant_of
 from openclaw.gateway.event_streams import EventStream, Put, sse_frame
 from openclaw.gateway.gateway import Gateway
 from openclaw.gateway.metrics import Family, Labels
+from openclaw.gateway.owners import ACCOUNT, ALL, NOTHING, TASK, require_owner
 from openclaw.mcp_client.bridge import prompts
 from openclaw.sessions import task_records
 from openclaw.sessions.records import SessionInfo, header_json
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _MOST = 500
 
 
-@operation("GET /api/status")
+@operation("GET /api/status", ALL)
 async def status(gateway: Gateway, request: Request) -> Json:
     """The gateway and its servers."""
     page = await gateway.backend.store.list_sessions(limit=1)
@@ -50,7 +51,7 @@ async def status(gateway: Gateway, request: Request) -> Json:
     }
 
 
-@operation("GET /api/agents", {"agents": list[Json]})
+@operation("GET /api/agents", NOTHING, {"agents": list[Json]})
 async def list_agents(gateway: Gateway) -> Json:
     """The agents."""
     backend = gateway.backend
@@ -69,7 +70,7 @@ async def list_agents(gateway: Gateway) -> Json:
     return {"agents": sorted(rows, key=lambda row: not row["default"])}
 
 
-@operation("GET /api/sessions", {"sessions": list[Json], "cursor": str | None})
+@operation("GET /api/sessions", ALL, {"sessions": list[Json], "cursor": str | None})
 async def list_sessions(
     gateway: Gateway,
     agent: str | None = None,
@@ -84,7 +85,7 @@ async def list_sessions(
     return {"sessions": [header_json(info) for info in page.sessions], "cursor": page.cursor}
 
 
-@operation("GET /api/sessions/{key:path}", {"session": Json, "entries": list[Json]})
+@operation("GET /api/sessions/{key:path}", ALL, {"session": Json, "entries": list[Json]})
 async def show_session(
     gateway: Gateway,
     key: str,
@@ -100,7 +101,7 @@ async def show_session(
     return {"session": header_json(info), "entries": [entry.to_json() for entry in entries]}
 
 
-@operation("POST /api/sessions/{key:path}/title")
+@operation("POST /api/sessions/{key:path}/title", ALL)
 async def rename_session(
     gateway: Gateway,
     key: str,
@@ -114,7 +115,7 @@ async def rename_session(
     return {"title": title}
 
 
-@operation("POST /api/sessions/{key:path}/fork", {"sessionKey": str, "agent": str})
+@operation("POST /api/sessions/{key:path}/fork", ALL, {"sessionKey": str, "agent": str})
 async def fork_session(
     gateway: Gateway,
     key: str,
@@ -131,7 +132,7 @@ async def fork_session(
     return {"sessionKey": made.key, "agent": made.agent}
 
 
-@operation("DELETE /api/sessions/{key:path}")
+@operation("DELETE /api/sessions/{key:path}", ALL)
 async def delete_session(gateway: Gateway, key: str, agent: str | None = None) -> Json:
     """Remove a session for good."""
     info = await found_session(gateway, key, agent)
@@ -139,7 +140,7 @@ async def delete_session(gateway: Gateway, key: str, agent: str | None = None) -
     return {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
 
 
-@operation("GET /api/tasks", {"tasks": list[Json]})
+@operation("GET /api/tasks", ALL, {"tasks": list[Json]})
 async def list_tasks(gateway: Gateway, limit: Count = 50) -> Json:
     """Tasks, the most recently changed first."""
     store, now = gateway.backend.store, gateway.clock.now_ms()
@@ -147,27 +148,18 @@ async def list_tasks(gateway: Gateway, limit: Count = 50) -> Json:
     return {"tasks": [task_records.task_json(one, whole=False) for one in found]}
 
 
-@operation("GET /api/tasks/{id}", Json)
-async def show_task(gateway: Gateway, id: str) -> Json:
+@operation("GET /api/tasks/{id}", TASK, Json)
+async def show_task(gateway: Gateway, target: task_records.Task) -> Json:
     """A task with its questions and its result or error."""
-    return task_records.task_json(await _task(gateway, id))
+    return task_records.task_json(target)
 
 
-@operation("POST /api/tasks/{id}/cancel", {"cancelled": bool}, needs="orders")
-async def cancel_task(gateway: Gateway, id: str) -> Json:
+@operation("POST /api/tasks/{id}/cancel", TASK, {"cancelled": bool}, needs="orders")
+async def cancel_task(gateway: Gateway, target: task_records.Task) -> Json:
     """Stop a task, wherever it is running."""
-    found = await _task(gateway, id)
-    if found.open:
-        await task_records.tell_task(gateway.backend.store, found, cancel=True)
-    return {"cancelled": found.open}
-
-
-async def _task(gateway: Gateway, id: str) -> task_records.Task:
-    now = gateway.clock.now_ms()
-    found = await task_records.current_tasks(gateway.backend.store, now, 1, [id])
-    if not found:
-        raise NotFound(f"there is no task '{id}'")
-    return found[0]
+    if target.open:
+        await task_records.tell_task(gateway.backend.store, target, cancel=True)
+    return {"cancelled": target.open}
 
 
 async def found_session(gateway: Gateway, key: str, agent: str | None) -> SessionInfo:
@@ -182,6 +174,7 @@ async def found_session(gateway: Gateway, key: str, agent: str | None) -> Sessio
 
 @operation(
     "GET /api/usage",
+    ALL,
     {"today": str, "timezone": str, "rows": list[Json], "total": Json},
 )
 async def usage(
@@ -204,20 +197,20 @@ async def usage(
     }
 
 
-@operation("GET /api/servers", {"servers": list[Json]})
+@operation("GET /api/servers", NOTHING, {"servers": list[Json]})
 async def list_servers(gateway: Gateway) -> Json:
     """MCP servers."""
     return {"servers": await server_rows(gateway)}
 
 
-@operation("POST /api/servers/{name}/restart")
+@operation("POST /api/servers/{name}/restart", NOTHING)
 async def restart_server(gateway: Gateway, name: str) -> Json:
     """Reconnect to a server."""
     gateway.backend.servers.restart(name)
     return {"restarted": name}
 
 
-@operation("GET /api/tools", {"agent": str, "tools": list[Json]})
+@operation("GET /api/tools", NOTHING, {"agent": str, "tools": list[Json]})
 async def list_tools(gateway: Gateway, agent: str | None = None) -> Json:
     """The tools of an agent."""
     id = (await gateway.backend.agent.settings(agent)).id
@@ -225,7 +218,7 @@ async def list_tools(gateway: Gateway, agent: str | None = None) -> Json:
     return {"agent": id, "tools": [{"label": spec.label, **spec.to_json()} for spec in specs]}
 
 
-@operation("GET /api/prompts")
+@operation("GET /api/prompts", NOTHING)
 async def list_prompts(gateway: Gateway, agent: str | None = None) -> Json:
     """The prompts that a message with promptCalls may name."""
     id = (await gateway.backend.agent.settings(agent)).id
@@ -281,16 +274,9 @@ def _server(one: "ServerStatus") -> Labels:
 # it takes the token that only this account can read, on loopback.
 
 
-def require_owner(request: Request, what: str) -> None:
-    """Raise unless the request comes from a program of this account on this machine."""
-    if not is_owner(request.scope):
-        raise RequestRefused(403, f"{what} is only for programs of this account on this machine")
-
-
-@operation("POST /api/scopes", str, stream=True)
-async def open_scope(gateway: Gateway, request: Request, body: openapi.Scope) -> Any:
+@operation("POST /api/scopes", ACCOUNT, str, stream=True)
+async def open_scope(gateway: Gateway, body: openapi.Scope) -> Any:
     """Start MCP servers for a front end until it closes the connection; only for this account."""
-    require_owner(request, "starting MCP servers")
     backend = gateway.backend
     agent = (await backend.agent.settings(body.agent)).id
     given = body.servers.items()
@@ -321,7 +307,7 @@ def check_scope(gateway: Gateway, scope: str | None) -> None:
         raise NotFound("the connection that added these MCP servers is closed")
 
 
-@operation("GET /api/models", {"agent": str, "models": list[str], "problem": str | None})
+@operation("GET /api/models", NOTHING, {"agent": str, "models": list[str], "problem": str | None})
 async def list_models(gateway: Gateway, agent: str | None = None, check: str | None = None) -> Json:
     """An agent's models in the order they are tried, and why the model `check` can't be used."""
     port = gateway.backend.agent
@@ -330,7 +316,7 @@ async def list_models(gateway: Gateway, agent: str | None = None, check: str | N
     return {"agent": id, "models": list(await port.models(id)), "problem": problem}
 
 
-@operation("POST /api/completions", {"values": list[str]}, needs="orders")
+@operation("POST /api/completions", NOTHING, {"values": list[str]}, needs="orders")
 async def complete(gateway: Gateway, request: Request, body: openapi.BegunArgument) -> Json:
     """What a server suggests for an argument of a prompt or a resource template."""
     if body.scope is not None:

@@ -3,7 +3,6 @@
 A request to either interface is run as one turn.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -27,7 +26,7 @@ from openclaw.agent.port import (
 from openclaw.agent.transcript import waiting_calls
 from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, text_of
-from openclaw.core.errors import InvalidRequest, ModelUnavailable, NotFound
+from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.events import STARTS_OVER, BlockReply, Event, TextDelta
 from openclaw.gateway.api.openapi import Json, json_body
 from openclaw.gateway.api.routes import Attachments, new_session
@@ -35,6 +34,7 @@ from openclaw.gateway.auth import own_session
 from openclaw.gateway.event_streams import EventStream, Put, WatchedAnswer, sse_frame
 from openclaw.gateway.gateway import Gateway
 from openclaw.gateway.openai import requests
+from openclaw.gateway.owners import find_response, find_session_by_id, response_id
 from openclaw.models.choose import ModelOptions
 from openclaw.sessions.records import EntryKind, SessionRef, Turn, TurnState
 
@@ -143,11 +143,11 @@ class CompletionRequest(ABC):
         id, results = requests.results_of(self.messages, self.place)
         if id is not None:
             self._results = results
-            found = await self.gateway.backend.store.find_sessions(id, self.agent)
-            waiting = next((one.key for one in found if one.id == id), None)
-            if waiting is None:
+            session = await find_session_by_id(self.gateway, self.request, id)
+            if session is None or session.agent != self.agent:
                 message = "no call with this id is waiting for a result"
                 raise InvalidRequest(message, field="tool_call_id")
+            waiting = session.key
         if previous is not None and waiting is not None and previous != waiting:
             raise InvalidRequest("the call belongs to another conversation", field="call_id")
         followed = previous or waiting
@@ -331,7 +331,6 @@ def usage(reply: Reply) -> Json:
     }
 
 
-_ID = re.compile(r"resp_([0-9A-Za-z-]+)_([0-9a-f]{16})")
 _STATUS = {
     TurnState.OK: "completed",
     TurnState.RUNNING: "in_progress",
@@ -348,7 +347,7 @@ async def responses(gateway: Gateway, request: Request) -> Any:
     order = _Response(gateway, settings, request, body, messages, options)
     previous = None
     if (given := requests.text_field(body, "previous_response_id")) is not None:
-        session, _ = await _found(gateway, given)
+        session, _ = await find_response(gateway, request, given)
         if session.agent != settings.id:
             text = f"it came from '{requests.MODEL}/{session.agent}', not from this request's model"
             raise InvalidRequest(text, field="previous_response_id")
@@ -358,8 +357,8 @@ async def responses(gateway: Gateway, request: Request) -> Any:
 
 
 async def show_response(gateway: Gateway, request: Request) -> Response:
-    given = request.path_params["response"]
-    session, turn = await _found(gateway, given)
+    target: tuple[SessionRef, Turn] = request.state.target
+    session, turn = target
     history = await gateway.backend.store.history(session, since_compaction=False)
     entries = [entry for entry in history if entry.turn == turn.id]
     said = [e.text for e in entries if e.kind is EntryKind.ASSISTANT_MESSAGE and e.text]
@@ -369,7 +368,10 @@ async def show_response(gateway: Gateway, request: Request) -> Response:
         output += _function_calls(turn.id, session.id, waiting_calls(entries).values())
     failure = {"code": "server_error", "message": "the turn did not finish"}
     body = _body(
-        given, turn.started_ms // 1000, status, {"model": f"{requests.MODEL}/{session.agent}"}
+        request.path_params["response"],
+        turn.started_ms // 1000,
+        status,
+        {"model": f"{requests.MODEL}/{session.agent}"},
     )
     error = failure if status == "failed" else None
     return JSONResponse({**body, "error": error, "output": output})
@@ -396,17 +398,6 @@ def _body(name: str, created: int, status: str, asked: Json) -> Json:
     }
 
 
-async def _found(gateway: Gateway, given: str) -> tuple[SessionRef, Turn]:
-    parts = _ID.fullmatch(given)
-    if parts is not None:
-        store = gateway.backend.store
-        for session in await store.find_sessions(parts[1]):
-            turn = await store.find_turn(session.ref, parts[2]) if session.id == parts[1] else None
-            if turn is not None:
-                return session.ref, turn
-    raise NotFound(f"there is no response '{given}'")
-
-
 class _Response(CompletionRequest):
     place = "input"
     _id = ""
@@ -416,7 +407,7 @@ class _Response(CompletionRequest):
         """Make the session's id part of the response's, so that it can be found again."""
         await super().join(previous)
         session = await self.gateway.backend.store.open_session(self.agent, self.session)
-        self._id = f"resp_{session.id}_{self.turn}"
+        self._id = response_id(session.id, self.turn)
         self._created = self.gateway.clock.now_ms() // 1000
 
     async def stream(self, put: Put) -> None:

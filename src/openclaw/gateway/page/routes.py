@@ -26,6 +26,7 @@ from openclaw.gateway.api.openapi import Json, operation
 from openclaw.gateway.api.views import found_session
 from openclaw.gateway.auth import RequestRefused, grant_of
 from openclaw.gateway.gateway import Gateway
+from openclaw.gateway.owners import ALL, NOTHING
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import Pinned, diff, shown_name
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES, in_mb
@@ -42,7 +43,7 @@ _FILE_HEADERS = {
 }
 
 
-@operation("POST /api/login/links", {"url": str})
+@operation("POST /api/login/links", NOTHING, {"url": str})
 async def make_login_link(
     gateway: Gateway,
     *,
@@ -57,7 +58,7 @@ def login_link(gateway: Gateway, *, local: bool = False) -> str:
     return f"{gateway.url}/#login={gateway.tokens.new_link_code(local=local)}"
 
 
-@operation("POST /api/login", {"token": str}, needs=None)
+@operation("POST /api/login", NOTHING, {"token": str}, needs=None)
 async def log_in(gateway: Gateway, request: Request, *, code: str = "") -> Response:
     """A token for the page, in exchange for a one-time code."""
     token = gateway.tokens.redeem(code, lambda: _is_ours(request))
@@ -91,7 +92,7 @@ def _in_table(host: str, port: int) -> str:
     return "".join(f"{word:08X}" for word in words) + f":{port:04X}"
 
 
-@operation("GET /api/pins")
+@operation("GET /api/pins", NOTHING)
 async def list_pins(gateway: Gateway) -> Json:
     """Changed declarations of servers that you have not accepted yet."""
     keys = _pin_keys(gateway)
@@ -104,7 +105,7 @@ async def list_pins(gateway: Gateway) -> Json:
     return {"pins": rows}
 
 
-@operation("POST /api/servers/{name}/pins", {"accepted": list[str]})
+@operation("POST /api/servers/{name}/pins", NOTHING, {"accepted": list[str]})
 async def accept_pins(gateway: Gateway, name: str, *, names: list[str] | None = None) -> Json:
     """Accept a server's current declarations, all or the given names."""
     found = [key for key, server in _pin_keys(gateway).items() if server == name]
@@ -134,7 +135,7 @@ def _changes(pinned: Pinned) -> list[Json]:
     ] + [row(name, "gone") for name in pinned.removed]
 
 
-@operation("GET /api/files", _BYTES)
+@operation("GET /api/files", ALL, _BYTES)
 async def show_file(
     gateway: Gateway, request: Request, path: str = "", agent: str | None = None, session: str = ""
 ) -> Response:
@@ -159,7 +160,7 @@ async def show_file(
     return await _download(data, settings)
 
 
-@operation("GET /api/sessions/{key:path}/media/{digest}", _BYTES)
+@operation("GET /api/sessions/{key:path}/media/{digest}", ALL, _BYTES)
 async def show_media(gateway: Gateway, key: str, digest: str, agent: str | None = None) -> Response:
     """An attachment of a session, unchanged."""
     info = await found_session(gateway, key, agent)

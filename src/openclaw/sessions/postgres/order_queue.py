@@ -236,10 +236,13 @@ class OrderQueue:
         done, reply = found[0]
         return reply or b"" if done else None
 
-    async def find(self, turn: str) -> list[int]:
-        """Orders with this turn id: the unfinished ones, then the others, newest first."""
-        query = "SELECT id FROM orders WHERE turn = $1 ORDER BY state = 'done', id DESC"
-        return [row["id"] for row in await self._database.fetch(query, turn)]
+    async def find(self, turn: str) -> list[tuple[int, str]]:
+        """Orders with this turn id, and their sessions' keys: the unfinished ones first."""
+        query = (
+            "SELECT o.id, s.key FROM orders o JOIN sessions s ON s.id = o.session"
+            " WHERE o.turn = $1 ORDER BY o.state = 'done', o.id DESC"
+        )
+        return [(row["id"], row["key"]) for row in await self._database.fetch(query, turn)]
 
     async def unfinished_of(self, key: str, agent: str | None) -> list[int]:
         query = (

@@ -216,7 +216,7 @@ async def test_orders_are_found_by_turn_and_by_session(
     queue: OrderQueue, store: PostgresStore, session: SessionRef
 ) -> None:
     given = await _give(queue, session, "k")
-    assert await queue.find("k") == [given.id]
+    assert await queue.find("k") == [(given.id, "s")]
     assert await queue.find("unknown") == []
     assert await queue.unfinished_of("s", None) == await queue.unfinished_of("s", "main")
     assert await queue.unfinished_of("s", "else") == []
