@@ -1,5 +1,6 @@
 """Strangers on this machine and holders of narrow tokens who want more of a gateway than they may."""
 
+import json
 import logging
 import os
 import socket
@@ -12,9 +13,11 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.interaction.gateway.test_mcp import mcp_client
 from tests.support.connection_bench import until
 from tests.support.gateway_kit import Installation
+from tests.support.task_client import BOTH, HttpTaskClient
 
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OperatorFacing
@@ -73,6 +76,54 @@ async def test_whoever_only_connects_keeps_nobody_out(installation: Installation
             held = [stack.enter_context(connected(info)) for _ in range(MOST_SILENT + 50)]
             assert (await owner.get("/api/agents")).status_code == 200
             await anyio.to_thread.run_sync(held[0].recv, 1)  # it was closed, or this never ends
+
+
+def task_poll(task: str, token: str) -> bytes:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": BOTH,
+        "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+    }
+    params = {"taskId": task, "_meta": meta}
+    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tasks/get", "params": params})
+    head = (
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n"
+        f"authorization: Bearer {token}\r\nmcp-protocol-version: 2026-07-28\r\n"
+        f"mcp-method: tasks/get\r\nmcp-name: {task}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    return f"{head}{body}".encode()
+
+
+@pytest.mark.parametrize("refused_for", ["authorization: Bearer wrong", "origin: http://evil"])
+async def test_the_body_of_a_refused_request_is_not_read_as_a_request(
+    installation: Installation, refused_for: str
+) -> None:
+    """Behind a proxy that reuses connections, its answer would go to somebody else."""
+    async with scripted_model(default=Step(hang=True)) as model:
+        installation.configure(model.url, mcpServer={"taskAfterMs": 1})
+        async with installation.here() as info, client(info, installation.token) as http:
+            task = (await HttpTaskClient(http).order("Wait."))["taskId"]
+            body = task_poll(task, installation.token)
+            head = f"POST /mcp HTTP/1.1\r\nhost: localhost\r\n{refused_for}\r\n"
+            port = http.base_url.port
+            assert port is not None
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                answers = BufferedByteReceiveStream(stream)
+                await stream.send(f"{head}content-length: {len(body)}\r\n\r\n".encode())
+                first = await _answer(answers)
+                await stream.send(body)
+                await http.get("/health")  # by then the gateway has read the body
+                await stream.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                second = await _answer(answers)
+    assert first[0] in (401, 403)
+    assert second == (200, {"status": "ok"})
+
+
+async def _answer(stream: BufferedByteReceiveStream) -> tuple[int, Any]:
+    head = (await stream.receive_until(b"\r\n\r\n", 65536)).decode().lower()
+    length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+    return int(head.split()[1]), json.loads(await stream.receive_exactly(length))
 
 
 async def test_a_client_that_leaves_in_the_middle_of_a_login_leaves_no_error(

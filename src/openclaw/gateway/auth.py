@@ -211,15 +211,6 @@ class Guard:
         if length.isdigit() and int(length) > self.limits.max_request_bytes:
             raise _too_large(self.limits)
 
-    def check_poll(self, headers: Mapping[bytes, bytes], client: tuple[str, int] | None) -> Scope:
-        """Check a poll of a task like any request; refuses pages of other sites."""
-        scope: Scope = {"method": "POST", "path": MCP_PATH, "client": client, "scheme": "http"}
-        if self._checked_origin(headers) is not None:
-            raise RequestRefused(403, "polls from other origins go through the application")
-        self._check(scope, headers)
-        require(scope, "orders")
-        return scope
-
     def _check_rate(self, scope: Scope, grant: Grant | None, cost: float) -> None:
         client = scope.get("client")
         # Requests without a token must not use up the limit of those that have one.

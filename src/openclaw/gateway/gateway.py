@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -195,9 +195,6 @@ class Gateway:
             if app is None:
                 app = self._mcp = await self.serving.start(self._serve_mcp, name="MCP over HTTP")
             return app
-
-    def poll(self, scope: Scope, message: dict[str, Any]) -> bytes | None:
-        return None if self._mcp is None or self.stopping else self._mcp.poll(scope, message)
 
     async def _serve_mcp(self, *, task_status: "TaskStatus[HttpApp]") -> None:
         await load("openclaw.mcp_server.http_app")

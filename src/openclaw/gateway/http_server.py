@@ -3,13 +3,10 @@
 import asyncio
 import contextlib
 import logging
-import re
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -143,83 +140,6 @@ async def metrics(gateway: Gateway, request: Request) -> Response:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-# ---- polls of tasks, answered from the bytes of the request, without a parser, a task or an application
-#
-# A client with hundreds of tasks asks for each of them every few seconds. Any request that is not
-# clearly such a poll goes through the application, which gives the same answer.
-
-POLL_START = f"POST {auth.MCP_PATH} HTTP/1.1\r\n".encode()
-MORE = b"more"  # this is the beginning of a poll
-_MOST_BYTES = 16 * 1024
-_POLL = b"\r\nmcp-method: tasks/get\r\n"
-_REVISION = "2026-07-28"
-_POLL_HEAD = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ \t]*[\x20-\x7e]*\r\n)*")
-_LONG_WAY = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"trailer", b"te"})
-
-Headers = dict[bytes, bytes]
-
-
-def read_poll(data: bytes) -> tuple[Headers, bytes] | bytes | None:
-    """The headers and the body of a poll; `MORE` if it is incomplete; None if it isn't a poll."""
-    head, end, body = data.partition(b"\r\n\r\n")
-    if not end or len(data) > _MOST_BYTES or _POLL not in head.lower() + b"\r\n":
-        return None
-    if _POLL_HEAD.fullmatch(data, len(POLL_START), len(head) + 2) is None:
-        return None
-    lines = [line.partition(b":") for line in head.split(b"\r\n")[1:]]
-    named = {name.lower(): value.strip() for name, _, value in lines}
-    length = named.get(b"content-length", b"")
-    keeps = named.get(b"connection", b"keep-alive").lower() == b"keep-alive"
-    if len(named) < len(lines) or not length.isdigit() or not keeps or named.keys() & _LONG_WAY:
-        return None
-    if len(body) < int(length) <= _MOST_BYTES:
-        return MORE
-    return (named, body) if len(body) == int(length) else None
-
-
-def answer_poll(
-    gateway: Gateway,
-    guard: auth.Guard,
-    client: tuple[str, int] | None,
-    more_headers: Sequence[tuple[bytes, bytes]],
-    data: bytes,
-) -> bytes | None:
-    """The whole answer to a poll; `MORE` if it is incomplete; None if the application must answer."""
-    read = read_poll(data)
-    if read is None or isinstance(read, bytes):
-        return read
-    named, body = read
-    began = gateway.clock.monotonic()
-    try:
-        scope = guard.check_poll(named, client)
-        result = gateway.poll(scope, _poll_in(named, body))
-    except (auth.RequestRefused, ValueError):
-        return None
-    if result is None:
-        return None
-    guard.metrics.request("POST", auth.MCP_PATH, 200, gateway.clock.monotonic() - began)
-    own = (b"content-type", b"application/json"), (b"content-length", b"%d" % len(result))
-    lines = (b"%s: %s\r\n" % one for one in (*more_headers, *auth.SECURITY_HEADERS, *own))
-    return b"HTTP/1.1 200 OK\r\n%s\r\n%s" % (b"".join(lines), result)
-
-
-def _poll_in(headers: Headers, body: bytes) -> dict[str, Any]:
-    """The request, if its headers say the same as its body; else `ValueError`."""
-    message: Any = orjson.loads(body)
-    accepts = headers.get(b"accept", b"")
-    match message:
-        case {"method": "tasks/get", "params": {"taskId": str(task)}} if (
-            headers.get(b"mcp-name") == task.encode()
-            and headers.get(b"mcp-protocol-version") == _REVISION.encode()
-            and headers.get(b"content-type") == b"application/json"
-            and b"application/json" in accepts
-            and b"text/event-stream" in accepts
-        ):
-            return message
-        case _:
-            raise ValueError("it is not a poll of this revision")
-
-
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 75
@@ -242,8 +162,6 @@ class _Protocol(H11Protocol):
 
     patience = 30.0
     silent: dict["_Protocol", None]
-    answer_poll: Callable[[Any, Any, bytes], bytes | None]
-    _held = b""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -258,38 +176,12 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if (self._held or data.startswith(POLL_START)) and self._is_idle:
-            data, self._held = self._held + data, b""
-            answer = self.answer_poll(self.client, self.server_state.default_headers, data)
-            if answer is MORE:
-                self._held = data
-                self._unset_keepalive_if_required()
-                if "head" not in self._timers:
-                    self._wait_for_head()
-                return
-            if answer is not None:
-                self._answered_poll(answer)
-                return
         super().data_received(data)
         if not self._between_requests:
             self.silent.pop(self, None)
             self._stop_timer("head")
         elif "head" not in self._timers and not self.transport.is_closing():
             self._wait_for_head()
-
-    def _answered_poll(self, answer: bytes) -> None:
-        self.transport.write(answer)
-        self._stop_timer("head")
-        self._unset_keepalive_if_required()
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
-        self.silent.pop(self, None)
-        self._count_silent()
-
-    @property
-    def _is_idle(self) -> bool:
-        return self._between_requests and self.conn.trailing_data == (b"", False)
 
     @property
     def _between_requests(self) -> bool:
@@ -352,7 +244,6 @@ def make_server(gateway: Gateway) -> uvicorn.Server:
         build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics
     )
     own: dict[str, Any] = {"patience": settings.limits.client_timeout_ms / 1000, "silent": {}}
-    own["answer_poll"] = staticmethod(partial(answer_poll, gateway, app))
     protocol = type("Protocol", (_Protocol,), own)
     config = uvicorn.Config(
         app,

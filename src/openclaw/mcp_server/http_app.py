@@ -87,9 +87,6 @@ class HttpApp:
         scope[PERSON] = person
         await self.manager.handle_request(scope, receive, send)
 
-    def poll(self, scope: "Scope", message: dict[str, Any]) -> bytes | None:
-        return self.tasks.polled(message, self.who(scope))
-
 
 @asynccontextmanager
 async def serve_http(

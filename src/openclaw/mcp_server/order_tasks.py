@@ -18,7 +18,6 @@ from typing import Any, cast
 
 import anyio
 import mcp_types as types
-import orjson
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 
@@ -27,22 +26,15 @@ from openclaw.core.clock import Clock, order_session_key, random_id, timestamp
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Event
 from openclaw.core.tools import JsonObject
-from openclaw.mcp_server.handshake import TASKS as EXTENSION
 from openclaw.mcp_server.orders import Caller, OrderHandler, Principal, describe_event, questions
 from openclaw.sessions import task_records
 from openclaw.sessions.records import TurnState
 from openclaw.sessions.store import SessionStore
 from openclaw.sessions.task_records import Task
-from openclaw.version import __version__
 
 logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
-
-_REVISION = "2026-07-28"
-# What the SDK adds to the results of that revision.
-_SERVER = {types.SERVER_INFO_META_KEY: {"name": "openclaw", "version": __version__}}
-_SDK_FIELDS: Json = {"resultType": "complete", "_meta": _SERVER}
 
 _ID_BYTES = 24
 _POLL_MS = 2_000
@@ -87,11 +79,9 @@ class _Run:
     changed: anyio.Event = field(default_factory=anyio.Event)
     questions: dict[str, _Question] = field(default_factory=dict[str, _Question])
     asked: int = 0
-    shown: bytes | None = None
 
     def change(self, **fields: Any) -> None:
         self.task = replace(self.task, **fields)
-        self.shown = None
         self.unsaved = True
         self.changed.set()
         self.changed = anyio.Event()
@@ -347,24 +337,6 @@ class OrderTasks:
 
     async def get(self, id: str, person: Principal) -> Json:
         return view(await self._readable(id, person))
-
-    def polled(self, message: Json, person: Principal) -> bytes | None:
-        """The answer to `tasks/get` of a task that runs here; None if that takes more work."""
-        id, params = message.get("id"), message["params"]
-        run = self._runs.get(params["taskId"])
-        if run is None or not run.on_disk or run.task.reader != person.name:
-            return None
-        meta: Any = params.get("_meta")
-        try:
-            declared = meta[types.CLIENT_CAPABILITIES_META_KEY]["extensions"]
-            known = EXTENSION in declared and meta[types.PROTOCOL_VERSION_META_KEY] == _REVISION
-        except (TypeError, KeyError):
-            return None
-        if not known or type(id) not in (int, str) or message.get("jsonrpc") != "2.0":
-            return None
-        if run.shown is None:
-            run.shown = orjson.dumps({**view(run.task), **_SDK_FIELDS})
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(id), run.shown)
 
     async def update(self, id: str, responses: Mapping[str, Any], person: Principal) -> None:
         task = await self._readable(id, person)

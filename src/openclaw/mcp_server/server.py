@@ -18,7 +18,8 @@ from pydantic import ValidationError
 from openclaw.agent.port import Notify
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.mcp_server import orders
-from openclaw.mcp_server.order_tasks import EXTENSION, OrderTasks
+from openclaw.mcp_server.handshake import TASKS as EXTENSION
+from openclaw.mcp_server.order_tasks import OrderTasks
 from openclaw.version import __version__
 
 PERSON = "openclaw.person"  # the key of the `Person` in an HTTP request's scope

@@ -4,15 +4,13 @@ import json
 from typing import Any
 
 import anyio
-import anyio.abc
 import httpx2
 import pytest
-from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.interaction.gateway.conftest import Open
 from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import Installation, documented
 from tests.support.mcp_server_kit import fake_tool
-from tests.support.task_client import ASKED, BOTH, TASKS, YES, HttpTaskClient, RpcError
+from tests.support.task_client import ASKED, TASKS, YES, HttpTaskClient, RpcError
 
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.tokens import TokenFile
@@ -393,98 +391,6 @@ async def test_a_gateway_that_was_killed_leaves_a_task_that_says_so(
             ended = await HttpTaskClient(http).get(handle["taskId"])
     assert ended["status"] == "failed"
     assert "may or may not have happened: mcp_fake_slow" in ended["error"]["message"]
-
-
-def poll_bytes(task: str, token: str, **headers: str) -> bytes:
-    """A poll as a client sends it; `headers` replace some, and an empty one is left out."""
-    params = {
-        "taskId": task,
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": BOTH,
-            "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
-        },
-    }
-    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tasks/get", "params": params})
-    sent = {
-        "host": "localhost",
-        "accept": "application/json, text/event-stream",
-        "authorization": f"Bearer {token}",
-        "mcp-protocol-version": "2026-07-28",
-        "mcp-method": "tasks/get",
-        "mcp-name": task,
-        "content-type": "application/json",
-        "content-length": str(len(body)),
-        **{name.replace("_", "-"): value for name, value in headers.items()},
-    }
-    lines = [f"{name}: {value}" for name, value in sent.items() if value]
-    return "\r\n".join(["POST /mcp HTTP/1.1", *lines, "", body]).encode()
-
-
-class RawConnection:
-    """One connection of a client that decides itself what goes into which piece."""
-
-    def __init__(self, stream: anyio.abc.ByteStream) -> None:
-        self._stream = BufferedByteReceiveStream(stream)
-        self._send = stream.send
-
-    async def exchange(self, *pieces: bytes) -> tuple[int, dict[str, str], Any]:
-        for piece in pieces:
-            await self._send(piece)
-            await anyio.sleep(0.02)  # so that they arrive as they were sent
-        head = (await self._stream.receive_until(b"\r\n\r\n", 65536)).decode()
-        first, *lines = head.split("\r\n")
-        headers = dict(line.split(": ", 1) for line in lines)
-        body = await self._stream.receive_exactly(int(headers["content-length"]))
-        return int(first.split()[1]), headers, json.loads(body)
-
-
-async def test_a_poll_is_answered_like_any_request_whichever_way_it_takes(
-    installation: Installation, opened: Open
-) -> None:
-    async with scripted_model(rules=RULES) as model:
-        configure(installation, model.url)
-        other = TokenFile(installation.state, SystemClock()).add("other", ["orders"]).reveal()
-        async with opened() as http:
-            task = (await HttpTaskClient(http).order("Act."))["taskId"]
-            poll = poll_bytes(task, installation.token)
-            port = http.base_url.port
-            assert port is not None
-            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-                raw = RawConnection(stream)
-                before = poll_count(await http.get("/metrics"))
-                short = await raw.exchange(poll)
-                head, body = poll.split(b"\r\n\r\n")
-                split = await raw.exchange(head + b"\r\n\r\n", body[:9], body[9:])
-                # A header that the short way does not know makes it the long one.
-                long = await raw.exchange(poll_bytes(task, installation.token, te="trailers"))
-                stranger = await raw.exchange(poll_bytes(task, other))
-                no_token = await raw.exchange(poll_bytes(task, "wrong"))
-                elsewhere = await raw.exchange(
-                    poll_bytes(task, installation.token, host="evil.example")
-                )
-                page = await raw.exchange(
-                    poll_bytes(task, installation.token, origin="http://evil")
-                )
-                mismatch = await raw.exchange(
-                    poll_bytes(task, installation.token, mcp_name="task-other")
-                )
-                again = await raw.exchange(poll)
-                counted = poll_count(await http.get("/metrics")) - before
-    assert short[0] == long[0] == split[0] == again[0] == 200
-    assert short[2] == long[2] == split[2]
-    assert short[2]["result"]["status"] == "input_required"
-    assert {**short[1], "date": ""} == {**long[1], "date": ""}
-    assert stranger[2]["error"]["code"] == -32602
-    assert [one[0] for one in (no_token, elsewhere, page)] == [401, 421, 403]
-    assert "error" in mismatch[2]
-    assert counted == 4
-
-
-def poll_count(answer: httpx2.Response) -> int:
-    """How many requests at `/mcp` were answered with 200."""
-    line = 'openclaw_http_requests_total{method="POST",route="/mcp",status="200"} '
-    return sum(int(one.removeprefix(line)) for one in answer.text.splitlines() if line in one)
 
 
 async def test_many_polls_are_no_flood(installation: Installation, opened: Open) -> None:
