@@ -12,6 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from openclaw.mcp_server.bootstrap import answers_for
+from openclaw.mcp_server.handshake import Handshake, parsed
+from openclaw.mcp_server.sdk_handoff import parse_line
+
 from openclaw.config.json5 import parse as parse_json5
 from openclaw.config.load import parse_config
 from openclaw.content.detection.detect import detect
@@ -26,9 +30,6 @@ from openclaw.mcp_client.session.jsonrpc import (
     decode,
     deeper_than,
 )
-from openclaw.mcp_server.bootstrap import answers_for
-from openclaw.mcp_server.handshake import Handshake, parsed
-from openclaw.mcp_server.sdk_handoff import parse_line
 from openclaw.media import intake, kinds
 from openclaw.secrets import refs
 from openclaw.secrets.refs import InvalidReference

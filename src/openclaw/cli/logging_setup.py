@@ -27,7 +27,7 @@ from openclaw.secrets.redactor import Redactor, redacted_tree
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from openclaw.mcp_server.bootstrap import Options
+    from openclaw.mcp_server.options import Options
 
 MAX_RECORD: Final = 64 * 1024
 _MAX_BREAKS: Final = 200  # line breaks per message; further ones are escaped

@@ -7,9 +7,10 @@ from openclaw.cli import startup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
-    from openclaw.mcp_server.bootstrap import Options
+    from openclaw.mcp_server.options import Options
+    from openclaw.mcp_server.stdio import OpenService
 
 _PR_SET_DUMPABLE = 4
 _INTERRUPTED = 130  # as a shell reports SIGINT
@@ -85,11 +86,13 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
         return 0
     if arguments[:1] == ["mcp-server"]:
         # A client waits for the handshake: nothing else is imported before it is answered.
-        from openclaw.mcp_server import bootstrap
+        from openclaw.mcp_server.options import parse_options
 
-        options = bootstrap.parse_options(arguments[1:])
+        options = parse_options(arguments[1:])
         if options is not None and "".join(arguments).isprintable():  # else reported below
-            bootstrap.serve(program, lambda: _prepare_server(program, options))
+            from openclaw.mcp_server import stdio
+
+            stdio.serve(program, lambda: _load_server(program, options))
     if own_process:
         hide_environment()
     if arguments[:1] == ["agent"]:
@@ -103,11 +106,11 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
     return dispatch(program, arguments)
 
 
-def _prepare_server(program: str, options: "Options") -> "Any":
-    from openclaw.cli.commands.mcp_server import prepare_first
+def _load_server(program: str, options: "Options") -> "OpenService":
+    from openclaw.cli.commands.mcp_server import load_first
 
     hide_environment()
-    return prepare_first(program, options)
+    return load_first(program, options)
 
 
 def hide_environment() -> None:

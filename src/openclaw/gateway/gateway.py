@@ -198,12 +198,12 @@ class Gateway:
 
     async def _serve_mcp(self, *, task_status: "TaskStatus[HttpApp]") -> None:
         await load("openclaw.mcp_server.http_app")
-        from openclaw.mcp_server import http_app, order_tasks, orders, server
+        from openclaw.mcp_server import http_app, order_tasks, order_tool, orders, server
 
-        def who(scope: Scope) -> orders.Principal:
+        def who(scope: Scope) -> order_tool.Principal:
             grant = grant_of(scope)
             assert grant is not None
-            return orders.Principal(grant.name, grant.allows("admin"), grant.session)
+            return order_tool.Principal(grant.name, grant.allows("admin"), grant.session)
 
         agent, clustered = self.backend.agent, self.backend.cluster is not None
         handler = orders.OrderHandler("openclaw", agent, self.clock, None, self.answer)

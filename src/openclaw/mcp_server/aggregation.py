@@ -15,6 +15,7 @@ import pybase64
 from openclaw.config.paths import CLOEXEC, NONBLOCK
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import OpenClawError, ToolFailure
+from openclaw.mcp.revisions import Revision
 from openclaw.media import kinds
 from openclaw.media.kinds import HEAD_BYTES, looks_like_text, sniff
 from openclaw.media.stored_files import CLEANED, WITHHELD, cleaned
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from openclaw.net.guarded_client import GuardedClient
     from openclaw.secrets.redactor import Redactor
 
-AUDIO_SINCE = "2025-03-26"  # the first revision whose clients know an audio block
 _FETCH_SECONDS = 30.0  # the person waits for the answer meanwhile
 
 Json = dict[str, Any]
@@ -55,13 +55,12 @@ class LeftOut(OpenClawError):
 
 
 async def render(
-    items: Sequence[Media], rules: OutboundRules, protocol_version: str
+    items: Sequence[Media], rules: OutboundRules, revision: Revision
 ) -> tuple[list[Json], list[str]]:
     blocks: list[Json] = []
     left_out: list[str] = []
     room = kinds.MAX_RESPONSE_BYTES
-    # Revisions are dates, so they can be compared as text.
-    knows_audio = rules.audio == "auto" and protocol_version >= AUDIO_SINCE
+    knows_audio = rules.audio == "auto" and revision.audio
     audio_as_block = knows_audio or rules.audio == "audio"
     for number, item in enumerate(items, 1):
         try:

@@ -13,7 +13,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from openclaw.core.clock import random_id
 from openclaw.mcp_server.order_tasks import OrderTasks
-from openclaw.mcp_server.orders import Principal
+from openclaw.mcp_server.order_tool import Principal
 from openclaw.mcp_server.server import PERSON
 
 if TYPE_CHECKING:

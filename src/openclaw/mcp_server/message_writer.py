@@ -9,6 +9,7 @@ import anyio
 import orjson
 
 from openclaw.core.clock import random_id
+from openclaw.mcp import json_text
 from openclaw.stdio.pipes import HIGH_WATER, Piece, Writer
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class MessageWriter:
         self._writer = writer
         self._closed = False
 
-    async def send(self, message: Json | bytes) -> None:
+    async def send(self, message: Json | list[Json]) -> None:
         """Write this; waits if the client is far behind. Raises anyio's closed-stream errors."""
         if self._closed:
             raise anyio.ClosedResourceError
@@ -44,10 +45,7 @@ class MessageWriter:
         if not self._closed and self._writer.unsent <= HIGH_WATER:
             self._write(fault)
 
-    def _write(self, message: Json | bytes) -> None:
-        if isinstance(message, bytes):  # a line already
-            self._writer.write(message)
-            return
+    def _write(self, message: Json | list[Json]) -> None:
         log_traffic("sent", message)
         for piece in encode(message):
             self._writer.write(piece)
@@ -59,7 +57,7 @@ class MessageWriter:
         self._writer.close()
 
 
-def encode(message: Json) -> list[Piece]:
+def encode(message: Json | list[Json]) -> list[Piece]:
     """The pieces of a line; large base64 is a separate piece, and not copied."""
     large: list[str] = []
 
@@ -71,19 +69,12 @@ def encode(message: Json) -> list[Piece]:
         large.append(value)
         return _MARK
 
-    line = _dumped(_mapped(message, set_apart))
+    line = json_text.dumps(_mapped(message, set_apart))
     pieces: list[Piece] = []
     for words in large:
         before, line = line.split(_MARK_BYTES, 1)
         pieces += [before, words]
     return [*pieces, line + b"\n"]
-
-
-def _dumped(message: Json) -> bytes:
-    try:
-        return orjson.dumps(message)
-    except TypeError:  # half a surrogate pair, or a number of more than 64 bits
-        return json.dumps(message, separators=(",", ":")).encode()
 
 
 def _mapped(value: Any, change: Callable[[Any, str], Any], key: str = "") -> Any:
@@ -96,8 +87,12 @@ def _mapped(value: Any, change: Callable[[Any, str], Any], key: str = "") -> Any
     return change(value, key)
 
 
-def log_traffic(direction: str, message: Json) -> None:
-    if logger.isEnabledFor(logging.DEBUG):
+def logs_traffic() -> bool:
+    return logger.isEnabledFor(logging.DEBUG)
+
+
+def log_traffic(direction: str, message: Json | list[Json]) -> None:
+    if logs_traffic():
         shown = json.dumps(_mapped(message, _abridged), ensure_ascii=False)[:_LONGEST_LOGGED]
         logger.debug("%s %s", direction, shown)
 

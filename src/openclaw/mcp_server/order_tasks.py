@@ -17,16 +17,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import anyio
-import mcp_types as types
 from anyio.abc import TaskGroup
-from mcp.shared.exceptions import MCPError
 
 from openclaw.agent.port import MessageContext
 from openclaw.core.clock import Clock, order_session_key, random_id, timestamp
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Event
 from openclaw.core.tools import JsonObject
-from openclaw.mcp_server.orders import Caller, OrderHandler, Principal, describe_event, questions
+from openclaw.mcp import names
+from openclaw.mcp import tasks as protocol
+from openclaw.mcp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, error_data
+from openclaw.mcp.revisions import REVISIONS
+from openclaw.mcp_server.order_tool import Principal
+from openclaw.mcp_server.orders import Caller, OrderHandler, describe_event, questions
 from openclaw.sessions import task_records
 from openclaw.sessions.records import TurnState
 from openclaw.sessions.store import SessionStore
@@ -56,7 +59,7 @@ def _check_answers(responses: Mapping[str, Any]) -> None:
         known = answer.get("action") in ("accept", "decline", "cancel")
         if not known or not isinstance(answer.get("content") or {}, Mapping):
             wanted = "{action: accept, decline or cancel, content: an object}"
-            raise MCPError(types.INVALID_PARAMS, f"an answer in inputResponses is not {wanted}")
+            raise RpcError(INVALID_PARAMS, f"an answer in inputResponses is not {wanted}")
 
 
 @dataclass(slots=True)
@@ -110,7 +113,7 @@ class _Run:
 
     def _update_questions(self) -> None:
         requests = {
-            key: {"method": "elicitation/create", "params": one.params}
+            key: {"method": names.ELICIT, "params": one.params}
             for key, one in self.questions.items()
         }
         if self.task.open:
@@ -165,7 +168,7 @@ class OrderTasks:
             updated_ms=now,
             in_gateway=self.in_gateway,
             asks=asks,
-            revision=caller.protocol_version,
+            revision=caller.revision.name,
         )
         run = _Run(task, arguments, task_records.TTL_MS / 1000 if tasks else _STATE_SECONDS)
         self._carry_out_later(run, caller)
@@ -183,7 +186,7 @@ class OrderTasks:
         if not run.task.open:
             return _result(run.task)
         if tasks:
-            return {"resultType": "task", **_head(run.task)}
+            return protocol.EXTENSION_TASKS.created(view(run.task))
         return _input_required(run.task, run.arguments, self.handler.clock)
 
     def _carry_out_later(self, run: _Run, caller: Caller) -> None:
@@ -253,7 +256,7 @@ class OrderTasks:
             run,
             status="failed",
             message=message,
-            error={"code": types.INTERNAL_ERROR, "message": message},
+            error={"code": INTERNAL_ERROR, "message": message},
         )
 
     async def _finish(self, run: _Run) -> None:
@@ -310,7 +313,7 @@ class OrderTasks:
         run = self._runs.get(id)
         task = run.task if run is not None else await self._stored(id)
         if task is None or not _is_signed(task, state, arguments or {}, person, self.handler.clock):
-            raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState")
+            raise RpcError(INVALID_PARAMS, "Invalid or expired requestState")
         _check_answers(responses)
         if run is None:
             return await self._resume_elsewhere(task, arguments or {}, responses)
@@ -326,7 +329,7 @@ class OrderTasks:
         while True:
             found = await self._current(task.id)
             if found is None:
-                raise MCPError(types.INVALID_PARAMS, "the order is no longer known")
+                raise RpcError(INVALID_PARAMS, "the order is no longer known")
             if not found.open:
                 return _result(found)
             if found.requests.keys() - responses.keys():
@@ -335,7 +338,7 @@ class OrderTasks:
 
     # ---- what clients ask about tasks
 
-    async def get(self, id: str, person: Principal) -> Json:
+    async def get(self, id: str, person: Principal) -> protocol.Task:
         return view(await self._readable(id, person))
 
     async def update(self, id: str, responses: Mapping[str, Any], person: Principal) -> None:
@@ -375,7 +378,7 @@ class OrderTasks:
     async def _readable(self, id: str, person: Principal) -> Task:
         task = await self._current(id)
         if task is None or task.reader != person.name:
-            raise MCPError(types.INVALID_PARAMS, "there is no such task, or it has expired")
+            raise RpcError(INVALID_PARAMS, "there is no such task, or it has expired")
         return task
 
     async def _current(self, id: str) -> Task | None:
@@ -415,7 +418,9 @@ class OrderTasks:
             await self._say_alive(store)
             self._wanted.set()
             run.change(status="working", message="taken over")
-            caller = Caller(task.revision, None, agent_id=task.agent or None, local=False)
+            caller = Caller(
+                REVISIONS[task.revision], None, agent_id=task.agent or None, local=False
+            )
             self._carry_out_later(run, caller)
         return run.task
 
@@ -460,31 +465,25 @@ def _result(task: Task) -> Json:
     if task.result is not None:
         return dict(task.result)
     if task.error is not None:
-        raise MCPError(task.error["code"], task.error["message"])
-    raise MCPError(types.INTERNAL_ERROR, task.message or "the order was cancelled")
+        raise RpcError(task.error["code"], task.error["message"])
+    raise RpcError(INTERNAL_ERROR, task.message or "the order was cancelled")
 
 
-def _head(task: Task) -> Json:
+def view(task: Task) -> protocol.Task:
+    """A task as clients see it."""
     age = task.updated_ms - task.created_ms
-    head: Json = {
-        "taskId": task.id,
-        "status": task.status,
-        "createdAt": timestamp(task.created_ms),
-        "lastUpdatedAt": timestamp(task.updated_ms),
-        "ttlMs": task.ttl_ms,
-        "pollIntervalMs": _POLL_MS if age < 60_000 else _SLOW_POLL_MS,
-    }
-    return {**head, "statusMessage": task.message} if task.message else head
-
-
-def view(task: Task) -> Json:
-    """A task as clients see it, with its questions, its result or its error."""
-    more: Json = {
-        "input_required": {"inputRequests": dict(task.requests)},
-        "completed": {"result": task.result},
-        "failed": {"error": task.error},
-    }
-    return {**_head(task), **more.get(task.status, {})}
+    return protocol.Task(
+        id=task.id,
+        status=protocol.TaskStatus(task.status),
+        created=timestamp(task.created_ms),
+        updated=timestamp(task.updated_ms),
+        ttl_ms=task.ttl_ms,
+        poll_ms=_POLL_MS if age < 60_000 else _SLOW_POLL_MS,
+        message=task.message or None,
+        result=None if task.result is None else dict(task.result),
+        error=None if task.error is None else error_data(task.error),
+        requests=task.requests,
+    )
 
 
 # ---- the state that a client carries from one round to the next

@@ -17,8 +17,20 @@ from openclaw.core import events
 from openclaw.core.clock import Clock, order_session_key
 from openclaw.core.content import InboundMedia, Text
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
-from openclaw.core.tools import NO, ApprovalAnswer, Ask, Elicit, JsonObject, PermissionRequest
+from openclaw.core.tools import (
+    NO,
+    ApprovalAnswer,
+    Ask,
+    Elicit,
+    JsonObject,
+    PermissionRequest,
+    json_objects,
+)
+from openclaw.mcp import names
+from openclaw.mcp.jsonrpc import RpcError
+from openclaw.mcp.revisions import Revision
 from openclaw.mcp_server.aggregation import AnswerCollector, Json, OutboundRules, render
+from openclaw.mcp_server.order_tool import TOOLS
 from openclaw.media import kinds
 from openclaw.media.stored_files import OrderFiles, order_files
 from openclaw.sessions.task_groups import helper_tasks
@@ -41,47 +53,6 @@ _TYPES: dict[str, tuple[type, str]] = {
     "array": (list, "an array"),
     "object": (dict, "an object"),
 }
-
-
-def _text(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
-
-
-def _order_tool(program: str, description: str, **attachments: Any) -> dict[str, Any]:
-    properties = {
-        "message": _text(f"The message to send to {program}"),
-        "sessionKey": _text("Optional session key for conversation continuity"),
-        **attachments,
-    }
-    return {
-        "name": f"order_{program.lower()}",
-        "description": f"Send a message to {program} and receive a response. {description}",
-        "inputSchema": {"type": "object", "properties": properties, "required": ["message"]},
-    }
-
-
-def _attachments(kind: str, most: int, example: str) -> dict[str, Any]:
-    properties = {
-        "data": _text(f"Base64-encoded {kind} data"),
-        "mimeType": _text(f"MIME type (e.g., '{example}')"),
-        "filename": _text("Optional filename"),
-    }
-    items = {"type": "object", "properties": properties, "required": ["data", "mimeType"]}
-    description = f"Optional base64-encoded {kind}s (max {most}, 15MB each)"
-    return {"type": "array", "description": description, "items": items}
-
-
-_AS_TYPED = "The message will be processed as if typed by a user."
-ORDER_OPENCLAW = _order_tool(
-    "OpenClaw",
-    f"{_AS_TYPED} Supports sending images, files (PDF, text, markdown, CSV, JSON), audio, video, "
-    "and archives (ZIP, TAR.GZ) via base64 encoding.",
-    images=_attachments("image", 10, "image/png"),
-    files=_attachments("file", 5, "application/pdf"),
-)
-ORDER_CLAWDBOT = _order_tool("Clawdbot", _AS_TYPED)
-
-TOOLS = {"openclaw": ORDER_OPENCLAW, "clawdbot": ORDER_CLAWDBOT}
 
 
 def checked_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -> Json:
@@ -201,12 +172,10 @@ async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[event
         yield on_event
 
 
-ASKS_BY_RESULT = "2026-07-28"  # from this revision on, a server asks in its result or in a task
 DECLINED: JsonObject = {"action": "decline"}
 
 AskPerson = Callable[[JsonObject], Awaitable[JsonObject]]  # takes an elicitation's params
-# Sends a request to the client; the answer is empty if it is an error.
-AskClient = Callable[[str, Json | None], Awaitable[Json]]
+AskClient = Callable[..., Awaitable[Json]]  # a peer's `ask`
 
 
 def _elicitation(ask: AskClient) -> AskPerson:
@@ -217,7 +186,10 @@ def _elicitation(ask: AskClient) -> AskPerson:
             shown["elicitationId"] = str(params.get("elicitationId") or "")
         else:
             shown["requestedSchema"] = params["requestedSchema"]
-        answer = await ask("elicitation/create", shown)
+        try:
+            answer = await ask(names.ELICIT, shown)
+        except RpcError:
+            return DECLINED
         content: Any = answer.get("content")
         known = answer.get("action") in ("accept", "decline", "cancel")
         if not known or not isinstance(content, dict | None):
@@ -229,9 +201,11 @@ def _elicitation(ask: AskClient) -> AskPerson:
 
 
 async def _client_roots(ask: AskClient) -> Sequence[str]:
-    found: Any = (await ask("roots/list", None)).get("roots")
-    listed = cast("list[Json]", found) if isinstance(found, list) else []
-    return [str(one.get("uri")) for one in listed if type(one) is dict]
+    try:
+        answer = await ask(names.ROOTS, seconds=_ROOTS_SECONDS)
+    except RpcError:
+        return ()
+    return [str(root.get("uri")) for root in json_objects(answer.get("roots"))]
 
 
 def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
@@ -267,18 +241,8 @@ def questions(ask: AskPerson) -> tuple[Ask, Elicit]:
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
-    name: str
-    may_be_asked: bool = True  # whether they may be shown questions
-    session: Callable[[str], str] = str  # which of their sessions a key means
-
-
-OWNER = Principal("owner")
-
-
-@dataclass(frozen=True, slots=True)
 class Caller:
-    protocol_version: str
+    revision: Revision
     report: Report | None
     ask: Ask | None = None
     elicit: Elicit | None = None
@@ -354,7 +318,7 @@ class OrderHandler:
                 audio=settings.audio,
                 secrets=settings.redactor,
             )
-            blocks, left_out = await render(collector.media, rules, caller.protocol_version)
+            blocks, left_out = await render(collector.media, rules, caller.revision)
             collector.add_reply(tuple(map(Text, left_out)))
             return _result(collector.text(), *blocks)
 
@@ -380,8 +344,7 @@ async def _workspace(settings: AgentSettings, caller: Caller) -> Path | None:
     """The directory that the client wants an order to work in, if it may choose one."""
     named: list[Path] = []
     if settings.order_workspace != "agent" and caller.roots is not None:
-        with anyio.move_on_after(_ROOTS_SECONDS):
-            named = [path for uri in await caller.roots() if (path := _root_directory(uri))]
+        named = [path for uri in await caller.roots() if (path := _root_directory(uri))]
     if settings.order_workspace == "cwd":
         named.append(Path.cwd())
     private = [path.resolve() for path in settings.private]

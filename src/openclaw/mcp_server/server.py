@@ -1,7 +1,7 @@
 """The MCP server on the SDK's low-level one: exactly one tool."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,9 +17,13 @@ from pydantic import ValidationError
 
 from openclaw.agent.port import Notify
 from openclaw.core.errors import OpenClawError, describe
+from openclaw.mcp.jsonrpc import RpcError
+from openclaw.mcp.names import TASKS_EXTENSION as EXTENSION
+from openclaw.mcp.revisions import REVISIONS
+from openclaw.mcp.tasks import EXTENSION_TASKS
 from openclaw.mcp_server import orders
-from openclaw.mcp_server.handshake import TASKS as EXTENSION
 from openclaw.mcp_server.order_tasks import OrderTasks
+from openclaw.mcp_server.order_tool import OWNER, TOOLS, Principal
 from openclaw.version import __version__
 
 PERSON = "openclaw.person"  # the key of the `Person` in an HTTP request's scope
@@ -39,7 +43,13 @@ _REQUESTS = {
 }
 
 
-async def _ask_client(session: ServerSession, method: str, params: dict[str, Any] | None) -> Any:
+async def _ask_client(
+    session: ServerSession,
+    method: str,
+    params: dict[str, Any] | None = None,
+    *,
+    seconds: float | None = None,
+) -> Any:
     request, result = _REQUESTS[method]
     given = {"method": method, "params": params}
     try:
@@ -72,15 +82,15 @@ class _Handlers:
     async def list_tools(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        tool = types.Tool.model_validate(orders.TOOLS[self.handler.program])
+        tool = types.Tool.model_validate(TOOLS[self.handler.program])
         return types.ListToolsResult(tools=[tool])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
-        if params.name != (wanted := orders.TOOLS[self.handler.program]["name"]):
+        if params.name != (wanted := TOOLS[self.handler.program]["name"]):
             return orders.refusal(f"there is no tool {params.name!r}; the only one is {wanted!r}")
         wants_progress = context.meta is not None and "progress_token" in context.meta
         caller = orders.Caller(
-            protocol_version=context.protocol_version,
+            revision=REVISIONS[context.protocol_version],
             report=context.session.report_progress if wants_progress else None,
             agent_id=context.request.query_params.get("agent") if context.request else None,
             session=_person_of(context).session,
@@ -89,7 +99,7 @@ class _Handlers:
         can = context.session.check_client_capability
         elicitation = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         asks = _person_of(context).may_be_asked and can(elicitation)
-        if context.protocol_version < orders.ASKS_BY_RESULT:
+        if REVISIONS[context.protocol_version].server_requests:
             ask = partial(_ask_client, context.session)
             roots = can(types.ClientCapabilities(roots=types.RootsCapability()))
             caller = orders.asked_by_request(caller, ask, asks=asks, roots=roots)
@@ -127,7 +137,7 @@ class _Handlers:
     async def of_task(self, context: Context, params: _TaskParams) -> Any:
         """`tasks/get`, `tasks/update` and `tasks/cancel`, by this process or a gateway."""
         tasks, id, person = self.tasks, params.task_id, _person_of(context)
-        if tasks is None or context.protocol_version < orders.ASKS_BY_RESULT:
+        if tasks is None or REVISIONS[context.protocol_version].server_requests:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
         _require_tasks(context)
         if not id.isascii():  # the store can't look up some
@@ -139,7 +149,7 @@ class _Handlers:
         if forwarded is not None:
             return forwarded
         if context.method == "tasks/get":
-            return await tasks.get(id, person)
+            return EXTENSION_TASKS.view(await tasks.get(id, person))
         if isinstance(params, _UpdateParams):
             await tasks.update(id, params.input_responses, person)
         else:
@@ -159,15 +169,15 @@ class _Handlers:
         meta = {_SUBSCRIPTION: context.request_id}
         sent = dict[str, Any]()
         for id in map(str, wanted):
-            with suppress(MCPError):
+            with suppress(RpcError):
                 await tasks.get(id, person)
                 sent[id] = None
         honoured = {"taskIds": list(sent)} if sent else {}
         await _notify(context, _ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
         while True:
             for id in sent:
-                with suppress(MCPError):
-                    now = await tasks.get(id, person)
+                with suppress(RpcError):
+                    now = EXTENSION_TASKS.view(await tasks.get(id, person))
                     if now != sent[id]:
                         sent[id] = now
                         await _notify(context, "notifications/tasks", {**now, "_meta": meta})
@@ -203,15 +213,25 @@ def make_server(
         handler.program,
         version=__version__,
         on_list_tools=methods.list_tools,
-        on_call_tool=methods.call_tool,
-        on_subscriptions_listen=methods.listen if tasks is not None else None,
+        on_call_tool=_translating(methods.call_tool),
+        on_subscriptions_listen=_translating(methods.listen) if tasks is not None else None,
     )
     if tasks is not None:
         server.extensions = {EXTENSION: {}}
-        server.add_request_handler("tasks/get", _TaskParams, methods.of_task)
-        server.add_request_handler("tasks/update", _UpdateParams, methods.of_task)
-        server.add_request_handler("tasks/cancel", _TaskParams, methods.of_task)
+        server.add_request_handler("tasks/get", _TaskParams, _translating(methods.of_task))
+        server.add_request_handler("tasks/update", _UpdateParams, _translating(methods.of_task))
+        server.add_request_handler("tasks/cancel", _TaskParams, _translating(methods.of_task))
     return server
+
+
+def _translating(handle: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def handled(context: Context, params: Any) -> Any:
+        try:
+            return await handle(context, params)
+        except RpcError as error:
+            raise MCPError(error.code, error.message, error.data) from None
+
+    return handled
 
 
 async def _notify(context: Context, method: str, params: dict[str, Any]) -> None:
@@ -240,14 +260,5 @@ def _require_tasks(context: Context) -> None:
         )
 
 
-def _person_of(context: Context) -> orders.Principal:
-    return context.request.scope[PERSON] if context.request is not None else orders.OWNER
-
-
-@asynccontextmanager
-async def open_server(handler: orders.OrderHandler) -> AsyncGenerator[Server[dict[str, Any]]]:
-    if handler.program != "openclaw":
-        yield make_server(handler)
-        return
-    async with OrderTasks(handler).running() as tasks:
-        yield make_server(handler, tasks, partial(handler.agent.forward, handler.agent_id))
+def _person_of(context: Context) -> Principal:
+    return context.request.scope[PERSON] if context.request is not None else OWNER

@@ -1,7 +1,4 @@
-"""File descriptor helpers that need no event loop. Import-light.
-
-`mcp_server.bootstrap` imports this before it answers a client's first message.
-"""
+"""File descriptor helpers that need no event loop. Import-light."""
 
 import errno
 import os

@@ -18,10 +18,11 @@ pytestmark = pytest.mark.subprocess
 MB = 1 << 20
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 BY_THREADS = """
-from openclaw.cli.commands.mcp_server import prepare_first
-from openclaw.mcp_server.bootstrap import Options, serve
+from openclaw.cli.commands.mcp_server import load_first
+from openclaw.mcp_server.options import Options
+from openclaw.mcp_server.stdio import serve
 
-serve("openclaw", lambda: prepare_first("openclaw", Options()), by_threads=True)
+serve("openclaw", lambda: load_first("openclaw", Options()), by_threads=True)
 """
 WAYS = {
     "watching": [str(BIN / "openclaw"), "mcp-server"],
@@ -112,14 +113,28 @@ async def test_rubbish_and_the_end_at_once_are_still_answered(setup: Setup, firs
     assert [code_of(one) for one in told] == [(None, -32700)] * 2
 
 
-@pytest.mark.parametrize("version", ["2025-03-26", "2025-11-25"])
-async def test_a_batch_is_refused_and_the_next_line_is_read(setup: Setup, version: str) -> None:
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
+async def test_a_batch_is_refused_where_the_revision_has_none_and_the_next_line_is_read(
+    setup: Setup, version: str
+) -> None:
     async with wired(setup, "watching") as wire:
         await wire.send(hello(version), READY)
         await wire.answer()
         await wire.send([ask(1, "ping")], ask(2, "ping"))
         assert code_of(await wire.answer()) == (None, -32600)
         assert (await wire.answer())["id"] == 2
+
+
+async def test_a_batch_is_answered_by_a_batch_at_the_revision_that_has_them(setup: Setup) -> None:
+    async with wired(setup, "watching") as wire:
+        await wire.send(hello("2025-03-26"))
+        await wire.answer()
+        await wire.send([READY, ask(1, "tools/list"), 7, ask(2, "ping"), ask(3, "nope")])
+        answers = {one["id"]: one for one in await wire.answer()}
+        assert answers[1]["result"]["tools"][0]["name"] == "order_openclaw"
+        assert answers[2]["result"] == {}
+        assert code_of(answers[3]) == (3, -32601)
+        assert code_of(answers[None]) == (None, -32600)
 
 
 @both_ways

@@ -7,13 +7,14 @@ import pytest
 
 from openclaw.core.content import Media
 from openclaw.core.errors import ToolFailure
+from openclaw.mcp.revisions import V2024_11_05, V2025_03_26, V2025_11_25, Revision
 from openclaw.mcp_server.aggregation import OutboundRules, render
 from openclaw.media.kinds import MIB
 from openclaw.secrets.redactor import Redactor
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
 WAV = b"RIFF\x24\0\0\0WAVEfmt "
-NEW, OLD = "2025-11-25", "2024-11-05"
+NEW, OLD = V2025_11_25, V2024_11_05
 
 
 def rules(*directories: Path, audio: str = "auto") -> OutboundRules:
@@ -33,17 +34,19 @@ async def test_an_image_is_an_image_block() -> None:
 
 @pytest.mark.requirement("M-13")
 @pytest.mark.parametrize(
-    ("mode", "version", "kind"),
+    ("mode", "revision", "kind"),
     [
         ("auto", NEW, "audio"),
-        ("auto", "2025-03-26", "audio"),
+        ("auto", V2025_03_26, "audio"),
         ("auto", OLD, "resource"),
         ("audio", OLD, "audio"),
         ("resource", NEW, "resource"),
     ],
 )
-async def test_sound_is_sent_as_the_client_can_take_it(mode: str, version: str, kind: str) -> None:
-    [block], _ = await render([Media("audio/wav", data=WAV)], rules(audio=mode), version)
+async def test_sound_is_sent_as_the_client_can_take_it(
+    mode: str, revision: Revision, kind: str
+) -> None:
+    [block], _ = await render([Media("audio/wav", data=WAV)], rules(audio=mode), revision)
     assert block["type"] == kind
 
 

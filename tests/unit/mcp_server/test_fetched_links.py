@@ -7,11 +7,11 @@ import pytest
 from tests.support.fake_http import QuietHandler, serving
 
 from openclaw.core.content import Media
+from openclaw.mcp.revisions import LATEST
 from openclaw.mcp_server.aggregation import OutboundRules, fetch_guarded, render
 from openclaw.net.guarded_client import Exemptions, GuardedClient
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
-LATEST = "2025-11-25"
 
 
 class Site(QuietHandler):

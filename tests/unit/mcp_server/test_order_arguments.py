@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.orders import ORDER_CLAWDBOT, ORDER_OPENCLAW, checked_order
+from openclaw.mcp_server.order_tool import ORDER_CLAWDBOT, ORDER_OPENCLAW
+from openclaw.mcp_server.orders import checked_order
 
 SCHEMA = ORDER_OPENCLAW["inputSchema"]
 

@@ -8,7 +8,8 @@ import pytest
 from tests.support.pictures import tiny_image
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.orders import TOOLS, checked_order, receive
+from openclaw.mcp_server.order_tool import TOOLS
+from openclaw.mcp_server.orders import checked_order, receive
 from openclaw.media.kinds import FILE_TYPES, IMAGE_TYPES, MIB
 from openclaw.media.stored_files import OrderFiles
 from openclaw.media.transcription import NoTranscriber

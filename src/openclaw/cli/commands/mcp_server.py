@@ -4,16 +4,20 @@ The client gives orders through one tool, order_openclaw (order_clawdbot under t
 name clawdbot). stdout carries the protocol and nothing else; logs go to stderr.
 """
 
-from functools import partial
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
-from openclaw.mcp_server import bootstrap
+from openclaw.mcp_server import stdio
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
     import argparse
+
+    from openclaw.mcp_server.options import Options
+    from openclaw.mcp_server.order_service import OrderService
 
 
 def register(parser: "argparse.ArgumentParser") -> None:
@@ -28,23 +32,30 @@ def register(parser: "argparse.ArgumentParser") -> None:
 
 
 def run(args: "argparse.Namespace", env: Environment) -> int:
-    bootstrap.serve(env.program, lambda: prepare(env, args))
+    stdio.serve(env.program, lambda: load(env, args))
 
 
-def prepare_first(program: str, options: bootstrap.Options) -> Any:
+def load_first(program: str, options: "Options") -> stdio.OpenService:
     """The same if only the options have been parsed so far, because the handshake came first."""
     from openclaw.cli.logging_setup import configure_for
 
     config = Path(options.config) if options.config else None
     env = Environment(program=program, config_option=config, runs_until_stopped=True)
     configure_for(env, options, plain=False)
-    return prepare(env, options)
+    return load(env, options)
 
 
-def prepare(env: Environment, options: "bootstrap.Options | argparse.Namespace") -> Any:
+def load(env: Environment, options: "Options | argparse.Namespace") -> stdio.OpenService:
     """Load what accepts orders, and the agent, unless a gateway runs it."""
-    from openclaw.mcp_server import stdio_server
+    from openclaw.mcp_server.order_service import open_service
     from openclaw.runtime.access import open_agent
 
-    opened = partial(open_agent, env, local=options.local, short_grace=True, ahead=True)
-    return stdio_server.prepare(env.program, options.agent, opened)
+    @asynccontextmanager
+    async def opened() -> "AsyncGenerator[OrderService]":
+        async with (
+            open_agent(env, local=options.local, short_grace=True, ahead=True) as agent,
+            open_service(env.program, agent, options.agent) as service,
+        ):
+            yield service
+
+    return opened

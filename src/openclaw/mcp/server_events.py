@@ -1,0 +1,251 @@
+"""What a server's connection is given, and what it returns: offers, events and commands."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+from openclaw.mcp import jsonrpc
+from openclaw.mcp.jsonrpc import ErrorData, Id, JsonObject, Message
+from openclaw.mcp.revisions import REVISIONS, Revision, TaskSupport
+from openclaw.mcp.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a server has. `capabilities` may name everything: each revision gets what it knows.
+
+    `methods` are those of extensions other than tasks.
+    """
+
+    name: str
+    version: str
+    capabilities: JsonObject
+    instructions: str | None = None
+    info: JsonObject = field(default_factory=dict[str, Any])
+    methods: frozenset[str] = frozenset()
+    revisions: tuple[Revision, ...] = tuple(REVISIONS.values())
+
+    @property
+    def server_info(self) -> JsonObject:
+        return {"name": self.name, "version": self.version, **self.info}
+
+    def has(self, *path: str) -> bool:
+        """Whether it offers this, such as ("resources", "subscribe")."""
+        inside: Any = self.capabilities
+        for key in path:
+            inside = inside.get(key)
+            if inside is None or inside is False:
+                return False
+        return True
+
+    def at(self, revision: Revision) -> JsonObject:
+        """The capabilities that clients of this revision know."""
+        unknown = {
+            "completions": not revision.completions_capability,
+            "extensions": not revision.stateless,
+            "tasks": revision.tasks is not TaskSupport.CORE,
+        }
+        return {key: value for key, value in self.capabilities.items() if not unknown.get(key)}
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What a client says about itself."""
+
+    info: JsonObject = field(default_factory=dict[str, Any])
+    capabilities: JsonObject = field(default_factory=dict[str, Any])
+
+    def can(self, *path: str) -> bool:
+        """Whether it declares this capability, such as ("sampling", "tools")."""
+        inside: Any = self.capabilities
+        for key in path:
+            inside = cast("JsonObject", inside).get(key) if isinstance(inside, dict) else None
+        return isinstance(inside, dict)
+
+
+# ---- events: what comes out of `receive`
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """To be written: one message, or several as a batch.
+
+    Over HTTP it belongs to the stream of the request `call`; if that is None, to the client's own
+    stream. `is_final` says that nothing more follows for that request, or for its batch.
+    """
+
+    messages: tuple[Message, ...]
+    call: Id | None = None
+    is_final: bool = False
+    is_batch: bool = False
+
+    def encode(self) -> bytes:
+        if self.is_batch:
+            return jsonrpc.encode_batch(list(self.messages))
+        return jsonrpc.encode(self.messages[0])
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request to be carried out."""
+
+    id: Id
+    method: str
+    params: JsonObject
+    revision: Revision
+    client: Client
+
+    @cached_property
+    def meta(self) -> JsonObject:
+        return self.params.get("_meta") or {}
+
+    @property
+    def progress_token(self) -> Id | None:
+        return self.meta.get("progressToken")
+
+    @property
+    def input_responses(self) -> JsonObject:
+        return (self.params.get("inputResponses") or {}) if self.revision.result_types else {}
+
+    @property
+    def request_state(self) -> str | None:
+        return self.params.get("requestState") if self.revision.result_types else None
+
+    @property
+    def core_task(self) -> JsonObject | None:
+        """What a client of 2025-11-25 says of the task that it wants this to become."""
+        return self.params.get("task") if self.revision.tasks is TaskSupport.CORE else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The client does not want this call's answer any more."""
+
+    id: Id
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The client's answer to a request of ours."""
+
+    id: Id
+    result: JsonObject | None = None
+    error: ErrorData | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The client has ended the handshake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """A notification that does not concern the connection."""
+
+    method: str
+    params: JsonObject
+
+
+Event = Outgoing | Call | Cancelled | Answered | Ready | Notified
+
+
+# ---- commands: what goes into `send`
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    id: Id
+    result: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    id: Id
+    error: ErrorData
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Progress, which is sent if the client asked for it and if it grows."""
+
+    id: Id
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log message, which is sent if the client wants its level."""
+
+    level: str
+    data: Any
+    logger: str | None = None
+    call: Id | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request to the client; the answer is an event. `deadline` is on the caller's clock."""
+
+    method: str
+    params: JsonObject | None = None
+    call: Id | None = None
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Nobody waits for the answer to this request of ours any more."""
+
+    id: Id
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Begin a subscription, for the notifications that are granted."""
+
+    id: Id
+    granted: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ListChanged:
+    """The list of `tools`, `prompts` or `resources` is another one."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUpdated:
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChanged:
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Any other notification."""
+
+    method: str
+    params: JsonObject | None = None
+    call: Id | None = None
+
+
+Command = (
+    Answer
+    | Refuse
+    | Report
+    | Log
+    | Ask
+    | Withdraw
+    | Acknowledge
+    | ListChanged
+    | ResourceUpdated
+    | TaskChanged
+    | Notify
+)

@@ -1,0 +1,157 @@
+"""Serves one client over its pipes. The handshake is answered at once; the agent is opened meanwhile.
+
+Imports are few on purpose: this is the cold path of every client that starts the server.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NoReturn
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from openclaw.mcp import json_text, jsonrpc, names
+from openclaw.mcp.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Incoming,
+    JsonObject,
+    Malformed,
+    RpcError,
+    to_json,
+)
+from openclaw.mcp.server import Call, Offer, Outgoing, ServerConnection
+from openclaw.mcp_server.conversation import Conversation, Peer, Service
+from openclaw.mcp_server.message_writer import MessageWriter, log_traffic, logs_traffic
+from openclaw.mcp_server.order_tool import HERE, TOOLS, offer_of
+from openclaw.stdio.descriptors import ThreadedReader, claim_stdio, on_termination, run_and_leave
+from openclaw.stdio.lines import LineSplitter, TooLong
+from openclaw.stdio.pipes import LineReader, ThreadedWriter, open_reader, open_writer
+
+logger = logging.getLogger(__name__)
+
+_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+_FAILED_TO_START = "the server failed to start; see its log"
+
+OpenService = Callable[[], AbstractAsyncContextManager[Service]]
+Load = Callable[[], OpenService]
+"""Imports what opens the service; it is called in a thread."""
+
+
+@dataclass(eq=False)
+class OpeningService:
+    """The tool's declaration at once; everything else once the service is open."""
+
+    program: str
+    _opened: anyio.Event = field(default_factory=anyio.Event)
+    _service: Service | None = None
+
+    @property
+    def offer(self) -> Offer:
+        return offer_of(self.program)
+
+    def opened(self, service: Service | None) -> None:
+        """Carry out what has been waiting; without a service it fails."""
+        self._service = service
+        self._opened.set()
+
+    async def carry_out(self, call: Call, peer: Peer) -> JsonObject:
+        if call.method == names.TOOLS_LIST:
+            return {"tools": [TOOLS[self.program]]}
+        await self._opened.wait()
+        if self._service is None:
+            raise RpcError(INTERNAL_ERROR, _FAILED_TO_START)
+        return await self._service.carry_out(call, peer)
+
+
+@dataclass(eq=False)
+class StdioServer:
+    lines: LineReader
+    writer: MessageWriter
+    service: OpeningService
+    load: Load
+    _reading: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _failed: bool = False
+
+    async def run(self) -> int:
+        """Serve until the client's end of the pipe is closed; returns the exit code."""
+        async with anyio.create_task_group() as background:
+            on_termination(self._reading.cancel)
+            async with anyio.create_task_group() as calls:
+                connection = ServerConnection(self.service.offer)
+                conversation = Conversation(connection, self.service, calls, self._write, HERE)
+                with self._reading:
+                    await self._take_next(conversation)
+                    background.start_soon(self._open, name="agent")
+                    while await self._take_next(conversation):
+                        pass
+                await anyio.lowlevel.checkpoint()  # what needs no waiting is answered
+                if not self._failed:  # otherwise every call is being refused
+                    calls.cancel_scope.cancel()
+            background.cancel_scope.cancel()
+        await self.writer.aclose()
+        return int(self._failed)
+
+    async def _take_next(self, conversation: Conversation) -> bool:
+        line = await self.lines.next()
+        if line is None:
+            return False
+        incoming = await _decoded(line)
+        del line  # it may be large
+        if logs_traffic() and not isinstance(incoming, Malformed | jsonrpc.Batch):
+            log_traffic("received", to_json(incoming))
+        await conversation.take(incoming)
+        return True
+
+    async def _open(self) -> None:
+        try:
+            open_service = await anyio.to_thread.run_sync(self.load, abandon_on_cancel=True)
+            async with AsyncExitStack() as stack:
+                self.service.opened(await stack.enter_async_context(open_service()))
+                await anyio.sleep_forever()
+        except Exception as error:  # noqa: BLE001 (reported here; the process ends)
+            sys.excepthook(type(error), error, error.__traceback__)
+            self._failed = True
+            self.service.opened(None)
+            self._reading.cancel()
+
+    async def _write(self, outgoing: Outgoing) -> None:
+        first = outgoing.messages[0]
+        if outgoing.call is None and isinstance(first, jsonrpc.ErrorResponse):
+            self.writer.tell(to_json(first))
+            return
+        with suppress(*_GONE):
+            if outgoing.is_batch:
+                await self.writer.send([to_json(message) for message in outgoing.messages])
+            else:
+                await self.writer.send(to_json(first))
+
+
+async def _decoded(line: bytes | TooLong) -> Incoming:
+    if isinstance(line, TooLong):
+        problem = f"a message of over {line.limit} bytes is not accepted"
+        return jsonrpc.unreadable(line.head, line.tail, problem, INVALID_REQUEST)
+    if len(line) < json_text.LARGE:
+        return jsonrpc.decode(line)
+    return await anyio.to_thread.run_sync(jsonrpc.decode, line)
+
+
+async def _serve(program: str, load: Load, wires: tuple[int, int], *, by_threads: bool) -> int:
+    wire_in, wire_out = wires
+    reader = ThreadedReader(partial(os.read, wire_in)) if by_threads else open_reader(wire_in)
+    write = partial(os.write, wire_out)
+    writer = MessageWriter(ThreadedWriter(write) if by_threads else open_writer(wire_out))
+    lines = LineReader(reader, LineSplitter())
+    return await StdioServer(lines, writer, OpeningService(program), load).run()
+
+
+def serve(program: str, load: Load, *, by_threads: bool = sys.platform == "win32") -> NoReturn:
+    """Serve one client until it goes away, and leave the process."""
+    run_and_leave(lambda: asyncio.run(_serve(program, load, claim_stdio(), by_threads=by_threads)))
