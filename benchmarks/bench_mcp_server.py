@@ -142,7 +142,7 @@ def memory_before_the_first_order() -> float:
     peer.ask(HELLO)
     process = psutil.Process(peer.process.pid)
     size, steady = 0, 0
-    while steady < 20:  # until the SDK has been loaded behind the handshake
+    while steady < 20:  # until the agent has been loaded behind the handshake
         now = process.memory_info().rss
         steady = steady + 1 if now == size else 0
         size = now

@@ -40,6 +40,7 @@ MEANING = {
     "content": "framing, detection",
     "secrets": "references, redaction",
     "stdio": "lines on pipes",
+    "mcp": "the protocol, without I/O",
     "core": "content, events, errors",
 }
 

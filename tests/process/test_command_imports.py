@@ -145,7 +145,7 @@ LINES = b"""
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"order_openclaw",\
 "arguments":{"message":"Hi"},"_meta":{"progressToken":1}}}
 """
-ROOTS = b'{"jsonrpc":"2.0","id":"openclaw-1","result":{"roots":[]}}\n'
+ROOTS = b'{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}\n'
 
 
 def ordered(environ: Mapping[str, str]) -> tuple[bytes, set[str]]:

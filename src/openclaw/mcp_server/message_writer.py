@@ -26,8 +26,9 @@ _LONGEST_LOGGED = 20_000
 
 
 class MessageWriter:
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, on_broken: Callable[[], None] | None = None) -> None:
         self._writer = writer
+        writer.on_broken = on_broken
         self._closed = False
 
     async def send(self, message: Json | list[Json]) -> None:
@@ -51,10 +52,14 @@ class MessageWriter:
             self._writer.write(piece)
 
     async def aclose(self) -> None:
+        """Raises what kept us from writing, unless the client had gone."""
         self._closed = True
         with anyio.move_on_after(_DRAIN_SECONDS, shield=True):
             await self._writer.drained(0)
         self._writer.close()
+        failure = self._writer.failure
+        if isinstance(failure, OSError) and not isinstance(failure, BrokenPipeError):
+            raise failure
 
 
 def encode(message: Json | list[Json]) -> list[Piece]:

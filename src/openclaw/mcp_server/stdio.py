@@ -33,7 +33,7 @@ from openclaw.mcp_server.message_writer import MessageWriter, log_traffic, logs_
 from openclaw.mcp_server.order_tool import HERE, TOOLS, offer_of
 from openclaw.stdio.descriptors import ThreadedReader, claim_stdio, on_termination, run_and_leave
 from openclaw.stdio.lines import LineSplitter, TooLong
-from openclaw.stdio.pipes import LineReader, ThreadedWriter, open_reader, open_writer
+from openclaw.stdio.pipes import LineReader, ThreadedWriter, Writer, open_reader, open_writer
 
 logger = logging.getLogger(__name__)
 
@@ -71,22 +71,22 @@ class OpeningService:
         return await self._service.carry_out(call, peer)
 
 
-@dataclass(eq=False)
 class StdioServer:
-    lines: LineReader
-    writer: MessageWriter
-    service: OpeningService
-    load: Load
-    _reading: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _failed: bool = False
+    def __init__(
+        self, lines: LineReader, writer: Writer, service: OpeningService, load: Load
+    ) -> None:
+        self._lines, self._service, self._load = lines, service, load
+        self._reading = anyio.CancelScope()
+        self._writer = MessageWriter(writer, on_broken=self._reading.cancel)
+        self._failed = False
 
     async def run(self) -> int:
         """Serve until the client's end of the pipe is closed; returns the exit code."""
         async with anyio.create_task_group() as background:
             on_termination(self._reading.cancel)
             async with anyio.create_task_group() as calls:
-                connection = ServerConnection(self.service.offer)
-                conversation = Conversation(connection, self.service, calls, self._write, HERE)
+                connection = ServerConnection(self._service.offer)
+                conversation = Conversation(connection, self._service, calls, self._write, HERE)
                 with self._reading:
                     await self._take_next(conversation)
                     background.start_soon(self._open, name="agent")
@@ -96,11 +96,11 @@ class StdioServer:
                 if not self._failed:  # otherwise every call is being refused
                     calls.cancel_scope.cancel()
             background.cancel_scope.cancel()
-        await self.writer.aclose()
+        await self._writer.aclose()
         return int(self._failed)
 
     async def _take_next(self, conversation: Conversation) -> bool:
-        line = await self.lines.next()
+        line = await self._lines.next()
         if line is None:
             return False
         incoming = await _decoded(line)
@@ -112,26 +112,26 @@ class StdioServer:
 
     async def _open(self) -> None:
         try:
-            open_service = await anyio.to_thread.run_sync(self.load, abandon_on_cancel=True)
+            open_service = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
             async with AsyncExitStack() as stack:
-                self.service.opened(await stack.enter_async_context(open_service()))
+                self._service.opened(await stack.enter_async_context(open_service()))
                 await anyio.sleep_forever()
         except Exception as error:  # noqa: BLE001 (reported here; the process ends)
             sys.excepthook(type(error), error, error.__traceback__)
             self._failed = True
-            self.service.opened(None)
+            self._service.opened(None)
             self._reading.cancel()
 
     async def _write(self, outgoing: Outgoing) -> None:
         first = outgoing.messages[0]
         if outgoing.call is None and isinstance(first, jsonrpc.ErrorResponse):
-            self.writer.tell(to_json(first))
+            self._writer.tell(to_json(first))
             return
         with suppress(*_GONE):
             if outgoing.is_batch:
-                await self.writer.send([to_json(message) for message in outgoing.messages])
+                await self._writer.send([to_json(message) for message in outgoing.messages])
             else:
-                await self.writer.send(to_json(first))
+                await self._writer.send(to_json(first))
 
 
 async def _decoded(line: bytes | TooLong) -> Incoming:
@@ -147,7 +147,7 @@ async def _serve(program: str, load: Load, wires: tuple[int, int], *, by_threads
     wire_in, wire_out = wires
     reader = ThreadedReader(partial(os.read, wire_in)) if by_threads else open_reader(wire_in)
     write = partial(os.write, wire_out)
-    writer = MessageWriter(ThreadedWriter(write) if by_threads else open_writer(wire_out))
+    writer = ThreadedWriter(write) if by_threads else open_writer(wire_out)
     lines = LineReader(reader, LineSplitter())
     return await StdioServer(lines, writer, OpeningService(program), load).run()
 

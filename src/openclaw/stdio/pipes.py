@@ -90,8 +90,12 @@ class Writer(ABC):
         self._loop = get_running_loop()
         self._progress: Future[None] | None = None
         self.unsent: int = 0
-        self.broken = False
+        self.failure: Exception | None = None
         self.on_broken: Callable[[], None] | None = None
+
+    @property
+    def broken(self) -> bool:
+        return self.failure is not None
 
     @abstractmethod
     def write(self, piece: Piece) -> bool:
@@ -116,8 +120,8 @@ class Writer(ABC):
             self._progress.set_result(None)
             self._progress = None
 
-    def _break(self) -> None:
-        self.broken = True
+    def _break(self, error: Exception) -> None:
+        self.failure = error
         self.close()
         if self.on_broken is not None:
             self.on_broken()
@@ -165,8 +169,8 @@ class WatchedWriter(Writer):
             return os.write(self._fd, data)
         except BlockingIOError:
             return 0
-        except OSError:
-            self._break()
+        except OSError as error:
+            self._break(error)
             return 0
 
     def _writable(self) -> None:
@@ -212,8 +216,8 @@ class ThreadedWriter(Writer):
             while (piece := self._pieces.get()) is not None:
                 try:
                     write_all(self._write, as_bytes(piece))
-                except (OSError, ValueError):
-                    self._loop.call_soon_threadsafe(self._break)
+                except (OSError, ValueError) as error:
+                    self._loop.call_soon_threadsafe(self._break, error)
                     return
                 self._loop.call_soon_threadsafe(self._written, len(piece))
 
