@@ -1,5 +1,4 @@
 """The whole bridge as the agent calls it: policy, redaction, framing, detection, audit on disk."""
-# ruff: noqa: E402 - what is imported is prepared first
 
 import json
 import logging
@@ -9,10 +8,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-
-from openclaw.cli import startup
-
-startup.prepare()  # as each of our programs begins, before it imports anything large
 
 from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents

@@ -1,5 +1,4 @@
 """Only the connection of OpenClaw, without the bridge, to tell what each of the two costs."""
-# ruff: noqa: E402 - what is imported is prepared first
 
 import logging
 import os
@@ -8,10 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-
-from openclaw.cli import startup
-
-startup.prepare()  # as each of our programs begins, before it imports anything large
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.lifecycle.connection import ServerConnection

@@ -1,5 +1,7 @@
 """`python -m openclaw` is the command `openclaw`."""
 
+import sys
+
 from openclaw.cli.main import main
 
-main()
+sys.exit(main())

@@ -20,8 +20,8 @@ from openclaw.gateway.daemon import Daemon, serve
 from openclaw.gateway.lock import GatewayInfo, gateway_lock, read_token, running_gateway
 from openclaw.gateway.service_files import Notifier
 from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
-from openclaw.runtime.host import open_secrets
 from openclaw.runtime.runtime import open_backend
+from openclaw.runtime.settings import open_secrets
 from openclaw.secrets.redactor import Redactor
 
 _BIN = Path(sys.executable).parent

@@ -24,7 +24,7 @@ from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, Mcp
 from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
 from openclaw.policy.decide import Policy, Rules
-from openclaw.runtime.host import open_secrets
+from openclaw.runtime.settings import open_secrets
 from openclaw.secrets.redactor import Redactor
 from tests.support.fake_server import server_entry
 

@@ -198,9 +198,6 @@ def _exactly(there: socket.socket, size: int) -> bytes:
 
 
 def _import_everything() -> None:
-    from openclaw.cli import startup
-
-    startup.prepare()
     import openclaw
 
     left_out = ("openclaw.testing", "openclaw.__main__")
@@ -249,7 +246,7 @@ def _become(wanted: Start, descriptors: list[int]) -> None:
         _measure_if_asked()
         import openclaw.cli.main as entry
 
-        (entry.main if wanted.program == "openclaw" else entry.clawdbot)()
+        code = (entry.main if wanted.program == "openclaw" else entry.clawdbot)()
     except SystemExit as left:
         if isinstance(left.code, str):
             print(left.code, file=sys.stderr)  # noqa: T201 - as Python does

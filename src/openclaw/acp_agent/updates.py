@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from openclaw.agent import transcript
 from openclaw.agent.port import Reply
 from openclaw.agent.redaction import RedactedTurn
+from openclaw.content.frame import unframed_in_place
 from openclaw.content.labels import sanitise_label
 from openclaw.core import events
 from openclaw.core.clock import random_id
@@ -320,8 +321,6 @@ def _plan(item: transcript.ResultItem, call: transcript.CallItem | None) -> Upda
 def _tool_call(
     item: transcript.ResultItem, call: transcript.CallItem | None, media: Mapping[str, bytes]
 ) -> Update:
-    from openclaw.content.frame import unframed_in_place  # takes long to import
-
     words = [acp.text_block(unframed_in_place(item.text))] if item.text else []
     shown: list[ContentBlock] = [*words, *(_attached(one, media) for one in item.attachments)]
     return acp.start_tool_call(

@@ -11,14 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, available_timezones
 
+import anyio
+import httpx2
+from cronsim import CronSim, CronSimError
+
+from openclaw.agent.port import MessageContext
+from openclaw.agent.toolpath.hooks import run_hook_command
 from openclaw.config.paths import locked, private_directory, write_atomically
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, describe
+from openclaw.net.http_request import open_client
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from openclaw.agent.port import MessageContext, Reply
+    from openclaw.agent.port import Reply
     from openclaw.config.schema import CronConfig
     from openclaw.secrets.refs import Secret
 
@@ -79,8 +86,6 @@ class Job:
 
 def _run(expression: str | None, start: datetime, *, reverse: bool = False) -> int:
     """The first run after `start`, or the last before it, in milliseconds."""
-    from cronsim import CronSim, CronSimError
-
     try:
         runs = CronSim(expression or "", start, reverse=reverse)
     except CronSimError as error:
@@ -231,8 +236,6 @@ class Scheduler:
     _broken: str = ""
 
     async def run(self) -> None:
-        import anyio  # here and below: `openclaw cron` needs none of it
-
         started = self.clock.now_ms()
         async with anyio.create_task_group() as group:
             while True:
@@ -269,8 +272,6 @@ class Scheduler:
         return jobs
 
     async def _run(self, job: Job, due: int) -> None:
-        from openclaw.agent.port import MessageContext
-
         context = MessageContext(
             text=job.message,
             session_key=job.session_key,
@@ -295,8 +296,6 @@ class Scheduler:
         settings = self.settings()
         result = {"id": job.id, "session": job.session_key, "outcome": outcome, "text": text}
         if settings.notify:
-            from openclaw.agent.toolpath.hooks import run_hook_command
-
             program, *rest = settings.notify
             words = [program, *(_filled(word, result) for word in rest)]
             reason = await run_hook_command(
@@ -308,10 +307,6 @@ class Scheduler:
             await self._post(settings.webhook, settings.webhook_token, result)
 
     async def _post(self, address: str, token: str | None, result: Mapping[str, str]) -> None:
-        import httpx2
-
-        from openclaw.net.http_request import open_client
-
         try:
             headers = {"Content-Type": "application/json"}
             if token is not None:

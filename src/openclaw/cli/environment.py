@@ -1,5 +1,6 @@
 """What a command gets from the process it runs in. The only reader of the process environment."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -8,15 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from openclaw.config.load import load_config
+from openclaw.config.merge import effective_agents
+from openclaw.config.paths import StatePaths, config_path, state_dir
 from openclaw.core.errors import InvalidConfig, InvalidRequest, Problem
+from openclaw.runtime.settings import open_secrets
 from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.refs import known_values
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from openclaw.config.load import LoadedConfig
     from openclaw.config.merge import EffectiveAgent
-    from openclaw.config.paths import StatePaths
     from openclaw.config.schema import Config
     from openclaw.secrets.resolver import SecretResolver
 
@@ -52,8 +57,6 @@ class Environment:
 
     def read_config(self) -> "LoadedConfig":
         """The configuration; a file that was named with --config must exist."""
-        from openclaw.config.load import load_config
-
         loaded = load_config(self.config_option, self.environ)
         if self.config_option is not None and not loaded.exists:
             raise InvalidConfig([Problem("", "there is no such file")], source=str(loaded.path))
@@ -61,8 +64,6 @@ class Environment:
 
     def load_config(self) -> "LoadedConfig":
         """The same, with each of its warnings shown once."""
-        from openclaw.secrets.refs import known_values
-
         loaded = self.read_config()
         self.hide((*loaded.credentials, *known_values(self.paths.root)))
         for warning in loaded.warnings:
@@ -82,8 +83,6 @@ class Environment:
         return self.loaded.config
 
     def agents(self) -> "dict[str, EffectiveAgent]":
-        from openclaw.config.merge import effective_agents
-
         return effective_agents(self.config)
 
     def hide(self, credentials: Iterable[str]) -> None:
@@ -92,14 +91,10 @@ class Environment:
 
     @property
     def config_file(self) -> Path:
-        from openclaw.config.paths import config_path
-
         return self.config_option or config_path(self.environ)
 
     @property
     def paths(self) -> "StatePaths":
-        from openclaw.config.paths import StatePaths, state_dir
-
         return StatePaths(state_dir(self.environ))
 
     def say(self, text: str) -> None:
@@ -109,8 +104,6 @@ class Environment:
         self.say(self.json_text(value, one_line=one_line))
 
     def json_text(self, value: Any, *, one_line: bool = False) -> str:
-        import json
-
         layout: Any = {"separators": (",", ":")} if one_line else {"indent": 2}
         text = json.dumps(value, ensure_ascii=False, **layout)
         # Lone surrogates (of a file name that isn't UTF-8) are valid JSON only if escaped, a terminal
@@ -139,8 +132,6 @@ class Environment:
         return text_of(self.stdin.readline).strip().casefold() in ("y", "yes")
 
     def secrets(self) -> "SecretResolver":
-        from openclaw.runtime.host import open_secrets
-
         return open_secrets(self.config, self.environ, self.redactor)
 
     def warn(self, text: str) -> None:

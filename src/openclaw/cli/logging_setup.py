@@ -14,6 +14,7 @@ from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -239,8 +240,6 @@ def _uncaught(
 
 
 def open_log_file(path: Path, *, max_bytes: int, keep: int) -> logging.Handler:
-    from logging.handlers import RotatingFileHandler
-
     class PrivateRotatingFile(RotatingFileHandler):
         def _open(self) -> TextIOWrapper:
             descriptor = os.open(

@@ -3,12 +3,8 @@
 import os
 import sys
 
-from openclaw.cli import startup
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from openclaw.mcp_server.options import Options
     from openclaw.mcp_server.stdio import OpenService
 
@@ -17,31 +13,32 @@ _INTERRUPTED = 130  # as a shell reports SIGINT
 _WORLD_WRITABLE = 0o002
 
 
-def main() -> "NoReturn":
-    _run_and_leave("openclaw")
+def main() -> int:
+    return _run_process("openclaw")
 
 
-def clawdbot() -> "NoReturn":
+def clawdbot() -> int:
     """The command `clawdbot`: the same program under its older name."""
-    _run_and_leave("clawdbot")
+    return _run_process("clawdbot")
 
 
-def _run_and_leave(program: str) -> "NoReturn":
-    startup.prepare()
+def _run_process(program: str) -> int:
     _open_closed_streams()
     # Regardless of the shell's umask, nothing that we or our children create is world-writable.
     os.umask(os.umask(_WORLD_WRITABLE) | _WORLD_WRITABLE)
     try:
         code = run(program, sys.argv[1:], own_process=True)
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.flush()
     except KeyboardInterrupt:  # also while something is still being imported
-        code = _INTERRUPTED
+        return _INTERRUPTED
     except OSError as error:
         from openclaw.cli.run_command import NO_ROOM, cannot_write, output_fails
 
         if error.errno not in NO_ROOM and not output_fails(error):  # commands report a full disk
             raise
-        code = cannot_write(program, error)
-    exit_quickly(code, program)
+        return cannot_write(program, error)
+    return code
 
 
 def _open_closed_streams() -> None:
@@ -55,26 +52,6 @@ def _open_closed_streams() -> None:
             else:
                 os.close(opened)
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
-
-
-def exit_quickly(code: int, program: str = "openclaw") -> "NoReturn":
-    """End as Python does, but without freeing memory, which takes a quarter of the time."""
-    import atexit
-
-    if "threading" in sys.modules:
-        vars(sys.modules["threading"])["_shutdown"]()  # waits for non-daemon threads
-    startup.keep_patterns()
-    vars(atexit)["_run_exitfuncs"]()
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # a closed stream is None
-        try:
-            stream.flush()
-        except ValueError:
-            pass
-        except OSError as error:
-            from openclaw.cli.run_command import cannot_write
-
-            code = cannot_write(program, error) if stream is sys.stdout else code or 1
-    os._exit(code)
 
 
 def run(program: str, arguments: list[str], *, own_process: bool = False) -> int:
@@ -95,12 +72,6 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
             stdio.serve(program, lambda: _load_server(program, options))
     if own_process:
         hide_environment()
-    if arguments[:1] == ["agent"]:
-        from openclaw.cli import quick_agent
-
-        code = quick_agent.answer(program, arguments[1:])
-        if code is not None:
-            return code
     from openclaw.cli.run_command import dispatch
 
     return dispatch(program, arguments)

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
+from openclaw.config.merge import default_agent_id, effective_agents
 from openclaw.core.errors import EXIT_USAGE, NotFound, sentence
 from openclaw.mcp_client.bounds import printable
 
@@ -253,8 +254,6 @@ def not_there(words: str, name: str, known: Iterable[str], least: float = _NEAR)
 
 
 def chosen_agent(config: "Config", wanted: str | None) -> "EffectiveAgent":
-    from openclaw.config.merge import default_agent_id, effective_agents
-
     agents = effective_agents(config)
     name = wanted or default_agent_id(config)
     if name not in agents:

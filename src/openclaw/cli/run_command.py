@@ -1,6 +1,8 @@
 """Runs the command that the arguments name, and turns errors into messages and exit codes."""
 
+import asyncio
 import errno
+import json
 import os
 import signal
 import sys
@@ -14,13 +16,18 @@ from inspect import iscoroutinefunction
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, TypeVarTuple
 
+import anyio
+
 from openclaw.cli import parser
+from openclaw.cli.environment import Environment
+from openclaw.cli.logging_setup import configure_for
+from openclaw.cli.terminal import visible
 from openclaw.core import errors
+from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from anyio import CancelScope
 
-    from openclaw.cli.environment import Environment
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -68,8 +75,6 @@ def run_command(name: str, args: Namespace, env: "Environment") -> int:
 
 def _not_text(arguments: list[str]) -> str | None:
     """What is wrong with an argument that is not UTF-8: Python keeps its bytes as lone surrogates."""
-    from openclaw.cli.terminal import visible
-
     for word in arguments:
         if any("\ud800" <= char <= "\udfff" for char in word):
             decoded = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
@@ -115,8 +120,6 @@ def _no_command(program: str, arguments: list[str]) -> int:
         sys.stdout.write(_help(program))
         return errors.EXIT_OK
     if "--version" in arguments:
-        from openclaw.version import __version__
-
         sys.stdout.write(f"{program} {__version__}\n")
         return errors.EXIT_OK
     unknown = [word for word in arguments if word.startswith("-") and word not in _OPTIONS]
@@ -136,17 +139,12 @@ def _unknown(program: str, what: str, word: str, known: Iterable[str]) -> int:
 def _usage_as_json(message: str, arguments: list[str]) -> None:
     """Report wrong usage to a program that asked for JSON; stderr already has it."""
     if "--json" in arguments:
-        import json
-
         error = {"type": errors.InvalidRequest.__name__, "message": message}
         sys.stdout.write(json.dumps({"error": error}, indent=2) + "\n")
 
 
 def guarded(program: str, action: Any, args: Namespace) -> int:
     """Run a command; errors become a message on stderr and an exit code."""
-    from openclaw.cli.environment import Environment
-    from openclaw.cli.logging_setup import configure_for
-
     runs_until_stopped = getattr(args, "runs_until_stopped", False)
     env = Environment(
         program=program, config_option=args.config, runs_until_stopped=runs_until_stopped
@@ -241,7 +239,6 @@ def run_interruptible(env: "Environment", function: Callable[[*Ts], Awaitable[T]
 
     A second Ctrl-C exits without waiting: remaining servers are ended from outside.
     """
-    import anyio
 
     def tell() -> None:
         env.stderr.write(STOPPING)
@@ -260,10 +257,6 @@ def stopped_by_interrupt(
     stopping: Callable[[], object], leave: Callable[[], None]
 ) -> "Generator[CancelScope]":
     """A scope that Ctrl-C cancels instead of the program; a second Ctrl-C doesn't wait."""
-    import asyncio
-
-    import anyio
-
     scope = anyio.CancelScope()
 
     def interrupted() -> None:

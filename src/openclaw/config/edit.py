@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from openclaw.config.json5 import Document, KeyPath, Node, format_path, parse, skip_blank
+from openclaw.config.load import parse_config, read_text
 from openclaw.config.paths import (
     locked,
     private_directory,
@@ -216,8 +217,6 @@ def edit_config(
     path: Path, environ: Mapping[str, str], change: Callable[[str], str]
 ) -> "LoadedConfig":
     """Write the file's text as changed by `change`; if it is invalid, only raise InvalidConfig."""
-    from openclaw.config.load import parse_config, read_text
-
     if path.parent == state_dir(environ):
         private_directory(path.parent)
     target = target_of(path)

@@ -1,8 +1,10 @@
 """Where configuration and state live, and how files there are locked and replaced."""
 
 import errno
+import hashlib
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -45,8 +47,6 @@ def config_path(environ: Mapping[str, str]) -> Path:
 
 def digest(content: bytes) -> str:
     """Tells whether a configuration file has changed since it was read; empty for no file."""
-    import hashlib
-
     return hashlib.sha256(content).hexdigest()
 
 
@@ -263,8 +263,6 @@ def _not_written(path: Path, error: OSError) -> OperatorFacing:
 def write_atomically(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
     """Replace the file atomically; after a crash it is either the old or the new one."""
     try:
-        import tempfile
-
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:

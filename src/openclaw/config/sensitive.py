@@ -3,9 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import SplitResult, urlsplit
 
+from pydantic import ValidationError
+
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.json5 import KeyPath, format_path
 from openclaw.core.errors import InvalidRequest
 from openclaw.secrets.credentials import (
@@ -13,11 +16,9 @@ from openclaw.secrets.credentials import (
     looks_random,
     names_no_secret,
 )
+from openclaw.secrets.patterns import Patterns
 from openclaw.secrets.refs import SecretRef, find, has_reference
-
-if TYPE_CHECKING:
-    from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.secrets.patterns import Patterns
+from openclaw.secrets.shapes import PEM_BEGIN
 
 # Values of `auth` that aren't credentials.
 _AUTH_WORDS = frozenset(["oauth", "none", "token", "password", "api-key", "aws-sdk"])
@@ -138,10 +139,6 @@ def client_server(fields: Any, field: str | None = None) -> "McpServerConfig":
 
     A project's file must not be able to send our secrets to a server of its choice.
     """
-    from pydantic import ValidationError  # few users of this module need it
-
-    from openclaw.config.agent_schema import McpServerConfig
-
     # In each text, not in the whole as JSON: the `n` of an escaped line break would hide what follows.
     if any(has_reference(text) for _, text, _ in _texts(fields)):
         raise InvalidRequest("a client may not use secret references", field=field)
@@ -195,8 +192,6 @@ def _texts(value: object, path: KeyPath = (), name: str = "") -> Iterator[tuple[
 
 def _by_their_looks(path: KeyPath, text: str, name: str) -> Iterator[str]:
     """Keys of known vendors, what follows `Bearer`, private keys, and random words."""
-    from openclaw.secrets.shapes import PEM_BEGIN
-
     if PEM_BEGIN.search(text):
         yield text
         return
@@ -230,6 +225,4 @@ def _words(text: str) -> Iterator[str]:
 
 @cache
 def _shapes() -> "Patterns":
-    from openclaw.secrets.patterns import Patterns
-
     return Patterns()

@@ -1,6 +1,8 @@
 """What differs in every run: the time, which is an argument, and random ids."""
 
+import secrets
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -26,15 +28,11 @@ class SystemClock:
 
 def timestamp(at_ms: int) -> str:
     """This time in ISO 8601, as protocols write it."""
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
 
 
 def random_id() -> str:
     """64 random bits as 16 hexadecimal characters."""
-    import secrets  # takes as long to import as all of this package
-
     return secrets.token_bytes(8).hex()
 
 

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from openclaw.core.installed import install_command
+
 
 class OpenClawError(Exception):
     """The root of every error that this program raises on purpose."""
@@ -124,8 +126,6 @@ class MissingExtra(OperatorFacing):
     """Raised when an optional part is not installed; it names the extra that provides it."""
 
     def __init__(self, what: str, extra: str) -> None:
-        from openclaw.core.installed import install_command
-
         super().__init__(
             f"{what} needs an optional part that is not installed",
             hint=f"install it with: {install_command(extra)}",

@@ -1,21 +1,23 @@
 """What is installed: the text files beside our code, and how to add an extra."""
 
+import json
 import re
 import sys
+import tomllib
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 DISTRIBUTION = "openclaw-runtime"
 
 
 def install_command(extra: str) -> str:
     """The command that adds an extra to this installation, from the same source."""
-    import tomllib
-    from importlib.util import find_spec
-    from urllib.parse import urlsplit
-    from urllib.request import url2pathname
-
     prefix = Path(sys.prefix)
     extras = [extra]
     if (receipt := prefix / "uv-receipt.toml").is_file():
@@ -44,9 +46,6 @@ def install_command(extra: str) -> str:
 
 def _origin() -> tuple[str, bool]:
     """The URL it was installed from (empty for an index), and whether that is a working copy."""
-    import json
-    from importlib.metadata import PackageNotFoundError, distribution
-
     try:
         text = distribution(DISTRIBUTION).read_text("direct_url.json")
     except PackageNotFoundError:
@@ -56,8 +55,7 @@ def _origin() -> tuple[str, bool]:
 
 
 def read_data(package: str, name: str) -> bytes:
-    """A file of an imported package; importing `pkgutil` would take longer than reading it."""
-    return Path(sys.modules[package].__path__[0], name).read_bytes()
+    return (files(package) / name).read_bytes()
 
 
 @cache

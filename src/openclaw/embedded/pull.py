@@ -13,6 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import httpx2
+
 from openclaw.config.paths import PRIVATE_FILE, private_directory
 from openclaw.config.paths import lock as take_lock
 from openclaw.core.errors import OperatorFacing
@@ -119,8 +121,6 @@ class Puller:
         return self._store.verify(weights)
 
     def _from_url(self, weights: Weights, target: Path) -> None:
-        import httpx2
-
         _need_space(target.parent, max(0, (weights.size or 0) - _size(target)))
         if not weights.url.startswith(("https://", "http://")):
             raise OperatorFacing(f"weights cannot be downloaded from {weights.url}")

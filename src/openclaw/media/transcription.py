@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import anyio.to_thread
+import httpx2
+import orjson
 
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.media.documents import Extracted, output_of
@@ -86,9 +88,6 @@ class CloudProvider:
 
 async def _post(seconds: float, **request: Any) -> Any:
     """The decoded answer; every failure is a `TranscriptionFailed`."""
-    import httpx2  # loaded only if a recording is sent
-    import orjson
-
     pieces = bytearray()
     try:
         with anyio.fail_after(seconds):

@@ -10,6 +10,7 @@ from openclaw.config.agent_schema import ProviderConfig
 from openclaw.config.consistency import suggest
 from openclaw.config.json5 import KeyPath
 from openclaw.core.errors import ModelUnavailable, OpenClawError, describe
+from openclaw.embedded.weights import CATALOGUE, WeightStore
 from openclaw.models.choose import LOCAL_PROVIDER, Candidate, resolve
 from openclaw.net.http_request import get
 
@@ -142,8 +143,6 @@ async def _names(
     candidate: Candidate, resolver: "SecretResolver", environ: Mapping[str, str], weights: Path
 ) -> tuple[str, ...]:
     if candidate.provider == LOCAL_PROVIDER:
-        from openclaw.embedded.weights import CATALOGUE, WeightStore
-
         return tuple(one.name for one in (*CATALOGUE, *WeightStore(weights).own()))
     key, headers = await candidate.credentials(resolver)
     return await Provider(candidate, key, environ, headers).models(_LISTING_SECONDS)

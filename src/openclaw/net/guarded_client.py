@@ -5,6 +5,7 @@ addresses. TLS and the Host header keep the name, so nothing is left for a secon
 """
 
 import re
+import socket
 import ssl
 import zlib
 from collections.abc import (
@@ -27,6 +28,7 @@ from urllib.parse import urljoin, urlsplit
 import anyio
 import httpcore2
 import httpx2
+import idna
 
 from openclaw.core.errors import ToolFailure
 from openclaw.net.addresses import is_loopback, why_blocked
@@ -136,8 +138,6 @@ def _address(read: type[IPv4Address | IPv6Address], literal: str, otherwise: str
 
 
 def _ascii_name(host: str) -> str:
-    import idna
-
     try:
         # IDNA 2008 as it stands refuses fullwidth and other compatibility characters.
         return idna.encode(host.lower()).decode("ascii")
@@ -153,8 +153,6 @@ _CONNECT_TIMEOUT = 10.0
 
 
 async def resolve_with_system(host: str, port: int) -> Sequence[str]:
-    import socket
-
     answers = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(answer[4][0]) for answer in answers))
 

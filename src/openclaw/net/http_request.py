@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 import anyio
+import httpx2
 from anyio.abc import ByteStream
 
 from openclaw.net import http1
@@ -128,8 +129,6 @@ async def get(
 async def _through_library(
     url: str, headers: Mapping[str, str], environ: Mapping[str, str], seconds: float
 ) -> tuple[int, bytes]:
-    import httpx2
-
     try:
         async with (
             open_client(url, environ, silence=seconds) as client,
@@ -164,8 +163,6 @@ def _excluded(host: str, listed: str | None) -> bool:
 
 def open_client(url: str, environ: Mapping[str, str], *, silence: float) -> "httpx2.AsyncClient":
     """A client for one provider; `silence` is how long it may send nothing."""
-    import httpx2
-
     proxy = proxy_for(url, environ)
     # Loading the certificates takes 20 ms, and plain HTTP needs none.
     encrypted = any(one.lower().startswith("https:") for one in (url, proxy or ""))

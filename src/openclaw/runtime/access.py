@@ -1,18 +1,19 @@
 """Access to the agent: a running gateway's, else this process's own.
 
-Importing this module is cheap: the agent, which takes a second to import, is loaded with the first
-message, and the HTTP client with the first gateway.
+A command that talks to a gateway needs no model library, so only `_open_here` imports the agent.
 """
 
+import importlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from openclaw.agent.port import (
     NO_LISTENER,
@@ -24,19 +25,20 @@ from openclaw.agent.port import (
     Reply,
     TurnListener,
 )
-from openclaw.core.errors import DeveloperFacing, OpenClawError, OperatorFacing, describe, leaves
+from openclaw.config.load import require_file, stamp
+from openclaw.core.errors import OpenClawError, describe
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSpec
-from openclaw.mcp_client.imports import import_in_thread
+from openclaw.gateway.lock import running_gateway
+from openclaw.runtime.gateway_client import GatewayAgent, GatewayGone
+from openclaw.runtime.lazy_resource import LazyResource
+from openclaw.runtime.settings import HostProcess, configured_settings, open_secrets
+from openclaw.sessions.open import open_store
 from openclaw.sessions.task_groups import helper_tasks
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpServerConfig
-    from openclaw.config.load import LoadedConfig
-    from openclaw.config.paths import StatePaths
     from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
-    from openclaw.runtime.gateway_client import GatewayAgent
-    from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.store import SessionStore
 
     Servers = Mapping[str, McpServerConfig]
@@ -45,104 +47,6 @@ logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 T = TypeVar("T")
-
-_FIRST_MESSAGE = (
-    "openclaw.runtime.runtime",
-    "openclaw.runtime.generation",
-    "openclaw.mcp_client.lifecycle.manager",
-    "openclaw.sessions.sqlite.store",
-    "openclaw.agent.service",
-    "openclaw.agent.toolpath.toolbox",
-    "openclaw.agent.loop",
-    "openclaw.models.fallback",
-)
-
-
-class GatewayGone(OperatorFacing):
-    """Raised when the gateway cannot be reached. `sent` says whether it may have begun the work."""
-
-    def __init__(self, message: str, *, sent: bool) -> None:
-        super().__init__(message)
-        self.sent = sent
-
-
-class Process(Protocol):
-    @property
-    def program(self) -> str: ...
-    @property
-    def environ(self) -> Mapping[str, str]: ...
-    @property
-    def config_file(self) -> Path: ...
-    @property
-    def redactor(self) -> "Redactor": ...
-    @property
-    def paths(self) -> "StatePaths": ...
-    @property
-    def warned(self) -> set[str]: ...
-    def load_config(self) -> "LoadedConfig": ...
-    def warn(self, text: str) -> None: ...
-
-
-class LazyResource(Generic[T]):
-    """Opens something when it is first needed, and again after a failure.
-
-    It is opened and closed in one task, `run`, because its task groups require that. Only `close` ends
-    it: an outside cancellation also stops its users, who still need it while they stop.
-    """
-
-    def __init__(self, what: str, open_it: Callable[[], AbstractAsyncContextManager[T]]) -> None:
-        self.opened: T | None = None
-        self._what, self._open = what, open_it
-        self._wanted, self._tried = anyio.Event(), anyio.Event()
-        self._failure: OpenClawError | None = None
-        self._life = anyio.CancelScope(shield=True)
-
-    async def get(self) -> T:
-        """Wait until it is open; raises the error if it fails to open."""
-        if self.opened is None:
-            self.want()
-            await self._tried.wait()
-        if self.opened is None:
-            raise self._failure or OperatorFacing(f"{self._what} is closed")
-        return self.opened
-
-    def want(self) -> None:
-        self._wanted.set()
-
-    def close(self) -> None:
-        self._life.cancel()
-
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        with self._life:
-            task_status.started()
-            while True:
-                await self._opened_once()
-
-    async def _opened_once(self) -> None:
-        await self._wanted.wait()
-        try:
-            async with self._open() as opened:
-                self.opened = opened
-                self._tried.set()
-                await anyio.sleep_forever()
-        except Exception as error:  # noqa: BLE001 (`get` raises it)
-            self._failure = self._logged(error)
-        finally:
-            self.opened = None
-        tried, self._tried, self._wanted = self._tried, anyio.Event(), anyio.Event()
-        tried.set()
-
-    def _logged(self, error: Exception) -> OpenClawError:
-        inside = list(leaves(error))
-        own = next((one for one in inside if isinstance(one, OpenClawError)), None)
-        if own is not None:
-            logger.info("%s cannot be opened: %s", self._what, own)
-            return own
-        logger.error("%s failed", self._what, exc_info=error)
-        return DeveloperFacing(
-            f"{self._what} cannot be opened: unexpected {type(inside[0]).__name__}",
-            hint="see the log",
-        )
 
 
 @dataclass(slots=True)
@@ -286,7 +190,7 @@ class UnopenedAgent:
 
 @asynccontextmanager
 async def open_agent(
-    process: Process,
+    process: HostProcess,
     *,
     local: bool = False,
     short_grace: bool = False,
@@ -296,15 +200,14 @@ async def open_agent(
 ) -> AsyncGenerator[Agent]:
     """A running gateway's agent; with `local`, or without a gateway, this process's own.
 
-    Nothing is loaded before it is used, except with `ahead` and no gateway. A `person` should be able
+    Nothing is opened before it is used, except with `ahead` and no gateway. A `person` should be able
     to type at once, so settings and conversations are available before the agent, which the first
     `refresh` opens. `emit` gets events outside of turns in this process; `short_grace` gives MCP
     servers less time to stop.
     """
     async with helper_tasks() as tasks:
-        imports = _Imports(process, tasks)
         here = LazyResource(
-            "the agent", lambda: _open_here(process, imports, short_grace=short_grace, emit=emit)
+            "the agent", lambda: _open_here(process, short_grace=short_grace, emit=emit)
         )
         store = LazyResource("the session store", lambda: _open_store(process))
         try:
@@ -312,18 +215,12 @@ async def open_agent(
             await tasks.start(store.run, name="session store")
             gateways = _Gateways(process, tasks, store)
             if ahead and (local or gateways.running() is None):
-                imports.begin()
+                here.request_open()
 
             def settings(agent_id: str | None) -> AgentSettings:
-                from openclaw.runtime.host import configured_settings
-
                 return configured_settings(process, agent_id, process.load_config())
 
-            def open_later() -> None:
-                imports.begin()
-                here.want()
-
-            before = UnopenedAgent(settings, store.get, open_later)
+            before = UnopenedAgent(settings, store.get, here.request_open)
             find = (lambda: None) if local else gateways.running
             yield FailoverAgent(find, here, before if person else None)
         finally:
@@ -333,15 +230,13 @@ async def open_agent(
 
 class _Gateways:
     def __init__(
-        self, process: Process, tasks: TaskGroup, store: "LazyResource[SessionStore]"
+        self, process: HostProcess, tasks: TaskGroup, store: "LazyResource[SessionStore]"
     ) -> None:
         self._process, self._tasks, self._store = process, tasks, store
         self._agent: GatewayAgent | None = None
         self._other: str | None = None  # the last configuration that differed from ours
 
     def running(self) -> "GatewayAgent | None":
-        from openclaw.gateway.lock import running_gateway
-
         process = self._process
         info = running_gateway(process.paths.gateway_lock)
         if info is None or not info.url:
@@ -352,56 +247,16 @@ class _Gateways:
                 logger.warning("the running gateway uses another configuration (%s)", info.config)
             return None
         if self._agent is None or self._agent.info != info:
-            from openclaw.runtime.gateway_client import GatewayAgent
-
             self._agent = GatewayAgent(info, process, self._tasks, self._store)
         return self._agent
 
 
-class _Imports:
-    """Imports what the first message needs, in a thread, before the message arrives."""
-
-    def __init__(self, process: Process, tasks: TaskGroup) -> None:
-        self._process, self._tasks = process, tasks
-        self._done: anyio.Event | None = None
-
-    def begin(self) -> None:
-        if self._done is None:
-            self._done = anyio.Event()
-            self._tasks.start_soon(self._run, self._done, name="imports")
-
-    async def _run(self, done: anyio.Event) -> None:
-        try:
-            await import_in_thread(self._import)
-        finally:
-            done.set()
-
-    def _import(self) -> None:
-        """Import what can be imported; the rest fails when it is needed."""
-        import importlib
-
-        from openclaw.config.load import load_config
-
-        for name in _FIRST_MESSAGE:
-            with suppress(ImportError):
-                importlib.import_module(name)
-        with suppress(OpenClawError):
-            from openclaw.models.build import preload
-
-            config = load_config(self._process.config_file, self._process.environ).config
-            preload(config.models.providers.values())
-
-    async def wait(self) -> None:
-        if self._done is not None:
-            await self._done.wait()
-
-
 @asynccontextmanager
 async def _open_here(
-    process: Process, imports: _Imports, *, short_grace: bool, emit: Emit
+    process: HostProcess, *, short_grace: bool, emit: Emit
 ) -> AsyncGenerator[Agent]:
-    await imports.wait()
-    from openclaw.config.load import require_file, stamp
+    # In a thread, because the model library takes most of a second: the user may be typing.
+    await anyio.to_thread.run_sync(importlib.import_module, "openclaw.runtime.runtime")
     from openclaw.runtime.runtime import open_runtime
 
     redactor, following = process.redactor, anyio.Lock()
@@ -434,10 +289,7 @@ async def _open_here(
 
 
 @asynccontextmanager
-async def _open_store(process: Process) -> "AsyncGenerator[SessionStore]":
-    from openclaw.runtime.host import open_secrets
-    from openclaw.sessions.open import open_store
-
+async def _open_store(process: HostProcess) -> "AsyncGenerator[SessionStore]":
     config = process.load_config().config
     resolve = open_secrets(config, process.environ, process.redactor).resolve_text
     async with open_store(config.sessions.store, process.paths, resolve=resolve) as store:

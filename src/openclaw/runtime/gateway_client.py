@@ -23,7 +23,7 @@ from openclaw.agent.port import (
     TurnListener,
     named_agent,
 )
-from openclaw.config.paths import file_digest, home_dir
+from openclaw.config.paths import StatePaths, file_digest, home_dir
 from openclaw.core.errors import (
     InvalidConfig,
     InvalidRequest,
@@ -32,10 +32,11 @@ from openclaw.core.errors import (
     OperatorFacing,
 )
 from openclaw.core.tools import Origin, ToolSpec
-from openclaw.gateway.lock import GatewayInfo, request_headers
+from openclaw.gateway.lock import GatewayInfo, request_headers, running_gateway
 from openclaw.net.http1 import BrokenOff, EventReader, NotReached, event_of
 from openclaw.net.http_request import HttpResponse, request
-from openclaw.runtime.access import GatewayGone, LazyResource, Process
+from openclaw.runtime.lazy_resource import LazyResource
+from openclaw.runtime.settings import HostProcess, configured_settings
 from openclaw.secrets.refs import has_reference
 from openclaw.sessions.task_groups import helper_tasks
 
@@ -53,6 +54,14 @@ Json = dict[str, Any]
 Read = Callable[[AsyncIterator[bytes]], AsyncIterator[tuple[str, Any]]]
 
 _TOOLS_SECONDS = 30.0  # how long to wait for servers; the gateway itself waits for less
+
+
+class GatewayGone(OperatorFacing):
+    """Raised when the gateway cannot be reached. `sent` says whether it may have begun the work."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
 
 
 class GatewayClient:
@@ -147,6 +156,19 @@ class GatewayClient:
             raise gone(error, sent=False) from error
         except BrokenOff as error:
             raise gone(error, sent=method != "GET") from error
+
+
+def require_gateway(paths: StatePaths) -> GatewayInfo:
+    info = running_gateway(paths.gateway_lock)
+    if info is None:
+        raise NotFound("no gateway is running", hint="start one with: openclaw gateway start")
+    return info
+
+
+def ask_gateway(paths: StatePaths, method: str, path: str, body: Json | None = None) -> Json:
+    """Send one request to the running gateway; raises `NotFound` if there is none."""
+    client = GatewayClient(require_gateway(paths).url, paths.root)
+    return anyio.run(client.request, method, path, body or {})
 
 
 async def _followed(
@@ -272,7 +294,7 @@ class GatewayAgent:
     def __init__(
         self,
         info: GatewayInfo,
-        process: Process,
+        process: HostProcess,
         tasks: TaskGroup,
         store: "LazyResource[SessionStore]",
     ) -> None:
@@ -325,8 +347,6 @@ class GatewayAgent:
             return self._settings_from(facts, NoTranscriber())
 
     def _configured(self, agent_id: str) -> AgentSettings:
-        from openclaw.runtime.host import configured_settings
-
         return configured_settings(self._process, agent_id)
 
     def _settings_from(self, facts: Mapping[str, Any], transcriber: "Transcriber") -> AgentSettings:

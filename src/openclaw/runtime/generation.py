@@ -10,28 +10,35 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.agent.port import MessageContext, named_agent
+from openclaw.agent.schedules import JobFile
+from openclaw.agent.tools.memory import Memory, memory_tools
+from openclaw.agent.tools.native_tools import native_tools
+from openclaw.agent.tools.planning import MOST_TASKS, WITHOUT, cron_tool, delegate_tool
+from openclaw.agent.tools.skills import Skills, plugin_skills
+from openclaw.agent.tools.web import engine_of, search_tool
+from openclaw.agent.tools.workspace import Checkpoints
 from openclaw.config.agent_schema import ModelChoice, ToolPolicyConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.paths import expand
 from openclaw.core.events import Downloading, Emit
 from openclaw.core.tools import ToolSource
-from openclaw.runtime.host import Host, hooks_of, servers_of, time_zone, tool_path_of
+from openclaw.runtime.host import Host, hooks_of, servers_of, tool_path_of
+from openclaw.runtime.settings import time_zone
 from openclaw.secrets.resolver import SecretResolver
 from openclaw.sessions.records import session_owner
+from openclaw.sessions.usage import UsageLedger
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from openclaw.agent.service import AgentService, TurnSetup
     from openclaw.agent.toolpath.toolbox import Toolbox
-    from openclaw.agent.tools.skills import Skills
     from openclaw.config.agent_schema import SamplingConfig
-    from openclaw.embedded.runner import LocalModels
+    from openclaw.embedded.local_models import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.models.build import LocalBuilder, SearchMode
     from openclaw.models.fallback import FallbackModels, ModelFactory
     from openclaw.sessions.store import SessionStore
-    from openclaw.sessions.usage import UsageLedger
 
 _CLOSING_SECONDS = 5.0
 
@@ -111,8 +118,6 @@ class ConfigGeneration:
 
     def account(self) -> "tuple[UsageLedger, str, float]":
         """Where the default agent's requests are counted, and its daily limit in dollars."""
-        from openclaw.sessions.usage import UsageLedger
-
         agent = self.agent(None)
         zone = time_zone(agent, self.host.environ)
         ledger = UsageLedger(self._store, self.host.clock, zone)
@@ -183,7 +188,6 @@ class ConfigGeneration:
         self, agent: EffectiveAgent, context: MessageContext, mcp_tools: ToolSource
     ) -> "TurnSetup":
         from openclaw.agent.service import TurnSetup
-        from openclaw.agent.tools.workspace import Checkpoints
 
         if context.delegated_by is not None:
             agent = self._subordinate(agent, self.agent(context.delegated_by))
@@ -211,8 +215,6 @@ class ConfigGeneration:
 
     def _subordinate(self, agent: EffectiveAgent, giver: EffectiveAgent) -> EffectiveAgent:
         """The agent as it works on a task: with both agents' rules and part of the limits."""
-        from openclaw.agent.tools.planning import MOST_TASKS, WITHOUT
-
         limits = giver.limits.model_copy(
             update={
                 "max_cost": giver.limits.max_cost / MOST_TASKS,
@@ -227,8 +229,6 @@ class ConfigGeneration:
         return replace(agent, tools=rules, limits=limits)
 
     def _notes(self, agent: EffectiveAgent, place: Path, *, guest: bool) -> list[str]:
-        from openclaw.agent.tools.memory import Memory
-
         host = self.host
         return [
             "" if guest else Memory(host.paths.memory / agent.id).prompt(),
@@ -247,7 +247,7 @@ async def embedded_models(
 
     async def build(*wanted: Any) -> "Model":
         nonlocal models
-        from openclaw.embedded.runner import LocalModels
+        from openclaw.embedded.local_models import LocalModels
 
         models = models or LocalModels(directory, environ, report=report)
         return await models.build(*wanted)
@@ -261,16 +261,12 @@ async def embedded_models(
 
 def skill_places(host: Host) -> list[Path]:
     """Where the person's skills are: their own, then those of installed packages."""
-    from openclaw.agent.tools.skills import plugin_skills
-
     more = (expand(one, host.environ) for one in host.config.skills.load.extra_dirs)
     own = [host.paths.skills, *(one for one in more if one.is_absolute())]
     return [*own, *plugin_skills()] if host.config.tools.plugins else own
 
 
 def _skills(host: Host, agent: EffectiveAgent, place: Path) -> "Skills":
-    from openclaw.agent.tools.skills import Skills
-
     entries = host.config.skills.entries
 
     def usable(name: str) -> bool:
@@ -287,13 +283,6 @@ def _native_tools(
     secrets: SecretResolver,
     workspace: Path | None = None,
 ) -> ToolSource:
-    from openclaw.agent.schedules import JobFile
-    from openclaw.agent.tools.memory import Memory, memory_tools
-    from openclaw.agent.tools.native_tools import native_tools
-    from openclaw.agent.tools.planning import cron_tool, delegate_tool
-    from openclaw.agent.tools.web import engine_of, search_tool
-    from openclaw.agent.tools.workspace import Checkpoints
-
     place = workspace or host.workspace(agent)
     zone = time_zone(agent, host.environ)
     memory, web = Memory(host.paths.memory / agent.id), host.config.tools.web

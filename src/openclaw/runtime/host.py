@@ -11,41 +11,48 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from openclaw.agent.port import AgentSettings, named_agent
+from openclaw.agent.redaction import clean_result
+from openclaw.agent.toolpath.approval import Approvals
+from openclaw.agent.toolpath.audit import AuditLog
+from openclaw.agent.toolpath.dataflow import SessionFlows
+from openclaw.agent.toolpath.hooks import Hooks
+from openclaw.agent.toolpath.search import ToolListLimits, ToolSearch
+from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
+from openclaw.agent.tools.files import preview
 from openclaw.config.edit import append_value, edit_config
 from openclaw.config.json5 import KeyPath, format_path
-from openclaw.config.load import LoadedConfig, load_config, parse_config
-from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
-from openclaw.config.paths import StatePaths, expand, home_dir, private_directory, state_dir
+from openclaw.config.load import LoadedConfig, parse_config
+from openclaw.config.merge import EffectiveAgent
+from openclaw.config.paths import StatePaths
 from openclaw.config.schema import Config
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSource
-from openclaw.gateway.lock import read_token
-from openclaw.models.choose import known_providers
+from openclaw.mcp_client.auth.token_store import Logins
+from openclaw.mcp_client.catalog.pin_store import PinStore
+from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
+from openclaw.mcp_client.sandbox.confinement import Sandbox
+from openclaw.mcp_client.session.connect import ConnectionDeps
+from openclaw.mcp_client.transport.child_process import SHORT_GRACE, Grace
+from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
+from openclaw.policy.dataflow.rules import Allowance
+from openclaw.policy.dataflow.rules import FlowRules as FlowRules
 from openclaw.policy.decide import Policy, Rules, server_wholly_denied
-from openclaw.secrets.backends import open_backends
+from openclaw.runtime.settings import open_secrets, register_known_secrets, workspace_of
 from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.refs import known_values
 from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
-    from openclaw.agent.toolpath.approval import Approvals
     from openclaw.agent.toolpath.audit import CallRecord, OnCall
-    from openclaw.agent.toolpath.dataflow import SessionFlow, SessionFlows
-    from openclaw.agent.toolpath.hooks import Hooks
-    from openclaw.agent.toolpath.search import ToolSearch
+    from openclaw.agent.toolpath.dataflow import SessionFlow
     from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.agent.tools.exec import Shells
     from openclaw.agent.tools.planning import Subagents
     from openclaw.config.schema import DataFlowConfig
-    from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.mcp_client.session.connect import ResolveSecrets
     from openclaw.mcp_client.session.notifications import AskHost
-    from openclaw.policy.dataflow.rules import FlowRules as FlowRules
-    from openclaw.runtime.access import Process
 
 logger = logging.getLogger(__name__)
 
@@ -60,20 +67,14 @@ class Shared:
 
     @cached_property
     def flows(self) -> "SessionFlows":
-        from openclaw.agent.toolpath.dataflow import SessionFlows
-
         return SessionFlows(self.allow_sources)
 
     @cached_property
     def approvals(self) -> "Approvals":
-        from openclaw.agent.toolpath.approval import Approvals
-
         return Approvals(self._approve)
 
     @cached_property
     def search(self) -> "ToolSearch":
-        from openclaw.agent.toolpath.search import ToolSearch
-
         return ToolSearch(self._directory)
 
     async def _approve(self, agent: str, rule: str) -> str:
@@ -136,91 +137,7 @@ class Host:
         return self.loaded.config
 
     def workspace(self, agent: EffectiveAgent) -> Path:
-        if agent.workspace is None:
-            return private_directory(self.paths.workspace)
-        named = expand(agent.workspace, self.environ)
-        return named if named.is_absolute() else self.loaded.path.parent / named
-
-
-def time_zone(agent: EffectiveAgent, environ: Mapping[str, str]) -> str:
-    """The person's time zone: as configured, else this machine's, else UTC."""
-    from zoneinfo import ZoneInfo
-
-    if agent.user_timezone is not None:
-        return agent.user_timezone
-    try:
-        _, _, linked = str(Path("/etc/localtime").readlink()).partition("zoneinfo/")
-    except OSError:
-        linked = ""
-    for name in (environ.get("TZ", "").removeprefix(":"), linked):
-        if name:
-            try:
-                return ZoneInfo(name).key
-            except (KeyError, ValueError, OSError):  # such as CET-1CEST, or a path
-                continue
-    return "UTC"
-
-
-def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor) -> SecretResolver:
-    options = config.secrets.model_dump(by_alias=False)
-    backends = open_backends(options, environ, redactor, state_dir(environ))
-    return SecretResolver(backends, redactor, timeout=config.secrets.timeout_ms / 1000)
-
-
-def register_known_secrets(
-    loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor
-) -> None:
-    """Register the secrets that are known before anything is resolved.
-
-    A person may put a key into the very first message, before the model that uses it is built.
-    """
-    directory = state_dir(environ)
-    variables = [name for one in known_providers().values() for name in one.key_variables]
-    values = [*loaded.credentials, *(environ.get(name) for name in variables)]
-    for value in (*values, read_token(directory), *known_values(directory)):
-        if value:
-            redactor.register(value)
-
-
-def agent_settings(host: Host, agent: EffectiveAgent, secrets: SecretResolver) -> AgentSettings:
-    from openclaw.media.transcription import Speech
-
-    providers = host.config.models.providers
-    speech = Speech(
-        host.config.media.transcription, providers.get("openai"), host.environ, secrets.resolve_text
-    )
-    return AgentSettings(
-        id=agent.id,
-        temp_root=host.paths.temp,
-        directories=(host.workspace(agent),),
-        audio=host.config.mcp_server.audio,
-        all_tool_text=host.config.mcp_server.tool_results == "all",
-        redactor=host.redactor,
-        transcriber=speech,
-        task_after=host.config.mcp_server.task_after_ms / 1000,
-        model_choices=tuple(
-            f"{name}/{model.id}" for name, one in providers.items() for model in one.models
-        ),
-        config_digest=host.loaded.digest,
-        order_workspace=host.config.mcp_server.workspace,
-        private=(home_dir(host.environ), host.paths.root),
-        timezone=time_zone(agent, host.environ),
-    )
-
-
-def configured_settings(
-    process: "Process", agent_id: str | None, loaded: LoadedConfig | None = None
-) -> AgentSettings:
-    """The same from the configuration alone, without opening anything."""
-    loaded = loaded or load_config(process.config_file, process.environ)
-    register_known_secrets(
-        loaded, process.environ, process.redactor
-    )  # a person may type before the agent is opened
-    wanted = agent_id or default_agent_id(loaded.config)
-    agent = named_agent(effective_agents(loaded.config), wanted)
-    host = Host(loaded, process.environ, process.redactor, process.paths, SystemClock())
-    secrets = open_secrets(loaded.config, process.environ, process.redactor)
-    return agent_settings(host, agent, secrets)
+        return workspace_of(agent, self.loaded, self.paths, self.environ)
 
 
 def policy_of(agent: EffectiveAgent) -> Policy:
@@ -230,9 +147,6 @@ def policy_of(agent: EffectiveAgent) -> Policy:
 
 
 def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules":
-    from openclaw.policy.dataflow.rules import Allowance
-    from openclaw.policy.dataflow.rules import FlowRules as FlowRules
-
     return FlowRules(
         mode=settings.mode,
         modes=settings.modes,
@@ -267,8 +181,6 @@ async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[T
 
 @contextmanager
 def audited(host: Host) -> Generator["OnCall"]:
-    from openclaw.agent.toolpath.audit import AuditLog
-
     settings, telemetry = host.config.audit, host.telemetry
     log = AuditLog(host.paths.audit_log, host.redactor, settings)
 
@@ -331,15 +243,6 @@ async def running_servers(
     short_grace: bool = False,
     on_sampling: "AskHost | None" = None,
 ) -> "AsyncGenerator[McpManager]":
-    from openclaw.agent.redaction import clean_result
-    from openclaw.mcp_client.auth.token_store import Logins
-    from openclaw.mcp_client.catalog.pin_store import PinStore
-    from openclaw.mcp_client.lifecycle.manager import ManagerDeps, McpManager
-    from openclaw.mcp_client.sandbox.confinement import Sandbox
-    from openclaw.mcp_client.session.connect import ConnectionDeps
-    from openclaw.mcp_client.transport.child_process import SHORT_GRACE, Grace
-    from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
-
     async with AsyncExitStack() as stack:
         reaper = OrphanReaper()
         stack.push_async_callback(reaper.aclose)
@@ -371,8 +274,6 @@ async def running_servers(
 
 
 def servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
-    from openclaw.mcp_client.lifecycle.manager import AgentServers
-
     policy = policy_of(agent)
     return AgentServers(
         servers=agent.servers,
@@ -386,8 +287,6 @@ def hooks_of(host: Host, workspace: Path) -> "Hooks | None":
     commands = host.config.hooks.commands
     if not commands:
         return None
-    from openclaw.agent.toolpath.hooks import Hooks
-
     return Hooks(commands, host.environ, host.redactor.redact, workspace)
 
 
@@ -401,10 +300,6 @@ def tool_path_of(
     workspace: Path | None = None,
 ) -> "Toolbox":
     """The tools of these sources that the agent may use; no `session` means a person calls them."""
-    from openclaw.agent.toolpath.search import ToolListLimits
-    from openclaw.agent.toolpath.toolbox import ToolPathDeps, tool_path
-    from openclaw.agent.tools.files import preview
-
     shares = host.shares()
     deps = ToolPathDeps(
         host.redactor,

@@ -14,31 +14,35 @@ from openclaw.agent.port import (
     Reply,
     TurnListener,
 )
+from openclaw.agent.tools.exec import Shells
+from openclaw.agent.tools.planning import Subagents
+from openclaw.cluster.node import ClusterNode
 from openclaw.config.load import LoadedConfig
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.events import Emit, Notice, discard
+from openclaw.gateway.gateway import GatewayBackend
+from openclaw.mcp_client.auth.token_store import Logins
+from openclaw.mcp_client.sandbox.confinement import Sandbox
+from openclaw.media.stored_files import sweep
+from openclaw.models.provider_check import model_problem
 from openclaw.runtime.generation import ConfigGeneration, embedded_models
 from openclaw.runtime.host import (
     Host,
-    agent_settings,
     audited,
-    open_secrets,
-    register_known_secrets,
     running_servers,
     telemetry_of,
 )
+from openclaw.runtime.settings import agent_settings, open_secrets, register_known_secrets
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret
+from openclaw.sessions.open import open_store
 
 if TYPE_CHECKING:
     from openclaw.agent.sampling import Sampler
-    from openclaw.cluster.node import ClusterNode
     from openclaw.config.agent_schema import McpServerConfig
     from openclaw.core.tools import Elicit, ToolSpec
-    from openclaw.gateway.gateway import GatewayBackend
-    from openclaw.mcp_client.auth.token_store import Logins
     from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.models.build import LocalBuilder
@@ -77,7 +81,15 @@ class Runtime:
 
     async def settings(self, agent_id: str | None = None) -> AgentSettings:
         generation = self.generation
-        return agent_settings(generation.host, generation.agent(agent_id), generation.secrets)
+        host = generation.host
+        return agent_settings(
+            generation.agent(agent_id),
+            host.loaded,
+            paths=host.paths,
+            environ=host.environ,
+            redactor=host.redactor,
+            secrets=generation.secrets,
+        )
 
     async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         if self.before_turn is not None:
@@ -141,8 +153,6 @@ class Runtime:
         return await generation.model_names(generation.agent(agent_id))
 
     async def model_problem(self, ref: str) -> str | None:
-        from openclaw.models.provider_check import model_problem
-
         host, secrets = self.host, self.generation.secrets
         providers = host.config.models.providers
         return await model_problem(ref, providers, secrets, host.environ, host.paths.models)
@@ -191,8 +201,6 @@ class Runtime:
         return await self.generation.secrets.resolve_map(values)
 
     def logins(self) -> "Logins":
-        from openclaw.mcp_client.auth.token_store import Logins
-
         return Logins(
             directory=self.host.paths.tokens,
             register=self.host.redactor.register,
@@ -217,12 +225,6 @@ async def open_runtime(
     MCP servers may always ask the person and the model, since what they list can depend on that;
     without a person (`TurnListener.elicit`) their questions are declined.
     """
-    from openclaw.agent.tools.exec import Shells
-    from openclaw.agent.tools.planning import Subagents
-    from openclaw.mcp_client.sandbox.confinement import Sandbox
-    from openclaw.media.stored_files import sweep
-    from openclaw.sessions.open import open_store
-
     paths = StatePaths.of(environ).prepare()
     host = Host(loaded, environ, redactor, paths, clock or SystemClock())
     host = replace(host, shared=host.shares())
@@ -286,7 +288,6 @@ async def open_gateway_runtime(
         if database is None:
             yield runtime
             return
-        from openclaw.cluster.node import ClusterNode
 
         def load_models() -> None:
             from openclaw.agent import loop  # pyright: ignore[reportUnusedImport]  # noqa: F401
@@ -314,8 +315,6 @@ async def open_gateway_runtime(
 async def open_backend(
     loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor, emit: Emit
 ) -> "AsyncGenerator[GatewayBackend]":
-    from openclaw.gateway.gateway import GatewayBackend
-
     async with open_gateway_runtime(loaded, environ, redactor, emit=emit) as runtime:
         yield GatewayBackend(
             agent=runtime,

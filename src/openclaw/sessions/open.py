@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest
+from openclaw.sessions.lanes import LEASE_SECONDS
 from openclaw.sessions.postgres.pool import Resolve, is_address, resolved
+from openclaw.sessions.postgres.store import open_postgres_store
+from openclaw.sessions.sqlite.store import open_sqlite_store
 
 if TYPE_CHECKING:
     from openclaw.sessions.store import SessionStore
@@ -43,16 +46,10 @@ async def open_store(
     `lease_seconds` is how long a frozen process keeps its sessions. Without `create`, a database
     server that has no store yet is refused and left as it is.
     """
-    from openclaw.sessions.lanes import LEASE_SECONDS
-
     lease = lease_seconds or LEASE_SECONDS
     if is_address(spec):
-        from openclaw.sessions.postgres.store import open_postgres_store
-
         opened = open_postgres_store(await resolved(spec, resolve), lease=lease, create=create)
     else:
-        from openclaw.sessions.sqlite.store import open_sqlite_store
-
         opened = open_sqlite_store(store_path(spec, paths), clock or SystemClock(), lease=lease)
     async with opened as store:
         yield store

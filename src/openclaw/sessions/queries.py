@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
+from openclaw.content.frame import unframed_in_place
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.sessions.records import (
     PROGRAM_KEYS,
@@ -81,8 +82,6 @@ def bare(text: str) -> str:
 
 def snippet(text: str, wanted: str) -> str:
     """The part of `text` around the first of the `wanted` words, without any frame."""
-    from openclaw.content.frame import unframed_in_place  # takes long to import
-
     body = " ".join(unframed_in_place(text).split())
     at = min(_place(bare(body), bare(wanted)), len(body))
     start = max(0, at - _BEFORE)

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from pydantic.alias_generators import to_camel
+
 from openclaw.core.clock import Clock
 from openclaw.core.events import Usage
 from openclaw.core.tools import JsonObject
@@ -91,8 +93,6 @@ def money(spent: Usage) -> str:
 
 
 def spent_json(spent: Usage) -> dict[str, Any]:
-    from pydantic.alias_generators import to_camel  # not for the command's help
-
     return {to_camel(name): round(value, 8) for name, value in _stored_fields(spent).items()}
 
 

@@ -2,8 +2,11 @@
 
 import errno
 import os
+import queue
+import signal
 import sys
 import threading
+from asyncio import get_running_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,9 +56,6 @@ def write_all(write: "Callable[[memoryview], int | None]", data: bytes) -> None:
 
 
 def on_termination(cancel: "Callable[[], Any]") -> None:
-    import signal
-    from asyncio import get_running_loop
-
     if sys.platform == "win32":  # its event loop has no signal handlers; a client closes its end
         return
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -71,8 +71,6 @@ class ThreadedReader:
     """
 
     def __init__(self, read: "Callable[[int], bytes]", name: str = "read") -> None:
-        import queue
-
         self._read = read
         self._chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._hand_over: Callable[[bytes], Any] = self._chunks.put
@@ -94,8 +92,6 @@ class ThreadedReader:
         self._chunks.put(None)
 
     def start(self, on_chunk: "Callable[[bytes], None]") -> None:
-        from asyncio import get_running_loop
-
         loop = get_running_loop()
 
         def arrived(chunk: bytes) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from openclaw.config.merge import effective_agents
 from openclaw.config.schema import Config
-from openclaw.runtime.host import time_zone
+from openclaw.runtime.settings import time_zone
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 RULES = [

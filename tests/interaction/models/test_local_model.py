@@ -15,9 +15,10 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from openclaw.core.errors import ModelUnavailable
+from openclaw.embedded.local_models import LocalModels
 from openclaw.embedded.model import LocalModel, argument_prompt, choice_prompt
 from openclaw.embedded.model_io import Turn
-from openclaw.embedded.runner import LocalModels, Prompt, Runner, RunnerFailed, UnusableSchema
+from openclaw.embedded.runner import Prompt, Runner, RunnerFailed, UnusableSchema
 from openclaw.embedded.tool_doc import RoutableTool
 
 CLOCK_SCHEMA = {

@@ -20,7 +20,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: openclaw-runtime\nVersion: 1\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr("openclaw.core.installed.find_spec", lambda name: object())  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     return tmp_path
 
 
@@ -46,7 +46,7 @@ def test_a_checkout_stays_one(site: Path) -> None:
 def test_a_checkout_without_pip_is_told_of_its_own_uv(
     site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr("openclaw.core.installed.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     (site / "scripts").mkdir()
     (site / "scripts/uv").touch()
     came_from(site, {"url": site.as_uri(), "dir_info": {"editable": True}})
@@ -65,7 +65,7 @@ def test_a_tool_of_uv_keeps_the_extras_that_it_has(site: Path) -> None:
 def test_pipx_and_an_environment_without_pip_get_their_own_commands(
     site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr("openclaw.core.installed.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     assert install_command("aws").startswith(f"uv pip install --python {sys.executable} ")
     (site / "pipx_metadata.json").write_text("{}")
     assert install_command("aws") == 'pipx install --force "openclaw-runtime[aws]"'

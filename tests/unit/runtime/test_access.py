@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from typing import Any, cast
 
 import anyio
@@ -11,8 +10,9 @@ import pytest
 
 from openclaw.agent.port import NO_LISTENER, Agent, MessageContext, Reply, TurnListener
 from openclaw.core.errors import NotFound, OpenClawError
-from openclaw.runtime import access
-from openclaw.runtime.access import FailoverAgent, GatewayGone, LazyResource
+from openclaw.runtime.access import FailoverAgent
+from openclaw.runtime.gateway_client import GatewayGone
+from openclaw.runtime.lazy_resource import LazyResource
 
 AGENT = cast("Agent", object())
 REFUSED = NotFound("there is no such agent")
@@ -174,8 +174,3 @@ async def test_a_turn_that_runs_here_keeps_its_servers_when_a_gateway_starts() -
             here.may_answer.set()
         assert (await agent.reply(GO)).text == "gateway"
         assert here.sessions == []
-
-
-@pytest.mark.parametrize("module", access._FIRST_MESSAGE)
-def test_a_module_that_is_imported_ahead_exists(module: str) -> None:
-    assert find_spec(module) is not None

@@ -12,7 +12,8 @@ from openclaw.config.schema import Config
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
-from openclaw.runtime.host import audited, register_known_secrets
+from openclaw.runtime.host import audited
+from openclaw.runtime.settings import register_known_secrets
 from openclaw.secrets.redactor import Redactor
 
 

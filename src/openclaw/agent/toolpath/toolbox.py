@@ -12,6 +12,9 @@ from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath import search
 from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
 from openclaw.agent.toolpath.audit import Audit, OnCall
+from openclaw.agent.toolpath.dataflow import DataFlow
+from openclaw.agent.toolpath.hooks import HookRunner
+from openclaw.agent.toolpath.run_code import code_tool
 from openclaw.agent.toolpath.script_functions import CODE_SPEC
 from openclaw.agent.toolpath.search import ToolListLimits, ToolSearch
 from openclaw.agent.toolpath.wrappers import Framing, MergedSources, PolicyFilter, Redaction
@@ -68,8 +71,6 @@ class Toolbox:
             return self.path.call(name, arguments, context)
         path = self.searching(NativeTools([FunctionTool(spec, self._search)]))
         if name == RUN_CODE:
-            from openclaw.agent.toolpath.run_code import code_tool
-
             path = self.scripting(NativeTools([code_tool(self.path.specs)]))
         return path.call(name, arguments, context._replace(spec=spec))
 
@@ -223,12 +224,8 @@ def tool_path(
             path, deps.redactor.redact_known, audit.refused, deps.approvals, deps.preview
         )
         if flow is not None:
-            from openclaw.agent.toolpath.dataflow import DataFlow
-
             path = DataFlow(path, flow, approval)
         if deps.hooks is not None:
-            from openclaw.agent.toolpath.hooks import HookRunner
-
             path = HookRunner(path, deps.hooks, audit.refused, deps.clock)
         return PolicyFilter(path, policy, can_ask, audit.refused)
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
+import httpx2
 
 from openclaw.agent.tools.base import WHOLE, Arguments, FunctionTool, quoted, spec
 from openclaw.config.schema import WebFetchConfig, WebSearchConfig
@@ -18,10 +19,8 @@ from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.events import WEB_SEARCH
 from openclaw.core.tools import CallContext, ToolResult, json_list, json_object
 from openclaw.media.documents import HTML, PDF, text_of_bytes
+from openclaw.net.guarded_client import GuardedClient
 from openclaw.net.http_request import open_client
-
-if TYPE_CHECKING:
-    from openclaw.net.guarded_client import GuardedClient
 
 MAX_BYTES = 5 * 1024 * 1024
 _MAX_PDF_BYTES = 32 * 1024 * 1024
@@ -122,8 +121,6 @@ async def fetch_page(
     url: str, connect: OpenClient | None = None, max_bytes: int = MAX_BYTES
 ) -> Page:
     """Get a URL through the guarded client, which refuses addresses that are not public."""
-    from openclaw.net.guarded_client import GuardedClient
-
     body = bytearray()
     async with (
         (connect or GuardedClient)() as client,
@@ -227,8 +224,6 @@ def _engine_host(search: WebSearchConfig) -> str:
 async def _ask(
     search: WebSearchConfig, query: str, key: str, environ: Mapping[str, str]
 ) -> Mapping[str, Any]:
-    import httpx2
-
     address, host, most = search.base_url or "", _engine_host(search), search.max_results
     if search.provider == "tavily":
         headers = {"Authorization": f"Bearer {key}"}

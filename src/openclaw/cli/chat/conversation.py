@@ -19,14 +19,17 @@ from openclaw.cli.commands.agent import EFFORTS, new_conversation
 from openclaw.cli.parser import nearest
 from openclaw.cli.run_command import stopped_by_interrupt
 from openclaw.cli.terminal import counted, folded, place_of, shortened, visible
+from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
+from openclaw.mcp_client.bridge.prompts import PartialArgument
 from openclaw.sessions.records import MESSAGE_KINDS, EntryKind
+from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, money, total
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
     from openclaw.cli.chat.input import LineInput, TerminalInput
     from openclaw.cli.chat.turn_view import AnswerView
-    from openclaw.mcp_client.bridge.prompts import PartialArgument, PromptInfo
+    from openclaw.mcp_client.bridge.prompts import PromptInfo
 
 logger = logging.getLogger(__name__)
 
@@ -150,8 +153,6 @@ class ChatCompleter(Completer):
         known = {one.name for one in prompt.arguments} if prompt is not None else set[str]()
         if prompt is None or not equals or name not in known:
             return
-        from openclaw.mcp_client.bridge.prompts import PartialArgument
-
         given = dict(word.split("=", 1) for word in before if "=" in word)
         begun = PartialArgument(prompt.server, name, value, prompt.name, given=given)
         with suppress(OpenClawError):
@@ -308,9 +309,6 @@ class ChatSession:
         self._view.say(f"Thinking: {self._context.thinking or 'default'}.")
 
     async def _usage(self, _: str) -> None:
-        from openclaw.core.clock import SystemClock
-        from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, money, total
-
         ledger = UsageLedger(await self._agent.store(), SystemClock(), self._settings.timezone)
         rows = [row for row in await ledger.rows(ledger.days(KEPT_DAYS)) if row.agent == self._id]
         here = total(row for row in rows if row.session == self.session)

@@ -14,7 +14,10 @@ import anyio.to_thread
 
 from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.terminal import wants_colour
+from openclaw.config.paths import private_file
 from openclaw.core.clock import Clock
+from openclaw.media import kinds
+from openclaw.media.intake import TEXT_BUDGET, Intake
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
@@ -199,8 +202,6 @@ def _keys() -> "KeyBindings":
 def _history(path: Path, redact: "Redact") -> "History":
     from prompt_toolkit.history import FileHistory
 
-    from openclaw.config.paths import private_file
-
     class RedactedHistory(FileHistory):
         def store_string(self, string: str) -> None:
             super().store_string(redact(string))
@@ -221,9 +222,6 @@ async def read_attachments(
     budget: int | None = None,
 ) -> "tuple[InboundMedia, ...]":
     """Raises `InvalidRequest`, naming the file that cannot be sent."""
-    from openclaw.media import kinds
-    from openclaw.media.intake import TEXT_BUDGET, Intake
-
     intake = Intake(transcriber, budget=TEXT_BUDGET if budget is None else budget)
     wanted = [(path, kinds.IMAGE_TYPES) for path in images]
     wanted += [(path, kinds.FILE_TYPES + kinds.IMAGE_TYPES) for path in files]

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
 
+from openclaw.agent.port import TurnListener
 from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
+from openclaw.content.labels import sanitise_label
 from openclaw.core import tools
 from openclaw.core.errors import InvalidRequest
 from openclaw.policy.decide import covers, rule_for
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import TurnListener
     from openclaw.core.events import Emit
     from openclaw.core.tools import PermissionRequest
 
@@ -306,8 +307,6 @@ def _hint(field: Field) -> str:
 
 
 def _words(text: object, limit: int) -> str:
-    from openclaw.content.labels import sanitise_label
-
     return sanitise_label(str(text), limit)
 
 
@@ -324,8 +323,6 @@ class CommandLineApprover:
         self.refused: list[str] = []
 
     def listener(self, on_event: "Emit | None" = None) -> "TurnListener":
-        from openclaw.agent.port import TurnListener
-
         elicit = self._person.elicit if self._person is not None else None
         return TurnListener(on_event=on_event, ask=self.permit, elicit=elicit)
 

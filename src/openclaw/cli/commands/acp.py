@@ -9,6 +9,7 @@ from functools import partial
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_local, option
+from openclaw.runtime.access import open_agent
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +19,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.acp_agent.agent import serve_stdio
-    from openclaw.runtime.access import open_agent
+    from openclaw.acp_agent.agent import serve_stdio  # the ACP library is large
 
     opened = partial(open_agent, env, local=args.local, short_grace=True)
     serve_stdio(opened, program=env.program, agent_id=args.agent)

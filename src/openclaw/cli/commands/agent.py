@@ -14,17 +14,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from openclaw.agent.port import MessageContext
+from openclaw.cli.chat.input import read_attachments
+from openclaw.cli.chat.terminal_questions import CommandLineApprover, TerminalQuestions
+from openclaw.cli.chat.turn_view import TurnView
 from openclaw.cli.environment import Environment, text_of
+from openclaw.cli.logging_setup import servers_logged
 from openclaw.cli.parser import add_json, add_local, option
+from openclaw.cli.run_command import run_interruptible
 from openclaw.cli.terminal import report
+from openclaw.config.paths import workspace_here
 from openclaw.core.clock import random_id
+from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest
+from openclaw.media.intake import TEXT_BUDGET
+from openclaw.policy.decide import is_rule
+from openclaw.runtime.access import open_agent
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply
-    from openclaw.cli.chat.terminal_questions import CommandLineApprover, TerminalQuestions
-    from openclaw.cli.chat.turn_view import TurnView
-    from openclaw.core.content import InboundMedia
+    from openclaw.agent.port import Agent, AgentSettings, Reply
 
 EFFORTS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive")
 _KEY_LENGTH = 512  # the same limit as in stores and in orders over MCP
@@ -48,8 +56,6 @@ def add_session(parser: argparse._ActionsContainer, what: str) -> None:  # pyrig
 
 
 def _rule(text: str) -> str:
-    from openclaw.policy.decide import is_rule
-
     if not is_rule(text):
         kinds = "a tool, a glob, or a command such as 'exec(git status *)'"
         raise argparse.ArgumentTypeError(f"must be {kinds}, not {text!r}")
@@ -71,8 +77,6 @@ def add_turn_options(parser: argparse.ArgumentParser) -> None:
 
 def workspace_of(args: argparse.Namespace, env: Environment) -> Path | None:
     """The directory to work in; None means the configured one."""
-    from openclaw.config.paths import workspace_here
-
     if args.workspace is not None:
         if not args.workspace.is_dir():
             raise InvalidRequest(f"{args.workspace} is not a directory", field="-C")
@@ -88,8 +92,6 @@ def session_key(text: str) -> str:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.cli.run_command import run_interruptible
-
     message, piped = _message(args, env)
     if not message.strip() and piped is None and not args.image and not args.file:
         raise InvalidRequest("the message is empty")
@@ -151,8 +153,6 @@ async def conversation(
     args: argparse.Namespace, agent: "Agent", agent_id: str, workspace: Path | None, *, resume: bool
 ) -> "MessageContext":
     """The conversation that the options select; with `resume`, the last one."""
-    from openclaw.agent.port import MessageContext
-
     key = args.session_key
     if key is None and resume:
         store = await agent.store()
@@ -176,11 +176,6 @@ def new_conversation() -> str:
 async def _turn(
     args: argparse.Namespace, env: Environment, message: str, piped: str | None
 ) -> "tuple[Reply, CommandLineApprover, str]":
-    from openclaw.cli.chat.terminal_questions import CommandLineApprover
-    from openclaw.cli.chat.turn_view import TurnView
-    from openclaw.cli.logging_setup import servers_logged
-    from openclaw.runtime.access import open_agent
-
     workspace = workspace_of(args, env)
     view = TurnView(env.stderr, env.redactor.redact, env.environ)
     consent = CommandLineApprover(args.yes_to, _questions(args, env, view))
@@ -202,10 +197,6 @@ async def _attachments(
 ) -> "tuple[InboundMedia, ...]":
     if not args.image and not args.file and piped is None:
         return ()
-    from openclaw.cli.chat.input import read_attachments
-    from openclaw.core.content import InboundMedia, Media
-    from openclaw.media.intake import TEXT_BUDGET
-
     text = (piped or "")[:TEXT_BUDGET]
     found = await read_attachments(
         args.image, args.file, settings.transcriber, budget=TEXT_BUDGET - len(text)
@@ -226,6 +217,4 @@ def _questions(
     quiet = args.json or args.no_questions or "-" in (args.message, *args.words)
     if quiet or not (env.stdin.isatty() and env.stderr.isatty()):
         return None
-    from openclaw.cli.chat.terminal_questions import TerminalQuestions
-
     return TerminalQuestions.at_terminal(env.stdin, env.stderr, view.say, view.paused)

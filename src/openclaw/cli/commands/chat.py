@@ -8,12 +8,14 @@ terminal, each line is a message.
 import argparse
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TextIO, cast
 
 import anyio
 
+from openclaw.cli.chat.conversation import ChatCompleter, ChatSession
 from openclaw.cli.chat.input import Interrupts, LineInput, LinesAbove, TerminalInput
 from openclaw.cli.chat.terminal_questions import CommandLineApprover, TerminalQuestions
+from openclaw.cli.chat.turn_view import AnswerView, TerminalView
 from openclaw.cli.commands.agent import add_session, add_turn_options, conversation, workspace_of
 from openclaw.cli.environment import Environment
 from openclaw.cli.logging_setup import configure_for, servers_logged
@@ -22,9 +24,7 @@ from openclaw.cli.run_command import exit_interrupted
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_OK
 from openclaw.core.events import discard
-
-if TYPE_CHECKING:
-    from openclaw.cli.chat.turn_view import TerminalView
+from openclaw.runtime.access import open_agent
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -39,10 +39,6 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 async def _chat(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.cli.chat.conversation import ChatCompleter, ChatSession
-    from openclaw.cli.chat.turn_view import AnswerView, TerminalView
-    from openclaw.runtime.access import open_agent
-
     workspace, redact = workspace_of(args, env), env.redactor.redact
     person: TerminalQuestions | None = None
     if env.stdin.isatty() and env.stdout.isatty():

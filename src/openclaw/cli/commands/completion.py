@@ -12,9 +12,15 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import anyio
+
 from openclaw.cli import parser as parsers
+from openclaw.cli.commands.sessions import open_named_store
 from openclaw.cli.environment import Environment
+from openclaw.config.merge import effective_agents
 from openclaw.core.errors import OpenClawError
+from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+from openclaw.sessions.open import is_address
 
 # The scripts pass the words up to the cursor, and get one possible next word per line.
 _BETWEEN = "\x1f"
@@ -133,9 +139,6 @@ def _values(
 
 def _names(env: Environment, what: str, previous: Sequence[str]) -> Sequence[str]:
     """Stored names; none if they cannot be read, since an error would get in the way."""
-    from openclaw.config.merge import effective_agents
-    from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
-
     try:
         loaded = env.read_config()
         env.hide(loaded.credentials)
@@ -155,10 +158,6 @@ def _names(env: Environment, what: str, previous: Sequence[str]) -> Sequence[str
 
 def _sessions(env: Environment, where: str) -> Sequence[str]:
     """The most recent ones. A database server is not queried: it may be slow or unreachable."""
-    import anyio
-
-    from openclaw.cli.commands.sessions import open_named_store
-    from openclaw.sessions.open import is_address
 
     async def keys() -> Sequence[str]:
         async with open_named_store(None, env) as store:

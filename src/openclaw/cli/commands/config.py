@@ -4,19 +4,28 @@ import difflib
 import json
 import shlex
 import shutil
+import subprocess
 import sys
+import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
+
 from openclaw.cli.environment import Environment, text_of
 from openclaw.cli.parser import add_action, not_there, option
 from openclaw.config.edit import delete_value, edit_config, set_value
 from openclaw.config.json5 import KeyPath, parse, parse_path
+from openclaw.config.load import load_config, read_text
+from openclaw.config.show import json_schema, redacted, show
 from openclaw.core import errors
 from openclaw.core.tools import json_list, json_object
+from openclaw.gateway.lock import running_gateway
+from openclaw.models.provider_check import model_problem, models_named
+from openclaw.runtime.gateway_client import ask_gateway
 
 
 def register(parser: ArgumentParser) -> None:
@@ -42,8 +51,6 @@ def register(parser: ArgumentParser) -> None:
 
 
 def _get(args: Namespace, env: Environment) -> None:
-    from openclaw.config.show import redacted
-
     tree = env.config.model_dump(mode="json", by_alias=True)
     value: Any = redacted(tree, credentials=env.loaded.credentials, redactor=env.redactor)
     for part in _path_of(args.key):
@@ -61,10 +68,6 @@ def _set(args: Namespace, env: Environment) -> None:
     except (errors.InvalidConfig, KeyError):
         value = args.value.strip()
     _edited_key(args, env, lambda text: set_value(text, path, value), value)
-    import anyio
-
-    from openclaw.models.provider_check import model_problem, models_named
-
     for model in models_named(path, value):
         given = (env.config.models.providers, env.secrets(), env.environ, env.paths.models)
         problem = anyio.run(model_problem, model, *given)
@@ -80,8 +83,6 @@ def _edited_key(
     args: Namespace, env: Environment, change: Callable[[str], str], value: Any = None
 ) -> None:
     """Raises if the change is invalid, or if the file already was."""
-    from openclaw.config.load import load_config
-
     try:
         return _edited(args, env, change)
     except errors.InvalidConfig as wrong:
@@ -100,11 +101,6 @@ def _edited_key(
 
 
 def _edit(args: Namespace, env: Environment) -> int:
-    import subprocess
-    import tempfile
-
-    from openclaw.config.load import read_text
-
     editor, path = _editor(env), env.config_file
     before = read_text(path) or "{\n}\n"
     with tempfile.TemporaryDirectory() as directory:
@@ -154,8 +150,6 @@ def _editor(env: Environment) -> str:
 
 
 def _edited(args: Namespace, env: Environment, change: Callable[[str], str]) -> None:
-    from openclaw.config.load import read_text
-
     path = env.config_file
     before = read_text(path) or ""
     loaded = edit_config(path, env.environ, change)
@@ -175,15 +169,11 @@ def _edited(args: Namespace, env: Environment, change: Callable[[str], str]) -> 
 
 def _apply(env: Environment) -> None:
     """Make a running gateway apply the change now, not when it next checks the file."""
-    from openclaw.gateway.lock import running_gateway
-
     info = running_gateway(env.paths.gateway_lock)
     if info is None or Path(info.config) != env.config_file.absolute():
         return
-    from openclaw.cli.commands.gateway import ask_gateway
-
     try:
-        waiting = ask_gateway(env, "POST", "/api/reload")["waiting"]
+        waiting = ask_gateway(env.paths, "POST", "/api/reload")["waiting"]
     except errors.OpenClawError as error:
         env.warn(f"The running gateway has not applied this yet: {errors.describe(error)}")
     else:
@@ -200,8 +190,6 @@ def _path_of(key: str) -> KeyPath:
 
 
 def _explain(args: Namespace, env: Environment) -> None:
-    from openclaw.config.show import json_schema
-
     schema = json_schema()
     node: dict[str, Any] = schema
     described = ""
@@ -251,8 +239,6 @@ def _path(args: Namespace, env: Environment) -> None:
 
 
 def _show(args: Namespace, env: Environment) -> None:
-    from openclaw.config.show import show
-
     # Values are redacted one by one: a password that is also a key's name must not hide the key.
     env.stdout.write(env.json_text(show(env.loaded, redactor=env.redactor)) + "\n")
 
@@ -277,7 +263,5 @@ def _validate(args: Namespace, env: Environment) -> int:
 
 
 def _schema(args: Namespace, env: Environment) -> None:
-    from openclaw.config.show import json_schema
-
     # It is the same for everyone and has no secrets, so its text is not redacted.
     env.stdout.write(env.json_text(json_schema()) + "\n")

@@ -17,6 +17,8 @@ from openclaw.cli.terminal import as_json
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK
 from openclaw.gateway.lock import running_gateway
+from openclaw.runtime.access import open_agent
+from openclaw.runtime.settings import time_zone
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +64,6 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _add(args: argparse.Namespace, env: Environment, jobs: JobFile, now: int) -> None:
-    from openclaw.runtime.host import time_zone
-
     agent = chosen_agent(env.config, args.agent)
     zone = args.tz or time_zone(agent, env.environ)
     about = {"id": args.name, "agent": agent.id, "session": args.session_key}
@@ -76,8 +76,6 @@ def _add(args: argparse.Namespace, env: Environment, jobs: JobFile, now: int) ->
 
 
 async def _turn(env: Environment, job: Job) -> Reply:
-    from openclaw.runtime.access import open_agent
-
     async with open_agent(env) as agent:
         settings = await agent.settings(job.agent)
         context = MessageContext(

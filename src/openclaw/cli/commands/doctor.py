@@ -8,6 +8,7 @@ import argparse
 import os
 import shutil
 import sqlite3
+import ssl
 import stat
 import sys
 from collections import Counter
@@ -23,6 +24,7 @@ import anyio
 
 from openclaw.cli.commands.models import choices, why_unusable
 from openclaw.cli.commands.secrets import check_all
+from openclaw.cli.commands.sessions import open_named_store
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
 from openclaw.cli.terminal import counted
@@ -38,6 +40,12 @@ from openclaw.gateway.listening import bind_addresses, listen
 from openclaw.gateway.lock import owner_token_path, running_gateway
 from openclaw.gateway.tokens import TokenFile
 from openclaw.mcp_client.bounds import printable
+from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, find_shadowing, mentions, shown_name
+from openclaw.mcp_client.catalog.server_tools import suspicion
+from openclaw.mcp_client.sandbox.confinement import detect_support
+from openclaw.models.provider_check import KeyNotChecked, KeyRefused, Provider
+from openclaw.sessions.open import is_address, store_path
 
 if TYPE_CHECKING:
     from openclaw.mcp_client.catalog.pins import Pinned
@@ -151,8 +159,6 @@ def _certificates(env: Environment) -> Iterator[Finding]:
         path = env.environ.get(name)
         if not path or path in sound:
             continue
-        import ssl
-
         try:
             ssl.create_default_context(cafile=path)  # each separately: a bad one breaks the rest
             sound.add(path)
@@ -269,7 +275,7 @@ def _servers(env: Environment, *, start: bool) -> Iterator[Finding]:
 
 
 def _started(env: Environment, agent: EffectiveAgent) -> Iterator[Finding]:
-    from openclaw.cli.commands.mcp_live import probe_servers
+    from openclaw.cli.commands.mcp_live import probe_servers  # imports the whole MCP client
 
     for one, _ in anyio.run(probe_servers, env, [agent], START_SECONDS):
         name, state, error = one.snapshot.name, one.snapshot.state.value, one.snapshot.last_error
@@ -352,8 +358,6 @@ def _model(env: Environment, *, ask: bool) -> Iterator[Finding]:
 
 
 def _provider_finding(env: Environment, model: "Candidate", summary: str) -> Finding | None:
-    from openclaw.models.provider_check import KeyNotChecked, KeyRefused, Provider
-
     async def attempt() -> None:
         key, headers = await model.credentials(env.secrets())
         await Provider(model, key, env.environ, headers).check_key()
@@ -374,9 +378,6 @@ def _provider_finding(env: Environment, model: "Candidate", summary: str) -> Fin
 
 
 def _database(env: Environment) -> Iterator[Finding]:
-    from openclaw.cli.commands.sessions import open_named_store
-    from openclaw.sessions.open import is_address, store_path
-
     async def attempt() -> bool:
         async with open_named_store(None, env) as store:
             if store is not None:
@@ -445,9 +446,6 @@ _CARELESS: tuple[tuple[str, str, str, Callable[[McpServerConfig], bool]], ...] =
 
 
 def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
-    from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
-    from openclaw.mcp_client.catalog.pins import shown_name
-
     known = PinStore(env.paths.pins).load()
     found = {n: known[pin_key(c)] for n, c in servers.items() if pin_key(c) in known}
     changed = {name: pinned for name, pinned in found.items() if pinned.pending}
@@ -467,9 +465,6 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
 
 def _declarations(env: Environment, found: Mapping[str, "Pinned"]) -> Iterator[Finding]:
     """Declarations that give the model orders, or that refer to other servers' tools."""
-    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, find_shadowing, mentions
-    from openclaw.mcp_client.catalog.server_tools import suspicion
-
     words: dict[str, dict[str, Any]] = {}
     for server, pinned in found.items():
         declared = {name: one.text for name, one in {**pinned.accepted, **pinned.pending}.items()}
@@ -488,8 +483,6 @@ def _declarations(env: Environment, found: Mapping[str, "Pinned"]) -> Iterator[F
 
 
 def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
-    from openclaw.mcp_client.sandbox.confinement import detect_support
-
     local = {name: one.sandbox.mode for name, one in servers.items() if one.kind == "stdio"}
     confined = {name: mode for name, mode in local.items() if mode != "off"}
     if not confined:

@@ -9,6 +9,7 @@ import gc
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,12 +23,17 @@ import anyio
 from openclaw.cli.environment import Environment
 from openclaw.cli.logging_setup import configure, open_log_file
 from openclaw.cli.parser import add_action, option, whole_number
+from openclaw.config.load import load_config
 from openclaw.config.paths import expand
+from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, NotFound, OperatorFacing
 from openclaw.gateway import lock as locks
 from openclaw.gateway.service_files import Notifier, unit_for
 from openclaw.gateway.tokens import TokenFile, owner_token
+from openclaw.mcp_client.transport.child_process import child_environment
+from openclaw.runtime.gateway_client import ask_gateway, require_gateway
+from openclaw.sessions.liveness import is_gone, mark_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -90,10 +96,9 @@ def _run(args: argparse.Namespace, env: Environment) -> None:
 async def _serve(
     args: argparse.Namespace, env: Environment, loaded: "LoadedConfig", publish: Any
 ) -> None:
-    from openclaw.config.load import load_config
+    # Only this action serves, and the others are used all day: Starlette and uvicorn are large.
     from openclaw.gateway.daemon import Daemon, serve
     from openclaw.gateway.page.routes import login_link
-    from openclaw.mcp_client.transport.child_process import child_environment
     from openclaw.runtime.runtime import open_backend
 
     def opened(emit: "Emit") -> "AbstractAsyncContextManager[GatewayBackend]":
@@ -170,13 +175,6 @@ def _log(args: argparse.Namespace, env: Environment) -> Path:
     return path
 
 
-def _running(env: Environment) -> locks.GatewayInfo:
-    info = locks.running_gateway(env.paths.gateway_lock)
-    if info is None:
-        raise NotFound("no gateway is running", hint="start one with: openclaw gateway start")
-    return info
-
-
 def _status(args: argparse.Namespace, env: Environment) -> int:
     info = locks.running_gateway(env.paths.gateway_lock)
     if info is None:
@@ -194,10 +192,7 @@ def _stop(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _stopped(env: Environment) -> dict[str, Any]:
-    from openclaw.config.schema import Config
-    from openclaw.sessions.liveness import is_gone, mark_of
-
-    info = _running(env)
+    info = require_gateway(env.paths)
     try:
         config = env.config
     except InvalidConfig:  # it runs with an earlier version of the file, and must still stop
@@ -220,18 +215,8 @@ def _stopped(env: Environment) -> dict[str, Any]:
     return {"stopped": info.pid, "seconds": round(time.monotonic() - began, 1)}
 
 
-def ask_gateway(
-    env: Environment, method: str, path: str, body: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Send one request to the running gateway; raises `NotFound` if there is none."""
-    from openclaw.runtime.gateway_client import GatewayClient
-
-    client = GatewayClient(_running(env).url, env.paths.root)
-    return anyio.run(client.request, method, path, body or {})
-
-
 def _reload(args: argparse.Namespace, env: Environment) -> None:
-    report = ask_gateway(env, "POST", "/api/reload")
+    report = ask_gateway(env.paths, "POST", "/api/reload")
     lines = ["Applied." if report["changed"] else "Nothing has changed."]
     if report["waiting"]:
         lines.append(f"These changes need a restart: {', '.join(report['waiting'])}")
@@ -258,8 +243,6 @@ def _start(args: argparse.Namespace, env: Environment) -> None:
 
 def _in_background(env: Environment) -> locks.GatewayInfo:
     """Start a gateway that outlives this command; if it fails, its output is reported."""
-    import subprocess
-
     named = ["--config", str(env.config_option.absolute())] if env.config_option else []
     command = [sys.executable, "-m", "openclaw", "gateway", "run", *named]
     with tempfile.TemporaryFile() as said:
@@ -310,8 +293,6 @@ def _restart(args: argparse.Namespace, env: Environment) -> None:
 
 def _manage(command: tuple[str, ...]) -> None:
     """Have the system's service manager do this; raises `OperatorFacing` if it fails."""
-    import subprocess
-
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
         problem = (done.stderr or done.stdout).strip() if done.returncode else None

@@ -13,7 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from openclaw.cli.commands.doctor import OK, examine
 from openclaw.cli.commands.mcp import NO_SANDBOX, target_place
+from openclaw.cli.commands.models import choices, why_unusable
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, option
 from openclaw.cli.setup import plan as plans
@@ -242,9 +244,6 @@ def _write(env: Environment, plan: plans.Plan) -> list[plans.Written]:
 
 
 def _report(env: Environment, plan: plans.Plan) -> None:
-    from openclaw.cli.commands.doctor import OK, examine
-    from openclaw.cli.commands.models import choices, why_unusable
-
     if plan.model is not None:
         env.say(f"The agent uses {plan.model}.")
     if plan.servers:

@@ -14,6 +14,7 @@ from openclaw.config.edit import delete_value, edit_config, set_value
 from openclaw.config.json5 import Document, KeyPath, parse
 from openclaw.config.merge import agent_servers
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.mcp_client.sandbox.confinement import detect_support
 
 
 class _Parser(CommandParser):
@@ -124,11 +125,12 @@ def _declare_trust(actions: Any) -> None:
     option(effects, "[TOOL=EFFECT…]", kinds, dest="changes")
     option(effects, "--agent ID")
 
-    login = add_action(actions, "login", "log in to a remote server", "mcp_live:log_in")
+    login = add_action(actions, "login", "log in to a remote server", "mcp_live:log_in_to_server")
     option(login, "NAME")
     option(login, "--no-browser", "print the address instead of opening a browser")
     option(
-        add_action(actions, "logout", "delete the login to a server", "mcp_live:log_out"), "NAME"
+        add_action(actions, "logout", "delete the login to a server", "mcp_live:log_out_of_server"),
+        "NAME",
     )
 
 
@@ -315,8 +317,6 @@ EXPLAINED = (
 
 def with_sandbox(entry: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     """A server's entry, with the default sandbox if it can have one and has none yet."""
-    from openclaw.mcp_client.sandbox.confinement import detect_support
-
     command = entry.get("command")
     if not isinstance(command, str) or "sandbox" in entry:
         return dict(entry)

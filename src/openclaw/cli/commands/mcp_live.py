@@ -6,9 +6,12 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import anyio
 
+from openclaw.agent.toolpath.dataflow import tool_of
+from openclaw.cli.chat.terminal_questions import TerminalQuestions
 from openclaw.cli.chat.turn_view import TurnView, named
 from openclaw.cli.commands.mcp import pair, set_effects
 from openclaw.cli.environment import Environment
@@ -23,12 +26,19 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
 from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolSource, json_object
+from openclaw.mcp_client.auth.login import log_in, open_browser
+from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.bounds import printable
+from openclaw.mcp_client.bridge.prompts import PromptCall, parse_arguments
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Pinned, diff, shown_name
+from openclaw.mcp_client.catalog.server_tools import safe_name
+from openclaw.mcp_client.lifecycle.server_state import in_words
+from openclaw.policy.dataflow.effects import effect_of
+from openclaw.runtime.gateway_client import ask_gateway
+from openclaw.runtime.host import flow_rules, open_servers
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.auth.token_store import Logins
     from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.runtime.host import OpenServers
@@ -58,10 +68,6 @@ async def list_tools(args: argparse.Namespace, env: Environment) -> int:
 async def effects(args: argparse.Namespace, env: Environment) -> None:
     if args.changes:
         return set_effects(args, env)
-    from openclaw.agent.toolpath.dataflow import tool_of
-    from openclaw.policy.dataflow.effects import effect_of
-    from openclaw.runtime.host import flow_rules
-
     async with _live(env, args.agent, only=[args.name]) as (manager, tools, agent):
         _require_ready(env, manager)
         table = flow_rules(env.config.dataflow, agent).effects
@@ -123,8 +129,6 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
 def _elicit(env: Environment, *, quiet: bool) -> Elicit:
     """Puts servers' questions to the person at the terminal; without one, declines and says so."""
     if env.stdin.isatty() and env.stderr.isatty() and not quiet:
-        from openclaw.cli.chat.terminal_questions import TerminalQuestions
-
         return TerminalQuestions.at_terminal(env.stdin, env.stderr, env.warn, nullcontext).elicit
 
     async def declined(server: str, params: JsonObject) -> JsonObject:
@@ -137,8 +141,6 @@ def _elicit(env: Environment, *, quiet: bool) -> Elicit:
 
 
 def _servers_of(agent: EffectiveAgent, tool: str) -> list[str]:
-    from openclaw.mcp_client.catalog.server_tools import safe_name
-
     server = tool.partition("/")[0]
     if server != tool:
         return [server]
@@ -242,8 +244,6 @@ def _probe_line(row: Mapping[str, Any]) -> str:
 
 
 async def prompt(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.mcp_client.bridge.prompts import PromptCall, parse_arguments
-
     if args.prompt is None:
         return await _list_prompts(args, env)
     server, colon, name = str(args.prompt).removeprefix("/").partition(":")
@@ -280,12 +280,8 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> None:
 
 
 def restart(args: argparse.Namespace, env: Environment) -> None:
-    from urllib.parse import quote
-
-    from openclaw.cli.commands.gateway import ask_gateway
-
     try:
-        ask_gateway(env, "POST", f"/api/servers/{quote(args.name, safe='')}/restart")
+        ask_gateway(env.paths, "POST", f"/api/servers/{quote(args.name, safe='')}/restart")
     except NotFound:
         known = sorted({name for name, _ in _configured(env)})
         if args.name in known:
@@ -318,8 +314,6 @@ def _patience(agents: Iterable[EffectiveAgent]) -> float:
 async def _running(
     env: Environment, agents: Iterable[EffectiveAgent], *, reported: bool = True
 ) -> "AsyncGenerator[OpenServers]":
-    from openclaw.runtime.host import open_servers
-
     used = {agent.id: agent for agent in agents}
     with servers_logged(env, reported=reported):
         async with open_servers(env.loaded, env.environ, env.redactor, used) as opened:
@@ -352,8 +346,6 @@ def _require_ready(env: Environment, manager: "McpManager") -> None:
 
 
 def _warn_of(env: Environment, broken: Iterable["ServerStatus"]) -> None:
-    from openclaw.mcp_client.lifecycle.server_state import in_words
-
     for one in broken:
         reason = one.snapshot.last_error or "no answer"
         env.warn(f"MCP server '{one.snapshot.name}' {in_words(one.snapshot.state, reason)}")
@@ -472,9 +464,7 @@ def _accept_pins(args: argparse.Namespace, env: Environment, store: PinStore) ->
     env.report(args, {"accepted": shown}, message if shown else nothing)
 
 
-async def log_in(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.mcp_client.auth.login import log_in, open_browser
-
+async def log_in_to_server(args: argparse.Namespace, env: Environment) -> None:
     def show(url: str) -> None:
         env.warn(f"Open this address to log in to '{args.name}':\n\n    {url}\n")
 
@@ -483,7 +473,7 @@ async def log_in(args: argparse.Namespace, env: Environment) -> None:
     env.report(args, {"loggedIn": args.name}, f"Logged in to '{args.name}'.")
 
 
-def log_out(args: argparse.Namespace, env: Environment) -> None:
+def log_out_of_server(args: argparse.Namespace, env: Environment) -> None:
     was = _logins(env).log_out(_login_server(args, env))
     message = f"There was no login to '{args.name}'."
     if was:
@@ -492,8 +482,6 @@ def log_out(args: argparse.Namespace, env: Environment) -> None:
 
 
 def _logins(env: Environment) -> "Logins":
-    from openclaw.mcp_client.auth.token_store import Logins
-
     resolve = env.secrets().resolve_map
     hide = env.redactor.register
     return Logins(directory=env.paths.tokens, resolve_secrets=resolve, register=hide)

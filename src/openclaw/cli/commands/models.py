@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from openclaw.cli.chat.turn_view import download_bar
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option
 from openclaw.cli.terminal import console, is_dumb
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
+from openclaw.core.installed import install_command
+from openclaw.embedded.pull import Puller
 from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS, Weights, WeightStore, own_weights
+from openclaw.models.choose import choose, known_providers, missing_extra
 
 if TYPE_CHECKING:  # the command's help must not import pydantic
     from openclaw.core.events import Downloading
@@ -55,8 +59,6 @@ def _local_facts(env: Environment) -> list[dict[str, Any]]:
 
 
 def _provider_facts(env: Environment) -> list[dict[str, Any]]:
-    from openclaw.models.choose import known_providers
-
     configured = [
         {"id": f"{name}/{model}", "from": f"models.providers.{name}"}
         for name, provider in env.config.models.providers.items()
@@ -92,8 +94,6 @@ def _list(args: Namespace, env: Environment) -> None:
 
 
 def choices(env: Environment) -> "dict[str, ModelCandidates]":
-    from openclaw.models.choose import choose
-
     async def all_choices() -> "dict[str, ModelCandidates]":
         return {
             agent.id: await choose(agent.model, env.config.models.providers, env.environ)
@@ -105,11 +105,7 @@ def choices(env: Environment) -> "dict[str, ModelCandidates]":
 
 def why_unusable(candidate: "Candidate", env: Environment) -> str | None:
     """Why a model cannot be used, as far as is known without a request."""
-    from openclaw.models.choose import missing_extra
-
     if (extra := missing_extra(candidate.api)) is not None:
-        from openclaw.core.installed import install_command
-
         return f"not installed: {install_command(extra)}"
     if candidate.api != "local":
         missing = candidate.key_hint and not candidate.api_key
@@ -173,9 +169,6 @@ def _wanted(args: Namespace, env: Environment) -> Weights:
 
 
 def _pull(args: Namespace, env: Environment) -> None:
-    from openclaw.cli.chat.turn_view import download_bar
-    from openclaw.embedded.pull import Puller
-
     weights = _wanted(args, env)
     moves = env.stderr.isatty() and not is_dumb(env.environ)
     with console(env.stderr, env.environ).status(weights.title) if moves else nullcontext() as bar:

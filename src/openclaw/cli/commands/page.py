@@ -4,10 +4,11 @@ With --print it prints the link instead, for a browser elsewhere.
 """
 
 import argparse
+import webbrowser
 
-from openclaw.cli.commands.gateway import ask_gateway
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import option
+from openclaw.runtime.gateway_client import ask_gateway
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -15,10 +16,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> None:
-    import webbrowser
-
     def link(local: bool) -> str:
-        return ask_gateway(env, "POST", "/api/login/links", {"local": local})["url"]
+        return ask_gateway(env.paths, "POST", "/api/login/links", {"local": local})["url"]
 
     if args.print_only or not webbrowser.open(link(local=True)):
         env.say(link(local=False))

@@ -15,9 +15,11 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, option, whole_number
 from openclaw.cli.run_command import run_interruptible
 from openclaw.config.sensitive import credentials_in_address
+from openclaw.content.frame import pieces_of
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 from openclaw.secrets.refs import Secret
+from openclaw.sessions.copying import copy_sessions, exported
 from openclaw.sessions.open import is_address, open_store, store_path
 from openclaw.sessions.records import (
     Entry,
@@ -29,6 +31,7 @@ from openclaw.sessions.records import (
     header_json,
 )
 from openclaw.sessions.store import SessionStore
+from openclaw.sessions.task_records import delete_session
 
 if TYPE_CHECKING:
     from openclaw.sessions.copying import CopyReport
@@ -121,16 +124,12 @@ async def _show(args: argparse.Namespace, env: Environment) -> None:
 
 
 async def _export(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.sessions.copying import exported
-
     async with _found(args, env) as (store, info):
         async for line in exported(store, info.ref):
             env.say_json(line, one_line=True)
 
 
 def _delete(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.sessions.task_records import delete_session
-
     async def find() -> SessionInfo:
         async with _found(args, env) as (_, info):
             return info
@@ -204,8 +203,6 @@ _TELL_EVERY = 100  # sessions between two lines
 
 async def _copy(args: argparse.Namespace, env: Environment) -> int:
     """Copying may be interrupted and restarted at any time. FROM is only read."""
-    from openclaw.sessions.copying import copy_sessions
-
     if args.source == args.target:
         raise InvalidRequest("FROM and TO are the same store")
     async with open_named_store(args.source, env) as source:
@@ -336,8 +333,6 @@ def _print_session(
 
 
 def _print_entry(env: Environment, entry: Entry, *, raw: bool) -> None:
-    from openclaw.content.frame import pieces_of
-
     speaker, style = _SPEAKERS[entry.kind]
     _write(env, "\n" + speaker, style, f"  {terminal.local_time(entry.at_ms)}")
     words = entry.text or str(entry.data.get("detail") or entry.data.get("name") or "")

@@ -20,7 +20,9 @@ from openclaw.cli.parser import add_json, option
 from openclaw.cli.terminal import console, counted, local_time, print_unpadded, visible_lines
 from openclaw.core import errors
 from openclaw.core.clock import SystemClock
+from openclaw.gateway.api.views import server_row
 from openclaw.gateway.lock import GatewayInfo, running_gateway
+from openclaw.runtime.gateway_client import GatewayClient
 from openclaw.sessions.task_records import current_tasks
 from openclaw.version import __version__
 
@@ -109,8 +111,6 @@ async def _look(env: Environment, facts: Json, info: GatewayInfo | None, probe: 
     if valid:
         facts["sessions"] = await _sessions(env)
     if info is not None and info.url:
-        from openclaw.runtime.gateway_client import GatewayClient
-
         try:
             status = await GatewayClient(info.url, env.paths.root).request("GET", "/api/status")
         except errors.OpenClawError as error:
@@ -120,8 +120,8 @@ async def _look(env: Environment, facts: Json, info: GatewayInfo | None, probe: 
             facts |= {"gateways": status.get("gateways"), "servers": status["servers"]}
             return
     if valid and probe:
+        # Starting servers takes the whole MCP client, which an ordinary `status` doesn't need.
         from openclaw.cli.commands.mcp_live import probe_servers
-        from openclaw.gateway.api.views import server_row
 
         found = await probe_servers(env, env.agents().values(), quiet=True, reported=False)
         hide = env.redactor.redact

@@ -10,6 +10,7 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_json, chosen_agent, option, whole_number
 from openclaw.cli.terminal import counted
 from openclaw.core.clock import SystemClock
+from openclaw.runtime.settings import time_zone
 from openclaw.sessions import usage
 
 _DAYS = 30
@@ -25,8 +26,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.runtime.host import time_zone
-
     zone = time_zone(chosen_agent(env.config, None), env.environ)
     rows: list[usage.UsageRow] = []
     async with open_named_store(None, env) as store:

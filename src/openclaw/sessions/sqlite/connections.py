@@ -9,6 +9,7 @@ import contextlib
 import os
 import queue
 import random
+import shutil
 import sqlite3
 import sys
 import threading
@@ -56,8 +57,6 @@ def explain(error: Exception, path: Path) -> StoreError:
 
 
 def _is_full(path: Path) -> bool:
-    import shutil
-
     try:
         return shutil.disk_usage(path.parent).free < _LEAST_FREE
     except OSError:

@@ -98,7 +98,7 @@ def test_a_sandbox_that_cannot_be_had_is_an_error_where_it_is_strict(
     def nothing(path: str) -> sandbox.SandboxSupport:
         return sandbox.SandboxSupport(None, "bubblewrap (bwrap) is not installed", 0)
 
-    monkeypatch.setattr(sandbox, "detect_support", nothing)
+    monkeypatch.setattr("openclaw.cli.commands.doctor.detect_support", nothing)
     servers = {name: {"command": "sh", "sandbox": name} for name in ("auto", "strict")}
     found = [one for one in desk.findings(**servers) if one[0] == "sandbox"]
     assert [one[1] for one in found] == [WARNING, ERROR]
