@@ -44,7 +44,9 @@ def config_page() -> str:
         "`${VAR}` in a string is replaced by that environment variable; write `$${` for a literal `${`. For",
         "credentials, use a [`secret://` reference](secret-references.md). `*` in a key is a name of your choice,",
         "`[]` is each entry of a list. Any other key is an error that suggests the nearest known one, except for",
-        "those [at the end](#settings-of-the-original-that-are-not-used).",
+        "those [at the end](#settings-of-the-original-that-are-not-used).\n",
+        "A running gateway, `chat` or `mcp-server` applies a change from the next turn on, unless the table says",
+        "`at once` or `after a restart`. `openclaw config explain KEY` says it for one key.",
     ]
     first: dict[str, str] = {}
     for path, definition, name in _sections(schema, schema, "", "Config", first):
@@ -53,7 +55,7 @@ def config_page() -> str:
         if first[name] != path:
             parts.append(f"The same keys as under [`{first[name]}`](#{_anchor(first[name])}).")
             continue
-        parts.append("| key | type | default | |\n|---|---|---|---|")
+        parts.append("| key | type | default | a change applies | |\n|---|---|---|---|---|")
         for key, value in definition["properties"].items():
             if value.get("description") != FOREIGN:
                 place = f"{path}.{key}" if path else key
@@ -100,7 +102,8 @@ def _row(place: str, key: str, value: Json, required: bool) -> str:
     for suffix, _ in _references(value):
         linked = f"[object](#{_anchor(place + suffix)})"
         kind = kind.replace("object", linked) if "object" in kind else f"{kind} of {linked}s"
-    return f"| `{key}` | {kind} | {default} | {text} |"
+    applies = {"now": "at once", "restart": "after a restart"}.get(value.get("x-applies", ""), "")
+    return f"| `{key}` | {kind} | {default} | {applies} | {text} |"
 
 
 def _default(value: Json) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -61,7 +62,7 @@ def test_the_second_interrupt_leaves_without_waiting_and_nothing_is_left(pid_fil
         terminal.type("\x03")
         terminal.until("Stopping…")
         terminal.type("\x03")
-        assert terminal.ended() == 130
+        assert terminal.ended() == -signal.SIGINT
     server.wait(60)
 
 

@@ -281,4 +281,5 @@ def exit_interrupted(env: "Environment") -> None:
     if env.stderr.isatty():
         env.stderr.write(_SHOW_CURSOR)
         env.stderr.flush()
-    os._exit(EXIT_INTERRUPTED)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)  # so that a shell sees an interrupted program

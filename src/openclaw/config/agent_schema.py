@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import (
     BaseModel,
@@ -81,8 +81,20 @@ def wrong_shape(expected: str) -> PydanticCustomError:
     return PydanticCustomError("wrong_shape", "must be {expected}", {"expected": expected})
 
 
+WhenApplied = Literal["now", "next turn", "restart"]
+
+
+@dataclass(frozen=True, slots=True)
+class Applies:
+    """Says of one field when a change of it applies, if not when its section says."""
+
+    when: WhenApplied
+
+
 class Section(BaseModel):
     """A part of the configuration: frozen, and strict about unknown keys.
+
+    `applies` says when a running gateway, `chat` or `mcp-server` applies a change of its fields.
 
     The text below a field describes it. `show.describe` reads it only for a schema: pydantic would
     read it at import, and every command would take half as long again.
@@ -97,6 +109,12 @@ class Section(BaseModel):
         extra="forbid",
         allow_inf_nan=False,
     )
+    applies: ClassVar[WhenApplied] = "next turn"
+
+    @classmethod
+    def field_applies(cls, name: str) -> WhenApplied:
+        marks = (mark for mark in cls.model_fields[name].metadata if isinstance(mark, Applies))
+        return next((mark.when for mark in marks), cls.applies)
 
 
 DEFAULT_MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -111,6 +129,8 @@ EffectName = Literal["read", "open", "change", "send", "destroy"]
 class SamplingConfig(Section):
     """Whether a server may request completions from our model, and how many tokens."""
 
+    applies = "now"
+
     enabled: Flag = True
     """Answer the server's sampling requests."""
     max_tokens: PositiveInt = 4096
@@ -124,6 +144,8 @@ _NETWORKS = {True: True, False: False, "internet": "internet"}
 
 class SandboxConfig(Section):
     """What a sandboxed program may access on this machine."""
+
+    applies = "now"
 
     mode: SandboxMode = "auto"
     """`off`; `auto` (whatever sandbox this machine supports, with a warning if there is none; with access to the workspace and to absolute paths in `args` and `env`); or `strict` (only what is listed here; if that cannot be enforced, the program isn't started)."""
@@ -144,6 +166,8 @@ class SandboxConfig(Section):
 class ProcessLimits(Section):
     """Limits on a stdio server's process, with or without a sandbox."""
 
+    applies = "now"
+
     memory_mb: PositiveInt | None = None
     """Maximum address space, in MiB."""
     processes: PositiveInt | None = None
@@ -156,6 +180,8 @@ class ProcessLimits(Section):
 
 class McpAuthConfig(Section):
     """How to log in to a remote server."""
+
+    applies = "now"
 
     type: Literal["oauth"] = "oauth"
     """The kind of login; `oauth` is the only one. A fixed token goes into `headers`."""
@@ -191,6 +217,8 @@ def _inherit_env(value: Any) -> Any:
 
 class McpServerConfig(Section):
     """One MCP server. An agent's entry needs only what differs from the default entry."""
+
+    applies = "now"
 
     enabled: Flag = True
     """Whether the server is used; `false` in an agent's entry removes a default server."""
@@ -284,6 +312,8 @@ class McpServerConfig(Section):
 
 class McpConfig(Section):
     """MCP settings of one agent or all agents."""
+
+    applies = "now"
 
     servers: dict[Text, McpServerConfig] = Field(default_factory=dict)
     """The MCP servers, by name. The name becomes part of the tools' names."""

@@ -13,6 +13,7 @@ from openclaw.config.agent_schema import (
     AgentsConfig,
     AgentToolsConfig,
     AlsoAs,
+    Applies,
     Count,
     Flag,
     McpConfig,
@@ -145,12 +146,16 @@ class SecretsConfig(Section):
 class GatewayAuth(Section):
     """Who may use the gateway."""
 
+    applies = "restart"
+
     token: Text | None = Field(default=None, repr=False)
     """The bearer token, preferably a `secret://` reference. Without any token, the gateway listens only on loopback."""
 
 
 class GatewayReload(Section):
     """What happens when the configuration file changes."""
+
+    applies = "now"
 
     mode: Annotated[
         Literal["off", "hot"],
@@ -164,6 +169,8 @@ class GatewayReload(Section):
 
 class GatewayLimits(Section):
     """Limits for the gateway's clients."""
+
+    applies = "restart"
 
     max_request_bytes: PositiveInt = 64 * 1024 * 1024
     """Maximum size of a request body."""
@@ -180,6 +187,8 @@ class GatewayLimits(Section):
 class ClusterConfig(Section):
     """How a gateway shares work with others on the same PostgreSQL store."""
 
+    applies = "restart"
+
     workers: Count = 16
     """Maximum number of turns that this gateway runs at once, wherever they arrived; with 0 it only accepts them."""
     max_waiting: PositiveInt = 10_000
@@ -192,6 +201,8 @@ class ClusterConfig(Section):
 
 class GatewayConfig(Section):
     """The daemon that keeps the agent running."""
+
+    applies = "restart"
 
     port: Port = 18_789
     """The TCP port."""
@@ -216,9 +227,9 @@ class GatewayConfig(Section):
 class SessionsConfig(Section):
     """Where conversations are stored."""
 
-    store: NonEmptyText = "file"
+    store: Annotated[NonEmptyText, Applies("restart")] = "file"
     """`file`, a path to a database file, or a `postgresql://` address."""
-    lane_lease_ms: Milliseconds = 9_000
+    lane_lease_ms: Annotated[Milliseconds, Applies("restart")] = 9_000
     """Milliseconds after which another process may take over a session from a frozen one; a dead process is noticed at once."""
     compact_at: Share = 0.8
     """The share of the model's context at which old messages are summarised."""
@@ -265,6 +276,8 @@ class OrderServerConfig(Section):
 class LoggingConfig(Section):
     """The program's own log."""
 
+    applies = "restart"
+
     level: Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"] = "info"
     """The lowest level to log."""
     json_: Flag = Field(default=False, alias="json")
@@ -280,6 +293,8 @@ class LoggingConfig(Section):
 class TelemetryConfig(Section):
     """OpenTelemetry traces and metrics of turns, model calls and MCP calls; needs the extra `otel`."""
 
+    applies = "restart"
+
     enabled: Flag = False
     """Send traces and metrics. Settings left out below come from the standard `OTEL_…` variables."""
     endpoint: NonEmptyText | None = None
@@ -294,6 +309,8 @@ class TelemetryConfig(Section):
 
 class AuditConfig(Section):
     """The record of every MCP tool call."""
+
+    applies = "restart"
 
     enabled: Flag = True
     """Record MCP tool calls."""
@@ -370,6 +387,8 @@ def _notify(value: Any) -> Any:
 
 class CronConfig(Section):
     """Schedules, which the gateway runs; see `openclaw cron`."""
+
+    applies = "now"
 
     enabled: Flag = True
     """Run the schedules."""

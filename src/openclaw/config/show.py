@@ -96,12 +96,17 @@ _UNSUPPORTED = "Belongs to a feature of the original OpenClaw that is not suppor
 def json_schema() -> dict[str, Any]:
     generated = Config.model_json_schema(by_alias=True, schema_generator=_Generator)
     schema: dict[str, Any] = {"$schema": DIALECT, **generated, "title": "OpenClaw configuration"}
-    described = {section.__name__: describe(section) for section in _sections(Section)}
+    sections = {section.__name__: section for section in _sections(Section)}
     for name, definition in [("Config", schema), *schema["$defs"].items()]:
         if name != "Config":
             definition.pop("title", None)
-        for key, text in described[name].items():
+        section = sections[name]
+        for key, text in describe(section).items():
             definition["properties"][key]["description"] = text
+        for field_name, field in section.model_fields.items():
+            if next(models_in(field.annotation, deep=False), None) is None:
+                applies = section.field_applies(field_name)
+                definition["properties"][field.alias or field_name]["x-applies"] = applies
     for path, names in unsupported_keys().items():
         section = next(models_in(annotation_at(path)))
         target = schema if section is Config else schema["$defs"][section.__name__]
@@ -143,6 +148,19 @@ def _texts_below_fields(section: type[Section]) -> dict[str, str]:
 def _class_bodies(module: str) -> dict[str, list[ast.stmt]]:
     tree = ast.parse(inspect.getsource(sys.modules[module]))
     return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def waiting_changes(before: Section, after: Section, path: str = "") -> Iterator[str]:
+    """The key paths that changed and that only a restart applies."""
+    for name, field in type(before).model_fields.items():
+        old, new = getattr(before, name), getattr(after, name)
+        place = f"{path}{field.alias or name}"
+        if old == new:
+            continue
+        if isinstance(old, Section) and isinstance(new, Section):
+            yield from waiting_changes(old, new, f"{place}.")
+        elif type(before).field_applies(name) == "restart":
+            yield place
 
 
 def _sections(parent: type[Section]) -> Iterator[type[Section]]:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 
 import anyio
@@ -20,6 +19,7 @@ from openclaw.agent.schedules import JobFile, Scheduler
 from openclaw.config.load import LoadedConfig, require_file, stamp
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import Config
+from openclaw.config.show import waiting_changes
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, OperatorFacing, describe
 from openclaw.core.events import Emit, Notice
@@ -177,10 +177,6 @@ async def _listening(
 # the file or its directory.
 
 _LOOK_SECONDS = 1.0
-_ONCE = """
-    sessions.store logging audit gateway.port gateway.bind gateway.auth gateway.limits
-    gateway.cluster gateway.allowed_hosts gateway.allowed_origins gateway.dashboard
-"""
 
 
 class Reloader:
@@ -214,7 +210,7 @@ class Reloader:
         require_file(loaded, self.current)
         self._gateway.last_reload_error = None
         # Since the start, not since the last reload: `watch` may have reloaded just before.
-        waiting = waiting_changes(self._started, loaded.config)
+        waiting = tuple(waiting_changes(self._started, loaded.config))
         if loaded.config == self.current.config:
             self._gateway.metrics.reload("same")
             return ReloadReport(changed=False, waiting=waiting)
@@ -249,10 +245,3 @@ class Reloader:
                 continue  # already reported
             except Exception:
                 logger.exception("the configuration was not reloaded")
-
-
-def waiting_changes(before: Config, after: Config) -> tuple[str, ...]:
-    """The key paths that changed and that only a restart can apply."""
-    return tuple(
-        path for path in _ONCE.split() if attrgetter(path)(before) != attrgetter(path)(after)
-    )

@@ -30,7 +30,7 @@ from openclaw.core.errors import OpenClawError, describe
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.lock import running_gateway
-from openclaw.runtime.gateway_client import GatewayAgent, GatewayGone
+from openclaw.runtime.gateway_client import GatewayAgent, GatewayFrozen, GatewayGone
 from openclaw.runtime.lazy_resource import LazyResource
 from openclaw.runtime.settings import HostProcess, configured_settings, open_secrets
 from openclaw.sessions.open import open_store
@@ -72,6 +72,7 @@ class FailoverAgent:
     ) -> None:
         self._gateway, self._here, self._before = gateway, here, before
         self._sessions: dict[str, _SessionServers] = {}
+        self._warned_of = ""
 
     @property
     def _unopened(self) -> "UnopenedAgent | None":
@@ -85,7 +86,13 @@ class FailoverAgent:
             except GatewayGone as gone:
                 if gone.sent:
                     raise
-                logger.info("the gateway went away before it took the order")
+                news = isinstance(gone, GatewayFrozen) and gone.message != self._warned_of
+                self._warned_of = gone.message
+                logger.log(
+                    logging.WARNING if news else logging.INFO,
+                    "%s; working without it",
+                    gone.message,
+                )
         return await ask(await self._here.get())
 
     def _known(self, session: str | None) -> Agent | None:

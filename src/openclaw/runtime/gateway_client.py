@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 import anyio
 import anyio.to_thread
+import httpx2
 import orjson
 from anyio.abc import TaskGroup, TaskStatus
 
@@ -33,8 +34,8 @@ from openclaw.core.errors import (
 )
 from openclaw.core.tools import Origin, ToolSpec
 from openclaw.gateway.lock import GatewayInfo, request_headers, running_gateway
-from openclaw.net.http1 import BrokenOff, EventReader, NotReached, event_of
-from openclaw.net.http_request import HttpResponse, request
+from openclaw.mcp.sse import EventDecoder
+from openclaw.net.http_request import open_client
 from openclaw.runtime.lazy_resource import LazyResource
 from openclaw.runtime.settings import HostProcess, configured_settings
 from openclaw.secrets.refs import has_reference
@@ -54,6 +55,10 @@ Json = dict[str, Any]
 Read = Callable[[AsyncIterator[bytes]], AsyncIterator[tuple[str, Any]]]
 
 _TOOLS_SECONDS = 30.0  # how long to wait for servers; the gateway itself waits for less
+_SILENCE_SECONDS = 60.0  # the gateway says something every 15 s, even while nothing happens
+_PING_SECONDS = 2.0  # a gateway that doesn't answer within this is stopped or overloaded
+_ANSWERED_LATELY_SECONDS = 5.0  # needs no ping
+_FROZEN_SECONDS = 10.0  # before it is tried again
 
 
 class GatewayGone(OperatorFacing):
@@ -64,16 +69,48 @@ class GatewayGone(OperatorFacing):
         self.sent = sent
 
 
+class AnswerCutOff(Exception):
+    """Raised when the gateway's answer ended too soon."""
+
+
+class GatewayFrozen(GatewayGone):
+    """Raised when the gateway's process exists but doesn't answer. Nothing was sent."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(f"the gateway (pid {pid}) does not respond", sent=False)
+        self.hint = (
+            f"if it was suspended, continue it (kill -CONT {pid}); or end it (kill -9 {pid})"
+        )
+
+
 class GatewayClient:
     def __init__(self, url: str, root: Path) -> None:
         self._url = url
         self._root = root
+        self._answered_at = self._frozen_at = float("-inf")
         self.settings: dict[str, Mapping[str, Any]] = {}
 
     async def request(self, method: str, path: str, body: Json | None = None) -> Json:
         """Send a request that is answered with JSON; raises the gateway's error."""
-        async with self._asked(method, path, b"" if body is None else _dumped(body)) as answer:
-            return checked(answer.status, await answer.read())
+        async with self._send(method, path, b"" if body is None else _dumped(body)) as response:
+            return checked(response.status_code, await response.aread())
+
+    async def ping(self) -> None:
+        """Raises `GatewayFrozen`, or `GatewayGone` if nothing listens there."""
+        info = running_gateway(StatePaths(self._root).gateway_lock)
+        pid = info.pid if info is not None else 0
+        if anyio.current_time() - self._frozen_at < _FROZEN_SECONDS:
+            raise GatewayFrozen(pid)
+        try:
+            with anyio.fail_after(_PING_SECONDS):
+                async with open_client(self._url, {}, silence=_PING_SECONDS) as client:
+                    await client.get(f"{self._url}/health")
+        except (TimeoutError, httpx2.TimeoutException) as error:
+            self._frozen_at = anyio.current_time()
+            raise GatewayFrozen(pid) from error
+        except httpx2.HTTPError as error:
+            raise gone(error, sent=False) from error
+        self._answered_at = anyio.current_time()
 
     async def reply(self, context: MessageContext, listener: TurnListener = NO_LISTENER) -> Reply:
         handlers: dict[str, Callable[[Any], None]] = {
@@ -135,26 +172,32 @@ class GatewayClient:
         headers: Mapping[str, str] | None = None,
         read: "Read | None" = None,
     ) -> AsyncGenerator[AsyncIterator[tuple[str, Any]]]:
-        async with self._asked("POST", path, _dumped(body), headers) as answer:
-            if answer.status != 200 and read is None:
-                checked(answer.status, await answer.read())
-            yield (read or _events)(answer.body)
+        async with self._send("POST", path, _dumped(body), headers) as response:
+            if response.status_code != 200 and read is None:
+                checked(response.status_code, await response.aread())
+            yield (read or _events)(response.aiter_bytes())
 
     @asynccontextmanager
-    async def _asked(
+    async def _send(
         self, method: str, path: str, content: bytes, more: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[HttpResponse]:
+    ) -> AsyncGenerator[httpx2.Response]:
         headers = request_headers(self._root, self._url)
         if headers is None:
             raise GatewayGone("the gateway went away", sent=False)
+        if anyio.current_time() - self._answered_at > _ANSWERED_LATELY_SECONDS:
+            await self.ping()
         try:
-            async with request(
-                method, self._url, path, {**headers, **(more or {})}, content
-            ) as answer:
-                yield answer
-        except NotReached as error:
+            async with (
+                open_client(self._url, {}, silence=_SILENCE_SECONDS) as client,
+                client.stream(
+                    method, f"{self._url}{path}", headers=headers | (more or {}), content=content
+                ) as response,
+            ):
+                self._answered_at = anyio.current_time()
+                yield response
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise gone(error, sent=False) from error
-        except BrokenOff as error:
+        except (httpx2.HTTPError, AnswerCutOff) as error:
             raise gone(error, sent=method != "GET") from error
 
 
@@ -185,7 +228,7 @@ async def _followed(
             handlers[name](data)
         else:
             tell(listener, name, data)
-    raise BrokenOff("no reply")
+    raise AnswerCutOff("no reply")
 
 
 class _Questions:
@@ -220,28 +263,28 @@ async def _answered(question: Json, listener: TurnListener) -> Mapping[str, Any]
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:
-    reader = EventReader()
+    decoder = EventDecoder()
     async for chunk in chunks:
-        for name, data in reader.feed(chunk):
-            yield name, orjson.loads(data)
+        for event in decoder.feed(chunk):
+            if event.data:
+                yield event.event, orjson.loads(event.data)
 
 
 async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:
     """The JSON-RPC messages in an MCP server's answer: one body, or a stream of events."""
-    pending = b""
+    decoder, body = EventDecoder(), b""
     async for chunk in chunks:
-        pending += chunk
-        if pending.startswith(b"{"):
+        if body or chunk.lstrip()[:1] == b"{":
+            body += chunk
             continue
-        *whole, pending = pending.replace(b"\r\n", b"\n").split(b"\n\n")
-        for event in map(event_of, whole):
-            if event is not None:
-                yield event[0], orjson.loads(event[1])
-    if pending.strip():
-        body = orjson.loads(pending)
-        if "jsonrpc" not in body:  # refused before it reached the MCP server
-            raise error_from(body["error"])
-        yield "", body
+        for event in decoder.feed(chunk):
+            if event.data:
+                yield event.event, orjson.loads(event.data)
+    if body:
+        message = orjson.loads(body)
+        if "jsonrpc" not in message:  # refused before it reached the MCP server
+            raise error_from(message["error"])
+        yield "", message
 
 
 def _dumped(body: Json) -> bytes:

@@ -152,8 +152,8 @@ async def test_what_only_a_restart_can_change_is_named(
         again = (await client.post("/api/reload")).json()
         installation.configure("http://127.0.0.1:9", gateway=NOT_BY_ITSELF)
         undone = (await client.post("/api/reload")).json()
-    assert report == {"changed": True, "waiting": ["sessions.store", "gateway.bind"]}
-    assert again == {"changed": False, "waiting": ["sessions.store", "gateway.bind"]}
+    assert report == {"changed": True, "waiting": ["gateway.bind", "sessions.store"]}
+    assert again == {"changed": False, "waiting": ["gateway.bind", "sessions.store"]}
     assert undone == {"changed": True, "waiting": []}
 
 

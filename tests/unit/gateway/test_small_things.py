@@ -9,12 +9,20 @@ import pytest
 
 from openclaw.agent.port import Reply
 from openclaw.config.load import stamp
-from openclaw.config.schema import Config, GatewayConfig
+from openclaw.config.schema import (
+    Config,
+    GatewayConfig,
+    GatewayReload,
+    HookConfig,
+    HooksConfig,
+    SessionsConfig,
+    TelemetryConfig,
+)
+from openclaw.config.show import waiting_changes
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import Busy, Cancelled, OperatorFacing
 from openclaw.core.events import BlockReply, TextDelta
 from openclaw.gateway.auth import AllowedHosts, RequestRateLimit
-from openclaw.gateway.daemon import waiting_changes
 from openclaw.gateway.event_streams import EventFeed
 from openclaw.gateway.gateway import Turns
 from openclaw.gateway.listening import bind_addresses, listen, shown_url
@@ -232,6 +240,13 @@ def test_a_change_is_seen_and_what_needs_a_restart_is_named(tmp_path: Path) -> N
     path.write_text("{ }")
     assert stamp(path) != before
     old = Config()
-    new = old.model_copy(update={"gateway": GatewayConfig(port=1, dashboard=False)})
-    assert waiting_changes(old, new) == ("gateway.port", "gateway.dashboard")
-    assert waiting_changes(old, old) == ()
+    changed = {
+        "gateway": GatewayConfig(port=1, shutdown_grace_ms=1, reload=GatewayReload(mode="off")),
+        "sessions": SessionsConfig(lane_lease_ms=1, compact_at=0.5),
+        "telemetry": TelemetryConfig(enabled=True),
+        "hooks": HooksConfig(commands=(HookConfig(on="turn_end", command=("true",)),)),
+    }
+    restart = ["gateway.port", "gateway.shutdownGraceMs"]
+    restart += ["sessions.laneLeaseMs", "telemetry.enabled"]
+    assert [*waiting_changes(old, old.model_copy(update=changed))] == restart
+    assert [*waiting_changes(old, old)] == []

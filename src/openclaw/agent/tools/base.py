@@ -1,11 +1,9 @@
 """Native tools, and the tool source that offers them."""
 
 import logging
-import os
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Protocol
@@ -152,13 +150,7 @@ def spec(
     )
 
 
+@cache
 def plugins(group: str) -> list[EntryPoint]:
-    times = [(one, os.stat(one).st_mtime_ns) for one in sys.path if os.path.isdir(one)]  # noqa: PTH112, PTH116
-    found: list[EntryPoint] = list(_entry_points(tuple(times)).select(group=group))
-    return sorted(found, key=lambda one: one.name)
-
-
-@lru_cache(maxsize=1)
-def _entry_points(_: tuple[tuple[str, int], ...]) -> Any:
-    """Read again only if packages have changed: it takes 5 ms, and every turn needs it."""
-    return entry_points()
+    """Those that were installed when the process started."""
+    return sorted(entry_points(group=group), key=lambda point: point.name)

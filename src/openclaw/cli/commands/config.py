@@ -27,6 +27,12 @@ from openclaw.gateway.lock import running_gateway
 from openclaw.models.provider_check import model_problem, models_named
 from openclaw.runtime.gateway_client import ask_gateway
 
+_APPLIES = {
+    "now": "A change applies at once.",
+    "next turn": "A change applies from the next turn on.",
+    "restart": "A change applies after a restart.",
+}
+
 
 def register(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
@@ -204,11 +210,13 @@ def _explain(args: Namespace, env: Environment) -> None:
         below = {f"*.{name}": one for name, one in inner.items()}
     texts = {name: str(one.get("description") or _facts(one)) for name, one in below.items()}
     texts = {name: text for name, text in texts.items() if "not supported; ignored" not in text}
-    lines = [described, "" if below else _facts(node)]
+    applies = _APPLIES.get(node.get("x-applies", ""), "")
+    lines = [described, "" if below else _facts(node), applies]
     if any("*" in name for name in below):
         lines.append("  * is any name, or a number in a list")
     lines += [f"  {name:<24} {text.partition('. ')[0]}" for name, text in texts.items()]
     facts = {"key": args.key or "", "description": described, "keys": texts}
+    facts |= {"applies": node["x-applies"]} if applies else {}
     env.report(args, facts, *filter(None, lines))
 
 

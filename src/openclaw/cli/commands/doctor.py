@@ -45,6 +45,7 @@ from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, find_shadowing, menti
 from openclaw.mcp_client.catalog.server_tools import suspicion
 from openclaw.mcp_client.sandbox.confinement import detect_support
 from openclaw.models.provider_check import KeyNotChecked, KeyRefused, Provider
+from openclaw.runtime.gateway_client import GatewayClient
 from openclaw.sessions.open import is_address, store_path
 
 if TYPE_CHECKING:
@@ -331,6 +332,11 @@ def _gateway(env: Environment) -> Finding:
     gateway = env.config.gateway
     if (running := running_gateway(env.paths.gateway_lock)) is not None:
         place = running.url or "an address that is not known yet"
+        try:
+            if running.url:
+                anyio.run(GatewayClient(running.url, env.paths.root).ping)
+        except OpenClawError as error:
+            return Finding("gateway", ERROR, error.message, error.hint)
         return Finding("gateway", OK, f"a gateway is running at {place}")
     try:
         token = gateway.auth.token or TokenFile(env.paths.root, SystemClock()).all()

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def strange(context):
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """A distribution with four plugins, as an installer leaves it."""
     site = tmp_path / "site"
     information = site / "tiny_plugin-1.0.dist-info"
@@ -63,6 +64,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(site), *sys.path])
     importlib.invalidate_caches()
     monkeypatch.delitem(sys.modules, "tiny_plugin", raising=False)
+    base.plugins.cache_clear()
+    yield
+    base.plugins.cache_clear()
 
 
 @pytest.fixture
@@ -118,21 +122,3 @@ async def test_plugins_are_loaded_unless_the_configuration_says_no(
         names = {spec.name for spec in await runtime.tools("main")}
     assert "read" in names
     assert ("greet" in names) is wanted
-
-
-def test_plugins_are_read_again_only_when_a_package_has_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = base.entry_points
-    times: list[bool] = []
-    monkeypatch.setattr(base, "entry_points", lambda: (times.append(True), read())[1])
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    assert base.plugins("openclaw.test") == []
-    assert base.plugins("openclaw.other") == []
-    assert len(times) == 1
-    information = tmp_path / "tiny-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[openclaw.test]\nb = tiny:b\na = tiny:a\n")
-    assert [one.name for one in base.plugins("openclaw.test")] == ["a", "b"]
-    assert len(times) == 2
