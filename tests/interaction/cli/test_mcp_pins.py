@@ -17,7 +17,6 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
 from openclaw.cli.run_command import run_command
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.mcp_client.auth import login
 
 ECHO = {**fake_tool("echo"), "description": "Says it again."}
 
@@ -138,7 +137,7 @@ def test_a_server_has_to_be_named_and_known(desk: Desk) -> None:
 async def test_a_person_logs_in_and_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     import anyio.to_thread
 
-    monkeypatch.setattr(login, "open_browser", browse)
+    monkeypatch.setattr("openclaw.cli.commands.mcp_live.open_browser", browse)
     with FakeAuthority().running() as authority:
         async with protected({"tools": [ECHO]}, authority) as server:
             desk.configure(docs={"url": server.url, "auth": "oauth"})
