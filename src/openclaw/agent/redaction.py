@@ -30,8 +30,9 @@ _PLAYED = ("image/", "audio/", "video/")
 
 def clean_message(context: MessageContext, redactor: Redactor) -> MessageContext:
     text = redactor.redact(context.text, shapes=False)
+    typed = None if context.typed is None else redactor.redact(context.typed, shapes=False)
     media = tuple(_clean_inbound(one, redactor) for one in context.media)
-    return replace(context, text=text, media=media)
+    return replace(context, text=text, typed=typed, media=media)
 
 
 def _clean_inbound(one: InboundMedia, redactor: Redactor) -> InboundMedia:

@@ -46,6 +46,7 @@ _OUR_EFFECTS: Mapping[str, EffectClass] = {
     f"{OURS}/attach": "read",
 }
 _SEARCH = TextOrigin("page", "web search", WEB_SEARCH)
+_EARLIER_MESSAGES = TextOrigin("session", "history that a client sent along")
 _OTHER_SESSIONS = frozenset({"session_history", "sessions_list", "delegate"})
 _MOST_SESSIONS = 32
 _ADDRESS = re.compile(r"://|\bwww\.|@\w")
@@ -124,8 +125,11 @@ class SessionFlow:
         typed = item.text if item.typed is None else item.typed
         self.index.add(SeenText(PERSON, typed))
         if item.typed is not None:
-            sender = typed.strip().removeprefix("/").partition(":")[0]
-            self.index.add(SeenText(TextOrigin("server", sender, "prompt"), unframed(item.text)))
+            origin = _EARLIER_MESSAGES
+            if not typed.strip() or typed.strip().startswith("/"):
+                sender = typed.strip().removeprefix("/").partition(":")[0]
+                origin = TextOrigin("server", sender, "prompt")
+            self.index.add(SeenText(origin, unframed(item.text)))
         for one in item.attachments:
             if one.text:
                 self.index.add(SeenText(TextOrigin("attachment", one.label), unframed(one.text)))

@@ -200,11 +200,12 @@ class CompletionRequest(ABC):
         """The agent's reply. If JSON was requested, the reply is JSON and nothing else, or this raises."""
         with ExitStack() as files:
             attachments = Attachments(self.gateway.paths.temp, files, self.settings.transcriber)
-            text = await requests.order_text(
+            order = await requests.order_text(
                 self.messages, self.place, attachments, continued=self._continued
             )
             context = MessageContext(
-                text=text,
+                text=order.text,
+                typed=order.typed,
                 session_key=self.session,
                 agent_id=self.agent,
                 media=tuple(attachments.taken),

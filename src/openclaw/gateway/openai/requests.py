@@ -7,7 +7,7 @@ the earlier messages.
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, NamedTuple, TypeVar, cast
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 from starlette.requests import Request
@@ -94,13 +94,20 @@ def objects(value: Any, name: str) -> list[Json]:
     return items
 
 
+class OrderText(NamedTuple):
+    """`typed` is what of the text the user wrote, if that is not all of it."""
+
+    text: str
+    typed: str | None = None
+
+
 async def order_text(
     messages: Sequence[Json], field: str, attachments: Attachments, *, continued: bool
-) -> str:
+) -> OrderText:
     """The text of the order; `continued` if the session knows the messages before it."""
     last = order_index(messages, field)
     if _role(messages[last]) == "tool":
-        return ""
+        return OrderText("")
     said = [(_role(m), _said(m, field)) for m in messages]
     order = said[last][1]
     for at in range(last if continued else 0, last + 1):
@@ -114,13 +121,20 @@ async def order_text(
     if not order.strip() and not attachments.taken:
         raise InvalidRequest("the last user message is empty", field=field)
     instructions = [text for role, text in said if role in _INSTRUCTING and text.strip()]
-    before = [f"{role}: {text}" for role, text in said[:last] if role in _SPEAKING and text]
+    before = [(role, text) for role, text in said[:last] if role in _SPEAKING and text]
+    before = [] if continued else before
     parts: list[str] = []
     if instructions:
         parts.append("[Instructions for this request]\n" + "\n\n".join(instructions))
-    if before and not continued:
-        parts.append("[Conversation so far]\n" + "\n\n".join(before))
-    return "\n\n".join([*parts, f"[Message]\n{order}"]) if parts else order
+    if before:
+        lines = [f"{role}: {text}" for role, text in before]
+        parts.append("[Conversation so far]\n" + "\n\n".join(lines))
+    text = "\n\n".join([*parts, f"[Message]\n{order}"]) if parts else order
+    # What a client says that the agent, a tool or itself said before could be anybody's words.
+    if not instructions and all(role == "user" for role, _ in before):
+        return OrderText(text)
+    own = [text for role, text in before if role == "user"]
+    return OrderText(text, "\n\n".join([*own, said[last][1]]))
 
 
 def order_index(messages: Sequence[Json], field: str) -> int:
