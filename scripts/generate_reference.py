@@ -22,6 +22,7 @@ from openclaw.config.load import unsupported_names
 from openclaw.config.show import json_schema
 from openclaw.core.events import Event
 from openclaw.gateway import http_server  # has all routes, which the document describes
+from openclaw.policy.command_forms import FORMS
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "reference"
@@ -289,7 +290,30 @@ def _wire_type(value: Json) -> str:
     return str(value.get("type", "anything"))
 
 
+# --- forms of commands -----------------------------------------------------------------------------
+
+
+def forms_page() -> str:
+    """The commands that one approval can cover."""
+    parts = [
+        NOTE + "# Command forms\n",
+        'An answer of "in this session" or "always" to a command covers exactly that command, or all commands of one',
+        "of these forms. A form covers only the options that it names. A path has to be inside the directory that the",
+        "command runs in, and no part of a command may be something that a shell would change. See",
+        "[policies](../how-to/policy.md#when-you-are-asked).\n",
+        "| rule | covers | options | options with a value |\n|---|---|---|---|",
+    ]
+    for form in FORMS:
+        flags, values = (
+            " ".join(f"`{one}`" for one in x) for x in (form.flags.split(), form.values)
+        )
+        does = f"{form.does[0].upper()}{form.does[1:]}"
+        parts.append(f"| `exec({form.rule})` | {does} | {flags} | {values} |")
+    return "\n".join(parts) + "\n"
+
+
 PAGES = {
+    "command-forms.md": forms_page,
     "config.md": config_page,
     "cli.md": cli_page,
     "events.md": events_page,

@@ -416,7 +416,7 @@ class ToolPolicyConfig(Section):
     ask: Texts = ()
     """Names or globs of tools that ask you before every call. If nobody can be asked, they are forbidden."""
     approved: Texts = ()
-    """Calls that you have approved for good: names or globs of tools, `exec(git status *)`, `exec(make test)`."""
+    """Calls that you have approved for good: names or globs of tools, exactly one command (`exec(make test)`), or commands of a reviewed form (`exec(git status *)`)."""
 
 
 _EXEC_MODES: dict[str, dict[str, str]] = {

@@ -2,12 +2,13 @@
 
 import fnmatch
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any
+
+from openclaw.policy.command_forms import FORMS, form_of, form_of_rule
 
 
 @dataclass(frozen=True)
@@ -120,26 +121,9 @@ _GLOB_PART = re.compile(r"\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
 
 
 # A rule is a tool's name or glob (`write`, `mcp_mail_*`), or commands of `exec`: `exec(make test)` is
-# exactly that command, `exec(git status *)` every plain command that begins with these words. A
-# command with operators, redirections or substitutions is never plain: what else it runs is not in
-# its first words.
+# exactly that command, `exec(git status *)` every command of that reviewed form.
 
 _COMMAND_RULE = re.compile(r"\s*exec\s*\((.*)\)\s*", re.DOTALL | re.IGNORECASE)
-_SHELL_SYNTAX = re.compile(r"[;&|<>()`$\\\n\r{}!#]")
-_WITH_SUBCOMMANDS = re.compile(
-    r"apt|brew|bundle|cargo|composer|docker|dotnet|gh|git|go|gradle|kubectl|make|mvn|npm|pip|pnpm|poetry"
-    r"|systemctl|terraform|uv|yarn"
-)
-# Those left out run or install whatever their next words say.
-_SUBCOMMAND = re.compile(
-    r"(?!(config|dlx|exec|filter-branch|install|rebase|remote|run|submodule|tool|x)$)[a-z][a-z0-9-]*"
-)
-# Options with which a program that only looks writes a file or runs another program.
-_DOES_MORE = re.compile(
-    r"--?(config|delete|exec|execdir|ext-diff|no-index|ok|okdir|open-files-in-pager|output|receive-pack"
-    r"|textconv|toolexec|upload-pack|fprint\w*|fls)(=.*)?|-[coO]|-[oO][./~].*",
-    re.DOTALL,
-)
 _MORE = " *"
 
 
@@ -151,16 +135,24 @@ def covers(rule: str, name: str, arguments: Mapping[str, Any]) -> bool:
     if name != "exec" or not isinstance(command, str):
         return False
     text = wanted[1].strip()
-    if not text.endswith(_MORE):
-        return command.strip() == text
-    first, words = text.removesuffix(_MORE).split(), _plain_words(command)
-    more = any(_DOES_MORE.fullmatch(word) for word in words[len(first) :])
-    return bool(first) and words[: len(first)] == first and not more
+    form = form_of_rule(text)
+    if form is not None:
+        return form_of(command) is form
+    return command.strip() == text and not text.endswith(_MORE)
 
 
-def is_rule(text: str) -> bool:
+def problem_of_rule(text: str) -> str | None:
+    """Why this rule covers nothing, or not what it seems to; None if it is fine."""
     wanted = _COMMAND_RULE.fullmatch(text)
-    return bool(text.strip()) and (bool(wanted[1].strip()) if wanted else not set(text) & set("()"))
+    if wanted is None:
+        return None if text.strip() and not set(text) & set("()") else "is not a rule"
+    command = wanted[1].strip()
+    if not command:
+        return "names no command"
+    if f" {command}".endswith(_MORE) and form_of_rule(command) is None:
+        forms = ", ".join(form.rule for form in FORMS)
+        return f"covers nothing: write the exact command, or one of these forms: {forms}"
+    return None
 
 
 def rule_for(name: str, arguments: Mapping[str, Any]) -> str | None:
@@ -170,29 +162,13 @@ def rule_for(name: str, arguments: Mapping[str, Any]) -> str | None:
     command = arguments.get("command")
     if not isinstance(command, str) or command.strip().endswith(_MORE):
         return None  # as a rule, its end would mean something else
-    words = _plain_words(command)
-    if len(words) > 1 and _WITH_SUBCOMMANDS.fullmatch(words[0]) and _SUBCOMMAND.fullmatch(words[1]):
-        rule = f"exec({words[0]} {words[1]}{_MORE})"
-        if covers(rule, name, arguments):
-            return rule
-    return f"exec({command.strip()})"
+    form = form_of(command)
+    return f"exec({form.rule if form is not None else command.strip()})"
 
 
 def what_it_covers(rule: str) -> str:
     wanted = _COMMAND_RULE.fullmatch(rule)
     if wanted is None:
         return f"every call of {rule}"
-    if wanted[1].endswith(_MORE):
-        return f"commands that begin with `{wanted[1].removesuffix(_MORE)}`"
-    return "exactly this command"
-
-
-def _plain_words(command: str) -> list[str]:
-    """The words of a command that runs one program and nothing else; empty for any other."""
-    if _SHELL_SYNTAX.search(command):
-        return []
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return []
-    return [] if not words or "=" in words[0] or not words[0].isprintable() else words
+    form = form_of_rule(wanted[1])
+    return form.does if form is not None else "exactly this command, in any directory here"

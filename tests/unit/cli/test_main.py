@@ -97,7 +97,7 @@ def test_a_missing_or_wrong_action_is_answered_with_those_that_there_are(
     assert captured.err.startswith(says)
 
 
-_RULE = "must be a tool, a glob, or a command such as 'exec(git status *)', not "
+_RULE = "must be a tool, a glob, or a command such as 'exec(make test)'; "
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ _RULE = "must be a tool, a glob, or a command such as 'exec(git status *)', not 
         (["completion", "tcsh"], "Invalid choice 'tcsh'; choose from bash, zsh, fish\n"),
         (["logs", "-n", "-5"], "must be a whole number from 1 to 100000, not '-5'"),
         (["logs", "-n", "0"], "must be a whole number from 1 to 100000, not '0'"),
-        *((["agent", "--yes-to", rule], _RULE) for rule in ("exec(", "exec( )", "a)", " ")),
+        *((["agent", "--yes-to", rule], _RULE) for rule in ("exec(", "exec( )", "a)", " ", "exec(make *)")),
     ],
 )
 def test_wrong_words_are_refused_without_a_wild_guess(

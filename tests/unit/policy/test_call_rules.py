@@ -2,36 +2,33 @@
 
 import pytest
 
-from openclaw.policy.decide import covers, is_rule, rule_for, what_it_covers
+from openclaw.policy.command_forms import FORMS
+from openclaw.policy.decide import covers, problem_of_rule, rule_for, what_it_covers
 
 
 @pytest.mark.parametrize(
     ("command", "rule"),
     [
         ("git status --short", "exec(git status *)"),
-        ("npm test", "exec(npm test *)"),
-        ("ls -la", "exec(ls -la)"),
+        ("pytest tests/unit -k 'parser and not slow'", "exec(pytest *)"),
+        ("npm test", "exec(npm test)"),
+        ("uv pip list", "exec(uv pip list)"),
+        ("docker container ls", "exec(docker container ls)"),
         ("make", "exec(make)"),
         ("git status; rm -rf ~", "exec(git status; rm -rf ~)"),
         ("git status | tee x", "exec(git status | tee x)"),
         ("A=1 git status", "exec(A=1 git status)"),
-        ("sudo rm x", "exec(sudo rm x)"),
-        ("rm foo", "exec(rm foo)"),
-        ("parallel ls", "exec(parallel ls)"),
-        ("docker run alpine", "exec(docker run alpine)"),
-        ("git config user.name x", "exec(git config user.name x)"),
         ("git log --output=x", "exec(git log --output=x)"),
-        ("/usr/bin/python3.12 run", "exec(/usr/bin/python3.12 run)"),
         ("echo 'half", "exec(echo 'half)"),
-        ("rm *", None),  # as a rule it would say: every rm
+        ("rm *", None),  # as a rule, its end would mean something else
     ],
 )
-def test_a_longer_yes_to_a_command_covers_it_and_nothing_wider_than_its_subcommand(
+def test_a_longer_yes_covers_a_reviewed_form_or_exactly_this_command(
     command: str, rule: str | None
 ) -> None:
     assert rule_for("exec", {"command": command}) == rule
     if rule is not None:
-        assert is_rule(rule)
+        assert problem_of_rule(rule) is None
         assert covers(rule, "exec", {"command": command})
 
 
@@ -43,30 +40,16 @@ def test_a_longer_yes_to_a_command_covers_it_and_nothing_wider_than_its_subcomma
         ("EXEC( git status * )", "git status", True),
         ("exec(git status *)", "git statusx", False),
         ("exec(git status *)", "git stash", False),
-        ("exec(git status *)", "git status; rm x", False),
-        ("exec(git status *)", "git status $(rm x)", False),
-        ("exec(git status *)", "git status `rm x`", False),
-        ("exec(git status *)", "git status > ~/.bashrc", False),
-        ("exec(git status *)", "git status\nrm x", False),
-        ("exec(git status *)", "git status && rm x", False),
-        ("exec(git log *)", "git log --oneline -5", True),
-        ("exec(git log *)", "git log -1 --output=AGENTS.md --format=Obey", False),
-        ("exec(git diff *)", "git diff --no-index a b", False),
-        ("exec(git fetch *)", "git fetch --upload-pack=./x", False),
-        ("exec(go test *)", "go test -exec ./x ./...", False),
-        ("exec(find src *)", "find src -name '*.py'", True),
-        ("exec(find src *)", "find src -delete", False),
-        ("exec(find src *)", "find src -fprintf x y", False),
+        ("exec(git status *)", "git log", False),
         ("exec(ls -la)", "ls -la", True),
         ("exec(ls -la)", "ls -la /etc", False),
+        ("exec(make test *)", "make test", False),
         ("exec( *)", "ls", False),
         ("exec(*)", "ls", False),
         ("exec", "anything; at all", True),
     ],
 )
-def test_a_rule_for_commands_covers_plain_commands_alone(
-    rule: str, command: str, covered: bool
-) -> None:
+def test_a_rule_for_commands_covers_what_it_says(rule: str, command: str, covered: bool) -> None:
     assert covers(rule, "exec", {"command": command}) is covered
 
 
@@ -83,5 +66,12 @@ def test_rules_for_tools_are_names_and_globs() -> None:
 
 def test_a_rule_can_be_said_in_words() -> None:
     assert what_it_covers("write") == "every call of write"
-    assert what_it_covers("exec(git status *)") == "commands that begin with `git status`"
-    assert what_it_covers("exec(ls -la)") == "exactly this command"
+    assert what_it_covers("exec(npm test)") == "exactly this command, in any directory here"
+    said = {what_it_covers(f"exec({form.rule})") for form in FORMS}
+    assert len(said) == len(FORMS)
+    assert all(f"`{form.words}`" in form.does for form in FORMS)
+
+
+@pytest.mark.parametrize("rule", ["", "exec()", "exec(make test *)", "exec(*)", "mail(x)"])
+def test_a_rule_that_covers_nothing_has_a_problem(rule: str) -> None:
+    assert problem_of_rule(rule)

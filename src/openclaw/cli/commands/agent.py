@@ -28,7 +28,7 @@ from openclaw.core.clock import random_id
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media.intake import TEXT_BUDGET
-from openclaw.policy.decide import is_rule
+from openclaw.policy.decide import problem_of_rule
 from openclaw.runtime.access import open_agent
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def add_session(parser: argparse._ActionsContainer, what: str) -> None:  # pyrig
 
 
 def _rule(text: str) -> str:
-    if not is_rule(text):
-        kinds = "a tool, a glob, or a command such as 'exec(git status *)'"
-        raise argparse.ArgumentTypeError(f"must be {kinds}, not {text!r}")
+    if problem := problem_of_rule(text):
+        kinds = "a tool, a glob, or a command such as 'exec(make test)'"
+        raise argparse.ArgumentTypeError(f"must be {kinds}; {text!r} {problem}")
     return text
 
 
@@ -70,7 +70,7 @@ def add_turn_options(parser: argparse.ArgumentParser) -> None:
     levels = f"how long the model thinks, if it lets you choose: {', '.join(EFFORTS)}"
     option(parser, "--think LEVEL", levels, choices=EFFORTS)
     add_local(parser)
-    rule = "allow these calls without asking: a tool, a glob, or 'exec(git status *)'"
+    rule = "allow these calls without asking: a tool, a glob, or 'exec(make test)'"
     option(parser, "--yes-to RULE…", rule, type=_rule)
     option(parser, "--no-questions", "never ask; refuse calls that need approval")
 

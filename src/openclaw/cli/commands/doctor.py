@@ -45,6 +45,7 @@ from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, find_shadowing, menti
 from openclaw.mcp_client.catalog.server_tools import suspicion
 from openclaw.mcp_client.sandbox.confinement import detect_support
 from openclaw.models.provider_check import KeyNotChecked, KeyRefused, Provider
+from openclaw.policy.decide import problem_of_rule
 from openclaw.runtime.gateway_client import GatewayClient
 from openclaw.sessions.open import is_address, store_path
 
@@ -326,6 +327,11 @@ def _policies(env: Environment) -> Iterator[Finding]:
             message = f"agent '{agent.id}' may use every tool of every MCP server"
             hint = "list the tools it needs in tools.allow, or those it must not use in tools.deny"
             yield Finding("policy", WARNING, message, hint)
+        approved = [rule for rules in agent.tools for rule in rules.approved]
+        for rule in dict.fromkeys(approved):
+            if problem := problem_of_rule(rule):
+                message = f"the approved rule '{rule}' of agent '{agent.id}' {problem}"
+                yield Finding("policy", WARNING, message, "change it in tools.approved")
 
 
 def _gateway(env: Environment) -> Finding:
