@@ -1,8 +1,10 @@
 """Confined servers that try to get at sockets, the local network and what lies beside them."""
 
 import asyncio
+import ctypes
 import json
 import os
+import platform
 import socket
 import sys
 import threading
@@ -16,6 +18,7 @@ import pytest
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.sandbox.confinement import Sandbox, SandboxSupport, detect_support
 from openclaw.mcp_client.sandbox.internet_proxy import Proxy
+from openclaw.mcp_client.sandbox.system_calls import MACHINES
 from openclaw.mcp_client.transport.child_process import Program, SpawnFailed, popen
 
 pytestmark = [
@@ -59,6 +62,23 @@ def by_proxy(target):
 def io_uring():
     if ctypes.CDLL(None, use_errno=True).syscall(425, 1, ctypes.create_string_buffer(120)) < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+def of_the_keyring(name):
+    numbers = {"x86_64": (250, 249, 248), "aarch64": (219, 218, 217)}[os.uname().machine]
+    keyctl, request_key, add_key = numbers
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    found = []
+    for attempt in (
+        (add_key, b"user", b"mine", b"x", 1, -3),
+        (request_key, b"user", name.encode(), None, 0),
+        (keyctl, 10, -3, b"user", name.encode(), 0),
+        (keyctl, 10, -4, b"user", name.encode(), 0),
+    ):
+        key = call(*attempt)
+        found.append(key if key >= 0 else os.strerror(ctypes.get_errno()))
+    return found + [tried(lambda: str(name in open("/proc/keys").read()))]
+def call(number, *arguments):
+    if ctypes.CDLL(None, use_errno=True).syscall(number, *arguments) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 def to_the_host_of_this_machine():
     socket.socket(40, socket.SOCK_STREAM).close()
 print(json.dumps({
@@ -68,6 +88,8 @@ print(json.dumps({
     "pair": [tried(lambda: by_pair(p)) for p in asked.get("datagram", [])],
     "own": tried(talking_to_itself),
     "uring": tried(io_uring),
+    "keys": [tried(lambda: of_the_keyring(name)) for name in asked.get("keys", [])],
+    "calls": [tried(lambda: call(*one)) for one in asked.get("calls", [])],
     "tcp": [tried(lambda: by_tcp(p)) for p in asked.get("tcp", [])],
     "proxy": [tried(lambda: by_proxy(t)) for t in asked.get("proxy", [])],
     "read": [tried(lambda: open(p).read()) for p in asked.get("read", [])],
@@ -367,3 +389,48 @@ def test_a_home_directory_that_is_opened_as_the_workspace_does_not_show_our_stat
     found = attacker(HERE, sandbox, roots=[attacker.home], read=[str(token), str(note)])
     assert found["read"][0].startswith("refused")
     assert found["read"][1] == "x"
+
+
+NUMBERS = {"x86_64": (250, 248), "aarch64": (219, 217)}.get(platform.machine())
+USERS_KEYRING = -4
+
+
+@pytest.fixture
+def key() -> Iterator[str]:
+    """The name of a key in this user's keyring, as other programs store tickets and passwords."""
+    if NUMBERS is None:
+        pytest.skip("system calls of this machine are not known")
+    call, name = ctypes.CDLL(None, use_errno=True).syscall, f"openclaw-test-{os.getpid()}"
+    keyctl, add_key = NUMBERS
+    found = call(add_key, b"user", name.encode(), b"4711", 4, USERS_KEYRING)
+    if found < 0:
+        pytest.skip(f"no keyring here: {os.strerror(ctypes.get_errno())}")
+    yield name
+    call(keyctl, 9, found, USERS_KEYRING)  # unlink
+
+
+@both
+def test_no_key_of_the_kernel_is_read_or_made(
+    attacker: Attacker, means: SandboxSupport, key: str
+) -> None:
+    [found] = attacker(means, {"network": True}, keys=[key])["keys"]
+    assert found[:4] == ["Operation not permitted"] * 4
+    if means.bubblewrap:
+        assert found[4] != "True"  # Landlock hides no names
+
+
+@both
+def test_no_namespace_no_mount_and_no_input_of_a_terminal_is_made(
+    attacker: Attacker, means: SandboxSupport
+) -> None:
+    numbers = MACHINES[platform.machine()]
+    new_user = 0x10000000
+    calls = [
+        [numbers.unshare, new_user],
+        [numbers.clone, new_user | 17, 0, 0, 0, 0],
+        [numbers.ioctl, 0, 0x5412, 0],
+        *([number, 0, 0, 0, 0, 0] for number in (*numbers.denied, *numbers.missing)),
+    ]
+    tries = attacker(means, {"network": True}, calls=calls)["calls"]
+    denied = ["refused: Operation not permitted"] * (3 + len(numbers.denied))
+    assert tries == denied + ["refused: Function not implemented"] * len(numbers.missing)

@@ -13,7 +13,6 @@ import hashlib
 import json
 import logging
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -26,6 +25,7 @@ from typing import Literal
 
 from openclaw.config.agent_schema import McpServerConfig, ProcessLimits, SandboxConfig
 from openclaw.config.paths import expand, home_dir, private_directory
+from openclaw.mcp_client.sandbox.system_calls import can_filter, system_call_filter
 from openclaw.mcp_client.transport.child_process import (
     FILTER,
     OPTIONS,
@@ -379,7 +379,7 @@ def _why_no_internet(bubblewrap: str) -> str | None:
 def detect_support(path: str) -> SandboxSupport:
     if sys.platform != "linux":
         return SandboxSupport(None, f"there is no bubblewrap for {sys.platform}", 0)
-    from openclaw.mcp_client.sandbox.landlock import can_filter, version
+    from openclaw.mcp_client.sandbox.landlock import version
 
     found = shutil.which("bwrap", path=path) or shutil.which("bwrap", path=os.defpath)
     if found is None:
@@ -422,22 +422,26 @@ _ISOLATION = (*_UNSHARED, "--cap-drop", "ALL")
 _OWN_PROC = ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
 
 
+def _without_keys() -> Iterator[str]:
+    """Hide the names of the kernel's keys; the filter keeps their contents."""
+    for path in ("/proc/keys", "/proc/key-users"):
+        if Path(path).exists():
+            yield from ("--ro-bind", "/dev/null", path)
+
+
 def in_bubblewrap(bubblewrap: str, rules: AccessRules, program: Program) -> Program:
     """The program in bubblewrap, which gets its options through a descriptor.
 
     Bubblewrap's environment is empty: the server could read it, as that of process 1.
     """
     from openclaw.mcp_client.sandbox.internet_proxy import PROXY, VARIABLES
-    from openclaw.mcp_client.sandbox.landlock import AF_VSOCK, can_filter, socket_filter
 
     options = [*_ISOLATION, *(["--unshare-net"] if rules.network is False else [])]
-    # Sockets between a virtual machine and its host don't belong to a network namespace.
-    closed = rules.network is not True and can_filter()
-    if closed:
-        options += ["--seccomp", FILTER]
+    options += ["--seccomp", FILTER] if can_filter() else []
     for path in (*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER):
         options += ["--ro-bind-try", path, path]
-    options += [*_OWN_PROC, "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  mount points inside
+    options += [*_OWN_PROC, *_without_keys(), "--dev", "/dev"]
+    options += ["--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  mount points inside
     options += ["--bind", str(rules.own_home), str(rules.home)]
     for _, flag, path in sorted(_mounts(rules), key=lambda mount: mount[0]):
         options += [flag, path] if flag == "--tmpfs" else [flag, path, path]
@@ -457,7 +461,7 @@ def in_bubblewrap(bubblewrap: str, rules: AccessRules, program: Program) -> Prog
         arguments=tuple(rest),
         environment={},
         hidden_options=tuple(options),
-        filter=socket_filter(platform.machine(), AF_VSOCK) if closed else b"",
+        filter=system_call_filter(unix_sockets=True) if can_filter() else b"",
     )
 
 
@@ -490,7 +494,7 @@ def in_landlock(rules: AccessRules, program: Program, *, sockets: bool = False) 
         "read": [*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER, "/proc", "/sys", *map(str, rules.read)],
         "write": [*DEVICES, *map(str, (*rules.write, rules.own_home))],
         "network": rules.network is not False,
-        "sockets": sockets,
+        "filter": "" if sockets else system_call_filter(unix_sockets=False).hex(),
     }
     temporary = rules.own_home / "tmp"
     with contextlib.suppress(OSError):  # the server may have put anything there

@@ -2,23 +2,21 @@
 
 usage: landlock.py POLICY COMMAND [ARGUMENT]...
 
-POLICY is JSON: {"read": [PATH], "write": [PATH], "network": BOOL, "sockets": BOOL}. Landlock
-can't stop it from connecting to a Unix socket by its path, so unless `sockets` is true COMMAND can
-create no Unix sockets except connected pairs. Exits with 126, after saying why on stderr, if the
-kernel can't enforce all of it: nothing ever runs unconfined by mistake. Standard library only, to
-start fast.
+POLICY is JSON: {"read": [PATH], "write": [PATH], "network": BOOL, "filter": HEX}. Landlock can't
+stop it from connecting to a Unix socket by its path; `filter`, a seccomp program, does. Exits with
+126, after saying why on stderr, if the kernel can't enforce all of it: nothing ever runs unconfined
+by mistake. Standard library only, to start fast.
 """
 
+import contextlib
 import ctypes
 import json
 import os
 import platform
-import socket
 import stat
 import struct
 import sys
 
-AF_UNIX, AF_VSOCK = 1, 40  # not every system has the names
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 GET_VERSION = 1
 PATH_BENEATH = 1
@@ -35,14 +33,8 @@ BIND_TCP_AND_CONNECT_TCP = 3
 ABSTRACT_SOCKETS_AND_SIGNALS = 3
 REFUSED = 126
 SET_SECCOMP, FILTER_MODE = 22, 2
-ALLOW, DENY = 0x7FFF0000, 0x00050000
-X32_CALLS = 0x40000000  # from here on, x86_64 has every call a second time
-# Of each machine: its number, and those of the calls socket, socketpair and io_uring_setup.
-MACHINES = {"x86_64": (0xC000003E, 41, 53, 425), "aarch64": (0xC00000B7, 198, 199, 425)}
-LOAD, EQUAL, AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
-CALL, MACHINE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24  # offsets in `struct seccomp_data`
-EPERM, EACCES, ENOSYS = 1, 13, 38
-KIND_OF_SOCKET = 0xF
+KEYCTL = {"x86_64": 250, "aarch64": 219}
+JOIN_SESSION_KEYRING = 1
 
 
 class Filter(ctypes.Structure):
@@ -107,59 +99,17 @@ def allow(rules: int, path: str, rights: int) -> None:
         os.close(descriptor)
 
 
-def can_filter(machine: str | None = None) -> bool:
-    """Whether we know this machine's system calls well enough to block Unix sockets."""
-    return sys.platform == "linux" and (machine or platform.machine()) in MACHINES
-
-
-def socket_filter(machine: str, family: int = AF_UNIX) -> bytes:
-    """The seccomp program that refuses to make a socket of this family.
-
-    Connected pairs that can't be connected again are allowed: programs talk to their own children
-    through them. Calls of another instruction set are refused, and so is io_uring, which can create
-    sockets without a system call.
-    """
-    kernel_name, make, make_pair, uring = MACHINES[machine]
-    allow, refuse, missing, foreign = "allow", "refuse", "missing", "foreign"
-    program: list[tuple[int, int, str | None, str | None]] = [
-        (LOAD, MACHINE, None, None),
-        (EQUAL, kernel_name, None, foreign),
-        (LOAD, CALL, None, None),
-        (AT_LEAST, X32_CALLS, foreign, None),
-        (EQUAL, uring, missing, None),
-        (EQUAL, make, "socket", None),
-        (EQUAL, make_pair, None, allow),
-        (LOAD, FIRST_ARGUMENT, None, None),
-        (EQUAL, family, None, allow),
-        (LOAD, SECOND_ARGUMENT, None, None),
-        (AND, KIND_OF_SOCKET, None, None),
-        (EQUAL, socket.SOCK_STREAM, allow, None),
-        (EQUAL, socket.SOCK_SEQPACKET, allow, refuse),
-        (LOAD, FIRST_ARGUMENT, None, None),  # "socket"
-        (EQUAL, family, refuse, allow),
-        (RETURN, ALLOW, None, None),
-        (RETURN, DENY | EACCES, None, None),
-        (RETURN, DENY | ENOSYS, None, None),
-        (RETURN, DENY | EPERM, None, None),
-    ]
-    positions = {"socket": 13, allow: 15, refuse: 16, missing: 17, foreign: 18}
-
-    def distance(at: int, label: str | None) -> int:
-        return 0 if label is None else positions[label] - at - 1
-
-    return b"".join(
-        struct.pack("=HBBI", code, distance(at, then), distance(at, otherwise), value)
-        for at, (code, value, then, otherwise) in enumerate(program)
-    )
-
-
-def block_unix_sockets() -> None:
-    if not can_filter():
-        raise LandlockRefused(f"Unix sockets cannot be blocked on {platform.machine()}")
-    program = socket_filter(platform.machine())
+def filter_system_calls(program: bytes) -> None:
     wanted = Filter(len(program) // 8, program)
     if _libc.prctl(SET_SECCOMP, FILTER_MODE, ctypes.byref(wanted), 0, 0):
         raise LandlockRefused(f"seccomp was refused: {os.strerror(ctypes.get_errno())}")
+
+
+def leave_session_keyring() -> None:
+    """Start with an empty session keyring; a kernel without keyrings has nothing to leave."""
+    if (number := KEYCTL.get(platform.machine())) is not None:
+        with contextlib.suppress(LandlockRefused):
+            call(number, JOIN_SESSION_KEYRING, None)
 
 
 def confine(read: list[str], write: list[str], *, network: bool) -> None:
@@ -184,8 +134,9 @@ def main(arguments: list[str]) -> None:
     policy = json.loads(arguments[0])
     try:
         confine(policy["read"], policy["write"], network=policy["network"])
-        if not policy.get("sockets"):
-            block_unix_sockets()
+        leave_session_keyring()
+        if policy["filter"]:
+            filter_system_calls(bytes.fromhex(policy["filter"]))
         os.execv(arguments[1], arguments[1:])  # noqa: S606  becoming the server is the purpose
     except (LandlockRefused, OSError) as error:
         sys.stderr.write(f"the sandbox could not be set up: {error}\n")
