@@ -155,7 +155,9 @@ def _value(value: Any, placeholder: Any, environment, files: list[str], heard: s
     if "$order_id" in wanted:
         return environment.shopping_platform.account_list[0].order_history[-1].order_id
     if "$invitation_link" in wanted:
-        links = re.findall(r"https://www\.github_receive_invitation\.com/\S+?/(?=[\s\"'.]|$)", heard)
+        links = re.findall(
+            r"https://www\.github_receive_invitation\.com/\S+?/(?=[\s\"'.]|$)", heard
+        )
         return links[-1] if links else "?"
     return value
 

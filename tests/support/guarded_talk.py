@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.config.schema import Config
@@ -47,6 +47,7 @@ class Call:
     arguments: JsonObject
     gives: Any = "ok"
     attack: bool = False
+    result: Callable[[], ToolResult] | None = None  # in place of `gives`, when it is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,9 @@ def schema_of(value: Any) -> Json:
     if isinstance(value, list | tuple):
         return {"type": "array", "items": schema_of(value[0]) if value else {}}
     if isinstance(value, dict):
-        return {"type": "object", "properties": {k: schema_of(v) for k, v in value.items()}}
+        fields = cast("Json", value)
+        properties = {name: schema_of(field) for name, field in fields.items()}
+        return {"type": "object", "properties": properties}
     return {"type": "string"}
 
 
@@ -206,7 +209,8 @@ class Player:
     async def _give(self, arguments: JsonObject, context: CallContext) -> ToolResult:
         self._made = True
         call = self._current
-        return call.gives() if callable(call.gives) else result_of(call.tool, call.gives)
+        assert call is not None
+        return call.result() if call.result else result_of(call.tool, call.gives)
 
     async def turn(
         self, session: str, course: Course, turn: Turn, intent: Intent | None, *, user: bool

@@ -41,11 +41,13 @@ class Wire:
 
 
 @asynccontextmanager
-async def wired(command: Sequence[str], environ: Mapping[str, str]) -> AsyncGenerator[Wire]:
-    """Run `command` for a minute at most; what is left of it then is killed."""
+async def wired(
+    command: Sequence[str], environ: Mapping[str, str], *, seconds: float = _SECONDS
+) -> AsyncGenerator[Wire]:
+    """Run `command` for so long at most; what is left of it then is killed."""
     async with await anyio.open_process(command, env=environ, stderr=None) as process:
         try:
-            with anyio.fail_after(_SECONDS):
+            with anyio.fail_after(seconds):
                 yield Wire(process)
         finally:
             if process.returncode is None:
