@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -49,7 +48,6 @@ _SEARCH = TextOrigin("page", "web search", WEB_SEARCH)
 _EARLIER_MESSAGES = TextOrigin("session", "history that a client sent along")
 _OTHER_SESSIONS = frozenset({"session_history", "sessions_list", "delegate"})
 _MOST_SESSIONS = 32
-_ADDRESS = re.compile(r"://|\bwww\.|@\w")
 
 
 class SessionFlow:
@@ -63,14 +61,11 @@ class SessionFlow:
         self.index = Index()
         self.refused: list[str] = []  # what was not done in this turn, for the answer to mention
         self.questions: dict[object, _Question] = {}
-        self.servers = False
         self._configured = rules
         self._allowed: frozenset[Allowance] = frozenset()
         self._arguments: dict[str, str] = {}
         self._added: set[str] = set()
-        self._described: set[str] = set()
         self._trusted: dict[str, str] = {}
-        self._specs: Sequence[ToolSpec] = ()
         self._through = 0
 
     def begin(self, rules: FlowRules) -> None:
@@ -97,8 +92,8 @@ class SessionFlow:
 
     @property
     def exposed(self) -> bool:
-        """Whether the conversation has anything that is neither the person's nor ours."""
-        return self.servers or bool(self.index.sources)
+        """Whether untrusted content is in the conversation; what servers declare is none."""
+        return bool(self.index.sources)
 
     def index_items(self, items: Iterable[Item]) -> None:
         """Index the transcript, each entry once; what the model said is ignored."""
@@ -154,24 +149,6 @@ class SessionFlow:
             arguments = tools.json_object(json.loads(written))
         self.index.add(SeenText(origin, body, stored.get("structured"), arguments))
 
-    def describe(self, specs: Sequence[ToolSpec]) -> None:
-        """Index the descriptions of servers' tools that name an address."""
-        if specs is self._specs:
-            return
-        self._specs, trusted = specs, self._configured.trusted_servers
-        self.servers = any(
-            spec.origin.server is not None and spec.origin.server not in trusted for spec in specs
-        )
-        for spec in specs:
-            name, text = spec.origin.server, spec.description
-            if name is None or name in trusted or text in self._described:
-                continue
-            self._described.add(text)
-            if _ADDRESS.search(text):
-                self.index.add(
-                    SeenText(TextOrigin("server", name, spec.origin.tool or spec.name), text)
-                )
-
     def searched(self, found: str) -> None:
         """Index what a model's provider found on the web by itself."""
         self.index.add(SeenText(_SEARCH, found))
@@ -213,7 +190,7 @@ class SessionFlow:
         """A filter for what an answer must not contain; None if there is nothing to filter."""
         if not self.exposed or self._configured.mode not in ("ask", "refuse"):
             return None
-        return AnswerStream(self.index.person.addresses, links=bool(self.index.sources))
+        return AnswerStream(self.index.person.addresses)
 
 
 class SessionFlows:
@@ -248,11 +225,6 @@ class DataFlow(Wrapper):
 
     flow: SessionFlow
     approval: Approval
-
-    def specs(self) -> Sequence[ToolSpec]:
-        specs = self.source.specs()
-        self.flow.describe(specs)
-        return specs
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         call = Call(tool_of(context.spec, name), arguments)
