@@ -32,13 +32,14 @@ from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy.dataflow import text_index
 from openclaw.policy.dataflow.check import Call
 from openclaw.policy.dataflow.effects import Tool
+from openclaw.policy.dataflow.intent import Intent, IntentRequest
 from openclaw.policy.dataflow.rules import FlowRules
 from openclaw.policy.dataflow.text_index import OURS, SeenText
 from openclaw.secrets.redactor import Redactor
 
 ALL = [*ATTACKS, *A]
 ORDINARY = [*SESSIONS, *H]
-MOST_WITH_MORE_THAN_ONE = 5
+MOST_WITH_A_QUESTION = 1
 OURSELVES = text_index.TextOrigin("ourselves")
 
 
@@ -128,6 +129,11 @@ class Conversation:
 
 async def attacked(attack: Attack) -> Conversation:
     conversation = Conversation()
+
+    async def read_intent(request: IntentRequest) -> Intent | None:
+        return Intent(dict(attack.intent)) if attack.intent else None
+
+    conversation.flow.read_intent = read_intent
     for text in attack.texts:
         await conversation.hear(text)
     conversation.asked.clear()
@@ -159,10 +165,19 @@ async def test_where_nobody_can_be_asked_it_is_not_made(attack: Attack) -> None:
 
 
 async def played(session: Honest) -> int:
-    """How many questions the session takes."""
+    """How many questions the session takes if a competent model reads what the user wants."""
     conversation = Conversation()
+    calls = [step.call for step in session.script if not isinstance(step, str)]
+
+    async def read_intent(request: IntentRequest) -> Intent:
+        return Intent({call.tool.label: () for call in calls if call.tool.label in request.tools})
+
+    for call in calls:
+        conversation.source.offer(call.tool)
     for step in session.script:
         if isinstance(step, str):
+            conversation.flow.begin(FlowRules())
+            conversation.flow.read_intent = read_intent
             conversation.say(step)
         else:
             gives = SeenText(OURSELVES, step.text or "ok", step.structured)
@@ -171,8 +186,8 @@ async def played(session: Honest) -> int:
     return len(conversation.asked)
 
 
-async def test_ordinary_work_is_no_quiz() -> None:
+async def test_ordinary_work_leads_to_hardly_any_question() -> None:
     questions = {session.name: await played(session) for session in ORDINARY}
-    quiz = [name for name, count in questions.items() if count > 1]
-    assert len(quiz) <= MOST_WITH_MORE_THAN_ONE, quiz
-    assert max(questions.values()) <= 2
+    asked = [name for name, count in questions.items() if count]
+    assert len(asked) <= MOST_WITH_A_QUESTION, asked
+    assert max(questions.values()) <= 1

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from openclaw.models.fallback import (
     ImageRefused,
     StreamCallbacks,
 )
+from openclaw.policy.dataflow.intent import ALLOW_ACTIONS, Intent, IntentRequest
 from openclaw.sessions.usage import UsageLedger
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Loop:
     compact_at: float
     options: ModelOptions | None
     ledger: UsageLedger
+    intent_models: "Callable[[], Awaitable[FallbackModels]] | None" = None  # not the turn's own
     finish_reason: str = "stop"  # why the last answer ended, in the library's words
     thinking: str = ""  # before the last answer
     client_calls: tuple[CallItem, ...] = ()  # the turn ended with these, for the sender to run
@@ -92,6 +94,8 @@ class Loop:
         self._turn_start = next((i.seq for i in reversed(self.items) if isinstance(i, UserItem)), 0)
         before = transcript.images_in(item for item in self.items if item.seq < self._turn_start)
         self._accepted = {image.digest for image in before if image.digest is not None}
+        if self.runner.toolbox.flow is not None:
+            self.runner.toolbox.flow.read_intent = self.read_intent
 
     @property
     def _streaming(self) -> bool:
@@ -250,23 +254,50 @@ class Loop:
         tools = self.options.tools if self.options else ()
         return [definition(tool.name, tool.description, tool.schema) for tool in tools]
 
+    async def read_intent(self, asked: IntentRequest) -> Intent | None:
+        """What the user wants, by a model that sees their own words and nothing else."""
+        models = self.models if self.intent_models is None else await self.intent_models()
+        try:
+            if (await models.primary()).reads_every_tool:  # it cannot read a request
+                return None
+            tool = definition(ALLOW_ACTIONS, "Say what the user wants.", asked.schema)
+            parameters = ModelRequestParameters(
+                function_tools=[tool],
+                instruction_parts=[library.InstructionPart(content=asked.instructions)],
+            )
+            request = library.ModelRequest(parts=[library.UserPromptPart(asked.words)])
+            answered = await self._respond(
+                lambda _: [request], parameters, StreamCallbacks(), models=models
+            )
+        except (OpenClawError, ContextOverflow):
+            logger.warning("no model read what the user wants; their words are searched for it")
+            return None
+        calls = [part for part in answered.response.parts if isinstance(part, library.ToolCallPart)]
+        call = next((one for one in calls if one.tool_name == ALLOW_ACTIONS), None)
+        intent = asked.read(call.args if call is not None else None)
+        await self.runner.lane.append(self.runner.turn, [transcript.intent_entry(intent)])
+        return intent
+
     async def _respond(
         self,
         messages: Messages,
         parameters: ModelRequestParameters,
         watcher: StreamCallbacks,
         options: ModelOptions | None = None,
+        *,
+        models: FallbackModels | None = None,
     ) -> Answered:
+        models = models or self.models
         clock, budget = self.runner.clock, self.runner.budget
         session = self.runner.lane.session
         await check_day(self.ledger, session.agent, budget.limits.max_cost_per_day)
         started = clock.monotonic()
         self.asking = True
         try:
-            answered = await self.models.respond(messages, parameters, watcher, options)
+            answered = await models.respond(messages, parameters, watcher, options)
         except (OpenClawError, ContextOverflow, ImageRefused) as error:
             self.asking = False
-            asked = self.models.choice.candidates[0].ref
+            asked = models.choice.candidates[0].ref
             elapsed = (clock.monotonic() - started) * 1000
             self.runner.emit(events.ModelCalled(asked, elapsed, error=type(error).__name__))
             raise

@@ -346,7 +346,10 @@ class _Turn:
             window=built.context_window,
         )
         ledger = UsageLedger(service.store, service.clock, setup.timezone)
-        return Loop(items, models, preamble, runner, service.compact_at, context.options, ledger)
+        loop = Loop(items, models, preamble, runner, service.compact_at, context.options, ledger)
+        if toolbox.flow is not None and (reader := toolbox.flow.rules.model) is not None:
+            loop.intent_models = lambda: service.models(agent, reader, None)
+        return loop
 
     async def _items(
         self, message: UserItem | None, runner: ToolCallRunner, *, resumed: bool

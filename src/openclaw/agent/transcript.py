@@ -14,6 +14,7 @@ from typing import Any
 from openclaw.agent.port import CallItem
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.tools import ToolResult
+from openclaw.policy.dataflow.intent import Intent
 from openclaw.sessions.records import Entry, EntryKind, NewEntry
 
 UNKNOWN_OUTCOME = (
@@ -28,6 +29,7 @@ NOT_MADE = "This call was not made: the turn ended before it."
 # Keys in a notice's data:
 RESUMED = "resumed"  # a lost turn continues from there
 TASK = "task"  # the handle by which the result of a call can be fetched
+INTENT = "intent"  # what the user was understood to want: tools, and values for them
 REFUSED = "refusedImages"  # images that a provider refused: they are not sent again
 
 _ENDINGS = {
@@ -187,6 +189,14 @@ def summary_entry(item: SummaryItem, messages: Sequence[UserItem]) -> NewEntry:
 
 def refused_entry(digests: Sequence[str], reason: str) -> NewEntry:
     return NewEntry(EntryKind.NOTICE, {REFUSED: list(digests), "text": reason}, reason)
+
+
+def intent_entry(intent: Intent | None) -> NewEntry:
+    """Says what kinds of action the user was understood to want in this turn."""
+    text = (intent or Intent()).sentence()
+    return NewEntry(
+        EntryKind.NOTICE, {INTENT: intent.to_json() if intent else [], "text": text}, text
+    )
 
 
 def resumed_entry(reason: str) -> NewEntry:

@@ -456,13 +456,19 @@ class HooksConfig(Section):
 FlowMode = Literal["ask", "refuse", "log", "off"]
 
 
-class AllowedSource(Section):
-    """A source whose values may be used in a tool's calls."""
+class AllowedField(Section):
+    """A field of a source whose values may be used for an argument of a tool."""
 
     tool: NonEmptyText
     """The tool, as `server/tool`."""
     source: NonEmptyText
     """The source, as the question named it."""
+    source_field: Text = ""
+    """The field there. Without it, the entry is from an earlier version and allows nothing."""
+    parameter: Text = ""
+    """The argument of the tool."""
+    kind: Text = ""
+    """The kind of value, as in `email`."""
 
 
 class DataFlowConfig(Section):
@@ -472,8 +478,10 @@ class DataFlowConfig(Section):
     """`ask` you (or refuse, if nobody can be asked), `refuse`, `log` a warning and allow the call, or `off`."""
     modes: dict[NonEmptyText, FlowMode] = Field(default_factory=dict)
     """The mode for a server (`mail`) or one tool (`mail/send_email`; built-in: `native/exec`)."""
-    allow: tuple[AllowedSource, ...] = ()
+    allow: tuple[AllowedField, ...] = ()
     """What you answered with "always"."""
+    model: Text | None = None
+    """The model that reads from your words what you want, as `provider/model`; otherwise the session's."""
 
 
 class Config(Section):

@@ -67,7 +67,7 @@ class Shared:
 
     @cached_property
     def flows(self) -> "SessionFlows":
-        return SessionFlows(self.allow_sources)
+        return SessionFlows(self.allow_fields)
 
     @cached_property
     def approvals(self) -> "Approvals":
@@ -88,8 +88,17 @@ class Shared:
 
         return await self._append([rule], place)
 
-    async def allow_sources(self, sources: Sequence[tuple[str, str]]) -> str:
-        values = [{"tool": tool, "source": source} for tool, source in sources]
+    async def allow_fields(self, allowed: "Sequence[Allowance]") -> str:
+        values = [
+            {
+                "tool": one.tool,
+                "source": one.source,
+                "sourceField": one.source_field,
+                "parameter": one.parameter,
+                "kind": one.kind,
+            }
+            for one in allowed
+        ]
         return await self._append(values, lambda text: ("dataflow", "allow"))
 
     async def _append(self, values: Sequence[Any], place_in: Callable[[str], KeyPath]) -> str:
@@ -158,7 +167,12 @@ def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules"
         trusted_servers=frozenset(
             name for name, one in agent.servers.items() if one.trust == "full"
         ),
-        allowed=frozenset(Allowance(one.tool, one.source) for one in settings.allow),
+        allowed=frozenset(
+            Allowance(one.tool, one.parameter, "", one.source, one.source_field, one.kind)
+            for one in settings.allow
+            if one.source_field
+        ),
+        model=settings.model,
     )
 
 

@@ -8,7 +8,8 @@ streamed or not, and records every request. In a test:
 
 As a process: `python -m openclaw.testing.scripted_model --port 0 --script FILE` prints its address.
 The script is JSON: `{"steps": [STEP, …], "rules": [STEP with "when", …], "default": STEP}`. A request
-is answered by the first rule that matches it, else by the next step, else by the default.
+is answered by the first rule that matches it, else by the next step, else by the default. Requests
+for what the user wants, whose only tool is `allow_actions`, take no step: `intent` answers them.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from openclaw.policy.dataflow.intent import ALLOW_ACTIONS
 from openclaw.testing import scripted_wire as wire
 from openclaw.testing.scripted_wire import Step
 
@@ -57,9 +59,15 @@ class Script:
     steps: list[Step] = field(default_factory=list[Step])
     rules: tuple[Step, ...] = ()
     default: Step | None = None
+    intent: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     requests: list[Request] = field(default_factory=list[Request])
+    intent_requests: list[Request] = field(default_factory=list[Request])
 
     def answer(self, request: Request) -> Step:
+        if request.tools == (ALLOW_ACTIONS,):
+            self.intent_requests.append(request)
+            actions = [{"tool": tool, "values": [*values]} for tool, values in self.intent.items()]
+            return Step(calls=((ALLOW_ACTIONS, {"actions": actions}),))
         self.requests.append(request)
         for rule in self.rules:
             if _matches(rule, request):
@@ -78,6 +86,10 @@ class ScriptedModel:
     def requests(self) -> list[Request]:
         return self.script.requests
 
+    @property
+    def intent_requests(self) -> list[Request]:
+        return self.script.intent_requests
+
 
 def parse_step(raw: Mapping[str, Any]) -> Step:
     fields = dict(raw)
@@ -91,6 +103,7 @@ def parse_script(raw: Mapping[str, Any]) -> Script:
         steps=[parse_step(step) for step in raw.get("steps", ())],
         rules=tuple(parse_step(rule) for rule in raw.get("rules", ())),
         default=parse_step(default) if default is not None else None,
+        intent=raw.get("intent", {}),
     )
 
 
@@ -100,11 +113,12 @@ async def scripted_model(
     *,
     rules: Sequence[Step] = (),
     default: Step | None = None,
+    intent: Mapping[str, Sequence[str]] | None = None,
     script: Script | None = None,
     port: int = 0,
 ) -> AsyncGenerator[ScriptedModel]:
     """Serve the script until the block ends, then close open connections."""
-    script = script or Script(list(steps), tuple(rules), default)
+    script = script or Script(list(steps), tuple(rules), default, intent or {})
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
     bound: int = listener.extra(SocketAttribute.local_port)  # noqa: S610 - anyio's, not Django's
 

@@ -1,5 +1,6 @@
 """Whole turns whose values came from somewhere: asked, refused, remembered, and told."""
 
+import json
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from openclaw.core.tools import (
     ToolResult,
 )
 from openclaw.mcp_client.bridge.results import Rendering, render_result
+from openclaw.policy.dataflow.rules import Allowance
 from openclaw.policy.dataflow.rules import FlowRules as FlowRules
 from openclaw.sessions.sqlite.store import SqliteStore, open_sqlite_store
 from openclaw.testing.scripted_model import Step, scripted_model
@@ -36,6 +38,7 @@ SEND: dict[str, Any] = {
 }
 READ = ("read_email", {"message_id": "m1"})
 FORWARD = ("send_email", {"to": EVIL, "body": "Hello there"})
+INTENT = {"mail/send_email": ["Ana", "ana@work.example"]}
 REQUEST = "Read mail m1 and send Ana (ana@work.example) a greeting."
 
 
@@ -74,7 +77,7 @@ async def turn(
     """One turn; what was called, the answer, the events, and what the model was told."""
     events: list[Event] = []
     async with (
-        scripted_model(steps) as model,
+        scripted_model(steps, intent=INTENT) as model,
         agent_kit(
             scripted_config(model.url),
             tools=tools or mail(),
@@ -110,7 +113,7 @@ async def test_the_question_names_the_call_the_value_its_source_and_its_sentence
     assert not any(isinstance(one, ToolStarted) and one.name == "send_email" for one in events)
     assert "mail/send_email was not called" in told[-1]
     assert "do not try to reach the same end another way" in told[-1]
-    assert "The person says: Write to Ana instead." in told[-1]
+    assert "The user says: Write to Ana instead." in told[-1]
 
 
 async def test_a_call_that_the_person_allows_is_made_without_a_second_question() -> None:
@@ -120,26 +123,35 @@ async def test_a_call_that_the_person_allows_is_made_without_a_second_question()
     assert (len(person.asked), answer) == (1, "Done.")
 
 
-@pytest.mark.parametrize(("choice", "questions"), [("once", 2), ("session", 1), ("always", 1)])
+@pytest.mark.parametrize(("choice", "questions"), [("once", 2), ("session", 1)])
 async def test_an_answer_holds_for_as_long_as_the_person_says(choice: str, questions: int) -> None:
     person = Person(choice=choice)
-    written: list[tuple[str, str]] = []
-
-    async def write(sources: Sequence[tuple[str, str]]) -> str:
-        written.extend(sources)
-        return "dataflow.allow"
-
     twice = (Step(calls=(READ,)), Step(calls=(FORWARD,)), Step(calls=(FORWARD,)), Step(text="ok"))
-    tools, _, _, _ = await turn(twice, person, flows=SessionFlows(write))
+    tools, _, _, _ = await turn(twice, person)
     assert (len(person.asked), sent(tools)) == (questions, [EVIL, EVIL])
     offered = [(one.id, one.label) for one in person.asked[0].choices]
     assert offered == [
         ("once", "Once"),
         ("session", "In this session, for these values"),
-        ("always", "Always, for this tool and values from mail/read_email"),
         ("no", "No"),
     ]
-    assert written == ([("mail/send_email", "mail/read_email")] if choice == "always" else [])
+
+
+async def test_always_is_written_for_the_field_that_the_value_came_from() -> None:
+    written: list[Allowance] = []
+
+    async def write(allowed: Sequence[Allowance]) -> str:
+        written.extend(allowed)
+        return "dataflow.allow"
+
+    person = Person(choice="always")
+    tools = mail(json.dumps({"cc": EVIL, "body": "Hello."}))
+    twice = (Step(calls=(READ,)), Step(calls=(FORWARD,)), Step(calls=(FORWARD,)), Step(text="ok"))
+    await turn(twice, person, tools=tools, flows=SessionFlows(write))
+    assert len(person.asked) == 1
+    labels = [one.label for one in person.asked[0].choices]
+    assert "Always, for this tool and cc of mail/read_email" in labels
+    assert written == [Allowance("mail/send_email", "to", "", "mail/read_email", "cc", "email")]
 
 
 async def test_what_the_person_gave_passes_without_a_question() -> None:
@@ -215,7 +227,7 @@ async def test_origins_are_known_again_after_a_restart_and_a_summary(store: Sqli
     tools = mail()
     for steps, text, person in zip(scripts, texts, people, strict=True):
         async with (
-            scripted_model(steps) as model,
+            scripted_model(steps, intent=INTENT) as model,
             agent_kit(
                 scripted_config(model.url), tools=tools, store=store, data_flow=FlowRules()
             ) as kit,
@@ -246,7 +258,7 @@ async def test_structured_fields_and_arguments_are_known_again_after_a_restart(
         [Step(calls=(to_sarah,)), Step(text="ok")],
     ):
         async with (
-            scripted_model(steps) as model,
+            scripted_model(steps, intent=INTENT) as model,
             agent_kit(
                 scripted_config(model.url), tools=tools, store=store, data_flow=FlowRules()
             ) as kit,
@@ -269,7 +281,7 @@ async def test_an_attachment_and_a_prompt_of_a_server_are_not_the_person() -> No
     ):
         person, tools = Person(answer=False), mail()
         async with (
-            scripted_model([Step(calls=(FORWARD,)), Step(text="ok")]) as model,
+            scripted_model([Step(calls=(FORWARD,)), Step(text="ok")], intent=INTENT) as model,
             agent_kit(scripted_config(model.url), tools=tools, data_flow=FlowRules()) as kit,
         ):
             await kit.reply(context, TurnListener(ask=person.ask))

@@ -68,7 +68,7 @@ async def turn(
         return request.plain(bool(answer))
 
     async with (
-        scripted_model(script(code)) as model,
+        scripted_model(script(code), intent={"native/send_mail": ["Ann"]}) as model,
         agent_kit(on(model), tools=tools, policy=rules, data_flow=flow) as kit,
     ):
         listener = TurnListener(on_event=events.append, ask=None if answer is None else ask)

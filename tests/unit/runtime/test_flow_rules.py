@@ -22,7 +22,8 @@ CONFIG = {
 async def test_modes_effects_trust_and_answers_come_from_the_configuration(tmp_path: Path) -> None:
     path = tmp_path / "openclaw.json"
     path.write_text(json.dumps(CONFIG))
-    where = await Shared(tmp_path, path, {}).allow_sources([("mail/send_email", "web/search")])
+    always = Allowance("mail/send_email", "to", "", "crm/get", "email", "email")
+    where = await Shared(tmp_path, path, {}).allow_fields([always])
     assert where == f"dataflow.allow in {path}"
     config = parse_config(path.read_text(), {}, source=path).config
     rules = flow_rules(config.dataflow, effective_agents(config)["main"])
@@ -31,4 +32,4 @@ async def test_modes_effects_trust_and_answers_come_from_the_configuration(tmp_p
     assert rules.mode_of("mail", "poke") == "off"
     assert rules.effects == {"mail/poke": "read"}
     assert rules.trusted_servers == {"mail"}
-    assert rules.allowed == {Allowance("mail/send_email", "web/search")}
+    assert rules.allowed == {always}

@@ -1,4 +1,4 @@
-"""A value that is only in untrusted content cannot steer a call without the person's consent."""
+"""A value that is only in untrusted content cannot steer a call without the user's consent."""
 
 import json
 import logging
@@ -29,17 +29,28 @@ from openclaw.core.tools import (
     ToolSpec,
 )
 from openclaw.policy.dataflow.answers import AnswerStream
-from openclaw.policy.dataflow.check import Call, check, origin_of
+from openclaw.policy.dataflow.check import Call, check, needs_intent, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Tool, effect_of
-from openclaw.policy.dataflow.rules import Allowance, FlowDecision, FlowRules, allowances
-from openclaw.policy.dataflow.text_index import OURS, PERSON, Index, SeenText, TextOrigin, parse
+from openclaw.policy.dataflow.intent import (
+    ActionTool,
+    Intent,
+    IntentRequest,
+    intent_request,
+    is_named,
+    is_verb_named,
+)
+from openclaw.policy.dataflow.records import parse_json
+from openclaw.policy.dataflow.rules import Allowance, FlowDecision, FlowRules, Reason, allowances
+from openclaw.policy.dataflow.text_index import OURS, PERSON, Index, SeenText, TextOrigin
 
 logger = logging.getLogger(__name__)
 
-# Writes into the configuration which tools may take values of which sources, and says where.
-WriteSources = Callable[[Sequence[tuple[str, str]]], Awaitable[str]]
+# Writes into the configuration what an "always" covers, and says where.
+WriteAllowances = Callable[[Sequence[Allowance]], Awaitable[str]]
+# Asks a model what the user wants; None if no model can say.
+ReadIntent = Callable[[IntentRequest], Awaitable[Intent | None]]
 
-# These only show or send something to the person.
+# These only show or send something to the user.
 _OUR_EFFECTS: Mapping[str, EffectClass] = {
     f"{OURS}/update_plan": "read",
     f"{OURS}/attach": "read",
@@ -48,19 +59,36 @@ _SEARCH = TextOrigin("page", "web search", WEB_SEARCH)
 _EARLIER_MESSAGES = TextOrigin("session", "history that a client sent along")
 _OTHER_SESSIONS = frozenset({"session_history", "sessions_list", "delegate"})
 _MOST_SESSIONS = 32
+_LARGE_ARGUMENTS = 5_000  # characters; checking them takes long enough to hold up other tasks
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What the user wants in this turn, as far as it is known. One request at most is made for it."""
+
+    named: set[str] = field(default_factory=set[str])
+    read: Intent | None = None
+    asked: bool = False
+    reading: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def intent(self) -> Intent:
+        return replace(self.read or Intent(), named=frozenset(self.named))
 
 
 class SessionFlow:
-    """Where the texts of one session came from, and what the person allowed in it.
+    """Where the texts of one session came from, and what the user allowed in it.
 
-    It outlives a turn. Another process rebuilds it from the transcript.
+    It outlives a turn. Another process rebuilds it from the transcript. `read_intent` is set for
+    each turn by whoever has a model.
     """
 
-    def __init__(self, rules: FlowRules, write: WriteSources | None = None) -> None:
+    def __init__(self, rules: FlowRules, write: WriteAllowances | None = None) -> None:
         self._write = write
         self.index = Index()
         self.refused: list[str] = []  # what was not done in this turn, for the answer to mention
-        self.questions: dict[object, _Question] = {}
+        self.question: _Question | None = None
+        self.read_intent: ReadIntent | None = None
+        self._wanted = _Wanted()
         self._configured = rules
         self._allowed: frozenset[Allowance] = frozenset()
         self._arguments: dict[str, str] = {}
@@ -71,6 +99,8 @@ class SessionFlow:
     def begin(self, rules: FlowRules) -> None:
         self._configured = replace(rules, effects={**_OUR_EFFECTS, **rules.effects})
         self.refused.clear()
+        self._wanted = _Wanted()
+        self.read_intent = None
 
     @property
     def rules(self) -> FlowRules:
@@ -78,22 +108,29 @@ class SessionFlow:
         return replace(configured, allowed=configured.allowed | self._allowed)
 
     def choices(self, asked: FlowDecision) -> tuple[ApprovalChoice, ...]:
-        """What the person can answer; "always" only if every value has a source."""
-        sources = sorted({concern.source for concern in asked.concerns})
-        always = f"Always, for this tool and values from {', '.join(sources)}"
-        known = self._write is not None and all(sources)
+        """What the user can answer; "always" only if every value is a field of a known source."""
+        lasting = [concern.lasting for concern in asked.concerns]
+        fields = sorted({f"{one.source_field} of {one.source}" for one in lasting if one})
+        always = f"Always, for this tool and {', '.join(fields)}"
+        known = self._write is not None and all(lasting)
         return choices("In this session, for these values", always if known else None)
 
     async def remember(self, asked: FlowDecision, choice: str, context: CallContext) -> None:
+        """Keep what the answer allows: for this turn, the kinds of action that the user agreed to."""
+        if choice != tools.NO:
+            self._wanted.named |= {
+                concern.tool for concern in asked.concerns if concern.reason is Reason.ACTION
+            }
         self._allowed |= allowances(asked, choice)
+        lasting = [concern.lasting for concern in asked.concerns]
         if choice == tools.ALWAYS and self._write is not None:
-            sources = sorted({(concern.tool, concern.source) for concern in asked.concerns})
-            await report_where(self._write(sources), "the answer", "The answer", context)
+            written = self._write([one for one in dict.fromkeys(lasting) if one])
+            await report_where(written, "the answer", "The answer", context)
 
     @property
     def exposed(self) -> bool:
         """Whether untrusted content is in the conversation; what servers declare is none."""
-        return bool(self.index.sources)
+        return self.index.exposed
 
     def index_items(self, items: Iterable[Item]) -> None:
         """Index the transcript, each entry once; what the model said is ignored."""
@@ -101,6 +138,8 @@ class SessionFlow:
         for item in items:
             if isinstance(item, AssistantItem):
                 self._arguments |= {call.id: call.arguments for call in item.calls}
+                if item.seq > through and not item.calls:
+                    self.index.person.hear(item.text)
             elif item.seq > through:
                 self._through = max(self._through, item.seq)
                 if isinstance(item, UserItem) and item.seq not in seen:
@@ -120,11 +159,7 @@ class SessionFlow:
         typed = item.text if item.typed is None else item.typed
         self.index.add(SeenText(PERSON, typed))
         if item.typed is not None:
-            origin = _EARLIER_MESSAGES
-            if not typed.strip() or typed.strip().startswith("/"):
-                sender = typed.strip().removeprefix("/").partition(":")[0]
-                origin = TextOrigin("server", sender, "prompt")
-            self.index.add(SeenText(origin, unframed(item.text)))
+            self.index.add(SeenText(_origin_of_message(typed), unframed(item.text)))
         for one in item.attachments:
             if one.text:
                 self.index.add(SeenText(TextOrigin("attachment", one.label), unframed(one.text)))
@@ -155,6 +190,8 @@ class SessionFlow:
 
     async def add(self, call: Call, result: ToolResult, call_id: str) -> ToolResult:
         """Index a result; the returned copy says whose words it contains."""
+        if not self.exposed:
+            self._wanted.named.add(call.tool.label)  # only the user can have led to this call
         origin = self._origin(call, result)
         if origin is None:
             return result
@@ -168,7 +205,7 @@ class SessionFlow:
         stored: dict[str, Any] = {"kind": origin.kind, "name": origin.name, "tool": origin.tool}
         if origin.trusted:
             stored["trusted"] = call.tool.server
-        if result.structured is not None and parse(body) != result.structured:
+        if result.structured is not None and parse_json(body) != result.structured:
             stored["structured"] = result.structured
         return replace(result, origin=stored)
 
@@ -178,13 +215,50 @@ class SessionFlow:
                 return _SEARCH
             text = text_of(result.blocks)
             framed = result.untrusted is not None or unframed(text) != text
-            if effect_of(call.tool, self.rules.effects).changes and not framed:
+            if not effect_of(call.tool, self.rules.effects).none and not framed:
                 return None
             if call.tool.name == "skill" and framed:
                 return TextOrigin("file", str(call.arguments.get("name", "")), call.tool.name)
             if call.tool.name in _OTHER_SESSIONS:
                 return TextOrigin("session", str(call.arguments.get("key", "")), call.tool.name)
         return origin_of(call, self.rules)
+
+    async def decide(self, call: Call, specs: Callable[[], Sequence[ToolSpec]]) -> FlowDecision:
+        """What is in doubt about a call; a model is asked what the user wants if that matters."""
+        if not self.exposed or self.rules.mode_of(call.tool.server, call.tool.name) == "off":
+            return FlowDecision("off")
+        if needs_intent(call, self.rules):
+            await self._read_intent(call, specs)
+        rules, intent = self.rules, self._wanted.intent()
+        if _size(call.arguments) > _LARGE_ARGUMENTS:
+            return await anyio.to_thread.run_sync(check, call, self.index, rules, intent)
+        return check(call, self.index, rules, intent)
+
+    async def _read_intent(self, call: Call, specs: Callable[[], Sequence[ToolSpec]]) -> None:
+        """Find out whether the user wants this kind of action, by their own words."""
+        wanted, messages = self._wanted, self.index.person.messages
+        async with wanted.reading:
+            if call.tool.label in wanted.named or wanted.asked or not messages:
+                return
+            if is_named(call.tool, messages):
+                wanted.named.add(call.tool.label)
+                return
+            if self.read_intent is not None:
+                wanted.asked = True
+                request = intent_request(messages, self._actions(specs()), call.tool)
+                wanted.read = await self.read_intent(request)
+            if wanted.read is None:
+                if is_verb_named(call.tool, messages):
+                    wanted.named.add(call.tool.label)
+                return
+            for values in wanted.read.values.values():
+                self.index.person.learn("\n".join(values))
+
+    def _actions(self, specs: Sequence[ToolSpec]) -> Iterable[ActionTool]:
+        for spec in specs:
+            tool = tool_of(spec, spec.name)
+            if not effect_of(tool, self.rules.effects).none:
+                yield ActionTool(tool, spec.description)
 
     def answers(self) -> AnswerStream | None:
         """A filter for what an answer must not contain; None if there is nothing to filter."""
@@ -193,8 +267,20 @@ class SessionFlow:
         return AnswerStream(self.index.person.addresses)
 
 
+def _origin_of_message(typed: str) -> TextOrigin:
+    """Whose words a message has beside what was `typed`: a server's prompt, or other parties'."""
+    command = typed.strip()
+    if command.startswith("/"):
+        return TextOrigin("server", command.removeprefix("/").partition(":")[0], "prompt")
+    return _EARLIER_MESSAGES
+
+
+def _size(arguments: JsonObject) -> int:
+    return len(json.dumps(arguments, default=str))
+
+
 class SessionFlows:
-    def __init__(self, write: WriteSources | None = None) -> None:
+    def __init__(self, write: WriteAllowances | None = None) -> None:
         self._write = write
         self._flows: OrderedDict[str, SessionFlow] = OrderedDict()
 
@@ -211,9 +297,10 @@ class SessionFlows:
 
 @dataclass(slots=True)
 class _Question:
-    """One question about all calls with the same concerns that are made before it is shown."""
+    """One question about all calls in doubt that are made before it is shown: the whole plan."""
 
     calls: list[tuple[str, JsonObject]] = field(default_factory=list[tuple[str, JsonObject]])
+    asked: list[FlowDecision] = field(default_factory=list[FlowDecision])
     shown: bool = False
     answer: ApprovalAnswer = field(default_factory=lambda: ApprovalAnswer(tools.NO))
     answered: anyio.Event = field(default_factory=anyio.Event)
@@ -221,20 +308,20 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class DataFlow(Wrapper):
-    """Checks each value of a call by where it came from; asks the person if it is in concern."""
+    """Checks each value of a call by where it came from; asks the user if it is in doubt."""
 
     flow: SessionFlow
     approval: Approval
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        call = Call(tool_of(context.spec, name), arguments)
+        call = Call(tool_of(context.spec, name), arguments, computed=bool(context.within))
         if context.earlier is not None:
             result = await self.source.call(name, arguments, context)
             return await self.flow.add(call, result, context.call_id)
-        while (decision := self._decide(call)).asks and context.ask is not None:
+        while (decision := await self._decide(call)).asks and context.ask is not None:
             answer = await self._answer(decision, name, arguments, context)
             if answer is None:
-                continue  # the same question was answered meanwhile
+                continue  # another question was answered meanwhile
             if answer.choice == tools.NO:
                 return self._not_made(decision, name, arguments, context, answer.reason)
             context = context._replace(approved=True)
@@ -245,38 +332,38 @@ class DataFlow(Wrapper):
         result = await self.source.call(name, arguments, context)
         return await self.flow.add(call, result, context.call_id)
 
-    def _decide(self, call: Call) -> FlowDecision:
-        if not self.flow.exposed:
-            return FlowDecision("off")
-        decision = check(call, self.flow.index, self.flow.rules)
+    async def _decide(self, call: Call) -> FlowDecision:
+        decision = await self.flow.decide(call, self.source.specs)
         if decision.passes:
             for concern in decision.concerns:
-                logger.warning("data flow: %s: %s", concern.tool, concern.why)
+                logger.warning("data flow: %s: %s", concern.tool, concern.reason)
         return decision
 
     async def _answer(
         self, asked: FlowDecision, name: str, arguments: JsonObject, context: CallContext
     ) -> ApprovalAnswer | None:
-        """The person's answer; None if the question they answered was not about this call."""
-        questions, key = self.flow.questions, asked.key
-        if (waiting := questions.get(key)) is not None:
+        """The user's answer; None if the question they answered was not about this call."""
+        if (waiting := self.flow.question) is not None:
             joined = not waiting.shown
             if joined:
                 waiting.calls.append((name, arguments))
+                waiting.asked.append(asked)
             await waiting.answered.wait()
             return waiting.answer if joined else None
-        own = questions[key] = _Question()
+        own = self.flow.question = _Question(asked=[asked])
         try:
             await anyio.lowlevel.checkpoint()  # calls of the same step join it
             own.shown = True
-            why = asked.question(lambda sentence: detect(sentence).suspicious)
-            offered = self.flow.choices(asked)
+            merged = [concern for decision in own.asked for concern in decision.concerns]
+            plan = FlowDecision(asked.mode, tuple(dict.fromkeys(merged)))
+            why = plan.question(lambda sentence: detect(sentence).suspicious)
+            offered = self.flow.choices(plan)
             own.answer = await self.approval.ask(
                 name, arguments, context, concerns=why, others=own.calls, choices=offered
             )
-            await self.flow.remember(asked, own.answer.choice, context)
+            await self.flow.remember(plan, own.answer.choice, context)
         finally:
-            del questions[key]
+            self.flow.question = None
             own.answered.set()
         return own.answer
 
@@ -289,7 +376,7 @@ class DataFlow(Wrapper):
         reason: str = "",
     ) -> ToolResult:
         self.flow.refused.append(decision.not_done())
-        said = f" The person says: {reason}" if reason else ""
+        said = f" The user says: {reason}" if reason else ""
         return self.approval.not_made(decision.refusal() + said, name, arguments, context)
 
 

@@ -72,15 +72,20 @@ async def effects(args: argparse.Namespace, env: Environment) -> None:
         _require_ready(env, manager)
         table = flow_rules(env.config.dataflow, agent).effects
         found = [tool_of(spec, spec.name) for spec in tools.specs()]
-    marks = {"changes": "changes something", "sends": "sends out", "final": "is final"}
+    words = {
+        "nothing": "reads",
+        "opens": "opens an address",
+        "own": "changes something of yours",
+        "reaches": "reaches others",
+    }
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
     for tool in found:
-        one = effect_of(tool, table)
-        does = {mark: getattr(one, mark) for mark in marks}
-        rows.append({"tool": tool.name, "action": one.action, **does, "why": one.why})
-        effect = ", ".join(words for mark, words in marks.items() if does[mark]) or "reads"
-        lines.append(_safely(env, f"{tool.name}: {effect} ({one.why})"))
+        effect = effect_of(tool, table)
+        row = {"tool": tool.name, "stake": effect.stake, "final": effect.final}
+        rows.append({**row, "runs": effect.runs, "why": effect.why})
+        does = f"{words[effect.stake]}{', for good' if effect.final else ''}"
+        lines.append(_safely(env, f"{tool.name}: {does} ({effect.why})"))
     return env.report(args, {"server": args.name, "tools": rows}, *lines)
 
 

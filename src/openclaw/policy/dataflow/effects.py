@@ -1,29 +1,23 @@
-"""Judges whether a call changes something or sends something out. Doubt counts as an effect."""
+"""Judges what a call can do, by the names and formats that its tool declares. Doubt counts as an effect.
+
+The words below are those of programs' interfaces; no rule here reads what a user or a text says.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from openclaw.core.tools import JsonObject, json_list, json_object
-from openclaw.policy.dataflow.text_values import (
-    address,
-    patterns,
-    singular,
-    split,
-    word_lists,
-    word_set,
-)
-
-# What a parameter is for: where something goes, what is acted on, how much, or plain content.
+from openclaw.policy.dataflow.text_values import number, singular, split, whole_address
 
 _ABSENT = object()
 
-
+# What a parameter is for: where something goes, what is acted on, how much, or plain content.
 Role = Literal[
-    "address", "handle", "target", "secret", "command", "path", "quantity", "content", "other"
-]
+    "address", "handle", "target", "secret", "access", "command", "path", "amount", "time", "content",
+    "other",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +29,36 @@ class Value:
     role: Role
 
 
-def _by_word(kind: str) -> dict[str, Any]:
-    """The name of the list that each word is in."""
-    lists = word_lists(kind).items()
-    return {word: name for name, rows in lists for row in rows for word in row.split()}
-
-
-_ROLE_OF_WORD: Mapping[str, Role] = _by_word("role")
-_EXIT_WORDS = word_set("exit_words")
+_ROLE_WORDS: Mapping[Role, str] = {
+    "secret": "password passwd passphrase secret token apikey pin credential credentials",
+    "access": "permission role scope visibility access acl grant privacy public anyone everyone world external "
+    "guest admin force",
+    "address": "url uri link href endpoint webhook host hostname domain site website email mail iban account "
+    "wallet phone ip callback address proxy upstream registry server",
+    "handle": "recipient to cc bcc user username channel group team assignee member participant attendee "
+    "invitee owner contact person payee remote chat room destination receiver beneficiary reviewer "
+    "collaborator audience",
+    "command": "command cmd script code sql shell expression program argv",
+    "path": "path file filename directory dir folder filepath src source",
+    "amount": "amount price quantity count total sum fee",
+    "time": "date time start end day duration due deadline month year hour minute from until timezone",
+    "target": "id ids uuid guid sha key slug issue ticket pr index",
+    "content": "body content text message description title subject summary note comment caption location "
+    "label tag reason html markdown question topic heading prompt query",
+}  # fmt: skip
+_ROLE_OF_WORD: Mapping[str, Role] = {
+    word: role
+    for role, listed in cast("Iterable[tuple[Role, str]]", _ROLE_WORDS.items())
+    for word in listed.split()
+}
 _PATH_LIKE = re.compile(r"[~.]{0,2}/|\w+/[^\s@]*\.\w{1,5}$")
-_NUMERIC = re.compile(r"[-+]?\d[\d.,]*|\d{4}-\d{2}-\d{2}.*|\d{1,2}:\d{2}.*")
 
 
 def values_of(arguments: JsonObject, schema: JsonObject) -> Iterator[Value]:
-    """Every leaf of the arguments except what the schema itself fixes (enum, constant, boolean)."""
+    """Every leaf and every key that is data, except what the schema itself fixes.
+
+    True counts where it opens something to others, as in `anyone_with_link`.
+    """
     stack: list[tuple[str, object, list[JsonObject]]] = [
         (name, value, _property([schema], name, schema))
         for name, value in reversed(dict(arguments).items())
@@ -57,47 +67,48 @@ def values_of(arguments: JsonObject, schema: JsonObject) -> Iterator[Value]:
         path, value, parts = stack.pop()
         if isinstance(value, dict):
             entries = cast("dict[object, object]", value)
-            stack.extend(
-                (f"{path}.{key}", one, _property(parts, str(key), schema))
-                for key, one in entries.items()
-            )
-            stack.extend((path, str(key), []) for key in entries if not str(key).isidentifier())
+            declared = {name for part in parts for name in json_object(part.get("properties"))}
+            for key, child in reversed(entries.items()):
+                stack.append((f"{path}.{key}", child, _property(parts, str(key), schema)))
+                if str(key) not in declared:
+                    stack.append((path, str(key), []))
         elif isinstance(value, list | tuple):
             items = [one for part in parts for one in _alternatives(part.get("items"), schema)]
             stack.extend((path, one, items) for one in reversed(cast("list[object]", value)))
+        elif value is True and role_by_name(path) == "access":
+            yield Value(path, "true", "access")
         elif not _is_constant(value, parts):
             text = str(value)
-            yield Value(path, text, role_of(path, text, parts))
+            yield Value(path, text, role_of(path, text))
 
 
-def role_of(path: str, text: str, parts: list[JsonObject]) -> Role:
-    found = _by_name(path)
-    if (
-        address(text)
-        and found not in ("content", "quantity")
-        and not (found == "target" and set("@./").isdisjoint(text))
-    ):
-        return "address"
-    if found == "handle" and _PATH_LIKE.match(text):
+def role_of(path: str, text: str) -> Role:
+    role = role_by_name(path)
+    if role in ("content", "secret", "amount", "time", "command"):
+        return role
+    if role == "handle" and _PATH_LIKE.match(text):
         return "path"
-    if found in ("handle", "address") and len(text.split()) > 8:
+    if role in ("handle", "address") and "@" in text[1:]:
+        return "address"
+    if role == "target" and "://" not in text and "@" not in text:
+        return role
+    if whole_address(text):
+        return "path" if role == "path" and "://" not in text else "address"
+    if role in ("handle", "address") and len(text.split()) > 8:
         return "content"
-    if found == "quantity" and not _NUMERIC.fullmatch(text) and not any(map(str.isdigit, text)):
-        return "other"
-    if found == "other" and (
-        any(part.get("type") in ("integer", "number") for part in parts) or _NUMERIC.fullmatch(text)
-    ):
-        return "quantity"
-    return found
+    if role == "address":
+        return "handle"
+    return "amount" if role == "other" and number(text) is not None else role
 
 
-def _by_name(path: str) -> Role:
-    words = [singular(word) for word in reversed(split(path.rsplit(".", 1)[-1]))]
-    if "id" in words or "ids" in words:
+def role_by_name(path: str) -> Role:
+    listed = [singular(word) for word in reversed(split(path.rsplit(".", 1)[-1]))]
+    roles: list[Role] = [_ROLE_OF_WORD[word] for word in listed if word in _ROLE_OF_WORD]
+    strongest: Role | None = next((role for role in roles if role in ("secret", "access")), None)
+    if strongest is not None:
+        return strongest
+    if "id" in listed:
         return "target"
-    roles: list[Role] = [_ROLE_OF_WORD[word] for word in words if word in _ROLE_OF_WORD]
-    if "secret" in roles:
-        return "secret"
     return roles[0] if roles else "other"
 
 
@@ -128,71 +139,17 @@ def _alternatives(part: object, root: JsonObject, depth: int = 4) -> list[JsonOb
     return found
 
 
-Action = Literal[
-    "read", "open an address", "send", "pay", "publish", "share", "invite", "create", "change",
-    "delete", "book or buy", "run", "act",
-]  # fmt: skip
-_BY_TOOL_WORD: Mapping[str, Action] = _by_word("tool")
-_ASKED = {action: "|".join(rows) for action, rows in word_lists("asked").items()}
-_MONEY = word_set("money")
-_REQUEST = patterns("request")
-_MAY_BE_NOUN = word_set("may_be_noun")
-_TELLING = word_set("telling")
-
-
-def action_of(tool: str) -> Action:
-    name = split(tool)
-    action = _first_action(name)
-    if action in ("send", "create") and _MONEY & set(name):
-        return "pay"
-    return "change" if action == "book or buy" and "git" in name else action
-
-
-def _first_action(name: tuple[str, ...]) -> Action:
-    """A leading verb decides; after a noun ("order_cancel") any verb that acts beats one that reads."""
-    found = [word for word in name if word in _BY_TOOL_WORD]
-    plain = [word for word in found if word not in _MAY_BE_NOUN]
-    verbs: list[Action] = [_BY_TOOL_WORD[word] for word in plain or found]
-    if not verbs:
-        return "act"
-    if verbs[0] == "read" and (name[0] not in _BY_TOOL_WORD or "and" in name):
-        acting: list[Action] = [action for action in verbs if action != "read"]
-        return acting[0] if acting else "read"
-    return verbs[0]
-
-
-def asked_for(action: Action, tool: str, request: str) -> bool:
-    return any(_is_request(match, request) for match in _pattern(action, tool).finditer(request))
-
-
-@lru_cache(maxsize=1024)
-def _pattern(action: Action, tool: str) -> re.Pattern[str]:
-    own = [
-        word for word in split(tool) if len(word) > 2 and (action == "act" or word in _BY_TOOL_WORD)
-    ]
-    words = "|".join([re.escape(word) for word in own] + [_ASKED.get(action, "(?!)")])
-    return re.compile(rf"(?<![\w/.-])(?:{words})(?![\w-])")
-
-
-def _is_request(match: re.Match[str], request: str) -> bool:
-    before, after = request[max(0, match.start() - 30) : match.start()], request[match.end() :][:40]
-    word = match.group()
-    if _REQUEST["negated"].search(before):
-        return False
-    if word in _TELLING and _REQUEST["to_us"].match(after):
-        return False
-    noun = _REQUEST["noun_before"].search(before) or _REQUEST["noun_after"].match(after)
-    return word not in _MAY_BE_NOUN or not noun
-
-
+# What a call can do at worst: nothing; tell an address something; change what is the user's own and
+# can be changed back; or what others see, what costs, and what cannot be undone.
+Stake = Literal["nothing", "opens", "own", "reaches"]
 EffectClass = Literal["read", "open", "change", "send", "destroy"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool; `ours` works in the person's own workspace.
+    """A tool; `ours` works in the user's own workspace.
 
-    `read_only` and `destructive` are its server's claims: they can make it more dangerous, rarely less.
+    `read_only` and `destructive` are its server's claims: they can only make it more dangerous.
     """
 
     server: str
@@ -202,77 +159,154 @@ class Tool:
     destructive: bool | None = None
     ours: bool = False
 
+    @property
+    def label(self) -> str:
+        return f"{self.server}/{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """`final` cannot be undone, so the person must name its object; `local` stays in the workspace."""
+    """`final` cannot be undone; `runs` executes what it is given; `why` says what it was judged by."""
 
-    action: Action
-    changes: bool = False
-    sends: bool = False
+    stake: Stake
     final: bool = False
+    runs: bool = False
     why: str = ""
-    local: bool = False
 
     @property
     def none(self) -> bool:
-        return not (self.changes or self.sends)
+        return self.stake == "nothing"
+
+    @property
+    def action(self) -> str:
+        if self.stake == "reaches":
+            return "run" if self.runs else "destroy" if self.final else "send"
+        return {"nothing": "read", "opens": "open an address", "own": "change"}[self.stake]
 
 
-SENDING = frozenset({"send", "pay", "publish", "share", "invite"})
-_FINAL = frozenset({"delete", "pay", "book or buy"})
-_OPENED = ("url", "uri", "link", "href", "endpoint", "webhook", "host", "proxy")
-_SEEN_BY_OTHERS = word_set("seen_by_others")
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_READS = _words(
+    "get list read search find show describe check count view query lookup look summarize preview inspect is "
+    "has can diff head tail cat ls grep glob tree stat recall retrieve calculate compare validate translate fetch browse "
+    "download open visit navigate crawl scrape goto"
+)
+_OPENS = _words("fetch browse download open visit navigate crawl scrape goto")
+# After a word that reads, one of these says that the tool does more than that.
+_ACTS = _words(
+    "add create delete remove insert update set write edit modify rename move send cancel execute approve "
+    "revoke grant pay buy clear purge drop merge close publish deploy upload invite reset enable disable install "
+    "archive mark assign unlock lock kill stop restart resolve verify accept reject confirm submit forward reply"
+)
+# Changes something of the user's own that can be changed back, if nothing else in the call reaches others.
+_OWN = _words(
+    "add create append write save put set update edit rename move copy mark label tag star pin complete "
+    "archive draft schedule reschedule remind note log record toggle dim turn play pause insert remember make "
+    "cart unstar unpin reopen sort snooze"
+)
+# The same whatever it is about: nobody else sees a label or a draft.
+_QUIET = _words("mark label tag star unstar pin unpin archive draft snooze sort cart")
+_RUNS = _words("run exec execute eval shell bash terminal sh spawn python invoke command script")
+_FINAL = _words(
+    "delete remove destroy purge drop erase wipe truncate uninstall terminate kill empty clear rm unlink"
+)
+# What others see, what moves money, what lets somebody in, and what others follow.
+_SHARED = _words(
+    "comment issue pull pr gist tweet post review reply discussion release webhook message email sms page "
+    "site website webpage user member collaborator participant attendee permission role access acl share public key password "
+    "secret token credential account payment transaction transfer order invoice money fund wallet repo repository "
+    "branch deployment package domain dns firewall rule filter forward forwarding autoforward policy memory memories skill "
+    "prompt instruction door lock alarm cron hook workflow job"
+)
+_LINKS = ("url", "uri", "link", "href", "endpoint", "webhook", "host", "proxy", "domain")
 _BY_CLASS: Mapping[EffectClass, Effect] = {
-    "read": Effect("read", why="classified as a read"),
-    "open": Effect("open an address", sends=True, why="classified as opening addresses"),
-    "change": Effect("act", changes=True, why="classified as a change"),
-    "send": Effect("send", changes=True, sends=True, why="classified as sending"),
-    "destroy": Effect("delete", changes=True, final=True, why="classified as destructive"),
+    "read": Effect("nothing", why="classified as a read"),
+    "open": Effect("opens", why="classified as opening addresses"),
+    "change": Effect("own", why="classified as a change"),
+    "send": Effect("reaches", why="classified as sending"),
+    "destroy": Effect("reaches", final=True, why="classified as destructive"),
 }
+_REACHING: tuple[Role, ...] = ("address", "handle", "secret", "access", "command")
 
 
-def effect_of(tool: Tool, table: Mapping[str, EffectClass]) -> Effect:
-    """`table` maps `server/tool` to a class and overrides everything else."""
-    action = action_of(tool.name)
-    listed = table.get(f"{tool.server}/{tool.name}")
+def effect_of(
+    tool: Tool, table: Mapping[str, EffectClass], arguments: JsonObject | None = None
+) -> Effect:
+    """`table` maps `server/tool` to a class and overrides everything else.
+
+    Without `arguments`, what the tool can do if all its parameters are used.
+    """
+    listed = table.get(tool.label)
     if listed is not None:
-        effect = _BY_CLASS[listed]
-        # The table says how dangerous; the name still says which verb the person would use.
-        keeps = effect.none or action in ("read", "act")
-        return effect if keeps else replace(effect, action=action)
-    if action in ("read", "open an address"):
-        return _of_reading(tool, action)
-    if action == "act" and tool.read_only and not _has_exit(tool):
-        return Effect("read", why="says that it only reads, and its name does not contradict")
-    return _of_changing(tool, action)
+        return _BY_CLASS[listed]
+    name = _own_name(tool)
+    if _only_reads(name):
+        return _of_reading(tool, name)
+    quiet = not _QUIET.isdisjoint(name[:1])
+    final = not (quiet or _FINAL.isdisjoint(name))
+    runs = not _RUNS.isdisjoint(name) and _has_role(tool, arguments, ("command",))
+    harmless = quiet or (_SHARED.isdisjoint(name) and not _OWN.isdisjoint(name[:2]))
+    if runs or final or not harmless:
+        why = "its name says so" if runs or final else "nothing shows that it is harmless"
+        return Effect("reaches", final or tool.destructive is True, runs, why)
+    if not quiet and _has_role(tool, arguments, _REACHING):
+        return Effect("reaches", why="it takes a recipient, an address, a permission or a command")
+    return Effect("own", why="its name says that it changes something of your own")
 
 
-def _of_reading(tool: Tool, action: Action) -> Effect:
+def _own_name(tool: Tool) -> tuple[str, ...]:
+    """The words of the tool's name without its server's name, with which many begin."""
+    name, server = split(tool.name), {part for part in split(tool.server) if part not in _READS}
+    begin = 0
+    while begin < len(name) - 1 and name[begin] in server:
+        begin += 1
+    return name[begin:]
+
+
+def _only_reads(name: tuple[str, ...]) -> bool:
+    """A leading word that reads, or a search, and no word that acts."""
+    if not name or (name[0] not in _READS and name[-1] != "search"):
+        return False
+    return _ACTS.isdisjoint(name[1:]) and not {"and", "or", "then"} & set(name)
+
+
+def _of_reading(tool: Tool, name: tuple[str, ...]) -> Effect:
     if tool.destructive and tool.read_only is not True:
-        return Effect(action, changes=True, final=True, why="says that it is destructive")
-    if _has_exit(tool):
-        return Effect(
-            "open an address", sends=True, why="takes an address, so it can send data there"
-        )
-    return Effect("read", why="its name says that it reads")
+        return Effect("reaches", final=True, why="says that it is destructive")
+    links = any(
+        json_object(part).get("format") in ("uri", "url", "hostname")
+        or not {singular(word) for word in split(parameter)}.isdisjoint(_LINKS)
+        for parameter, part in json_object(tool.schema.get("properties")).items()
+    )
+    if links or (name[0] in _OPENS and not tool.ours and not _is_local(tool)):
+        return Effect("opens", why="takes an address, so it can send data there")
+    return Effect("nothing", why="its name says that it reads")
 
 
-def _of_changing(tool: Tool, action: Action) -> Effect:
-    sends = action in SENDING or bool(_SEEN_BY_OTHERS & set(split(tool.name))) or _has_exit(tool)
-    final = action in _FINAL or (tool.destructive is True and action == "act")
-    why = "its name does not say what it does" if action == "act" else "its name says so"
-    return Effect(action, changes=True, sends=sends, final=final, why=why)
+def _is_local(tool: Tool) -> bool:
+    """Whether it fetches by an id or a path, which leads to no other place."""
+    names = [role_by_name(name) for name in json_object(tool.schema.get("properties"))]
+    return not names or bool({"target", "path"} & set(names))
 
 
-def _has_exit(tool: Tool) -> bool:
-    exits = [
-        name.lower()
-        for name, part in json_object(tool.schema.get("properties")).items()
-        if json_object(part).get("format") in ("uri", "url", "email", "hostname")
-        or not _EXIT_WORDS.isdisjoint(map(singular, split(name)))
-    ]
-    if action_of(tool.name) == "read":
-        # A reader that looks something up by address (`search(sender=…)`) opens nothing.
-        return any(word in name for name in exits for word in _OPENED)
-    return bool(exits)
+def _has_role(tool: Tool, arguments: JsonObject | None, roles: tuple[Role, ...]) -> bool:
+    if arguments is None:
+        return any(role_by_name(one) in roles for one in json_object(tool.schema.get("properties")))
+    return any(value.role in roles for value in values_of(arguments, tool.schema))
+
+
+def with_statement(effect: Effect, values: list[Value]) -> Effect:
+    """The effect of a read whose statement writes."""
+    writes = any(
+        _STATEMENTS & set(split(value.parameter)) and _WRITES.search(value.text) for value in values
+    )
+    return replace(effect, stake="reaches", why="its statement writes") if writes else effect
+
+
+_STATEMENTS = {"query", "sql", "statement", "command"}
+_WRITES = re.compile(
+    r"(?i)\b(?:insert\s+into|update\s+\w+\s+set|delete\s+from|drop\s+\w+|alter\s+\w+|truncate\s|grant\s"
+    r"|attach\s+database|copy\s+.*\bto\b|into\s+outfile)"
+)

@@ -1,17 +1,13 @@
 """Every text of a conversation, indexed as it arrives, so that a check does not read it all again."""
 
-import json
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, cast
+from typing import Literal
 
 from openclaw.policy.dataflow import text_values
+from openclaw.policy.dataflow.records import Field, fields_of, leaves
 from openclaw.policy.dataflow.text_values import QuotedValue, find, fold, number, squeeze, words
-
-# Where a text came from. Pure: no I/O, no clock, no environment.
-
 
 Kind = Literal["person", "ourselves", "server", "page", "file", "attachment", "session"]
 OURS = "native"  # used in place of a server's name for our own tools
@@ -19,7 +15,7 @@ OURS = "native"  # used in place of a server's name for our own tools
 
 @dataclass(frozen=True, slots=True)
 class TextOrigin:
-    """`name` is the server, address, path or session; `trusted` means the person said so."""
+    """`name` is the server, address, path or session; `trusted` means the user said so."""
 
     kind: Kind
     name: str = ""
@@ -65,114 +61,100 @@ class SeenText:
     asked_with: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
-MAX_LEAVES = 20_000
-_LONGEST_JSON = 4_000_000
-
-
-class Leaf(NamedTuple):
-    """`record` numbers the object it belongs to; `key` is the field it was found under."""
-
-    key: str
-    value: str
-    record: int
-    in_list: bool = False
-
-
-def parse(text: str) -> object:
-    """The JSON value that a text consists of, else None. Text with words around it is prose."""
-    bare = text.strip()
-    if not bare or bare[0] not in "[{" or len(bare) > _LONGEST_JSON:
-        return None
-    try:
-        return json.loads(bare)
-    except (ValueError, RecursionError):
-        return None
-
-
-def leaves(structured: object) -> Iterator[Leaf]:
-    """At most MAX_LEAVES; what lies beyond counts as prose."""
-    records = 0
-    found = 0
-    stack: list[tuple[object, str, int, bool]] = [(structured, "", 0, False)]
-    while stack and found < MAX_LEAVES:
-        value, key, record, in_list = stack.pop()
-        if isinstance(value, dict):
-            records += 1
-            own = records
-            for name, child in reversed(cast("dict[object, object]", value).items()):
-                home = own
-                # Such a key is itself data, as in `{"bob@example.com": "editor"}`.
-                if not str(name).isidentifier():
-                    found, records, home = found + 1, records + 1, records + 1
-                    yield Leaf("", str(name), home)
-                stack.append((child, str(name), home, False))
-        elif isinstance(value, list | tuple):
-            items = cast("list[object]", value)
-            stack.extend((child, key, record, True) for child in reversed(items))
-        elif value is not None and not isinstance(value, bool):
-            found += 1
-            yield Leaf(key, str(value), record, in_list)
-
-
-_LONGEST_LEAF = 200
+_LONGEST_FIELD = 200
+_LONGEST_NAME = 80
 _SHORTEST_SQUEEZED = 5
-_LONG_NUMBER = 6
-# Below this size a search costs less than looking its words up.
-_LARGE = 20_000
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
+_LONG_NUMBER = 9
+_SENTENCE_END = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s|\n")
+_SENTENCE = re.compile("[.!?]\\s+\\S|[\u3002\uff01\uff1f]")
 
 
 @dataclass(slots=True)
 class Source:
-    """`leaves` are the whole fields of structured output; `records` the fields of each object."""
+    """`by_value` are its fields by their squeezed value; `prose` is what stands in no short field.
+
+    `named` means that the user said where to look: the call that returned it had their values.
+    """
 
     origin: TextOrigin
     text: str
     folded: str
     squeezed: bytes
-    vocabulary: frozenset[bytes] | None
+    prose: str  # folded
     asked_with: list[str]
-    leaves: dict[bytes, list[Leaf]] = field(default_factory=dict[bytes, list[Leaf]])
-    records: dict[int, list[Leaf]] = field(default_factory=dict[int, list[Leaf]])
+    named: bool
+    addresses: dict[str, set[str]]  # what could be a destination, by kind, in comparable form
+    by_value: dict[bytes, list[Field]] = field(default_factory=dict[bytes, list[Field]])
+    records: dict[int, list[Field]] = field(default_factory=dict[int, list[Field]])
 
     def quotes(self, value: str) -> bool:
         wanted = squeeze(value)
-        numeric = number(value) is not None
-        if len(wanted) >= (_LONG_NUMBER if numeric else _SHORTEST_SQUEEZED):
-            return self._may_hold(value) and wanted in self.squeezed
-        forms = _number_forms(value) if numeric else [fold(value)]
-        return any(self._may_hold(form) and stands_alone(form, self.folded) for form in forms)
+        least = _SHORTEST_SQUEEZED if number(value) is None else _LONG_NUMBER
+        if len(wanted) >= least:
+            return wanted in self.squeezed
+        return any(stands_alone(form, self.folded) for form in _forms(value))
+
+    def says(self, value: str) -> bool:
+        """Whether a sentence or a long field contains it."""
+        return any(stands_alone(form, self.prose) for form in _forms(value))
 
     def sentence_with(self, value: str) -> str:
-        """The sentence with the value, to show to a person; at most 240 characters."""
-        at = self.folded.find(fold(value))
-        if at < 0:
+        """The sentence with the value, to show to the user; at most 240 characters."""
+        start = self.folded.find(fold(value))
+        if start < 0:
             return ""
-        begin, end = max(0, at - 160), at + len(value)
-        before = _SENTENCE_END.split(self.text[begin:at])[-1]
+        begin, end = max(0, start - 160), start + len(value)
+        before = _SENTENCE_END.split(self.text[begin:start])[-1]
         after = _SENTENCE_END.split(self.text[end : end + 160])[0]
-        return f"{before}{self.text[at:end]}{after}".strip()[:240]
-
-    def _may_hold(self, value: str) -> bool:
-        return self.vocabulary is None or self.vocabulary.issuperset(text_values.tokens(value))
+        return f"{before}{self.text[start:end]}{after}".strip()[:240]
 
 
-def prepare(text: SeenText) -> Source:
-    structured = text.structured if text.structured is not None else parse(text.text)
-    body = text.text or "\n".join(leaf.value for leaf in leaves(structured))
-    words = frozenset(text_values.tokens(body)) if len(body) > _LARGE else None
-    asked_with = [leaf.value for leaf in leaves(dict(text.asked_with))]
-    source = Source(text.origin, body, fold(body), squeeze(body), words, asked_with)
-    if not text.origin.free_form:
-        for leaf in leaves(structured):
-            if len(leaf.value) <= _LONGEST_LEAF:
-                source.leaves.setdefault(squeeze(leaf.value), []).append(leaf)
-                source.records.setdefault(leaf.record, []).append(leaf)
+def prepare(text: SeenText, *, named: bool) -> Source:
+    fields = fields_of(text.text, text.structured)
+    body = text.text or "\n".join(one.value for one in fields)
+    asked_with = [one.value for one in leaves(dict(text.asked_with))]
+    short = [one for one in fields if len(one.value) <= _LONGEST_FIELD]
+    whole = [one for one in short if is_name(one.value)]
+    rest = body
+    if fields:
+        # A text that consists of fields has only those as prose that could be sentences.
+        covered = sum(len(one.value) for one in fields)
+        prose = "\n".join(one.value for one in fields if not is_name(one.value))
+        rest = prose if covered * 4 > len(body) or text.structured is not None else body
+        if rest is body:  # the fields are lines of a letter or of a page
+            rest = _without(body, whole)
+    addresses: dict[str, set[str]] = {}
+    for atom in find(body):
+        addresses.setdefault(text_values.kind_of(atom), set()).add(text_values.comparable(atom))
+    source = Source(
+        text.origin, body, fold(body), squeeze(body), fold(rest), asked_with, named, addresses
+    )
+    for one in short:
+        source.by_value.setdefault(squeeze(one.value), []).append(one)
+    for one in fields:
+        source.records.setdefault(one.record, []).append(one)
     return source
 
 
-def _number_forms(value: str) -> list[str]:
-    plain = number(value) or value
+def _without(body: str, fields: Iterable[Field]) -> str:
+    """The lines of the text that are no fields."""
+    values = {one.value for one in fields}
+    lines = (line for line in body.split("\n"))
+    return "\n".join(
+        line for line in lines if line.partition(":")[2].strip().strip("'\"*` ") not in values
+    )
+
+
+def is_name(value: str) -> bool:
+    """Whether a field is a name, an address or a number rather than sentences."""
+    return len(value) <= _LONGEST_NAME and not _SENTENCE.search(value) and "\n" not in value
+
+
+def _forms(value: str) -> list[str]:
+    """The ways of writing it, folded."""
+    plain = number(value)
+    if plain is None:
+        return [fold(value).strip()]
     whole, _, fraction = plain.partition(".")
     grouped = f"{int(whole):,}" if whole.lstrip("-").isdigit() else whole
     cents = (fraction or "00").ljust(2, "0")
@@ -186,50 +168,66 @@ def stands_alone(value: str, text: str) -> bool:
     start = text.find(value) if value else -1
     while start >= 0:
         end = start + len(value)
-        if not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
+        before, after = text[max(0, start - 1) : start], text[end : end + 1]
+        if text_values.is_unspaced(value) or not (before.isalnum() or after.isalnum()):
             return True
         start = text.find(value, end)
     return False
 
 
-_QUOTED = re.compile(
-    r"```.*?```|^\s*>.*?$|\"[^\"\n]{3,}\"|“[^”]{3,}”|«[^»]{3,}»|(?<!\w)'[^'\n]{3,}'(?!\w)",
-    re.DOTALL | re.MULTILINE,
-)
-_LONGEST_SPAN = 6
-_MONTHS = "january february march april may june july august september october november december"
-_ISO_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
-_NUMBERED = (
-    "issue|pr|ticket|file|event|mail|email|message|task|row|item|order|invoice|transaction|case|bug"
-)
+@dataclass(frozen=True, slots=True)
+class UserText:
+    """Words that the user wrote themselves. `UserWords.add` alone makes one."""
+
+    text: str
+
+
+_PROPOSAL_END = 400  # characters; a question further up is not what the user answers
+_SHORT_ANSWER = 60
+_ASKS = re.compile("[?\u037e\u061f\uff1f]")  # also Greek, Arabic and full-width
 # "see www.example.com.Then go on": a full stop without the space after it.
 _GLUED = re.compile(r"(\b[\w-]+\.[a-z]{2,4})\.(?=[A-Z][a-z])")
-_SHORT_ANSWER = 8
-_REQUEST = text_values.patterns("request")
 
 
-class PersonMessages:
-    """All messages of the person so far; every method considers all of them."""
+class UserWords:
+    """What the user wrote, and what follows from it: every method considers all of it.
+
+    `values` are those of the intent; `proposal` is what the agent had asked when the user's
+    last message was a short answer.
+    """
 
     def __init__(self) -> None:
-        self._messages: list[str] = []
-        self._phrase = " "
-        self._numbers: set[str] = set()
+        self.messages: list[UserText] = []
+        self.proposal = ""
         self.addresses: set[str] = set()  # in comparable form
         self.hosts: set[str] = set()
-        self.vocabulary: set[str] = set()
-        self.spans: set[bytes] = set()
+        self.kinds: set[str] = set()  # of the addresses in the messages
+        self._phrase = " "
+        self._squeezed = b""
+        self._numbers: set[str] = set()
+        self._words: set[str] = set()
+        self._verbatim: list[str] = []
+        self._asked = ""
 
     def add(self, text: str) -> None:
-        self._messages.append(text)
+        self.messages.append(UserText(text))
+        short = len(text.strip()) <= _SHORT_ANSWER
+        self.proposal = self._asked if short else ""
+        self._asked = ""
+        self.kinds |= {text_values.kind_of(atom) for atom in find(text)}
         self.learn(text)
 
+    def hear(self, answer: str) -> None:
+        """Take note of what the agent told the user: a short answer to a question accepts it."""
+        self._asked = answer if _ASKS.search(answer[-_PROPOSAL_END:]) else ""
+
     def learn(self, text: str) -> None:
-        """Our own words or a trusted source: its values count, but it asks for nothing."""
-        self._phrase += f"\n{text_values.phrase(text)}"
+        """Take values from a text that asks for nothing: our own, a trusted source's, an intent's."""
+        self._verbatim.append(text)
+        self._phrase += f"\n {' '.join(words(text))} "
+        self._squeezed += b"\n" + squeeze(text)
         self._numbers |= text_values.numbers(text)
-        self.vocabulary |= set(words(text))
-        self.spans |= _spans(words(text))
+        self._words |= set(words(text))
         for atom in find(_GLUED.sub(r"\1 ", text)):
             self.addresses.add(text_values.comparable(atom))
             if atom.kind == "url" and text_values.comparable(atom) == text_values.host_of(
@@ -237,101 +235,65 @@ class PersonMessages:
             ):
                 self.hosts.add(text_values.host_of(atom.text))
 
-    @property
-    def request(self) -> str:
-        """The latest message without quotations; a short follow-up includes the one before."""
-        parts: list[str] = []
-        for message in reversed(self._messages):
-            own = _QUOTED.sub(" … ", fold(message))
-            parts.append(own)
-            if len(words(own)) >= _SHORT_ANSWER:
-                break
-        return "\n".join(reversed(parts))
+    def gave(self, value: str) -> bool:
+        """Whether the words of the value stand together in what the user wrote, in any script."""
+        wanted = " ".join(words(value))
+        if not wanted:
+            return False
+        if text_values.is_unspaced(wanted):
+            return squeeze(wanted) in self._squeezed
+        return f" {wanted} " in self._phrase
 
-    def gave_words(self, value: str) -> bool:
-        wanted = text_values.phrase(value)
-        return len(wanted) > 2 and wanted in self._phrase
-
-    def gave_atom(self, atom: QuotedValue) -> bool:
-        return text_values.comparable(atom) in self.addresses or self.gave_exactly(atom.text)
+    def inflected(self, value: str) -> bool:
+        """Whether each longer word of the value is one of the user's with another ending."""
+        parts = [word for word in words(value) if len(word) > 2]
+        return bool(parts) and all(
+            any(_same_stem(part, word) for word in self._words) for part in parts
+        )
 
     def gave_exactly(self, value: str) -> bool:
         alone = re.compile(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])")
-        return any(alone.search(message) for message in self._messages)
+        return any(alone.search(text) for text in self._verbatim)
 
     def gave_number(self, value: str) -> bool:
         return bool(text_values.numbers(value) & self._numbers)
 
-    def gave_id(self, value: str) -> bool:
-        """A short number is an identifier only if the person called it one ("issue 13", "#13")."""
-        if len(value) > 3 or not value.isdigit():
-            return self.gave_words(value)
-        labelled = re.compile(rf"(?:#|\b(?:id|number|no|nr|{_NUMBERED})s?)\W{{0,3}}0*{value}\b")
-        return any(labelled.search(fold(message)) for message in self._messages)
+    def gave_atom(self, atom: QuotedValue) -> bool:
+        return text_values.comparable(atom) in self.addresses or self.gave_exactly(atom.text)
 
-    def gave_day(self, value: str) -> bool:
-        match = _ISO_DAY.search(value)
-        return match is not None and any(f" {form} " in self._phrase for form in _forms(match))
-
-    def named_as_destination(self, value: str) -> bool:
-        """Whether some mention reads like "to X", rather than "from X", "about X" or "never to X"."""
-        if _REQUEST["back"].search(self.request):
-            return True
-        if not text_values.address(value) and _REQUEST["them"].search(self.request):
-            return True
-        before = [context for message in self._messages for context in _before(value, message)]
-        return not before or any(
-            _REQUEST["towards"].search(one) and not _REQUEST["against"].search(one)
-            for one in before
-        )
+    def proposed(self, value: str) -> bool:
+        """Whether the agent named it when it asked what the user then agreed to."""
+        return bool(self.proposal) and stands_alone(fold(value).strip(), fold(self.proposal))
 
 
-def _spans(said: list[str]) -> set[bytes]:
-    """Each run of a few words, squeezed: what the person may have picked from a list."""
-    runs = ("".join(said[at : at + n]) for at in range(len(said)) for n in range(1, _LONGEST_SPAN))
-    return {run.encode() for run in runs if len(run) > 2 and number(run) is None}
-
-
-def _before(value: str, message: str) -> list[str]:
-    folded = fold(message)
-    found = re.finditer(rf"(?<!\w){re.escape(fold(value))}(?!\w)", folded)
-    return [folded[max(0, match.start() - 40) : match.start()] for match in found]
-
-
-def _forms(match: re.Match[str]) -> list[str]:
-    year, month, day = (int(part) for part in match.groups())
-    if not 1 <= month <= 12:
-        return []
-    name = _MONTHS.split()[month - 1]
-    ordinal = f"{day}{'th' if 10 < day < 20 else {1: 'st', 2: 'nd', 3: 'rd'}.get(day % 10, 'th')}"
-    days = (str(day), ordinal, f"{day:02}")
-    spoken = [f"{n} {d}" for n in (name, name[:3]) for d in days]
-    spoken += [f"{d} {of}{n}" for n in (name, name[:3]) for d in days for of in ("", "of ")]
-    return [
-        *spoken,
-        f"{year} {month:02} {day:02}",
-        f"{day} {month} {year}",
-        f"{month} {day} {year}",
-    ]
-
-
-_DOCUMENT = re.compile(r"\.\w{2,5}$|/|^www\.")
-_DOCUMENT_NOUNS = text_values.word_set("document_nouns")
-_POINTING = (
-    r"\b(?:based on|according to|from|in|on|per|using|mentioned|described|listed|inside|forward|copy"
-    r"|translate|quote|aus|laut|dans|en)\s+(?:\S+\s+){{0,3}}?{noun}s?\b"
-)
+def _same_stem(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    if min(len(one), len(other)) < 3 or not (one.isalpha() and other.isalpha()):
+        return False
+    if text_values.is_unspaced(one):
+        return one in other or other in one
+    shared = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        shared += 1
+    return shared >= 3 and max(len(one), len(other)) - shared <= 2
 
 
 class Index:
     """One per conversation. Adding costs time in proportion to the text, checking hardly any."""
 
     def __init__(self) -> None:
-        self.person = PersonMessages()
+        self.person = UserWords()
         self.sources: list[Source] = []
-        self.outside = False  # whether anything was read from outside the person's own workspace
-        # By each part of a name, the e-mail addresses in fields of some output that contain it.
-        self.addresses: defaultdict[str, set[bytes]] = defaultdict(set)
+        self.outside = False  # whether anything was read from outside the user's own workspace
+        self.opened: set[str] = set()  # addresses that were given to tools, in comparable form
+
+    @property
+    def exposed(self) -> bool:
+        """Whether untrusted content is in the conversation."""
+        return bool(self.sources)
 
     def add(self, text: SeenText) -> None:
         if text.origin.kind == "person":
@@ -339,33 +301,85 @@ class Index:
         elif not text.origin.untrusted:
             self.person.learn(text.text)
         else:
-            self._add_source(prepare(text))
+            source = prepare(text, named=self._is_named(text))
+            self.sources.append(source)
+            self.outside = self.outside or not source.origin.of_workspace
+            for value in source.asked_with:
+                self.opened |= {text_values.comparable(atom) for atom in find(value)}
 
-    def leaves_of(self, value: str) -> list[tuple[Source, Leaf]]:
+    def fields_of(self, value: str) -> list[tuple[Source, Field]]:
         key = squeeze(value)
-        return [(one, leaf) for one in self.sources for leaf in one.leaves.get(key, ())]
+        return [(one, found) for one in self.sources for found in one.by_value.get(key, ())]
 
     def quoting(self, value: str) -> Source | None:
-        return next((one for one in self.sources if one.quotes(value)), None)
+        return next((one for one in reversed(self.sources) if one.quotes(value)), None)
 
-    def pointed_at(self, source: Source) -> bool:
-        given = [value for value in source.asked_with if self.person.gave_words(value)]
-        if any(_DOCUMENT.search(value) for value in given):
+    def is_said(self, value: str) -> bool:
+        """Whether it occurs inside sentences of untrusted content, where an instruction could be."""
+        return any(source.says(value) for source in self.sources)
+
+    def is_only(self, atom: QuotedValue) -> bool:
+        """Whether untrusted content has no other address of this kind."""
+        kind = text_values.kind_of(atom)
+        seen = set[str]().union(*(one.addresses.get(kind, set[str]()) for one in self.sources))
+        return seen == {text_values.comparable(atom)}
+
+    def is_told(self, atom: QuotedValue, *, alone: bool = False) -> bool:
+        """Whether a record that the user named has it in its text, and `alone` no other of its kind."""
+        kind = text_values.kind_of(atom)
+        for source in self.sources:
+            for record in source.records.values():
+                holders = [one for one in record if atom.text in one.value]
+                if holders and any(
+                    is_anchor(one.value, self) for one in record if one not in holders
+                ):
+                    others = {
+                        text_values.comparable(found)
+                        for one in record
+                        for found in find(one.value)
+                        if text_values.kind_of(found) == kind
+                    }
+                    if not alone or len(others) == 1:
+                        return True
+        return False
+
+    def _is_named(self, text: SeenText) -> bool:
+        """Whether the user said where to look: by a value of theirs, or one from such a place.
+
+        An address is not opened unless they did, or agreed.
+        """
+        if text.origin.kind in ("attachment", "page"):
             return True
-        if source.origin.free_form:
-            return any(" " in value.strip() for value in given)
-        nouns = (
-            _DOCUMENT_NOUNS.intersection(text_values.nouns_of(source.origin.tool)) if given else ()
-        )
-        return any(
-            re.search(_POINTING.format(noun=noun.replace("email", "e?-?mail")), self.person.request)
-            for noun in nouns
+        asked = [one.value for one in leaves(dict(text.asked_with))]
+        return any(self.is_pointer(value) for value in asked)
+
+    def is_pointer(self, value: str) -> bool:
+        if len(squeeze(value)) < 2 or value.casefold() in ("true", "false"):
+            return False
+        return (
+            self.person.gave(value)
+            or self.person.proposed(value)
+            or (not number(value) and self.person.inflected(value))
+            or any(is_anchored(source, one, self) for source, one in self.fields_of(value))
         )
 
-    def _add_source(self, source: Source) -> None:
-        self.sources.append(source)
-        self.outside = self.outside or not source.origin.of_workspace
-        for key, found in source.leaves.items():
-            if "@" in found[0].value:
-                for word in text_values.name_words(found[0].value):
-                    self.addresses[word].add(key)
+
+def is_anchored(source: Source, found: Field, index: Index) -> bool:
+    """Whether another field of the same record is one that the user named."""
+    return any(is_anchor(one.value, index) for one in others(source, found))
+
+
+def others(source: Source, found: Field) -> list[Field]:
+    """The other fields of the record; entries of the same list say nothing about each other."""
+    return [
+        one
+        for one in source.records.get(found.record, ())
+        if one is not found and not (one.in_list and one.key == found.key)
+    ]
+
+
+def is_anchor(value: str, index: Index) -> bool:
+    """Whether a field holds what the user spoke of: its words, or most of a name's."""
+    if number(value) is not None or len(squeeze(value)) < 3 or not is_name(value):
+        return False
+    return index.person.gave(value) or (len(words(value)) > 1 and index.person.inflected(value))

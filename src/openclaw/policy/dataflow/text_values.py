@@ -1,8 +1,10 @@
-"""Texts in comparable forms, and what they quote: addresses, accounts, secrets, commands, paths."""
+"""Texts in comparable forms, and what they quote: addresses, accounts, secrets and places.
+
+Nothing here knows a natural language: values are compared by their characters.
+"""
 
 import base64
 import binascii
-import codecs
 import html
 import re
 import unicodedata
@@ -12,51 +14,29 @@ from functools import lru_cache
 from typing import Literal
 from urllib.parse import unquote
 
-from openclaw.core.installed import compiled, sections
-
-
-def word_lists(kind: str) -> dict[str, list[str]]:
-    return sections("openclaw.policy.dataflow", "words.txt")[kind]
-
-
-# Brings texts and values to comparable forms, and undoes common disguises.
-#
-# Folding for comparison with the person's words is strict: a lookalike letter stays different.
-# `readings` is generous: it is used only to find what a text may hide.
-
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
 )
 _WORD = re.compile(r"[^\W_]+")
 _ASCII_KEEP = b"abcdefghijklmnopqrstuvwxyz0123456789"
-_ASCII_SPACES = bytes(one if one > 127 or one in _ASCII_KEEP else 32 for one in range(256))
 _ASCII_DROP = bytes(set(range(128)) - set(_ASCII_KEEP))
-_NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d.,' ]*(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d.,' \u00a0\u202f]*(?!\w)")
+_LONGEST_NUMBER = 100
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}[ :]?){6,}")
 _SPACED = re.compile(r"(?:(?<!\w)\w[ .\-_*|]{1,2}){4,}\w(?!\w)")
-_BYTES = re.compile(r"(?:\b\d{2,3}\b[ ,]+){5,}\d{2,3}\b")
+_CODES = re.compile(r"(?:\b\d{2,3}\b[ ,]+){5,}\d{2,3}\b")
 _LOOKALIKES = str.maketrans(
     "аеорсухіјѕԁոցһӏкмтвнοανρτιεκυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧАВЕКМНОРСТХ",
     "aeopcyxijsdnghlkmtbhoavptiekyxabezhikmnoptyxabekmhopctx",
 )
-_DIGITS = {
-    word: str(digit) for row in word_lists("digits")[""] for digit, word in enumerate(row.split())
-}
-_DIGIT_WORDS = re.compile(
-    r"\b(?:{0})(?:[\s,.-]+(?:{0}))+\b".format("|".join(sorted(_DIGITS, key=len, reverse=True))),
-    re.IGNORECASE,
+_FULL_STOPS = str.maketrans("\u3002\uff61\uff0e\u2024", "....")
+_AROUND_SIGNS = re.compile(
+    r"(?:\s{1,3}|\s{0,3}[\[({<]\s?)([@.:/])(?:\s?[\])}>])?\s{0,3}(?=[^\s@.])"
 )
-_BETWEEN_DIGITS = re.compile(r"(?<=\d)\s*[- ]\s*(?=\d)")
-_SPOKEN = tuple(
-    (re.compile(pattern, re.IGNORECASE), sign)
-    for pattern, sign in (
-        (r"\s{0,3}[\[({<]\s?(?:at|@)\s?[\])}>]\s{0,3}|\s(?:at|arroba|klammeraffe)\s", "@"),
-        (r"\s{0,3}[\[({<]\s?(?:dot|\.)\s?[\])}>]\s{0,3}|\s(?:dot|punkt|point|punto)\s", "."),
-        (r"\s(?:dash|hyphen|minus|bindestrich)\s", "-"),
-        (r"\s(?:slash|schrägstrich)\s", "/"),
-        (r"\bhxxp", "http"),
-    )
+# Scripts that are written without spaces: a word has no beginning or end that could be seen.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )
 
 
@@ -71,21 +51,16 @@ def squeeze(text: str) -> bytes:
     return fold(text).encode("utf-8", "replace").translate(None, _ASCII_DROP)
 
 
-def tokens(text: str) -> list[bytes]:
-    """Like `words`, but fast on megabytes: any ASCII character but letters and digits separates."""
-    return fold(text).encode("utf-8", "replace").translate(_ASCII_SPACES).split()
-
-
 def words(text: str) -> list[str]:
     return _WORD.findall(fold(text))
 
 
-def phrase(text: str) -> str:
-    return f" {' '.join(words(text))} "
+def is_unspaced(text: str) -> bool:
+    return _UNSPACED.search(text) is not None
 
 
 def number(text: str) -> str | None:
-    bare = re.sub(r"[\s'€$£%]", "", text)
+    bare = re.sub(r"[\s'€$£¥₹%]", "", text) if len(text) < _LONGEST_NUMBER else ""
     if not re.fullmatch(r"[-+]?\d[\d.,]*", bare):
         return None
     whole, _, fraction = _decimal_point(bare).partition(".")
@@ -104,38 +79,30 @@ def _decimal_point(bare: str) -> str:
 
 
 def numbers(text: str) -> set[str]:
-    found = (number(match.group().strip(" .,'")) for match in _NUMBER.finditer(text))
-    return {one for one in found if one is not None}
+    found: set[str] = set()
+    for match in _NUMBER.finditer(unicodedata.normalize("NFKC", text)):
+        for part in (match.group(), *re.split(r"[ ,'\u00a0\u202f]+", match.group())):
+            value = number(part.strip(" .,'"))
+            if value is not None:
+                found.add(value)
+    return found
 
 
 def readings(text: str) -> Iterator[str]:
     """What a text says once common disguises are undone; the plain text itself is not repeated."""
     plain = html.unescape(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
-    candidates = [plain, unquote(plain), _spoken(plain), plain.translate(_LOOKALIKES)]
-    candidates += [codecs.decode(plain, "rot13"), plain[::-1]]
+    candidates = [plain, unquote(plain), plain.translate(_LOOKALIKES), plain[::-1]]
+    candidates.append(_AROUND_SIGNS.sub(r"\1", plain.translate(_FULL_STOPS)))
     candidates.append(_SPACED.sub(lambda run: re.sub(r"[ .\-_*|]+(?=\w)", "", run[0]), plain))
-    candidates += _decoded(plain)
-    seen = {text}
+    undo = ((_BASE64, _from_base64), (_HEX, _from_hex), (_CODES, _from_codes))
+    candidates += [
+        decode(match[0]) for pattern, decode in undo for match in pattern.finditer(plain)
+    ]
+    seen = {text, ""}
     for candidate in candidates:
-        if candidate and candidate not in seen:
+        if candidate not in seen:
             seen.add(candidate)
             yield candidate
-
-
-def _spoken(text: str) -> str:
-    for pattern, sign in _SPOKEN:
-        text = pattern.sub(sign, text)
-    text = _DIGIT_WORDS.sub(
-        lambda match: "".join(map(_DIGITS.__getitem__, re.split(r"[\s,.-]+", match[0].casefold()))),
-        text,
-    )
-    return _BETWEEN_DIGITS.sub("", text)
-
-
-def _decoded(text: str) -> list[str]:
-    undo = ((_BASE64, _from_base64), (_HEX, _from_hex), (_BYTES, _from_codes))
-    found = [decode(match[0]) for pattern, decode in undo for match in pattern.finditer(text)]
-    return [one for one in found if one]
 
 
 def _from_base64(blob: str) -> str:
@@ -170,27 +137,9 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLURAL = re.compile(r"(?<=[^s])s$")
 
 
-def patterns(kind: str) -> dict[str, re.Pattern[str]]:
-    return compiled("openclaw.policy.dataflow", kind)
-
-
-def word_set(name: str) -> frozenset[str]:
-    return frozenset(" ".join(word_lists("set")[name]).split())
-
-
-_COMMON_WORDS = word_set("common_words")
-
-
-def distinctive(text: str) -> list[str]:
-    return [word for word in words(text) if len(word) > 2 and word not in _COMMON_WORDS]
-
-
-def name_words(email: str) -> list[str]:
-    return distinctive(email.split("@")[0])
-
-
 @lru_cache(maxsize=4096)
 def split(name: str) -> tuple[str, ...]:
+    """The words of an identifier."""
     return tuple(part for part in re.split(r"[^A-Za-z0-9]+", _CAMEL.sub("_", name).lower()) if part)
 
 
@@ -198,14 +147,7 @@ def singular(word: str) -> str:
     return _PLURAL.sub("", word) if len(word) > 3 else word
 
 
-def nouns_of(tool: str) -> list[str]:
-    """The words of a tool's name after its verb: `search_emails` is about an `email`."""
-    return [
-        singular(word) for word in split(tool)[1:] if len(word) > 3 and word not in ("with", "from")
-    ]
-
-
-QuotedKind = Literal["email", "url", "account", "secret", "command", "path"]
+QuotedKind = Literal["secret", "email", "url", "account", "path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,14 +156,50 @@ class QuotedValue:
     text: str
 
 
-_QUOTED = patterns("quoted")
+_TAIL = r"[^\s<>\"'`|\\^{}\[\]]*"
+# What looks like a host and is the name of a file.
+_FILES = (
+    r"(?:txt|md|rst|pdf|docx?|xlsx?|pptx?|csv|tsv|json|ya?ml|toml|ini|cfg|conf|lock|log|xml|html?|css|js|mjs|ts|tsx"
+    r"|jsx|py|pyi|ipynb|rb|go|rs|java|kt|c|h|cpp|hpp|cs|php|swift|sql|db|png|jpe?g|gif|svg|webp|mp[34]|wav|ics|eml"
+    r"|gz|tgz|tar|bak|tmp|env|exe|bin|sum|mod)"
+)
+_PATTERNS: dict[QuotedKind, re.Pattern[str]] = {
+    "secret": re.compile(
+        r"-----BEGIN[^-]*-----|\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|xox[abprs]|AKIA|ASIA|AIza|eyJ|glpat|hf)[-_A-Za-z0-9]{8,}"
+        r"|(?<![\w/+-])(?=[\w+/-]{0,80}\d)(?=[\w+/-]{0,80}[a-z])(?=[\w+/-]{0,80}[A-Z])[\w+/-]{20,}={0,2}"
+        r"|(?<![\w/+-])[0-9a-fA-F]{24,}(?!\w)|(?<![\w+/])[A-Za-z0-9+/]{16,}={1,2}"
+    ),
+    "email": re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]+(?:\.[\w-]+)*"),
+    "url": re.compile(
+        r"(?i)(?:\b[a-z][a-z0-9+.-]{1,9}:)?//[^\s/<>\"'`]+" + _TAIL + r"|\b(?:mailto|data|javascript|tel):[^\s<>\"'`]+"
+        r"|\bwww\.[\w-]+" + _TAIL + r"|(?<![\w@./-])(?:[\w-]{1,63}\.){1,8}(?!" + _FILES + r"\b)[a-z\u00a1-\uffff][\w-]{1,62}(?![\w(=-])"
+        r"(?:[:/?#]" + _TAIL + r")?|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])(?::\d+)?(?:/[^\s<>\"']*)?"
+    ),
+    "account": re.compile(
+        r"(?<![\w.])(?:[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{2,4}){3,8}|0x[0-9a-fA-F]{8,}|bc1\w{8,}|\+?\d(?:[ ()/-]{0,2}\d){5,20}"
+        r"|(?<!-)[\w-]{6,64})(?!\w|\.\w)"
+    ),
+    "path": re.compile(
+        r"(?i)(?:^|[\s\"'`(=~/\\])(\.?/?[\w./~\\-]{0,120}(?:\.(?:bash|zsh)(?:rc|_profile|env)|\.profile|\.ssh\b"
+        r"|authorized_keys|id_(?:rsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.aws\b|\.kube\b|\.gnupg\b|\.git/(?:hooks|config)"
+        r"|\.github/workflows|\.gitlab-ci|crontab|cron\.d|systemd|\.service\b|sudoers|/etc/\w+|\.env\b|\.vscode/|\.cursor/"
+        r"|\.claude|AGENTS\.md|CLAUDE\.md|MEMORY\.md|SOUL\.md|SKILL\.md|openclaw\.json|LaunchAgents|autostart|\.mcp\.json"
+        r"|conftest\.py|sitecustomize\.py|\.pre-commit)[\w./\\-]*)"
+    ),
+}  # fmt: skip
+# What looks like an account and is none. A word of an account has a letter and three digits.
+_DIGITS_AND_LETTER = re.compile(r"(?=.*[^\W\d_])(?:\D*\d){3}")
+_DATE = re.compile(
+    r"\d{4}-\d{1,2}(?:-\d{1,2})?(?:[T ]\d{1,2}(?::?\d{2}){0,2}\S*)?|\d{1,2}[-/. ]\d{1,2}[-/. ]\d{2,4}"
+    r"|(?:19|20)\d\d[-/. ](?:19|20)\d\d|\d{1,2}(?:-\d{1,3}){1,2}|(?:19|20)\d{6}(?:T\d{4,6}Z?)?"
+)
 
 
 def find(text: str) -> list[QuotedValue]:
     return list(_scan(text) if len(text) < 4096 else _scan.__wrapped__(text))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _scan(text: str) -> tuple[QuotedValue, ...]:
     found: dict[str, QuotedValue] = {}  # of two kinds, the first counts
     for kind, quoted in _candidates(text):
@@ -233,45 +211,43 @@ def _scan(text: str) -> tuple[QuotedValue, ...]:
 def _candidates(text: str) -> Iterator[tuple[QuotedKind, str]]:
     kinds: tuple[QuotedKind, ...] = ("secret", "email", "url")
     for kind in kinds:
-        for match in _QUOTED[kind].finditer(text):
-            yield kind, _trim(match.group())
-    rest = _QUOTED["url"].sub(" ", _QUOTED["email"].sub(" ", text))
-    for match in _QUOTED["account"].finditer(rest):
-        if not _QUOTED["date"].fullmatch(match.group()):
+        for match in _PATTERNS[kind].finditer(text):
+            yield kind, trimmed(match.group())
+    rest = _PATTERNS["url"].sub(" ", _PATTERNS["email"].sub(" ", text))
+    for match in _PATTERNS["account"].finditer(rest):
+        if _is_account(match.group()):
             yield "account", match.group()
-    for match in _QUOTED["labelled"].finditer(rest):
-        yield "secret", _trim(match.group(1))
-    for match in _QUOTED["command"].finditer(text):
-        yield "command", match.group().strip()
-    for match in _QUOTED["path"].finditer(text):
+    for match in _PATTERNS["path"].finditer(text):
         yield "path", match.group(1)
 
 
-def _trim(text: str) -> str:
+def _is_account(text: str) -> bool:
+    if _DATE.fullmatch(text):
+        return False
+    return re.fullmatch(r"[\d +()/-]+", text) is not None or bool(_DIGITS_AND_LETTER.match(text))
+
+
+def trimmed(text: str) -> str:
     text = text.rstrip(".,;:!?*_")
     return text[:-1].rstrip(".,;:!?") if text.endswith(")") and "(" not in text else text
 
 
-def address(text: str) -> str | None:
-    """The comparable form if the whole text is one address, account or host; else None."""
+def whole_address(text: str) -> QuotedValue | None:
+    """The text if it is one address, account or host and nothing else."""
     bare = text.strip().strip("<>")
     kinds: tuple[QuotedKind, ...] = ("email", "url", "account")
-    for kind in kinds:
-        if _QUOTED[kind].fullmatch(bare) and not _QUOTED["date"].fullmatch(bare):
-            return comparable(QuotedValue(kind, bare))
-    named = re.fullmatch(r"[^<>@]*<([^<>\s]+@[^<>\s]+)>", text.strip())
-    return comparable(QuotedValue("email", named.group(1))) if named else None
-
-
-def is_real_address(atom: QuotedValue) -> bool:
-    return atom.kind in ("email", "url") and _QUOTED["real"].search(atom.text) is not None
+    for kind in kinds if len(bare) < 2048 else ():
+        if _PATTERNS[kind].fullmatch(bare) and (kind != "account" or _is_account(bare)):
+            return QuotedValue(kind, bare)
+    named = re.fullmatch(r"[^<>@]{0,200}<([^<>\s]+@[^<>\s]+)>", text.strip())
+    return QuotedValue("email", named.group(1)) if named else None
 
 
 def comparable(atom: QuotedValue) -> str:
     if atom.kind == "url":
         return comparable_url(atom.text)
     if atom.kind == "account":
-        return re.sub(r"[\s()/+-]", "", atom.text).casefold()
+        return squeeze(atom.text).decode()
     if atom.kind == "email":
         return fold(atom.text)
     return atom.text
@@ -289,5 +265,23 @@ def host_of(url: str) -> str:
     return re.split(r"[/?#]", comparable_url(url), maxsplit=1)[0]
 
 
+def kind_of(atom: QuotedValue) -> str:
+    """Which of the things that it could be mistaken for it cannot be."""
+    if atom.kind != "account":
+        return atom.kind
+    if re.match(r"[A-Z]{2}\d{2}[ A-Z0-9]{8}", atom.text):
+        return "iban"
+    return "phone" if atom.text.startswith("+") else "account"
+
+
+def is_near(address: str) -> bool:
+    """Whether the address is on this machine."""
+    host = re.sub(r":\d+$", "", host_of(address))
+    return (
+        host in ("localhost", "[::1]")
+        or re.fullmatch(r"127(?:\.\d+){3}|0\.0\.0\.0", host) is not None
+    )
+
+
 def is_sensitive_path(text: str) -> bool:
-    return _QUOTED["path"].search(text) is not None
+    return _PATTERNS["path"].search(text) is not None
