@@ -1,14 +1,21 @@
 """The running gateway: the state that its routes share."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from starlette.types import Scope
 
 from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener
 from openclaw.agent.redaction import RedactedTurn
@@ -25,7 +32,11 @@ from openclaw.gateway.event_streams import EventFeed, TurnFeeds, TurnKey
 from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.pending_questions import PendingQuestions
 from openclaw.gateway.tokens import Tokens
-from openclaw.mcp_client.imports import load
+from openclaw.mcp_server.asgi import HttpApp
+from openclaw.mcp_server.order_service import OrderService
+from openclaw.mcp_server.order_tasks import OrderTasks
+from openclaw.mcp_server.order_tool import Principal, Source
+from openclaw.mcp_server.orders import OrderHandler
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.records import session_owner
 
@@ -34,8 +45,17 @@ if TYPE_CHECKING:
     from openclaw.cluster.node import ClusterNode
     from openclaw.mcp_client.auth.token_store import Logins
     from openclaw.mcp_client.lifecycle.manager import McpManager
-    from openclaw.mcp_server.http_app import HttpApp
     from openclaw.sessions.store import SessionStore
+
+
+def _source(scope: MutableMapping[str, Any]) -> Source:
+    """Who gives an order over HTTP; `?agent=ID` names the agent."""
+    grant = grant_of(scope)
+    assert grant is not None
+    principal = Principal(grant.name, grant.allows("admin"), grant.session)
+    agent = parse_qs(scope["query_string"].decode("latin-1")).get("agent", [None])[-1]
+    return Source(principal, agent, local=False)
+
 
 _LAG_BYTES = 1024 * 1024  # how far behind a reader of all events may fall
 _RETRY_AFTER = 5.0
@@ -168,7 +188,7 @@ class Gateway:
     opened: GatewayBackend | None = None
     serving: TaskGroup | None = None
     stopping: bool = False
-    _mcp: "HttpApp | None" = None
+    _mcp: HttpApp | None = None
     _mcp_lock: anyio.Lock = field(default_factory=anyio.Lock)
     last_reload_error: str | None = None
 
@@ -186,7 +206,7 @@ class Gateway:
         if self.all_events.followers:
             self.all_events.event(event)
 
-    async def mcp(self) -> "HttpApp":
+    async def mcp(self) -> HttpApp:
         """The application at `/mcp`, which is loaded when it is first needed."""
         async with self._mcp_lock:
             if self.serving is None or self.stopping:
@@ -196,24 +216,14 @@ class Gateway:
                 app = self._mcp = await self.serving.start(self._serve_mcp, name="MCP over HTTP")
             return app
 
-    async def _serve_mcp(self, *, task_status: "TaskStatus[HttpApp]") -> None:
-        await load("openclaw.mcp_server.http_app")
-        from openclaw.mcp_server import http_app, order_tasks, order_tool, orders, server
-
-        def who(scope: Scope) -> order_tool.Principal:
-            grant = grant_of(scope)
-            assert grant is not None
-            return order_tool.Principal(grant.name, grant.allows("admin"), grant.session)
-
+    async def _serve_mcp(self, *, task_status: TaskStatus[HttpApp]) -> None:
         agent, clustered = self.backend.agent, self.backend.cluster is not None
-        handler = orders.OrderHandler("openclaw", agent, self.clock, None, self.answer)
-        tasks = order_tasks.OrderTasks(handler, in_gateway=True, resumes=clustered)
-        made, most = server.make_server(handler, tasks), self.settings.limits
-        async with (
-            tasks.running(),
-            http_app.serve_http(made, tasks, most_bytes=most.max_request_bytes, who=who) as app,
-        ):
-            task_status.started(app)
+        handler = OrderHandler("openclaw", agent, self.clock, None, self.answer)
+        orders = OrderTasks(handler, in_gateway=True, resumes=clustered)
+        most = self.settings.limits.max_request_bytes
+        async with orders.running(), anyio.create_task_group() as tasks:
+            service = OrderService(handler, orders)
+            task_status.started(HttpApp(service, tasks, _source, most_bytes=most))
             await anyio.sleep_forever()
 
     def stop(self) -> None:

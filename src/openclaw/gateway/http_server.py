@@ -25,7 +25,7 @@ from openclaw.gateway.owners import ALL, NOTHING, OWN, RESPONSE, Reach
 from openclaw.gateway.page import routes as page
 
 if TYPE_CHECKING:
-    from openclaw.mcp_server.http_app import HttpApp
+    from openclaw.mcp_server.asgi import HttpApp
 
 Handler = Callable[..., Awaitable[Any]]
 # The modules with our API's routes; `OPERATIONS` only has routes of imported modules.

@@ -61,31 +61,38 @@ class Service(Protocol):
         ...
 
 
+def _without_streams(call: Id) -> None:
+    """There is only one stream, which stays open."""
+
+
 @dataclass(eq=False)
 class Conversation:
-    """One connection. `source` is what the transport knows about the client."""
+    """One connection. `pause` lets a client go that comes back for its answer, where that is possible."""
 
     connection: ServerConnection
     service: Service
     tasks: TaskGroup
     write: Write
-    source: Any = None
+    pause: Callable[[Id], None] = _without_streams
     _scopes: dict[Id, anyio.CancelScope] = field(default_factory=dict[Id, anyio.CancelScope])
     _waiting: dict[Id, asyncio.Future[Answered]] = field(
         default_factory=dict[Id, asyncio.Future[Answered]]
     )
 
-    async def take(self, incoming: Incoming) -> None:
-        await self.handle(self.connection.receive(incoming))
+    async def take(self, incoming: Incoming, source: Any) -> None:
+        """`source` is what the transport knows about who sent it."""
+        await self.handle(self.connection.receive(incoming), source)
 
-    async def handle(self, events: Iterable[Event]) -> None:
+    async def handle(self, events: Iterable[Event], source: Any = None) -> None:
         for event in events:
             match event:
                 case Outgoing():
                     await self.write(event)
                 case Call():
                     scope = self._scopes[event.id] = anyio.CancelScope()
-                    self.tasks.start_soon(self._carry_out, event, scope, name=f"call {event.id}")
+                    self.tasks.start_soon(
+                        self._carry_out, event, source, scope, name=f"call {event.id}"
+                    )
                 case Cancelled(id):
                     if (scope := self._scopes.get(id)) is not None:
                         scope.cancel()
@@ -100,11 +107,11 @@ class Conversation:
         for outgoing in self.connection.send(command):
             await self.write(outgoing)
 
-    async def _carry_out(self, call: Call, scope: anyio.CancelScope) -> None:
+    async def _carry_out(self, call: Call, source: Any, scope: anyio.CancelScope) -> None:
         command: Command | None = None
         try:
             with scope:
-                command = await self._outcome(call)
+                command = await self._outcome(call, source)
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
                 await self.send(Refuse(call.id, _CLOSED))
@@ -115,9 +122,9 @@ class Conversation:
         if command is not None:  # otherwise the client cancelled it
             await self.send(command)
 
-    async def _outcome(self, call: Call) -> Command:
+    async def _outcome(self, call: Call, source: Any) -> Command:
         try:
-            return Answer(call.id, await self.service.carry_out(call, Peer(self, call)))
+            return Answer(call.id, await self.service.carry_out(call, Peer(self, call, source)))
         except RpcError as refusal:
             return Refuse(call.id, refusal.error)
         except Exception as error:
@@ -163,10 +170,7 @@ class Peer:
 
     conversation: Conversation
     call: Call
-
-    @property
-    def source(self) -> Any:
-        return self.conversation.source
+    source: Any
 
     @property
     def wants_progress(self) -> bool:
@@ -195,3 +199,6 @@ class Peer:
 
     async def send(self, command: Command) -> None:
         await self.conversation.send(command)
+
+    def pause(self) -> None:
+        self.conversation.pause(self.call.id)

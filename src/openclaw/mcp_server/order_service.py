@@ -37,6 +37,10 @@ class OrderService:
     def offer(self) -> Offer:
         return offer_of(self.handler.program)
 
+    def input_schema(self, tool: str) -> JsonObject | None:
+        declared = TOOLS[self.handler.program]
+        return declared["inputSchema"] if tool == declared["name"] else None
+
     async def carry_out(self, call: Call, peer: Peer) -> JsonObject:
         match call.method:
             case names.TOOLS_LIST:

@@ -76,5 +76,9 @@ class Source:
     agent_id: str | None = None
     local: bool = True
 
+    @property
+    def owner(self) -> str:
+        return self.principal.name
+
 
 HERE = Source()

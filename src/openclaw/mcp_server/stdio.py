@@ -86,7 +86,7 @@ class StdioServer:
             on_termination(self._reading.cancel)
             async with anyio.create_task_group() as calls:
                 connection = ServerConnection(self._service.offer)
-                conversation = Conversation(connection, self._service, calls, self._write, HERE)
+                conversation = Conversation(connection, self._service, calls, self._write)
                 with self._reading:
                     await self._take_next(conversation)
                     background.start_soon(self._open, name="agent")
@@ -107,7 +107,7 @@ class StdioServer:
         del line  # it may be large
         if logs_traffic() and not isinstance(incoming, Malformed | jsonrpc.Batch):
             log_traffic("received", to_json(incoming))
-        await conversation.take(incoming)
+        await conversation.take(incoming, HERE)
         return True
 
     async def _open(self) -> None:

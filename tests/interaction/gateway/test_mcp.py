@@ -11,7 +11,6 @@ import pytest
 from mcp import Client
 from mcp.client.session import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.streamable_http import EventMessage
 from tests.interaction.gateway.conftest import Open
 from tests.support.fake_server import server_entry
 from tests.support.gateway_kit import Installation
@@ -19,7 +18,6 @@ from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.tokens import TokenFile
-from openclaw.mcp_server.http_app import RecentEvents
 from openclaw.testing.scripted_model import Step, scripted_model
 
 ORDER = "order_openclaw"
@@ -189,29 +187,3 @@ async def test_a_session_belongs_to_the_token_that_opened_it(
             )
     assert (own.status_code, stolen.status_code) == (200, 404)
     assert ORDER in own.text
-
-
-async def test_a_broken_stream_is_resumed_where_it_broke() -> None:
-    async def collected(store: RecentEvents, last: str) -> list[Any]:
-        seen: list[Any] = []
-
-        async def take(event: EventMessage) -> None:
-            assert isinstance(event.message, types.JSONRPCResponse)
-            seen.append(event.message.id)
-
-        await store.replay_events_after(last, take)
-        return seen
-
-    def answer(number: int, size: int = 1) -> types.JSONRPCResponse:
-        return types.JSONRPCResponse(jsonrpc="2.0", id=number, result={"x": "x" * size})
-
-    store = RecentEvents(most_bytes=1000)
-    first = await store.store_event("a", None)
-    await store.store_event("b", answer(1))
-    second = await store.store_event("a", answer(2))
-    await store.store_event("a", answer(3))
-    assert await collected(store, first) == [2, 3]
-    assert await collected(store, second) == [3]
-    assert await collected(store, "unknown") == []
-    await store.store_event("a", answer(4, 900))
-    assert await collected(store, second) == []  # forgotten: the client has to ask anew
