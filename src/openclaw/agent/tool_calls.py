@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, cast
 
 import anyio
@@ -163,11 +163,19 @@ class ToolCallRunner:
         done: dict[int, tuple[ResultItem, ToolResult]] = {}
         at_once = anyio.Semaphore(MOST_AT_ONCE)
 
-        async def make(at: int) -> None:
+        ended = [anyio.Event() for _ in calls]
+        in_order = [at for at, call in enumerate(prepared) if _runs_in_order(call)]
+        predecessors = dict(pairwise(reversed(in_order)))
+
+        async def run_call(at: int) -> None:
+            if at in predecessors:
+                await ended[predecessors[at]].wait()
             async with at_once:
-                one = prepared[at]
-                result = await self._call(one, within="") if isinstance(one, PreparedCall) else one
+                call = prepared[at]
+                is_ready = isinstance(call, PreparedCall)
+                result = await self._call(call, within="") if is_ready else call
                 done[at] = await self.record(calls[at], result), result
+            ended[at].set()
 
         # A call is recorded when it is made, which may be after a person has agreed to it.
         (number,) = await self.lane.append(self.turn, [answer])
@@ -175,18 +183,18 @@ class ToolCallRunner:
         self._sent.clear()
         try:
             if len(calls) == 1:
-                await make(0)
+                await run_call(0)
             else:
                 async with anyio.create_task_group() as tasks:
                     for at, call in enumerate(calls):
-                        tasks.start_soon(make, at, name=f"tool {call.name}")
+                        tasks.start_soon(run_call, at, name=f"tool {call.name}")
         except BaseExceptionGroup as group:  # the store's error, as if there were only one call
             raise cause_of(group) from None
         finally:  # what a stopped turn's tools handed over belongs to its answer, too
-            in_order = [done[at] for at in sorted(done)]
-            for item, result in in_order:
+            results = [done[at] for at in sorted(done)]
+            for item, result in results:
                 self.deliver(item.name, result)
-        return number, [item for item, _ in in_order]
+        return number, [item for item, _ in results]
 
     def close_open(self, text: str) -> list[NewEntry]:
         """Results for calls that a stopped turn leaves without one; `text` if the call was sent."""
@@ -316,6 +324,10 @@ class ToolCallRunner:
         await self.lane.append(self.turn, [entry])
         self._open[ready.call.id] = ready.call
         self._sent.add(ready.call.id)
+
+
+def _runs_in_order(call: Prepared) -> bool:
+    return isinstance(call, PreparedCall) and call.spec is not None and call.spec.in_order
 
 
 def _handed(result: ToolResult, item: ResultItem) -> dict[str, Any]:

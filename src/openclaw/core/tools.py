@@ -47,7 +47,8 @@ class ToolSpec:
     """A tool as the model sees it.
 
     `natural_name` is the name that it would have if no other tool had it: rules apply to that one
-    as well. It is `contested` if somebody else's tool has a better claim to it.
+    as well. It is `contested` if somebody else's tool has a better claim to it. Calls of one answer
+    run at the same time, except that those to tools with `in_order` run one after the other.
     """
 
     name: str
@@ -59,6 +60,7 @@ class ToolSpec:
     destructive: bool | None = None
     natural_name: str | None = None
     contested: bool = False
+    in_order: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.support.loop_time import pass_time, pass_time_after
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.agent.tool_calls import MOST_AT_ONCE
+from openclaw.agent.tools.native_tools import native_tools
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, ModelUnavailable
@@ -635,3 +637,21 @@ async def test_tools_that_cost_a_model_nothing_do_not_drive_the_conversation_out
         kinds = [entry.kind for entry in await kit.store.history(session)]
     assert seen == [100] * 4
     assert EntryKind.COMPACTION not in kinds
+
+
+async def test_edits_of_one_answer_build_on_each_other(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("version 0")
+    edits = [("edit", {"path": "f", "old_text": f"version {n}", "new_text": f"version {n + 1}"})
+             for n in range(16)]  # fmt: skip
+    tools = native_tools("main", tmp_path, plugins=False)
+    fakes = FakeTools()
+    fakes.tools = {spec.name: (spec, partial(tools.call, spec.name)) for spec in tools.specs()}
+    steps = [Step(calls=tuple(edits)), Step(text="Done.")]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url), tools=fakes) as kit,
+    ):
+        await kit.say("Count to 16.")
+        results = [m["content"] for m in model.requests[1].body["messages"] if m["role"] == "tool"]
+    assert (tmp_path / "f").read_text() == "version 16"
+    assert results == ["Changed 'f' in one place."] * 16

@@ -137,6 +137,7 @@ def spec(
     label: str = "",
     changes: bool = False,
     destroys: bool = False,
+    in_order: bool = False,
     **properties: JsonObject | str,
 ) -> ToolSpec:
     """A tool of ours; `needs` names the required properties."""
@@ -147,6 +148,7 @@ def spec(
         label or name.capitalize(),
         read_only=not (changes or destroys),
         destructive=destroys,
+        in_order=in_order,
     )
 
 

@@ -5,9 +5,11 @@ import io
 import json
 import mimetypes
 import os
+import re
 import shutil
 import stat
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -158,6 +160,7 @@ _WRITE = spec(
     "Create or overwrite a text file; creates directories. To change a part, use edit.",
     "path content",
     destroys=True,
+    in_order=True,
     path="",
     content="",
 )
@@ -167,6 +170,7 @@ _EDIT = spec(
     "must match exactly, and only once unless `all` is true.",
     "path",
     destroys=True,
+    in_order=True,
     path="",
     old_text="",
     new_text="",
@@ -177,13 +181,20 @@ _EDIT = spec(
     },
 )
 _MOVE = spec(
-    "move", "Move or rename a file; creates directories.", "path to", destroys=True, path="", to=""
+    "move",
+    "Move or rename a file; creates directories.",
+    "path to",
+    destroys=True,
+    in_order=True,
+    path="",
+    to="",
 )
 _DELETE = spec(
     "delete",
     "Delete a file, or a directory with everything in it. The person can undo it.",
     "path",
     destroys=True,
+    in_order=True,
     path="",
 )
 _MOST_FILES = 2000
@@ -254,10 +265,13 @@ def preview(root: Path, name: str, arguments: JsonObject) -> Change | None:
 
 
 def _fit_line_ends(content: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Models write plain line feeds: let them match a file that has Windows line ends."""
-    if old in content or b"\r\n" not in content or b"\r" in old:
+    """Models write plain line feeds: let them match, and fit, a file that has Windows line ends."""
+    if b"\r\n" not in content or (_ALONE.search(content) and old in content):
         return old, new
-    return old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
+    return _ALONE.sub(b"\r\n", old), _ALONE.sub(b"\r\n", new)
+
+
+_ALONE = re.compile(rb"(?<!\r)\n")  # a line feed that is a line's whole end
 
 
 def _encoded(text: str) -> bytes:
@@ -442,20 +456,29 @@ class FileTools:
 
     def write(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path, content = arguments.text("path"), _encoded(arguments.text("content"))
-        with contextlib.suppress(ToolFailure), self.workspace.locate(path, create_parents=True):
-            pass
-        before = HIDDEN
-        if HIDDEN in content:
-            with contextlib.suppress(ToolFailure), self.workspace.open_file(path) as (file, _, _):
-                before = file.read(MAX_BYTES)
-        if HIDDEN not in before:
-            raise ToolFailure(f"Nothing was written: {_STANDS_FOR}")
-        self._checkpoint(path, context)
-        relative = self.workspace.replace_file(path, content)
+        with self.workspace.changing(path, create_parents=True):
+            before = HIDDEN
+            if HIDDEN in content:
+                with (
+                    contextlib.suppress(ToolFailure),
+                    self.workspace.open_file(path) as (file, _, _),
+                ):
+                    before = file.read(MAX_BYTES)
+            if HIDDEN not in before:
+                raise ToolFailure(f"Nothing was written: {_STANDS_FOR}")
+            self._checkpoint(path, context)
+            relative = self.workspace.replace_file(path, content)
         return said(f"Wrote {len(content)} bytes to '{relative}'.")
 
     def edit(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path, edits = arguments.text("path"), _edits(arguments)
+        with self.workspace.changing(path):
+            relative, places = self._edit(path, edits, context)
+        where = "one place" if places == 1 else f"{places} places"
+        return said(f"Changed '{relative}' in {where}.")
+
+    def _edit(self, path: str, edits: Sequence[Arguments], context: CallContext) -> tuple[str, int]:
+        """The file's path in the workspace, and in how many places it was changed."""
         with self.workspace.open_file(path) as (file, status, _):
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
@@ -469,16 +492,11 @@ class FileTools:
                 raise ToolFailure(f"{which}{wrong.message}") from wrong
             places += count
         self._checkpoint(path, context)
-        relative = self.workspace.replace_file(path, content, expected=stamp(status))
-        where = "one place" if places == 1 else f"{places} places"
-        return said(f"Changed '{relative}' in {where}.")
+        return self.workspace.replace_file(path, content, expected=stamp(status)), places
 
     def move(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path, to = arguments.text("path"), arguments.text("to")
-        with (
-            self.workspace.locate(path) as source,
-            self.workspace.locate(to, create_parents=True) as target,
-        ):
+        with self.workspace.changing(path, to, create_parents=True) as (source, target):
             status = source.status()
             if status is None or not stat.S_ISREG(status.st_mode):
                 raise ToolFailure(f"'{path}' is not a workspace file; only files can be moved.")
@@ -493,7 +511,7 @@ class FileTools:
 
     def delete(self, arguments: Arguments, context: CallContext) -> ToolResult:
         path = arguments.text("path")
-        with self.workspace.locate(path) as spot:
+        with self.workspace.changing(path) as (spot,):
             status = spot.status()
             if status is None or not spot.name:
                 raise ToolFailure(f"There is no '{path}' in the workspace; use list to look.")

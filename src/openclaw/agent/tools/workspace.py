@@ -13,8 +13,10 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Generator, Iterator, Sequence, Set
-from contextlib import contextmanager, suppress
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -122,6 +124,23 @@ class Workspace:
                 os.close(descriptor)
 
     @contextmanager
+    def changing(
+        self, *paths: str, create_parents: bool = False
+    ) -> Generator[tuple[ResolvedPath, ...]]:
+        """Walk to each of `paths`; until the end, no tool changes a file in the same directories.
+
+        With `create_parents`, the directories of the last one are created.
+        """
+        with ExitStack() as stack:
+            last = len(paths) - 1
+            spots = tuple(
+                stack.enter_context(self.locate(p, create_parents=create_parents and at == last))
+                for at, p in enumerate(paths)
+            )
+            _hold([spot.directory for spot in spots], stack)
+            yield spots
+
+    @contextmanager
     def open_file(self, path: str) -> Generator[tuple[BinaryIO, os.stat_result, str]]:
         """Open a regular file to read it; yields it with its status and its path in the workspace."""
         with self.locate(path) as spot:
@@ -222,6 +241,26 @@ class Workspace:
                 raise ToolFailure(f"'{path}' is outside the workspace; give a path relative to it.")
             path = str(whole.relative_to(root))
         return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+
+# Taken by threads of this process, by directory. Between processes, a lock on the directory does it.
+_CHANGES = tuple(threading.RLock() for _ in range(64))
+_LOCK_SECONDS = 30.0
+_POLL_SECONDS = 0.01
+
+
+def _hold(directories: Iterable[int], stack: ExitStack) -> None:
+    """Lock these open directories until the stack is closed, always in the same order."""
+    by_identity = {_identity(os.fstat(directory)): directory for directory in directories}
+    for number in sorted({hash(identity) % len(_CHANGES) for identity in by_identity}):
+        stack.enter_context(_CHANGES[number])
+    until = time.monotonic() + _LOCK_SECONDS
+    for _, directory in sorted(by_identity.items()):
+        with suppress(OSError):  # some network file systems cannot lock a directory
+            while not paths.try_lock(directory):
+                if time.monotonic() > until:
+                    raise ToolFailure("Another program keeps that directory locked; try later.")
+                time.sleep(_POLL_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

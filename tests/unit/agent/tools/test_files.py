@@ -1,6 +1,7 @@
 """Reading, attaching, writing, editing, listing and searching in the workspace."""
 
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -205,10 +206,45 @@ async def test_an_edit_that_is_not_plain_is_refused_and_changes_nothing(
     assert "too large" in await refused("edit", path="f", old_text="b", new_text="c")
 
 
-async def test_an_edit_fits_windows_line_ends(workspace: Path, ok: Words) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"), [("a\nb", "x\ny\nz"), ("b", "x\ny"), ("a\r\nb", "x\ny"), ("b", "x\r\ny")]
+)
+async def test_an_edit_fits_windows_line_ends(
+    workspace: Path, ok: Words, old: str, new: str
+) -> None:
     (workspace / "f").write_bytes(b"a\r\nb\r\nc")
-    await ok("edit", path="f", old_text="a\nb", new_text="x\ny")
-    assert (workspace / "f").read_bytes() == b"x\r\ny\r\nc"
+    await ok("edit", path="f", old_text=old, new_text=new)
+    after = (workspace / "f").read_bytes()
+    assert after.count(b"\r\n") == after.count(b"\n") == after.count(b"\r")
+    assert after.replace(b"\r\n", b"\n") == b"a\nb\nc".replace(
+        old.replace("\r", "").encode(), new.replace("\r", "").encode()
+    )
+
+
+async def test_no_edit_is_lost_between_threads_and_processes(
+    workspace: Path, tools: NativeTools
+) -> None:
+    names = [f"{number:02}" for number in range(24)]
+    (workspace / "f").write_text("\n".join(f"<{name}>" for name in names))
+    program = f"""
+import anyio, sys
+from openclaw.agent.tools.native_tools import native_tools
+from openclaw.core.tools import CallContext
+from pathlib import Path
+tools = native_tools("main", Path({str(workspace)!r}), plugins=False)
+async def main():
+    for name in sys.argv[1:]:
+        edit = {{"path": "f", "old_text": f"<{{name}}>", "new_text": f"[{{name}}]"}}
+        result = await tools.call("edit", edit, CallContext("main", "s", "c"))
+        assert not result.is_error, result.blocks
+anyio.run(main)
+"""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.run_process, [sys.executable, "-c", program, *names[:12]])
+        for name in names[12:]:
+            edit = {"path": "f", "old_text": f"<{name}>", "new_text": f"[{name}]"}
+            tasks.start_soon(tools.call, "edit", edit, CallContext("main", "s", name))
+    assert (workspace / "f").read_text() == "\n".join(f"[{name}]" for name in names)
 
 
 async def test_an_edit_of_a_file_that_changed_meanwhile_is_refused(
