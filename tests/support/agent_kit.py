@@ -107,13 +107,14 @@ def scripted_config(
     fallback_url: str | None = None,
     model: Mapping[str, Any] | None = None,
     provider: Mapping[str, Any] | None = None,
+    ref: str = "scripted",
     **defaults: Any,
 ) -> Config:
     path = "/v1" if api.startswith("openai") else ""
     entry = {"id": "scripted", "input": ["text", "image"], **(model or {})}
     common = {"apiKey": "key", "api": api, "models": [entry], **(provider or {})}
     providers = {"acme": {**common, "baseUrl": f"{url}{path}"}}
-    choice: dict[str, Any] = {"primary": "acme/scripted"}
+    choice: dict[str, Any] = {"primary": f"acme/{ref}"}
     if fallback_url is not None:
         providers["other"] = {**common, "baseUrl": f"{fallback_url}{path}"}
         choice["fallbacks"] = ["other/scripted"]

@@ -14,7 +14,14 @@ from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent import compaction, transcript
 from openclaw.agent.budget import LimitReached, check_day, estimate, spent_on
-from openclaw.agent.model_messages import answer_from, definition, definitions, messages_from
+from openclaw.agent.model_messages import (
+    MOST_CALLS,
+    answer_from,
+    definition,
+    definitions,
+    messages_from,
+    stored_native,
+)
 from openclaw.agent.port import CallItem
 from openclaw.agent.redaction import clean_answer
 from openclaw.agent.tool_calls import ToolCallRunner
@@ -31,6 +38,7 @@ from openclaw.models.fallback import (
     ContextOverflow,
     FallbackModels,
     ImageRefused,
+    Messages,
     StreamCallbacks,
 )
 from openclaw.policy.dataflow.intent import ALLOW_ACTIONS, Intent, IntentRequest
@@ -41,8 +49,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
-Messages = Callable[[BuiltModel], list[library.ModelMessage]]
 
 _ATTEMPTS_PER_STEP = 5
 _OVERFLOW_SHARE = 0.6  # how much of a conversation that did not fit is tried next
@@ -55,8 +61,16 @@ _CLOSING = (
     "what is left to do, and anything they must know before they continue.]"
 )
 
+# How long a turn that has done something waits for providers that are overloaded.
+PATIENCE_SECONDS = 600.0
+
 _SHOWN_ON_FILTER = "The provider's content filter stopped the answer."
 _SHOWN_ON_LENGTH = "[The answer was cut off at the model's limit on its length.]"
+_SHOWN_ON_NOTHING = "The model gave no answer."
+_TOO_MANY = (
+    "\n\n[System notice: that answer made {count} calls. Only its first {most} were made; make the "
+    "others again if they are still needed.]"
+)
 
 
 @dataclass(slots=True)
@@ -105,7 +119,10 @@ class Loop:
         empty = 0
         while True:
             answered = await self._ask()
-            answer = answer_from(answered.response, self._taken)
+            answer = replace(
+                answer_from(answered.response, self._taken, self._client_tools),
+                maker=answered.built.maker,
+            )
             model = answered.built.candidate.ref
             if answer.calls:
                 await self._step(answer, model)
@@ -113,8 +130,10 @@ class Loop:
                     return "", model
                 continue
             self.finish_reason = answered.response.finish_reason or "stop"
-            text = _final_text(answered, answer, say_length=self.options is None)
+            is_client = self.options is not None  # which is told the reason as such
+            text = _final_text(answered, answer, explain=not is_client)
             if text or empty == _EMPTY_ANSWERS:
+                text = text or ("" if is_client else _SHOWN_ON_NOTHING)
                 self.thinking = self.disarm_links(self.runner.redact(answer.thinking))
                 return "\n\n".join([text, *self._notes, *self._report_refused()]), model
             empty += 1
@@ -178,12 +197,19 @@ class Loop:
             self.runner.emit(events.BlockReply(blocks))
             if self.runner.listener.on_block_reply is not None:
                 self.runner.listener.on_block_reply(blocks)
-        shown = replace(clean, thinking=self.disarm_links(clean.thinking))
+        shown = replace(
+            clean,
+            thinking=self.disarm_links(clean.thinking),
+            native=stored_native(answer.native, self.runner.redactor),
+        )
         entry = transcript.assistant_entry(shown, model)
         own = [call for call in answer.calls if call.name not in self._client_tools]
         theirs = (call for call in clean.calls if call.name in self._client_tools)
         self.client_calls = tuple(theirs)
         seq, results = await self.runner.run(entry, own)
+        if answer.left_out and results:
+            notice = _TOO_MANY.format(count=len(answer.calls) + answer.left_out, most=MOST_CALLS)
+            results[-1] = replace(results[-1], text=results[-1].text + notice)
         self.items.append(replace(answer, seq=seq))
         self.items.extend(results)
         self.runner.toolbox.index_items(results)
@@ -294,7 +320,9 @@ class Loop:
         started = clock.monotonic()
         self.asking = True
         try:
-            answered = await models.respond(messages, parameters, watcher, options)
+            answered = await models.respond(
+                messages, parameters, watcher, options, patience=self._patience
+            )
         except (OpenClawError, ContextOverflow, ImageRefused) as error:
             self.asking = False
             asked = models.choice.candidates[0].ref
@@ -302,6 +330,11 @@ class Loop:
             self.runner.emit(events.ModelCalled(asked, elapsed, error=type(error).__name__))
             raise
         self.asking = False
+        if answered.forgot:
+            self.items = [
+                replace(item, native=None) if isinstance(item, AssistantItem) else item
+                for item in self.items
+            ]
         for shown in self._shown:
             shown.finish()
         self._shown = ()
@@ -325,8 +358,16 @@ class Loop:
                 if flow is not None:
                     flow.searched(part.model_response_str())
 
-    def _messages(self, built: BuiltModel) -> list[library.ModelMessage]:
-        return messages_from(self.items, self._images if built.accepts_images else {})
+    @property
+    def _patience(self) -> float:
+        """Seconds to wait for overloaded models: a turn that has done something is worth it."""
+        last = self.items[-1]
+        has_worked = isinstance(last, ResultItem) and last.seq >= self._turn_start
+        return PATIENCE_SECONDS if has_worked else 0.0
+
+    def _messages(self, built: BuiltModel, keep_native: bool) -> list[library.ModelMessage]:
+        images = self._images if built.accepts_images else {}
+        return messages_from(self.items, images, built.maker if keep_native else None)
 
     def _watcher(self) -> StreamCallbacks:
         text, thinking = (
@@ -412,7 +453,9 @@ class Loop:
         parameters = ModelRequestParameters(instruction_parts=instructions)
         request = library.ModelRequest(parts=[library.UserPromptPart(text)])
         try:
-            answered = await self._respond(lambda _: [request], parameters, StreamCallbacks())
+            answered = await self._respond(
+                lambda built, keep: [request], parameters, StreamCallbacks()
+            )
         except (OpenClawError, ContextOverflow):
             logger.warning("no model made a summary; the oldest part is cut short instead")
             return compaction.plain_summary(old, most)
@@ -461,10 +504,10 @@ class _Shown:
             self.show(rest)
 
 
-def _final_text(answered: Answered, answer: AssistantItem, *, say_length: bool) -> str:
+def _final_text(answered: Answered, answer: AssistantItem, *, explain: bool) -> str:
     reason = answered.response.finish_reason
-    if reason == "content_filter" and not answer.text:
-        return _SHOWN_ON_FILTER
-    if reason == "length" and say_length:
+    if reason == "content_filter" and (explain or not answer.text):
+        return f"{answer.text}\n\n{f'[{_SHOWN_ON_FILTER}]' if answer.text else _SHOWN_ON_FILTER}".strip()
+    if reason == "length" and explain:
         return f"{answer.text}\n\n{_SHOWN_ON_LENGTH}".strip()
     return answer.text

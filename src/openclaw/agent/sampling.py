@@ -53,7 +53,7 @@ class Sampler:
         candidate = (await models.primary()).candidate
         settings = _settings(params, candidate, min(rules.max_tokens, left))
         answered = await models.respond(
-            lambda _: messages, ModelRequestParameters(), StreamCallbacks(), settings
+            lambda built, keep: messages, ModelRequestParameters(), StreamCallbacks(), settings
         )
         response, model = answered.response, answered.built.candidate.ref
         session = SessionRef(f"sampling {server}", agent, f"sampling:{server}")

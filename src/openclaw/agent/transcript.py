@@ -70,15 +70,18 @@ class UserItem:
 
 @dataclass(frozen=True, slots=True)
 class AssistantItem:
-    """What the model said and called. `native` is the library's response, in this turn only.
+    """What the model said and called.
 
-    `thinking` is for the person; no model gets it again as text.
+    `native` is the library's response, or its JSON, with what only its `maker` can use: signatures,
+    ids and encrypted thoughts. `thinking` is for the user; no model gets it again as text.
     """
 
     text: str
     calls: tuple[CallItem, ...] = ()
     seq: int = 0
     native: Any = field(default=None, compare=False)
+    maker: str = field(default="", compare=False)
+    left_out: int = field(default=0, compare=False)  # calls that are too many for one answer
     thinking: str = field(default="", compare=False)
 
 
@@ -138,6 +141,8 @@ def assistant_entry(item: AssistantItem, model: str) -> NewEntry:
     calls = [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in item.calls]
     thinking = item.thinking if item.thinking.strip() else None
     data = {"text": item.text, "model": model, **_not_none(thinking=thinking, calls=calls or None)}
+    if item.native is not None:
+        data |= {"native": item.native, "maker": item.maker}
     return NewEntry(EntryKind.ASSISTANT_MESSAGE, data, item.text)
 
 
@@ -302,7 +307,8 @@ class _Reader:
             case EntryKind.ASSISTANT_MESSAGE:
                 self._close()
                 text, calls = str(data.get("text", "")), tuple(_calls(data))
-                self._answer = AssistantItem(text, calls, entry.seq)
+                native, maker = data.get("native"), str(data.get("maker", ""))
+                self._answer = AssistantItem(text, calls, entry.seq, native, maker=maker)
                 self._items.append(self._answer)
             case EntryKind.TOOL_CALL if entry.call_id:
                 self._started.add(entry.call_id)

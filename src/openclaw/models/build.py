@@ -1,13 +1,12 @@
 """Builds a model from a candidate. Each provider's library is imported on first use."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from pydantic_ai import JsonSchemaTransformer
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.native_tools import NATIVE_TOOL_TYPES, AbstractNativeTool, WebSearchTool
 from pydantic_ai.output import OutputObjectDefinition
@@ -18,6 +17,7 @@ from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.errors import InvalidRequest, MissingExtra, ModelUnavailable
 from openclaw.media.images import STRICT_BYTES
 from openclaw.models.choose import Candidate, ModelOptions, known_providers
+from openclaw.models.tool_schema import UnchangedSchema, wire_name, without_choice_at_top
 from openclaw.net.http_request import open_client
 from openclaw.secrets.resolver import SecretResolver
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
-
-T = TypeVar("T")
 
 _PLACEHOLDER_KEY = "none"  # the client libraries insist on one
 # How much of the context an answer may take up; a larger `maxTokens` would leave no room to ask.
@@ -79,6 +77,11 @@ class BuiltModel:
             return float(response.cost().total_price)
         except (LookupError, ValueError, AssertionError):
             return None
+
+    @property
+    def maker(self) -> str:
+        """Whose signatures and ids these are: they mean nothing to anybody else."""
+        return f"{self.candidate.api} {self.candidate.ref} {self.candidate.base_url}"
 
     @property
     def thinks(self) -> bool:
@@ -177,7 +180,7 @@ def _is_openrouter(candidate: Candidate) -> bool:
 def profile_of(candidate: Candidate) -> "ModelProfile":
     google = candidate.api == "google-generative-ai"
     profile: ModelProfile = {
-        "json_schema_transformer": OneGoogleObject if google else OneObject,
+        "json_schema_transformer": GoogleJsonSchemaTransformer if google else UnchangedSchema,
         "supports_image_input": "image" in candidate.accepts,
     }
     if candidate.reasoning:
@@ -185,59 +188,70 @@ def profile_of(candidate: Candidate) -> "ModelProfile":
     return profile
 
 
-def _only_with(headers: dict[str, str], sdk: Callable[..., T], **options: Any) -> T:
-    """A vendor's client that sends these headers and none from the process environment.
+class StreamEnd:
+    """Says whether a stream of events that ended did so with its end mark, `[DONE]`."""
 
-    The user's own servers must not get those.
+    is_done: bool = False
+
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        """What is read from providers in the context belongs to this stream."""
+        token = _STREAM_END.set(self)
+        try:
+            yield
+        finally:
+            _STREAM_END.reset(token)
+
+
+_STREAM_END: ContextVar[StreamEnd | None] = ContextVar("stream end", default=None)
+_DONE = b"[DONE]"
+
+
+def _watching(stream: "httpx2.AsyncByteStream", end: StreamEnd) -> "httpx2.AsyncByteStream":
+    import httpx2
+
+    class Watched(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncGenerator[bytes]:
+            tail = b""
+            async for piece in stream:
+                tail = (tail + piece)[-64:]
+                end.is_done = _DONE in tail
+                yield piece
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Watched()
+
+
+async def _watch_end(response: "httpx2.Response") -> None:
+    end, stream = _STREAM_END.get(), response.stream
+    if end is not None and hasattr(stream, "__aiter__"):
+        response.stream = _watching(cast("httpx2.AsyncByteStream", stream), end)
+
+
+# Headers that the vendors' libraries may send, besides the configured ones and the key.
+_OWN_HEADERS = (
+    *("host", "accept", "accept-encoding", "connection", "content-type", "content-length"),
+    *("transfer-encoding", "user-agent", "idempotency-key", "x-goog-api-client"),
+    *("anthropic-version", "anthropic-beta"),
+)
+
+
+def _send_only(headers: Mapping[str, str], client: "httpx2.AsyncClient", **key: str) -> None:
+    """Have the client send these headers, and none that a library read from the environment.
+
+    `key` is the header with the provider's key, unless `headers` has another one.
     """
-    made = sdk(default_headers=headers, max_retries=0, **options)
-    vars(made)["_custom_headers"] = headers  # there is no other way
-    return made
+    ours = {name.lower(): value for name, value in {**key, **headers}.items()}
 
+    async def clean(request: "httpx2.Request") -> None:
+        for name in list(request.headers):
+            if name not in _OWN_HEADERS and not name.startswith("x-stainless-"):
+                del request.headers[name]
+        request.headers.update(ours)
 
-@cache
-def _spare_chats() -> None:
-    """Keep the libraries from doing work that no chat needs.
-
-    The SDK walks through every message and tool of each request to rename fields that differ in
-    JSON, which none in a chat does: a third of a short turn's cost, and it grows with the history.
-    And the library imports 150 modules to see that a chat's answer is not from the other API.
-    """
-    from openai._utils import is_given
-    from openai.resources.chat.completions import completions
-    from pydantic_ai.models import openai as library
-
-    searches: Callable[[Any], int] = vars(library)["_web_search_requests"]
-
-    async def given_values(data: Mapping[str, Any], _: object) -> dict[str, Any]:
-        return {name: value for name, value in data.items() if is_given(value)}
-
-    def searches_of(response: object) -> int:
-        is_chat = type(response).__module__.startswith("openai.types.chat.")
-        return 0 if is_chat else searches(response)
-
-    setattr(completions, "async_maybe_transform", given_values)  # noqa: B010 - a module's own
-    setattr(library, "_web_search_requests", searches_of)  # noqa: B010
-
-
-def _read_pieces_fast(sdk: Any) -> None:
-    """Build each piece of a streamed chat with pydantic's validator.
-
-    The SDK builds it field by field in Python, which took most of the time of a long answer. A piece
-    that doesn't fit the schema, which many servers send, is still built that way.
-    """
-    from openai.types.chat import ChatCompletionChunk
-    from pydantic import ValidationError
-
-    slowly: Callable[..., Any] = sdk._process_response_data  # noqa: SLF001
-
-    def read(*, data: object, cast_to: type, response: object) -> Any:
-        if cast_to is ChatCompletionChunk:
-            with suppress(ValidationError):
-                return ChatCompletionChunk.model_validate(data)
-        return slowly(data=data, cast_to=cast_to, response=response)
-
-    sdk._process_response_data = read  # noqa: SLF001
+    client.event_hooks = {"request": [clean], "response": [_watch_end]}
 
 
 def _openai(
@@ -248,13 +262,11 @@ def _openai(
     from pydantic_ai.providers.openai import OpenAIProvider
 
     base_url, profile = candidate.base_url, profile_of(candidate)
-    sdk = _only_with(headers, AsyncOpenAI, api_key=key, base_url=base_url, http_client=client)
-    sdk.organization = sdk.project = None
+    _send_only(headers, client, authorization=f"Bearer {key}")
+    sdk = AsyncOpenAI(api_key=key, base_url=base_url, http_client=client, max_retries=0)
     provider = OpenAIProvider(openai_client=sdk)
     if candidate.api == "openai-responses":
         return OpenAIResponsesModel(candidate.model, provider=provider, profile=profile)
-    _spare_chats()
-    _read_pieces_fast(sdk)
     if _is_openrouter(candidate):
         from pydantic_ai.models.openrouter import OpenRouterModel
         from pydantic_ai.providers.openrouter import OpenRouterProvider
@@ -271,8 +283,9 @@ def _anthropic(
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
+    _send_only(headers, client, **{"x-api-key": key})
     url = candidate.server_url
-    sdk = _only_with(headers, AsyncAnthropic, api_key=key, base_url=url, http_client=client)
+    sdk = AsyncAnthropic(api_key=key, base_url=url, http_client=client, max_retries=0)
     provider = AnthropicProvider(anthropic_client=sdk)
     return AnthropicModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
@@ -285,7 +298,7 @@ def _google(
         from pydantic_ai.providers.google import GoogleProvider
     except ImportError as error:
         raise MissingExtra(f"{candidate.ref}", "google") from error
-    client.headers.update(headers)
+    _send_only(headers, client, **{"x-goog-api-key": key})
     provider = GoogleProvider(api_key=key, base_url=candidate.server_url, http_client=client)
     return GoogleModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
@@ -306,74 +319,7 @@ def preload(providers: Iterable[ProviderConfig]) -> None:
                 import_module(f"pydantic_ai.{kind}.{vendor}")
 
 
-# A schema goes to a provider as the tool's maker wrote it, except for what that provider is known to
-# refuse: all of them refuse a choice at the top level, where OpenAI and Anthropic want one object.
-# The model library rewrites what else Google cannot take.
-
-Schema = dict[str, Any]
-
-_CHOICES = ("anyOf", "oneOf", "allOf")
-_REFUSED_AT_TOP = frozenset({*_CHOICES, "enum", "const", "not", "if", "then", "else"})
-_MOST_REFERENCES = 20  # in a row
-
-
-class OneObject(JsonSchemaTransformer):
-    def __init__(self, schema: Schema, *, strict: bool | None = None) -> None:
-        super().__init__({}, strict=strict)  # what it copies is not needed
-        self.schema = schema
-
-    def walk(self) -> Schema:
-        return without_choice_at_top(self.schema)
-
-    def transform(self, schema: Schema) -> Schema:
-        return schema
-
-
-class OneGoogleObject(GoogleJsonSchemaTransformer):
-    def __init__(self, schema: Schema, *, strict: bool | None = None) -> None:
-        super().__init__(without_choice_at_top(schema), strict=strict)
-
-
-def without_choice_at_top(schema: Schema) -> Schema:
-    """One object that allows what any branch allows; the server still checks what it gets."""
-    if not _REFUSED_AT_TOP & schema.keys():
-        return schema
-    kept = {key: value for key, value in schema.items() if key not in _REFUSED_AT_TOP}
-    properties: Schema = dict(_object(kept.get("properties")))
-    required: list[str] = list(kept.get("required") or ())
-    for keyword in _CHOICES:
-        branches = [_followed(schema, branch) for branch in schema.get(keyword) or ()]
-        for branch in branches:
-            for name, value in _object(branch.get("properties")).items():
-                properties.setdefault(name, value)
-        named = [cast(list[str], branch.get("required") or []) for branch in branches]
-        enough = 1 if keyword == "allOf" else len(named)
-        every = sorted({name for names in named for name in names} - set(required))
-        required += [n for n in every if sum(n in names for names in named) >= enough]
-    merged: Schema = {**kept, "type": "object", "properties": properties}
-    return {**merged, "required": required} if required else merged
-
-
-def _followed(root: Schema, schema: object) -> Schema:
-    """The schema at the end of a chain of references; empty if there is none."""
-    found = dict(_object(schema))
-    for _ in range(_MOST_REFERENCES):
-        if "$ref" not in found:
-            return found
-        reference = found["$ref"]
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return {}
-        target: object = root
-        for step in reference[2:].split("/"):
-            target = _object(target).get(step.replace("~1", "/").replace("~0", "~"))
-        found = dict(_object(target))
-    return {}
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
-
-
+_LEAST_TOKENS = {"openai-responses": 16}  # the API refuses less
 _SAMPLING = frozenset({"max_tokens", "temperature", "top_p"})
 _PENALTIES = frozenset({"presence_penalty", "frequency_penalty"})
 
@@ -402,10 +348,11 @@ def with_settings(built: BuiltModel, options: ModelOptions | None) -> BuiltModel
     if "stop" in settings:
         settings["stop_sequences"] = list(settings.pop("stop"))
     if options.must_call:
-        settings["tool_choice"] = list(options.must_call)
+        settings["tool_choice"] = [wire_name(name) for name in options.must_call]
     bound = built.settings.get("max_tokens")
-    if options.max_tokens is not None and bound is not None:
-        settings["max_tokens"] = min(bound, options.max_tokens)
+    if options.max_tokens is not None:
+        least = _LEAST_TOKENS.get(built.candidate.api, 1)
+        settings["max_tokens"] = max(least, min(bound or options.max_tokens, options.max_tokens))
     return replace(built, settings=cast(ModelSettings, settings))
 
 
@@ -439,6 +386,8 @@ def with_output(
             f"{built.candidate.ref} cannot answer with a JSON schema", field="response_format"
         )
     form = OutputObjectDefinition(
-        json_schema=dict(options.schema), name=options.schema_name, strict=options.schema_strict
+        json_schema=without_choice_at_top(dict(options.schema)),
+        name=options.schema_name,
+        strict=options.schema_strict,
     )
     return replace(parameters, output_mode="native", output_object=form)

@@ -2,25 +2,26 @@
 
 import logging
 import random
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
-from pathlib import Path
-from typing import Literal, cast
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import cast
 
 import anyio
-from pydantic_ai import exceptions as known
 from pydantic_ai import messages as m
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
 
 from openclaw.config.agent_schema import ModelChoice, ProviderConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, OpenClawError
 from openclaw.core.events import STARTS_OVER
 from openclaw.models import build
-from openclaw.models.build import BuiltModel, ModelBuilder
+from openclaw.models.build import BuiltModel, ModelBuilder, StreamEnd
 from openclaw.models.choose import Candidate, ModelCandidates, ModelOptions, choose
+from openclaw.models.failures import Failure, classify_error, delay_before, setup_failure
+from openclaw.models.thinking import with_thinking_that_fits, without_thinking
+from openclaw.models.tool_schema import AdaptedTool, ToolAdapter, wire_name
 
 logger = logging.getLogger(__name__)
 
@@ -35,54 +36,42 @@ class RetryTextFilter:
 
     show: Callable[[str], None]
     diverged: Callable[[], None]
-    _attempt: str = ""
+    _pieces: list[str] = field(default_factory=list[str])  # of this attempt
+    _length: int = 0
     _shown: str = ""  # by earlier attempts, while this one may still repeat it
 
     def feed(self, piece: str) -> None:
-        self._attempt += piece
+        start, self._length = self._length, self._length + len(piece)
+        self._pieces.append(piece)
         if not self._shown:
             self.show(piece)
-        elif not self._shown.startswith(self._attempt):
+        elif not self._shown.startswith(piece, start):
             self._release()
 
     def restart(self) -> None:
-        self._shown, self._attempt = self._shown or self._attempt, ""
+        self._shown = self._shown or "".join(self._pieces)
+        self._pieces, self._length = [], 0
 
     def finish(self) -> None:
         """The attempt is complete; if it is shorter than what was shown, it differs."""
-        if self._shown and self._attempt != self._shown:
+        if self._shown and self._length != len(self._shown):
             self._release()
 
     def _release(self) -> None:
         shown, self._shown = self._shown, ""
-        rest = self._attempt.removeprefix(shown)
-        if rest == self._attempt:
+        attempt = "".join(self._pieces)
+        rest = attempt.removeprefix(shown)
+        if rest == attempt:
             self.diverged()
         if rest:
             self.show(rest)
 
 
-FIRST_DELAY = 0.5
-LONGEST_DELAY = 20.0
-LONGEST_RETRY_AFTER = 60.0  # a provider that asks for a longer wait is as good as down
-_JITTER = 0.25
-_TOO_LARGE = 413
-
-
-Verdict = Literal["retry", "next", "overflow"]
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A provider's failure, judged. `reason` is for people and carries no key."""
-
-    verdict: Verdict
-    reason: str
-    retry_after: float | None = None
-    hint: str | None = None
-    most_retries: int | None = None
-    blames_request: bool = False  # the provider works, and may answer another request
-    about_images: bool = False  # without its images, the request might be accepted
+COOL_DOWN_SECONDS = 60.0  # a model that failed is tried last for this long
+RETRIES_BEFORE_FALLBACK = 1  # enough for a hiccup if there is another model
+LONGEST_PATIENT_DELAY = 60.0  # between attempts, while a turn waits for minutes
+MOST_ANSWER_CHARS = 4_000_000  # far beyond what any model is meant to write
+MOST_OPENAI_TOOLS = 128
 
 
 class ContextOverflow(Exception):
@@ -93,104 +82,6 @@ class ImageRefused(Exception):
     """Raised when a provider refuses a request because of an image in it; says why."""
 
 
-def classify_error(error: Exception, asked: Candidate | None = None) -> Failure:
-    """What `error`, raised by the model library or the transport, means for the request."""
-    if isinstance(error, OpenClawError):  # the embedded model's own
-        return _setup_failure(error)
-    if isinstance(error, known.ModelContextWindowExceededError) or _says_overflow(error):
-        return Failure("overflow", "the conversation does not fit into the model's context")
-    if isinstance(error, known.ModelRateLimitError):
-        return Failure("retry", "its rate limit is reached", error.retry_after)
-    if isinstance(error, known.ModelOverloadedError):
-        return Failure("retry", "it is overloaded", error.retry_after)
-    if isinstance(error, known.ModelUnavailableError | known.ModelServerError):
-        return Failure("retry", f"it failed ({_status(error)})", error.retry_after)
-    if isinstance(error, known.ModelRequestTimeout | known.ModelTimeoutError):
-        # The request may have been carried out and billed, so it is not sent again and again.
-        return Failure("retry", "it did not answer in time", most_retries=1)
-    if isinstance(error, known.ModelConnectionError):
-        hint = f"check that {asked.base_url} is right and can be reached" if asked else None
-        return Failure("retry", f"the connection failed ({_cause(error)})", hint=hint)
-    if isinstance(error, known.UnexpectedModelBehavior):
-        return Failure("retry", f"its answer could not be read ({_cut(str(error))})")
-    return _refused(error, asked)
-
-
-def _refused(error: Exception, asked: Candidate | None) -> Failure:
-    if isinstance(error, known.ModelAuthenticationError):
-        hint = f"check {asked.key_setting}" if asked else None
-        return Failure("next", f"it refused the key ({_status(error)})", hint=hint)
-    if isinstance(error, known.ModelQuotaExceededError):
-        return Failure("next", "the account's quota is used up", hint="top the account up, or wait")
-    if isinstance(error, known.ModelNotFoundError):
-        return Failure(
-            "next",
-            f"it does not know the model ({_status(error)})",
-            hint="check the model's name and the provider's baseUrl",
-        )
-    if isinstance(error, known.ModelHTTPError):
-        return _refused_request(error)
-    reason = f"{type(error).__name__}: {_cut(str(error))}"
-    return Failure("next", reason, blames_request=True)
-
-
-def _refused_request(error: known.ModelHTTPError) -> Failure:
-    status = error.status_code
-    if status in (408, 409, 425, 429) or status >= 500:
-        return Failure("retry", f"it failed ({_status(error)})", error.retry_after)
-    reason = f"it refused the request ({_status(error)})"
-    if status == _TOO_LARGE:
-        return Failure("overflow", reason, blames_request=True, about_images=True)
-    about_images = "image" in str(error.body).casefold()
-    return Failure("next", reason, blames_request=True, about_images=about_images)
-
-
-@cache
-def _overflow() -> re.Pattern[str]:
-    lines = Path(__file__).with_name("overflow.txt").read_text("utf-8").splitlines()
-    return re.compile("|".join(one for one in lines if one and one[0] != "#"), re.IGNORECASE)
-
-
-def _says_overflow(error: Exception) -> bool:
-    body = getattr(error, "body", None)
-    return body is not None and _overflow().search(str(body)) is not None
-
-
-def _status(error: Exception) -> str:
-    status = getattr(error, "status_code", None)
-    said: object = getattr(error, "body", None)
-    for key in ("error", "message"):
-        if isinstance(said, dict):
-            inner = cast("dict[str, object]", said)
-            said = inner.get(key, inner)
-    parts = [f"HTTP {status}" if status else "", _cut(said) if isinstance(said, str) else ""]
-    return ": ".join(part for part in parts if part) or _cut(str(error))
-
-
-def _cause(error: Exception) -> str:
-    cause = error.__cause__
-    while cause is not None and cause.__cause__ is not None:
-        cause = cause.__cause__
-    return _cut(str(cause or error)) or type(cause or error).__name__
-
-
-def _cut(text: str, limit: int = 200) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def delay_before(attempt: int, failure: Failure, unit_random: float) -> float | None:
-    """Seconds before retry number `attempt`; None if the provider asks for too long a wait."""
-    if failure.retry_after is not None:
-        return failure.retry_after if failure.retry_after <= LONGEST_RETRY_AFTER else None
-    plain = min(FIRST_DELAY * 2 ** (attempt - 1), LONGEST_DELAY)
-    return plain * (1 + _JITTER * (2 * unit_random - 1))
-
-
-COOL_DOWN_SECONDS = 60.0  # a model that failed is tried last for this long
-RETRIES_BEFORE_FALLBACK = 1  # enough for a hiccup if there is another model
-
-
 @dataclass(frozen=True, slots=True)
 class StreamCallbacks:
     text: Callable[[str], None] = lambda piece: None
@@ -198,18 +89,28 @@ class StreamCallbacks:
     notice: Callable[[str], None] = lambda message: None
 
 
+# Takes the model, and whether to send what it signed or encrypted earlier.
+Messages = Callable[[BuiltModel, bool], list[m.ModelMessage]]
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
+    """`forgot` says that the model did not accept what it had signed or encrypted earlier."""
+
     response: m.ModelResponse
     built: BuiltModel
+    forgot: bool = False
 
 
 @dataclass(slots=True)
 class _Entry:
     candidate: Candidate
+    adapter: ToolAdapter
     built: BuiltModel | None = None
     rests_until: float = 0.0
     lock: anyio.Lock = field(default_factory=anyio.Lock)
+    # Tools that the vendor did not accept, by name, as they were defined then:
+    refused: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
 
 
 class FallbackModels:
@@ -224,10 +125,9 @@ class FallbackModels:
     ) -> None:
         self.choice = choice
         self.sleep: Callable[[float], Awaitable[None]] = anyio.sleep
-        self._entries = [_Entry(candidate) for candidate in choice.candidates]
+        self._entries = [_Entry(one, ToolAdapter(one.api)) for one in choice.candidates]
         self._build = build
         self._clock = clock
-        self.never_say_why: set[str] = set()  # models that end every answer without a reason
 
     async def primary(self) -> BuiltModel:
         """The model that will probably answer."""
@@ -236,17 +136,22 @@ class FallbackModels:
             try:
                 return await self._built(entry)
             except OpenClawError as error:
-                failures.append((entry.candidate, _setup_failure(error)))
+                failures.append((entry.candidate, setup_failure(error)))
         raise _unavailable(failures)
 
     async def respond(
         self,
-        messages: Callable[[BuiltModel], list[m.ModelMessage]],
+        messages: Messages,
         parameters: ModelRequestParameters,
         watcher: StreamCallbacks,
         options: ModelOptions | None = None,
+        *,
+        patience: float = 0.0,
     ) -> Answered:
-        """The first answer. Raises `ContextOverflow`, `ImageRefused`, or `ModelUnavailable`."""
+        """The first answer. Raises `ContextOverflow`, `ImageRefused`, or `ModelUnavailable`.
+
+        `patience` is how many seconds to wait, in all, for providers that are overloaded.
+        """
         failures: list[tuple[Candidate, Failure]] = []
         entries = self._in_order()
         text_filter = RetryTextFilter(watcher.text, lambda: watcher.notice(STARTS_OVER.message))
@@ -258,32 +163,22 @@ class FallbackModels:
             except OpenClawError as error:
                 if index == 0 and isinstance(error, InvalidRequest):
                     raise
-                failures.append((entry.candidate, _setup_failure(error)))
+                failures.append((entry.candidate, setup_failure(error)))
                 continue
-            asking = _Asking(self, built, messages(built), wanted, watcher, text_filter)
+            own_tools = frozenset(tool.name for tool in (options.tools if options else ()))
+            asking = _Asking(self, entry, built, messages, wanted, watcher, text_filter, own_tools)
             retries = entry.candidate.max_retries
+            asking.patience = patience if last else 0.0
             outcome = await asking.run(retries if last else min(retries, RETRIES_BEFORE_FALLBACK))
             if not isinstance(outcome, Failure):
                 entry.rests_until = 0.0
-                return Answered(outcome, built)
+                return Answered(outcome, built, asking.forgot)
             failures.append((entry.candidate, outcome))
             if not outcome.blames_request:
                 entry.rests_until = self._clock.monotonic() + COOL_DOWN_SECONDS
             if not last:
                 watcher.notice(f"{entry.candidate.ref}: {outcome.reason}; trying another model")
         raise _unavailable(failures)
-
-    def ends_properly(self, built: BuiltModel, response: m.ModelResponse) -> bool:
-        """Whether a streamed answer is complete: a provider says at its end why it ended."""
-        if response.state == "incomplete":
-            return False
-        candidate = built.candidate
-        if candidate.api == "local" or candidate.ref in self.never_say_why:
-            return True
-        if candidate.api == "openai-completions":
-            # The library fills in a missing reason; only the details have what the provider said.
-            return "finish_reason" in (response.provider_details or {})
-        return response.finish_reason is not None
 
     async def aclose(self) -> None:
         for entry in self._entries:
@@ -304,71 +199,165 @@ class FallbackModels:
 
 @dataclass(slots=True)
 class _Asking:
+    """One model being asked, until it answers or is given up."""
+
     models: FallbackModels
+    entry: _Entry
     built: BuiltModel
-    messages: list[m.ModelMessage]
+    history: Messages
     parameters: ModelRequestParameters
     watcher: StreamCallbacks
     text_filter: RetryTextFilter
-    _unfinished: m.ModelResponse | None = None
+    own_tools: frozenset[str]  # the sender's, none of which is left out
+    patience: float = 0.0
+    forgot: bool = False
 
     async def run(self, retries: int) -> m.ModelResponse | Failure:
-        ref = self.built.candidate.ref
         attempt = 0
         while True:
-            failure = await self._attempt()
+            messages = self.history(self.built, not self.forgot)
+            failure = await self._attempt(messages)
             if not isinstance(failure, Failure):
                 return failure
-            if failure.about_images and _carry_images(self.messages):
+            if self._can_leave_out(failure):
+                continue
+            if failure.about_images and _carry_images(messages):
                 raise ImageRefused(failure.reason)
             if failure.verdict == "overflow":
                 raise ContextOverflow(failure.reason)
             attempt += 1
             if failure.most_retries is not None:
                 retries = min(retries, failure.most_retries)
-            if failure.verdict == "next" or attempt > retries:
-                return failure
-            delay = delay_before(attempt, failure, random.random())  # noqa: S311 - no secret
+            delay = self._delay(failure, attempt, retries)
             if delay is None:
-                return Failure("next", f"{failure.reason}; it asks for a long wait")
-            logger.info("model request failed, retrying", extra={"model": ref, "delay": delay})
-            self.watcher.notice(f"{ref}: {failure.reason}; trying again in {delay:.1f} s")
+                return failure.given_up()
             await self.models.sleep(delay)
 
-    async def _attempt(self) -> m.ModelResponse | Failure:
+    def _delay(self, failure: Failure, attempt: int, retries: int) -> float | None:
+        """Seconds until the next attempt, of which the user is told; None to give up."""
+        ref = self.built.candidate.ref
+        if failure.verdict == "next":
+            return None
+        unit = random.random()  # noqa: S311 - no secret
+        if attempt <= retries:
+            delay = delay_before(attempt, failure, unit)
+            if delay is not None:
+                logger.info("model request failed, retrying", extra={"model": ref, "delay": delay})
+                self.watcher.notice(f"{ref}: {failure.reason}; trying again in {delay:.1f} s")
+                return delay
+        if not failure.worth_waiting:
+            return None
+        delay = delay_before(attempt, failure, unit, most=self.patience)
+        if delay is None or delay > self.patience:
+            return None
+        if failure.retry_after is None:
+            delay = min(delay, LONGEST_PATIENT_DELAY)
+        self.patience -= max(delay, 1.0)
+        logger.warning("waiting for a model", extra={"model": ref, "delay": delay})
+        self.watcher.notice(f"{ref}: {failure.reason}; waiting {delay:.0f} s before going on")
+        return delay
+
+    def _can_leave_out(self, failure: Failure) -> bool:
+        """Leave out what the vendor does not accept; False if that is nothing that could go."""
+        if failure.about_tool is not None and (tool := self._blamed(failure.about_tool)):
+            self.entry.refused[tool.name] = tool
+            ref = self.built.candidate.ref
+            logger.warning("tool left out", extra={"tool": tool.name, "reason": failure.reason})
+            self.watcher.notice(f"{ref} does not accept the tool {tool.name}, which is left out")
+            return True
+        if failure.about_thoughts and not self.forgot:
+            self.forgot = True
+            return True
+        return False
+
+    def _blamed(self, tool: str | int) -> ToolDefinition | None:
+        offered = [one for one in self._offered() if one.name not in self.own_tools]
+        if isinstance(tool, int):
+            return offered[tool] if tool < len(offered) else None
+        return next((one for one in offered if wire_name(one.name) == tool), None)
+
+    def _offered(self) -> list[ToolDefinition]:
+        refused = self.entry.refused
+        tools = [one for one in self.parameters.function_tools if refused.get(one.name) != one]
+        if not self.built.candidate.api.startswith("openai"):
+            return tools
+        shown = [one for one in tools if not one.defer_loading]
+        deferred = [one for one in tools if one.defer_loading]
+        return [*shown[:MOST_OPENAI_TOOLS], *deferred]
+
+    async def _attempt(self, messages: list[m.ModelMessage]) -> m.ModelResponse | Failure:
         self.text_filter.restart()
+        end = StreamEnd()
+        adapted = [self.entry.adapter.adapt(tool) for tool in self._offered()]
         try:
-            response = await self._ask()
+            with end.watched():
+                response = await self._ask(messages, adapted)
         except Exception as error:  # a library's failure is judged, whatever its type
             logger.debug("model request failed", exc_info=error)
             return classify_error(error, self.built.candidate)
-        if not self.models.ends_properly(self.built, response):
-            if self._unfinished is None or response.state == "incomplete":
-                self._unfinished = response
-                return Failure("retry", "its answer broke off")
-            # Twice in a row, and cleanly: this server just does not say why an answer ends.
-            self.models.never_say_why.add(self.built.candidate.ref)
+        if not _is_complete(self.built, response, end):
+            return Failure("retry", "its answer broke off")
         self.text_filter.finish()
-        return response
+        return _with_own_names(response, adapted)
 
-    async def _ask(self) -> m.ModelResponse:
+    async def _ask(
+        self, messages: list[m.ModelMessage], adapted: Sequence[AdaptedTool]
+    ) -> m.ModelResponse:
         # The library's own preparation of messages would escape what the person typed, such as
         # `<system>`, so it is skipped, and messages are sent byte for byte.
         # Always streamed: then only silence can end it early, however long the answer is.
-        built, messages = self.built, self.messages
-        async with built.model.request_stream(messages, built.settings, self.parameters) as stream:
+        tools = [tool.definition for tool in adapted]
+        parameters = replace(self.parameters, function_tools=tools)
+        built = without_thinking(self.built) if self.forgot else self.built
+        built = with_thinking_that_fits(built, messages)
+        length = 0
+        async with built.model.request_stream(messages, built.settings, parameters) as stream:
             async for event in stream:
                 if not isinstance(event, m.PartEndEvent):  # it repeats the whole part
-                    self._pass_on(event)
+                    length += self._pass_on(event)
+                if length > MOST_ANSWER_CHARS:
+                    return replace(stream.get(), finish_reason="length", state="complete")
             return stream.get()
 
-    def _pass_on(self, event: m.ModelResponseStreamEvent) -> None:
+    def _pass_on(self, event: m.ModelResponseStreamEvent) -> int:
+        """Show what is new of the answer, and return its length."""
         part = getattr(event, "part", None) or getattr(event, "delta", None)
         piece = getattr(part, "content", None) or getattr(part, "content_delta", None)
         if piece and isinstance(part, m.TextPart | m.TextPartDelta):
             self.text_filter.feed(piece)
         elif piece and isinstance(part, m.ThinkingPart | m.ThinkingPartDelta):
             self.watcher.thinking(piece)
+        return len(piece) if isinstance(piece, str) else 0
+
+
+def _is_complete(built: BuiltModel, response: m.ModelResponse, end: StreamEnd) -> bool:
+    """Whether a streamed answer is complete: a provider says at its end why it ended."""
+    if response.state == "incomplete":
+        return False
+    if built.candidate.api == "local" or response.finish_reason == "length":
+        return True
+    if built.candidate.api == "openai-completions":
+        # The library fills in a missing reason; only the details have what the provider said. Some
+        # servers never say why, but all of them say that the stream is done.
+        return end.is_done or "finish_reason" in (response.provider_details or {})
+    return response.finish_reason is not None
+
+
+def _with_own_names(response: m.ModelResponse, adapted: Sequence[AdaptedTool]) -> m.ModelResponse:
+    """The response with our names for the tools and keys that were sent under other names."""
+    tools = {tool.definition.name: tool for tool in adapted}
+    for part in response.parts:
+        # The subclasses are calls of the library's own tools.
+        tool = tools.get(part.tool_name) if type(part) is m.ToolCallPart else None
+        if tool is None or type(part) is not m.ToolCallPart:
+            continue
+        part.tool_name = tool.name
+        if tool.keys:
+            try:
+                part.args = tool.restore(part.args_as_dict(raise_if_invalid=True))
+            except (ValueError, AssertionError):
+                continue  # the call says what is wrong with its arguments
+    return response
 
 
 def _carry_images(messages: Sequence[m.ModelMessage]) -> bool:
@@ -380,10 +369,6 @@ def _carry_images(messages: Sequence[m.ModelMessage]) -> bool:
         if isinstance(content, list)
         for piece in cast("list[object]", content)
     )
-
-
-def _setup_failure(error: OpenClawError) -> Failure:
-    return Failure("next", error.message, hint=error.hint)
 
 
 def _unavailable(failures: Sequence[tuple[Candidate, Failure]]) -> ModelUnavailable:

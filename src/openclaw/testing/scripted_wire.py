@@ -24,8 +24,9 @@ class Step:
     `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
     breaks the connection after that many events, and `end_after` ends the stream there as if it
     were whole; `delay` is the pause in seconds before each event; `hang` never answers. `finish` is
-    the provider's word for why the answer ended (but not for OpenAI responses). `cached_tokens` and
-    `reasoning_tokens` are parts of the other two counts (OpenAI chat completions only).
+    the provider's word for why the answer ended; empty if it does not say. `cached_tokens` and `reasoning_tokens` are parts of the
+    other two counts (OpenAI chat completions only). `signature` (base64) is what the provider signs
+    or encrypts its thoughts with.
 
     `when` (text in the last message), `role` (of the last message: user or tool) and `model` make
     the step a rule.
@@ -47,6 +48,7 @@ class Step:
     input_tokens: int = 10
     output_tokens: int = 5
     finish: str | None = None
+    signature: str | None = None
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     when: str | None = None
@@ -78,7 +80,9 @@ class Answer:
             self.calls.append(Call(f"call_{number}_{index}", name, raw, said))
 
     def ended(self, with_calls: str, without: str) -> str:
-        return self.step.finish or (with_calls if self.calls else without)
+        if self.step.finish is not None:
+            return self.step.finish
+        return with_calls if self.calls else without
 
     def usage(self, given: str, written: str, total: str | None = None) -> Json:
         """The tokens under a provider's names for them."""
@@ -179,7 +183,7 @@ def _chat_stream(answer: Answer) -> Iterator[str]:
     kind = "chat.completion.chunk"
     chunks = [(delta, None) for delta in _chat_deltas(answer)]
     for delta, finish in [*chunks, ({}, answer.ended("tool_calls", "stop"))]:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        choice = {"index": 0, "delta": delta, "finish_reason": finish or None}
         yield _sse(_chat_body(answer, kind, [choice], counted=False))
     yield _sse(_chat_body(answer, kind, []))
     yield "data: [DONE]\n\n"
@@ -192,7 +196,8 @@ def _responses_items(answer: Answer) -> list[Json]:
     items: list[Json] = []
     if answer.step.thinking:
         summary = [{"type": "summary_text", "text": answer.step.thinking}]
-        items.append({"type": "reasoning", "id": f"rs_{answer.id}", "summary": summary})
+        thought: Json = {"type": "reasoning", "id": f"rs_{answer.id}", "summary": summary}
+        items.append({**thought, "encrypted_content": answer.step.signature})
     if answer.text:
         content: Json = {"type": "output_text", "text": answer.text, "annotations": []}
         about: Json = {"type": "message", "id": f"msg_{answer.id}", "role": "assistant"}
@@ -203,8 +208,9 @@ def _responses_items(answer: Answer) -> list[Json]:
     return items
 
 
-def _responses_whole(answer: Answer, status: str = "completed") -> Json:
-    done = status == "completed"
+def _responses_whole(answer: Answer, status: str | None = None) -> Json:
+    status = status or ("incomplete" if answer.step.finish else "completed")
+    done = status != "in_progress"
     usage = {
         **answer.usage("input_tokens", "output_tokens", "total_tokens"),
         "input_tokens_details": {"cached_tokens": 0},
@@ -215,6 +221,7 @@ def _responses_whole(answer: Answer, status: str = "completed") -> Json:
         "object": "response",
         "created_at": _CREATED,
         "status": status,
+        "incomplete_details": {"reason": answer.step.finish} if status == "incomplete" else None,
         "model": answer.model,
         "output": _responses_items(answer) if done else [],
         "parallel_tool_calls": True,
@@ -256,7 +263,8 @@ def _responses_events(answer: Answer) -> Iterator[tuple[str, Json]]:
             for piece in pieces(answer.step.thinking):
                 yield "response.reasoning_summary_text.delta", {**at, "delta": piece}
         yield "response.output_item.done", {"output_index": index, "item": item}
-    yield "response.completed", {"response": _responses_whole(answer)}
+    whole = _responses_whole(answer)
+    yield f"response.{whole['status']}", {"response": whole}
 
 
 def _responses_stream(answer: Answer) -> Iterator[str]:
@@ -272,8 +280,9 @@ def _anthropic_blocks(answer: Answer) -> list[tuple[Json, list[Json]]]:
     blocks: list[tuple[Json, list[Json]]] = []
     if thought := answer.step.thinking:
         deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(thought)]
-        signed = {"type": "signature_delta", "signature": "sig"}
-        block = {"type": "thinking", "thinking": thought, "signature": "sig"}
+        signature = answer.step.signature or "sig"
+        signed = {"type": "signature_delta", "signature": signature}
+        block = {"type": "thinking", "thinking": thought, "signature": signature}
         blocks.append((block, [*deltas, signed]))
     if answer.text:
         deltas = [{"type": "text_delta", "text": piece} for piece in pieces(answer.text)]
@@ -335,15 +344,16 @@ def _anthropic_stream(answer: Answer) -> Iterator[str]:
 
 
 def _google_parts(answer: Answer) -> list[Json]:
-    thought = answer.step.thinking
-    return [
-        *([{"text": thought, "thought": True}] if thought else ()),
-        *({"text": piece} for piece in pieces(answer.text)),
-        *(
-            {"functionCall": {"name": call.name, "args": call.given, "id": call.id}}
-            for call in answer.calls
-        ),
+    thought, signature = answer.step.thinking, answer.step.signature
+    parts: list[Json] = [{"text": thought, "thought": True}] if thought else []
+    parts += [{"text": piece} for piece in pieces(answer.text)]
+    calls: list[Json] = [
+        {"functionCall": {"name": call.name, "args": call.given, "id": call.id}}
+        for call in answer.calls
     ]
+    if signature is not None and (calls or (thought and answer.text)):
+        (calls or parts[-1:])[0]["thoughtSignature"] = signature
+    return [*parts, *calls]
 
 
 def _google_body(answer: Answer, parts: list[Json], *, last: bool) -> Json:

@@ -312,15 +312,24 @@ async def test_a_stream_that_ends_too_early_is_noticed(api: str) -> None:
     assert len(model.requests) == 2
 
 
-async def test_a_server_that_never_says_why_it_ends_is_believed_from_the_second_time_on() -> None:
-    steps = [Step(text="Short.", end_after=2) for _ in range(3)]
+async def test_a_server_that_never_says_why_an_answer_ends_is_believed_at_its_end_mark() -> None:
     async with (
-        scripted_model(steps) as model,
+        scripted_model([Step(text="Short.", finish="")]) as model,
         agent_kit(scripted_config(model.url)) as kit,
     ):
         assert (await kit.say("Tell me")).text == "Short."
-        assert (await kit.say("Again")).text == "Short."
-    assert len(model.requests) == 3
+    assert len(model.requests) == 1
+
+
+@every_api
+async def test_an_answer_that_always_breaks_off_is_no_answer(api: str) -> None:
+    text = "The quick brown fox jumps over the lazy dog and runs away."
+    async with (
+        scripted_model(default=Step(text=text, end_after=5)) as model,
+        agent_kit(scripted_config(model.url, api=api)) as kit,
+    ):
+        with pytest.raises(ModelUnavailable, match="broke off"):
+            await kit.say("Tell me")
 
 
 async def test_a_stream_that_starts_over_differently_says_so() -> None:

@@ -9,7 +9,8 @@ import anyio
 import pytest
 from tests.support.agent_kit import FakeTools, agent_kit, scripted_config
 from tests.support.loop_time import pass_time, pass_time_after
-from tests.support.provider_rules import violations
+from tests.support.vendors.rules import Conversation
+from tests.support.vendors.server import refusal
 
 from openclaw.agent import compaction
 from openclaw.agent.budget import Budget, LimitReached, estimate
@@ -108,7 +109,7 @@ async def test_a_turn_of_many_steps_on_a_small_window_keeps_its_order_and_plan(
     assert len(script.requests) - len(asked) >= 5, "it was summarised again and again"
     for request in asked:
         assert ORDER in said(request)
-        assert violations(request) == []
+        assert refusal(request.api, Conversation(request.body, request.model)) is None
         assert estimate(json.dumps(request.body)) < window - answer
     last = json.dumps(asked[-1].body, ensure_ascii=False)
     assert "- [in_progress] Sort every file" in last

@@ -12,6 +12,7 @@ from tests.support.agent_kit import AgentKit, FakeTools, agent_kit, scripted_con
 from tests.support.connection_bench import until
 from tests.support.loop_time import pass_time, pass_time_after
 
+from openclaw.agent.model_messages import MOST_CALLS
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.agent.tool_calls import MOST_AT_ONCE
 from openclaw.agent.tools.native_tools import native_tools
@@ -526,11 +527,16 @@ async def test_a_summary_that_no_model_can_make_is_made_without_one() -> None:
             "Half an ans\n\n[The answer was cut off at the model's limit on its length.]",
         ),
         (Step(finish="content_filter"), "The provider's content filter stopped the answer."),
+        (
+            Step(text="I would", finish="content_filter"),
+            "I would\n\n[The provider's content filter stopped the answer.]",
+        ),
+        (Step(), "The model gave no answer."),
     ],
 )
 async def test_an_answer_that_was_stopped_says_so(step: Step, text: str) -> None:
     async with (
-        scripted_model([step]) as model,
+        scripted_model(default=step) as model,
         agent_kit(scripted_config(model.url)) as kit,
     ):
         assert (await kit.say("go")).text == text
@@ -565,7 +571,7 @@ async def test_a_flood_of_calls_is_bounded_in_number_and_at_once() -> None:
     assert reply.outcome == "limit"
     assert len(tools.calls) == 50
     assert 1 < most <= MOST_AT_ONCE
-    assert len(results) == 500
+    assert len(results) == MOST_CALLS
 
 
 async def test_a_secret_in_a_result_reaches_neither_the_model_nor_the_transcript() -> None:

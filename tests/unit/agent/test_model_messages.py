@@ -1,8 +1,11 @@
 """Between the conversation and the library's messages."""
 
+import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from pydantic_ai.messages import (
     BinaryImage,
     ModelRequest,
@@ -15,7 +18,12 @@ from pydantic_ai.messages import (
 )
 from tests.support.agent_kit import FakeTools
 
-from openclaw.agent.model_messages import answer_from, definitions, messages_from
+from openclaw.agent.model_messages import (
+    answer_from,
+    definitions,
+    messages_from,
+    stored_native,
+)
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,
@@ -24,7 +32,9 @@ from openclaw.agent.transcript import (
     SummaryItem,
     UserItem,
 )
+from openclaw.secrets.redactor import Redactor
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
 IMAGE = Attachment(None, "image a.png", digest="d1", mime_type="image/png")
 
@@ -56,10 +66,43 @@ def test_items_become_requests_and_responses_in_turn() -> None:
     assert messages[0].parts[1].content == "hello"
 
 
-def test_an_answer_of_this_turn_goes_back_as_it_came() -> None:
-    native = ModelResponse(parts=[ThinkingPart("hm", signature="s"), TextPart("x")])
-    messages = messages_from([AssistantItem("x", native=native)], {})
-    assert messages == [native]
+def test_an_answer_goes_back_as_it_came_to_its_maker_alone() -> None:
+    thought = ThinkingPart("hm", signature="s", provider_name="p", id="rs_1")
+    native = ModelResponse(parts=[thought, TextPart("x")], provider_name="p", timestamp=NOW)
+    stored = stored_native(native, Redactor())
+    for given in (native, stored):
+        item = AssistantItem("x", native=given, maker="a")
+        (own,) = messages_from([item], {}, "a")
+        assert own.parts == native.parts
+        for other in ("b", None):
+            (plain,) = messages_from([item], {}, other)
+            assert plain.parts == [TextPart("x")]
+
+
+def test_only_what_is_signed_is_stored_and_nothing_with_a_secret_in_it() -> None:
+    redactor = Redactor()
+    redactor.register("hunter2-hunter2")
+    thought = ThinkingPart("hunter2-hunter2", signature="s")
+    assert stored_native(ModelResponse(parts=[TextPart("x", id="msg_1")]), redactor) is None
+    assert stored_native(ModelResponse(parts=[thought]), redactor) is None
+
+
+@pytest.mark.parametrize("name", ["fs.read", "", "a b", "2fa", "é", "x" * 300, "-a"])
+def test_names_and_ids_are_made_acceptable_once(name: str) -> None:
+    call = ToolCallPart(name, "{}", f"functions.{name}:0")
+    answer = answer_from(ModelResponse(parts=[call]), set())
+    (made,) = answer.calls
+    assert re.fullmatch("[A-Za-z_][A-Za-z0-9_-]{0,63}", made.name)
+    assert re.fullmatch("[A-Za-z0-9_-]{1,40}", made.id)
+    (part,) = answer.native.parts
+    assert (part.tool_name, part.tool_call_id) == (made.name, made.id)
+    # A session that was recorded before with the model's own name works again.
+    old = CallItem(f"functions.{name}:0", name, "{}")
+    for item in (AssistantItem("", (old,)), ResultItem(old.id, name, "ok")):
+        (message,) = messages_from([item], {})
+        (part,) = message.parts
+        assert isinstance(part, ToolCallPart | ToolReturnPart)
+        assert (part.tool_name, part.tool_call_id) == (made.name, made.id)
 
 
 def test_an_answer_without_words_still_says_something() -> None:

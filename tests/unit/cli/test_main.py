@@ -108,7 +108,10 @@ _RULE = "must be a tool, a glob, or a command such as 'exec(make test)'; "
         (["completion", "tcsh"], "Invalid choice 'tcsh'; choose from bash, zsh, fish\n"),
         (["logs", "-n", "-5"], "must be a whole number from 1 to 100000, not '-5'"),
         (["logs", "-n", "0"], "must be a whole number from 1 to 100000, not '0'"),
-        *((["agent", "--yes-to", rule], _RULE) for rule in ("exec(", "exec( )", "a)", " ", "exec(make *)")),
+        *(
+            (["agent", "--yes-to", rule], _RULE)
+            for rule in ("exec(", "exec( )", "a)", " ", "exec(make *)")
+        ),
     ],
 )
 def test_wrong_words_are_refused_without_a_wild_guess(

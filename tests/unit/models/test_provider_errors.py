@@ -4,7 +4,7 @@ import pytest
 from pydantic_ai import exceptions as known
 
 from openclaw.models.choose import Candidate
-from openclaw.models.fallback import Failure, Verdict, classify_error, delay_before
+from openclaw.models.failures import Failure, Verdict, classify_error, delay_before
 
 
 def http(status: int, body: object = None, headers: dict[str, str] | None = None) -> Exception:
