@@ -113,7 +113,7 @@ class Model(Script):
 
     def __init__(self) -> None:
         super().__init__()
-        self.intent: Intent | None = {}
+        self.wanted: Intent | None = {}
         self.next_step: Callable[[], Step] = Step
         self.on_intent: Callable[[int], None] = lambda used: None
 
@@ -121,7 +121,7 @@ class Model(Script):
         self.requests.append(replace(request, body={}))
         if request.tools != (ALLOW,):
             return self.next_step()
-        step = intent_answer(request, self.intent)
+        step = intent_answer(request, self.wanted)
         self.on_intent(step.input_tokens)
         return step
 
@@ -246,7 +246,7 @@ class Player:
             course.asked.append(f"{self._current.tool}\n{request.body}")
             return request.plain(not self._current.attack)
 
-        self.model.intent, self.model.next_step, self.model.on_intent = intent, next_step, count
+        self.model.wanted, self.model.next_step, self.model.on_intent = intent, next_step, count
         context = MessageContext(text=turn.user, session_key=session)
         reply = await self.kit.reply(context, TurnListener(ask=ask if user else None))
         course.intent_requests.append(requests)

@@ -293,7 +293,7 @@ class Loop:
             )
             request = library.ModelRequest(parts=[library.UserPromptPart(asked.words)])
             answered = await self._respond(
-                lambda _: [request], parameters, StreamCallbacks(), models=models
+                lambda _model, _forget: [request], parameters, StreamCallbacks(), models=models
             )
         except (OpenClawError, ContextOverflow):
             logger.warning("no model read what the user wants; their words are searched for it")

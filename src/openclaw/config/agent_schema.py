@@ -113,8 +113,10 @@ class Section(BaseModel):
 
     @classmethod
     def field_applies(cls, name: str) -> WhenApplied:
-        marks = (mark for mark in cls.model_fields[name].metadata if isinstance(mark, Applies))
-        return next((mark.when for mark in marks), cls.applies)
+        for mark in cls.model_fields[name].metadata:
+            if isinstance(mark, Applies):
+                return mark.when
+        return cls.applies
 
 
 DEFAULT_MAX_MESSAGE_BYTES = 64 * 1024 * 1024

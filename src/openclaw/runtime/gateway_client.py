@@ -190,7 +190,10 @@ class GatewayClient:
             async with (
                 open_client(self._url, {}, silence=_SILENCE_SECONDS) as client,
                 client.stream(
-                    method, f"{self._url}{path}", headers=headers | (more or {}), content=content
+                    method,
+                    f"{self._url}{path}",
+                    headers={**headers, **(more or {})},
+                    content=content,
                 ) as response,
             ):
                 self._answered_at = anyio.current_time()
