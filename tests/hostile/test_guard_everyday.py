@@ -132,9 +132,9 @@ async def test_nearly_all_are_carried_out_after_a_harmless_page_was_read(tmp_pat
         for number, request in enumerate(REQUESTS):
             session, name = f"s{number}", request.tool.partition("/")[2]
             page = "read_page", {"url": "https://library.example/hours"}
-            opened.model.intent = {}
+            opened.model.wanted = {}
             await opened.order(session, "When does the library open? library.example/hours", page)
-            opened.model.intent = {f"hub/{name}": request.values}
+            opened.model.wanted = {f"hub/{name}": request.values}
             before, asked = opened.calls(), len(opened.used)
             await opened.order(session, request.text, (name, request.arguments))
             if opened.calls() != before + 1:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw.discovery.stems import ToolDocument, catalogue_hash
-from openclaw.discovery.tool_index import build_index, load_index, save_index
 
 if TYPE_CHECKING:
     from openclaw.discovery.tool_index import ToolIndex
@@ -43,6 +42,8 @@ class IndexCache:
             return index
 
     def _read(self, key: str) -> "ToolIndex | None":
+        from openclaw.discovery.tool_index import load_index
+
         if self._directory is None:
             return None
         path = self._directory / f"{key}{SUFFIX}"
@@ -53,6 +54,8 @@ class IndexCache:
         return found
 
     def _build(self, documents: Sequence[ToolDocument], key: str) -> "ToolIndex":
+        from openclaw.discovery.tool_index import build_index, save_index
+
         previous = next(reversed(self._indexes.values()), None)
         index = build_index(documents, previous=previous)
         if self._directory is not None:
