@@ -24,6 +24,7 @@ SUBSCRIBE, UNSUBSCRIBE, LISTEN = (
 COMPLETE, SET_LEVEL = "completion/complete", "logging/setLevel"
 TASKS_GET, TASKS_UPDATE, TASKS_CANCEL = "tasks/get", "tasks/update", "tasks/cancel"
 TASKS_RESULT, TASKS_LIST = "tasks/result", "tasks/list"
+SKILLS_LIST, SKILLS_GET, DIRECTORY_READ = "skills/list", "skills/get", "resources/directory/read"
 
 SAMPLING, ELICIT, ROOTS = "sampling/createMessage", "elicitation/create", "roots/list"
 

@@ -104,7 +104,8 @@ def _with_set_level(revision: Revision) -> bool:
 _LISTS = {
     names.TOOLS_LIST, names.PROMPTS_LIST, names.RESOURCES_LIST, names.TEMPLATES_LIST,
 }  # fmt: skip
-_CACHEABLE = {*_LISTS, names.RESOURCES_READ, names.DISCOVER}
+_OF_SKILLS = {names.SKILLS_LIST, names.SKILLS_GET, names.DIRECTORY_READ}  # SEP-2640
+_CACHEABLE = {*_LISTS, *_OF_SKILLS, names.RESOURCES_READ, names.DISCOVER}
 # The capability that offers a method, and the revisions that have it.
 _METHODS = {
     names.TOOLS_LIST: (("tools",), _always),

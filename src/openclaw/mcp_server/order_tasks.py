@@ -5,8 +5,6 @@ one that is asked through results (multi round-trip requests), an order with a q
 well, of which the client sees the question and then the answer.
 """
 
-import hashlib
-import hmac
 import json
 import logging
 import secrets
@@ -27,6 +25,7 @@ from openclaw.core.tools import JsonObject
 from openclaw.mcp import names
 from openclaw.mcp import tasks as protocol
 from openclaw.mcp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, error_data
+from openclaw.mcp.request_state import seal, unseal
 from openclaw.mcp.revisions import REVISIONS
 from openclaw.mcp_server.order_tool import Principal
 from openclaw.mcp_server.orders import Caller, OrderHandler, describe_event, questions
@@ -494,22 +493,17 @@ def _input_required(task: Task, arguments: JsonObject, clock: Clock) -> Json:
     return {
         "resultType": "input_required",
         "inputRequests": dict(task.requests),
-        "requestState": f"{body}.{_signature(task, body, arguments, task.reader)}",
+        "requestState": seal(task.secret.encode(), body, _order_of(arguments, task.reader)),
     }
 
 
-def _signature(task: Task, body: str, arguments: JsonObject, reader: str) -> str:
-    bound = json.dumps([body, arguments, reader], sort_keys=True).encode()
-    return hmac.new(task.secret.encode(), bound, hashlib.sha256).hexdigest()
+def _order_of(arguments: JsonObject, reader: str) -> str:
+    return json.dumps([arguments, reader], sort_keys=True)
 
 
 def _is_signed(
     task: Task, state: str, arguments: JsonObject, person: Principal, clock: Clock
 ) -> bool:
     """Whether we made this state for this order of this person, and it is not too old."""
-    body, _, signature = state.rpartition(".")
-    until = body.rpartition(".")[2]
-    wanted = _signature(task, body, arguments, person.name)
-    if not hmac.compare_digest(wanted.encode(), signature.encode("utf-8", "replace")):
-        return False
-    return int(until) > clock.now_ms()
+    body = unseal(task.secret.encode(), state, _order_of(arguments, person.name))
+    return body is not None and int(body.rpartition(".")[2]) > clock.now_ms()
