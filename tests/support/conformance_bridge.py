@@ -18,6 +18,16 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from openclaw.testing.scripted_model import Step
+from tests.support.conformance_server import (
+    AUDIO,
+    DEFAULTS,
+    ENUMS,
+    IMAGE,
+    STRING,
+    form,
+    text,
+)
+from tests.support.mcp_server_kit import fake_tool
 
 ORDER = "order_openclaw"
 PLAYED = (
@@ -32,6 +42,18 @@ PLAYED = (
     "test_input_required_result_multi_round",
     "test_input_required_result_tampered_state",
     "test_input_required_result_capabilities",
+    "test_simple_text",
+    "test_error_handling",
+    "test_image_content",
+    "test_audio_content",
+    "test_embedded_resource",
+    "test_multiple_content_types",
+    "test_tool_with_progress",
+    "test_elicitation",
+    "test_elicitation_sep1034_defaults",
+    "test_elicitation_sep1330_enums",
+    "test_streaming_elicitation",
+    "test_logging_tool",
 )
 _PASSED_ON = ("content-type", "mcp-session-id", "allow", "www-authenticate")
 
@@ -40,7 +62,35 @@ def _ask(number: int) -> tuple[str, dict[str, int]]:
     return ("mcp_fake_act", {"number": number})
 
 
+def _step(words: str, tool: str) -> Step:
+    return Step(when=words, role="user", calls=((f"mcp_fake_{tool}", {}),))
+
+
+TABLE = {"uri": "file:///table.csv", "mimeType": "text/csv", "blob": "YSxiCjEsMgo="}
+RESOURCE = {"type": "resource", "resource": TABLE}
+TOOLS = [
+    fake_tool("image", result={"content": [IMAGE]}),
+    fake_tool("audio", result={"content": [AUDIO]}),
+    fake_tool("resource", result={"content": [RESOURCE]}),
+    fake_tool("mixed", result={"content": [text("Several"), IMAGE, RESOURCE]}),
+    fake_tool("progress", progress={"times": 3, "every": 0.05}, text="done"),
+    fake_tool("elicit", elicit=form("Who are you?", username=STRING, email=STRING)),
+    fake_tool("defaults", elicit=DEFAULTS),
+    fake_tool("enums", elicit=ENUMS),
+]
+"""What the agent's own MCP server has, so that an order can do what the suite's tools do."""
+
 RULES = [
+    _step("test_image_content", "image"),
+    _step("test_audio_content", "audio"),
+    _step("test_embedded_resource", "resource"),
+    _step("test_multiple_content_types", "mixed"),
+    _step("test_tool_with_progress", "progress"),
+    _step("test_elicitation_sep1034_defaults", "defaults"),
+    _step("test_elicitation_sep1330_enums", "enums"),
+    _step("test_elicitation", "elicit"),
+    Step(when="test_error_handling", role="user", status=400),
+    Step(when="test_streaming_elicitation", role="user", calls=(_ask(1),)),
     Step(when='greet {"name": "sep-2243"}', role="user", text="Hello, sep-2243!"),
     Step(when='slow_compute {"seconds": 60', role="user", calls=(("mcp_fake_slow", {}),)),
     Step(when='slow_compute {"seconds": 0', role="user", text="Computed."),

@@ -65,6 +65,7 @@ WAV = base64.b64encode(
     + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16)
     + b"data\0\0\0\0"
 ).decode()
+AUDIO = {"type": "audio", "data": WAV, "mimeType": "audio/wav"}
 IMAGE = {"type": "image", "data": PNG, "mimeType": "image/png"}
 
 
@@ -78,6 +79,9 @@ def result(*blocks: JsonObject, is_error: bool = False) -> JsonObject:
 
 def embedded(uri: str, words: str, mime_type: str = "text/plain") -> JsonObject:
     return {"type": "resource", "resource": {"uri": uri, "mimeType": mime_type, "text": words}}
+
+
+RESOURCE = embedded("test://embedded-resource", "This is an embedded resource content.")
 
 
 def form(message: str, required: bool = True, **properties: JsonObject) -> JsonObject:
@@ -116,6 +120,36 @@ def accepted(call: Call, key: str) -> JsonObject | None:
     return answer.get("content") or {}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
+def _titled(word: str) -> list[JsonObject]:
+    numbers = zip(("First", "Second", "Third"), "123", strict=True)
+    return [{"const": f"value{number}", "title": f"{order} {word}"} for order, number in numbers]
+
+
+_OPTIONS = [f"option{number}" for number in "123"]
+ENUMS = form(
+    "Please choose",
+    required=False,
+    untitledSingle={"type": "string", "enum": _OPTIONS},
+    titledSingle={"type": "string", "oneOf": _titled("Option")},
+    legacyEnum={
+        "type": "string",
+        "enum": ["opt1", "opt2", "opt3"],
+        "enumNames": ["Option One", "Option Two", "Option Three"],
+    },
+    untitledMulti={"type": "array", "items": {"type": "string", "enum": _OPTIONS}},
+    titledMulti={"type": "array", "items": {"anyOf": _titled("Choice")}},
+)
+DEFAULTS = form(
+    "Please review the defaults",
+    required=False,
+    name={"type": "string", "default": "John Doe"},
+    age={"type": "integer", "default": 30},
+    score={"type": "number", "default": 95.5},
+    status={"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+    verified={"type": "boolean", "default": True},
+)
+
+
 # ---- tools
 
 
@@ -128,11 +162,11 @@ async def image_content(call: Call, peer: Peer, arguments: JsonObject) -> JsonOb
 
 
 async def audio_content(call: Call, peer: Peer, arguments: JsonObject) -> JsonObject:
-    return result({"type": "audio", "data": WAV, "mimeType": "audio/wav"})
+    return result(AUDIO)
 
 
 async def embedded_resource(call: Call, peer: Peer, arguments: JsonObject) -> JsonObject:
-    return result(embedded("test://embedded-resource", "This is an embedded resource content."))
+    return result(RESOURCE)
 
 
 async def multiple_content_types(call: Call, peer: Peer, arguments: JsonObject) -> JsonObject:
@@ -172,40 +206,11 @@ async def elicit(call: Call, peer: Peer, arguments: JsonObject) -> JsonObject:
 
 
 async def elicit_defaults(call: Call, peer: Peer, arguments: JsonObject) -> JsonObject:
-    asked = form(
-        "Please review the defaults",
-        required=False,
-        name={"type": "string", "default": "John Doe"},
-        age={"type": "integer", "default": 30},
-        score={"type": "number", "default": 95.5},
-        status={"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
-        verified={"type": "boolean", "default": True},
-    )
-    return _completed(await peer.ask(names.ELICIT, asked))
+    return _completed(await peer.ask(names.ELICIT, DEFAULTS))
 
 
 async def elicit_enums(call: Call, peer: Peer, arguments: JsonObject) -> JsonObject:
-    def titled(word: str) -> list[JsonObject]:
-        numbers = zip(("First", "Second", "Third"), "123", strict=True)
-        return [
-            {"const": f"value{number}", "title": f"{order} {word}"} for order, number in numbers
-        ]
-
-    options = [f"option{number}" for number in "123"]
-    asked = form(
-        "Please choose",
-        required=False,
-        untitledSingle={"type": "string", "enum": options},
-        titledSingle={"type": "string", "oneOf": titled("Option")},
-        legacyEnum={
-            "type": "string",
-            "enum": ["opt1", "opt2", "opt3"],
-            "enumNames": ["Option One", "Option Two", "Option Three"],
-        },
-        untitledMulti={"type": "array", "items": {"type": "string", "enum": options}},
-        titledMulti={"type": "array", "items": {"anyOf": titled("Choice")}},
-    )
-    return _completed(await peer.ask(names.ELICIT, asked))
+    return _completed(await peer.ask(names.ELICIT, ENUMS))
 
 
 def _completed(answer: JsonObject) -> JsonObject:
@@ -763,18 +768,18 @@ class Anybody:
     owner: str = "anybody"
 
 
-@asynccontextmanager
-async def suite_app(group: TaskGroup) -> AsyncGenerator[HttpApp]:
+def suite_app(group: TaskGroup) -> HttpApp:
     service = SuiteService(group)
     service.app = HttpApp(service, group, lambda scope: Anybody(), most_bytes=1 << 20)
-    yield service.app
+    return service.app
 
 
 @asynccontextmanager
 async def serving_suite() -> AsyncGenerator[str]:
     """The address of the server, which takes only requests for this machine."""
     allowed = AllowedHosts()
-    async with anyio.create_task_group() as group, suite_app(group) as app:
+    async with anyio.create_task_group() as host, anyio.create_task_group() as group:
+        app = suite_app(group)
 
         async def guarded(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
             headers = {name.decode(): value.decode() for name, value in scope["headers"]}
@@ -785,9 +790,11 @@ async def serving_suite() -> AsyncGenerator[str]:
                 return
             await app(scope, receive, send)
 
-        config = uvicorn.Config(guarded, port=0, log_level="error", lifespan="off")
+        config = uvicorn.Config(
+            guarded, port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=2
+        )
         server = uvicorn.Server(config)
-        group.start_soon(server.serve)
+        host.start_soon(server.serve)
         with anyio.fail_after(60):
             while not server.started:  # noqa: ASYNC110 (it has no event for this)
                 await anyio.sleep(0.01)
