@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from openclaw.config.agent_schema import McpServerConfig
-from openclaw.mcp_client.auth.login import LoginFailed, log_in
+from openclaw.mcp_client.auth.login import LoginFailed, LoginPrompt, log_in
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.secrets.refs import Secret
 
@@ -142,9 +142,9 @@ class Stage:
             }
         )
         with anyio.fail_after(60):
-            await log_in(config, self.logins, show=self._show, browse=None)
+            await log_in(config, self.logins, LoginPrompt(show=self._show))
 
-    def _show(self, url: str) -> None:
+    def _show(self, url: str, code: str | None) -> None:
         self.shown.append(url)
         raise LoginFailed("far enough")
 

@@ -22,7 +22,7 @@ import httpx2
 from openclaw.cli.chat.terminal_questions import TerminalQuestions
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.tools import CallContext, ToolResult
-from openclaw.mcp_client.auth.login import log_in
+from openclaw.mcp_client.auth.login import LoginPrompt, log_in
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.lifecycle.manager import AgentServers
 from openclaw.mcp_client.lifecycle.server_state import ServerState
@@ -87,11 +87,13 @@ async def play(play: Play) -> None:
 async def _logged_in(play: Play) -> None:
     """Log in, use the server, and log in again for as long as it wants that."""
     for _ in range(LOGINS):
-        await log_in(play.config(), play.logins(), show=_forget, browse=_browse)
+        await log_in(play.config(), play.logins(), LoginPrompt(show=_ignore, browse=_browse))
         async with play.open() as installation:
+            await until(
+                lambda: _state(installation) in (ServerState.READY, ServerState.NEEDS_LOGIN)
+            )
             if _state(installation) is ServerState.READY and await _call_first(installation):
                 return
-            await until(lambda: _state(installation) is ServerState.NEEDS_LOGIN)
     raise Unfinished(f"logged in {LOGINS} times, and still needs to")
 
 
@@ -194,6 +196,10 @@ async def _resolve(values: Mapping[str, str]) -> dict[str, Secret]:
 
 def _forget(words: str) -> None:
     """Nobody reads it."""
+
+
+def _ignore(url: str, code: str | None) -> None:
+    """The browser is told the address as well."""
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from openclaw.mcp.oauth import DEVICE_CODE
 from openclaw.mcp_client.auth.token_store import login_key, open_login_store
 from tests.support.fake_http_server import FakeHttpServer, Request
 
@@ -40,6 +41,8 @@ class _Grant:
 class FakeAuthority:
     """What the test sees and may change. `seen` are the paths that were asked for, in order.
 
+    `failures` are the statuses with which the next requests for tokens fail, `revoked` the tokens that
+    were given back. With `devices` it gives codes, which somebody has entered at once.
     `scopes` are those that were asked for, `credentials` the headers that came to the token's address.
     """
 
@@ -50,6 +53,9 @@ class FakeAuthority:
     pkce: bool = True
     methods: list[str] = field(default_factory=lambda: ["none", "client_secret_post"])
     expires_in: int = 3600
+    failures: list[int] = field(default_factory=list[int])
+    devices: bool = False
+    revoked: list[str] = field(default_factory=list[str])
     seen: list[str] = field(default_factory=list[str])
     forms: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     scopes: list[str] = field(default_factory=list[str])
@@ -76,6 +82,8 @@ class FakeAuthority:
             "token_endpoint_auth_methods_supported": self.methods,
             **({"code_challenge_methods_supported": ["S256"]} if self.pkce else {}),
             "authorization_response_iss_parameter_supported": True,
+            "revocation_endpoint": f"{self.url}/revoke",
+            **({"device_authorization_endpoint": f"{self.url}/device"} if self.devices else {}),
         }
 
     def register(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,6 +111,8 @@ class FakeAuthority:
         if form["grant_type"] == "refresh_token":
             client = self.refresh.pop(form["refresh_token"], None)
             return self._issue(client) if client and client == form["client_id"] else None
+        if form["grant_type"] == DEVICE_CODE:
+            return self._issue(form["client_id"])
         grant = self._grants.pop(form["code"], None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         proof = base64.urlsafe_b64encode(digest).decode().rstrip("=")
@@ -172,6 +182,17 @@ class _Handler(BaseHTTPRequestHandler):
             return
         authority.credentials.append(self.headers.get("Authorization", ""))
         form = {key: values[0] for key, values in parse_qs(body.decode()).items()}
+        if self.path == "/revoke":
+            authority.revoked.append(form["token"])
+            self._answer(200, {})
+            return
+        if self.path == "/device":
+            code = {"device_code": "d", "user_code": "ABCD-EFGH", "interval": 0}
+            self._answer(200, {**code, "verification_uri": f"{authority.url}/enter"})
+            return
+        if authority.failures:
+            self._answer(authority.failures.pop(0), {})
+            return
         tokens = authority.token(form)
         self._answer(400, {"error": "invalid_grant"}) if tokens is None else self._answer(
             200, tokens

@@ -180,6 +180,21 @@ class ProcessLimits(Section):
     """Maximum CPU time, in seconds."""
 
 
+class IdentityProviderConfig(Section):
+    """The organisation's identity provider, for `grant: "enterprise"`."""
+
+    issuer: Text | None = None
+    """Its issuer; only needed without `tokenEndpoint`."""
+    token_endpoint: Text | None = None
+    """Where it exchanges tokens."""
+    client_id: NonEmptyText
+    """The client id that the identity provider knows OpenClaw by."""
+    client_secret: Text | None = Field(default=None, repr=False)
+    """That client's secret, preferably a `secret://` reference."""
+    id_token: NonEmptyText = Field(repr=False)
+    """The user's ID token, preferably a `secret://` reference; read whenever a token is needed."""
+
+
 class McpAuthConfig(Section):
     """How to log in to a remote server."""
 
@@ -187,10 +202,22 @@ class McpAuthConfig(Section):
 
     type: Literal["oauth"] = "oauth"
     """The kind of login; `oauth` is the only one. A fixed token goes into `headers`."""
+    grant: Literal["login", "clientCredentials", "workload", "enterprise"] = "login"
+    """Who logs in: `login` (a user, once, in a browser), `clientCredentials` (OpenClaw itself, with `clientSecret` or `privateKey`), `workload` (OpenClaw, with the `assertion` of the platform it runs on), or `enterprise` (a user, through `identityProvider`)."""
     client_id: Text | None = None
     """The client id, if the server doesn't register clients by itself."""
     client_secret: Text | None = Field(default=None, repr=False)
     """The client's secret, preferably a `secret://` reference."""
+    private_key: Text | None = Field(default=None, repr=False)
+    """The client's private key as PEM, preferably a `secret://` reference, for servers that take signatures instead of a secret (`private_key_jwt`)."""
+    client_metadata_url: Text | None = None
+    """The https address of a client ID metadata document that describes OpenClaw; it is the client id for servers that support such documents."""
+    assertion: Text | None = Field(default=None, repr=False)
+    """The workload's JWT, preferably a `secret://` reference; read whenever a token is needed."""
+    identity_provider: IdentityProviderConfig | None = None
+    """The organisation's identity provider."""
+    dpop: Literal["auto", "required", "off"] = "auto"
+    """Whether tokens are bound to a key (DPoP), so that a stolen one is useless: if the server offers it, always, or never."""
     scopes: Texts = ()
     """The scopes to request. If empty, those that the server names."""
     callback_port: Annotated[PositiveInt, Field(le=65_535)] | None = None

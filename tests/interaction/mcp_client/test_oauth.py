@@ -5,15 +5,15 @@ import json
 import os
 import stat
 import tracemalloc
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import pytest
-from mcp.client.auth import OAuthFlowError
 from tests.support.fake_oauth import (
     FakeAuthority,
     ProtectedServer,
@@ -24,11 +24,15 @@ from tests.support.fake_oauth import (
 from tests.support.mcp_server_kit import McpInstallation, fake_tool, open_gateway_runtime, until
 
 from openclaw.config.agent_schema import McpServerConfig
+from openclaw.core.content import text_of
 from openclaw.core.errors import OperatorFacing
+from openclaw.mcp import oauth
+from openclaw.mcp.oauth_documents import LoginRefused
 from openclaw.mcp_client.auth import login as logging_in
-from openclaw.mcp_client.auth.login import LoginFailed, log_in, open_browser
+from openclaw.mcp_client.auth.login import LoginFailed, LoginPrompt, log_in, open_browser
 from openclaw.mcp_client.auth.oauth import check_address
 from openclaw.mcp_client.auth.token_store import Logins
+from openclaw.mcp_client.lifecycle import connection
 from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import Secret
@@ -61,9 +65,12 @@ class Desk:
         entry = {"url": self.server.url, "transport": "http", "auth": {"type": "oauth", **auth}}
         return McpServerConfig.model_validate(entry)
 
+    def prompt(self, browse: Callable[[str], bool] | None, **options: Any) -> LoginPrompt:
+        return LoginPrompt(show=lambda url, code: self.shown.append(url), browse=browse, **options)
+
     async def log_in(self, **auth: Any) -> None:
         with anyio.fail_after(60):
-            await log_in(self.config(**auth), self.logins, show=self.shown.append, browse=browse)
+            await log_in(self.config(**auth), self.logins, self.prompt(browse))
 
     @asynccontextmanager
     async def installation(self, **auth: Any) -> AsyncGenerator[McpInstallation]:
@@ -186,6 +193,25 @@ async def test_connections_of_one_login_refresh_it_one_at_a_time(desk: Desk, end
     assert len(refreshed) == 1
 
 
+async def test_a_failing_authorization_server_costs_a_call_but_never_the_login(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oauth, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(connection, "RESTART_PATIENCE", 0.0)
+    await desk.log_in()
+    async with desk.installation() as installation:
+        desk.authority.access.clear()
+        desk.authority.failures = [503] * 1000
+        refused = await installation.call("mcp_docs_echo", text="hi")
+        assert refused.is_error
+        assert "503" in text_of(refused.blocks)
+        assert "may or may not" not in text_of(refused.blocks)
+        desk.authority.failures = [500]
+        await until(lambda: state(installation) is ServerState.READY, 60)
+        assert "hi" in await installation.said("mcp_docs_echo", text="hi")
+    assert desk.authority.seen.count("/authorize") == 1
+
+
 async def test_when_the_refresh_token_has_ended_too_a_login_is_needed(desk: Desk) -> None:
     await desk.log_in()
     desk.authority.access.clear()
@@ -201,7 +227,7 @@ async def test_a_login_that_is_denied_says_so_and_keeps_nothing(desk: Desk) -> N
     desk.authority.deny = True
     with pytest.raises(LoginFailed, match="access_denied"):
         await desk.log_in()
-    assert "tokens" not in desk.kept() or desk.kept()["tokens"] is None
+    assert list(desk.tokens.glob("*.json")) == []
 
 
 async def test_metadata_of_another_issuer_is_refused(desk: Desk) -> None:
@@ -279,8 +305,11 @@ async def test_the_next_login_asks_for_what_a_call_was_refused_for(desk: Desk) -
     desk.server.scopes = {"tools/call": "write"}
     await desk.log_in()
     async with desk.installation() as installation:
-        assert (await installation.call("mcp_docs_echo", text="hello")).is_error
-        await until(lambda: state(installation) is ServerState.NEEDS_LOGIN)
+        refused = await installation.call("mcp_docs_echo", text="hello")
+        assert refused.is_error
+        assert "openclaw mcp login docs" in text_of(refused.blocks)
+        assert "may or may not" not in text_of(refused.blocks)
+        assert state(installation) is ServerState.READY  # the other tools still work
     await desk.log_in()
     assert [set(scope.split()) for scope in desk.authority.scopes] == [{"read"}, {"read", "write"}]
     async with desk.installation() as installation:
@@ -315,11 +344,15 @@ async def test_the_operators_secret_is_shown_in_the_way_that_the_authority_takes
 
 async def test_logging_out_forgets_everything(desk: Desk) -> None:
     await desk.log_in()
+    tokens = desk.kept()["tokens"]
     assert is_logged_in("file", desk.tokens, desk.server.url)
-    assert desk.logins.log_out(desk.config())
+    done = await desk.logins.log_out(desk.config())
+    assert done.existed
+    assert done.revoked
+    assert desk.authority.revoked == [tokens["refresh_token"], tokens["access_token"]]
     assert list(desk.tokens.iterdir()) == []
     assert not is_logged_in("file", desk.tokens, desk.server.url)
-    assert not desk.logins.log_out(desk.config())
+    assert not (await desk.logins.log_out(desk.config())).existed
 
 
 async def test_the_callback_takes_only_the_answer_to_its_own_question(desk: Desk) -> None:
@@ -338,9 +371,39 @@ async def test_the_callback_takes_only_the_answer_to_its_own_question(desk: Desk
         statuses.append(httpx2.post(back, params={"code": "x"}).status_code)
         return browse(url)
 
-    await log_in(desk.config(), desk.logins, show=desk.shown.append, browse=nosy)
+    await log_in(desk.config(), desk.logins, desk.prompt(nosy))
     assert statuses == [400, 400, 400, 404, 404]
     assert desk.kept()["tokens"]
+
+
+async def test_the_address_that_a_browser_elsewhere_ended_at_can_be_pasted(desk: Desk) -> None:
+    problems: list[str | None] = []
+
+    async def paste(problem: str | None) -> str:
+        problems.append(problem)
+        if problem is None:
+            return "http://127.0.0.1:1/callback?code=stolen&state=guessed"
+        return await anyio.to_thread.run_sync(landing_page, desk.shown[0])
+
+    await log_in(desk.config(), desk.logins, desk.prompt(None, paste=paste))
+    assert desk.kept()["tokens"]
+    assert problems == [None, "This is not an answer that we are waiting for."]
+
+
+def landing_page(url: str) -> str:
+    """Where a browser ends that cannot reach our port."""
+    with httpx2.Client(trust_env=False) as browser:
+        return browser.get(url).headers["location"]
+
+
+async def test_a_code_is_shown_for_another_device_where_that_is_offered(desk: Desk) -> None:
+    desk.authority.devices = True
+    codes: list[str | None] = []
+    prompt = LoginPrompt(show=lambda url, code: codes.append(code), prefer_code=True)
+    await log_in(desk.config(), desk.logins, prompt)
+    assert codes == ["ABCD-EFGH"]
+    async with desk.installation() as installation:
+        assert "hi" in await installation.said("mcp_docs_echo", text="hi")
 
 
 async def test_nobody_at_the_browser_ends_the_login(
@@ -348,7 +411,7 @@ async def test_nobody_at_the_browser_ends_the_login(
 ) -> None:
     monkeypatch.setattr(logging_in, "LOGIN_SECONDS", 0.2)
     with pytest.raises(LoginFailed, match="nobody logged in"):
-        await log_in(desk.config(), desk.logins, show=desk.shown.append, browse=None)
+        await log_in(desk.config(), desk.logins, desk.prompt(None))
     assert desk.shown[0].startswith(desk.authority.url)
 
 
@@ -378,7 +441,7 @@ async def test_a_login_that_cannot_be_read_is_the_operators_matter(desk: Desk) -
     ["javascript:alert(1)", "file:///etc/passwd", "http://example.com/", "https:///x", "-flag"],
 )
 def test_only_web_addresses_are_opened(url: str) -> None:
-    with pytest.raises(OAuthFlowError):
+    with pytest.raises(LoginRefused):
         open_browser(url)
 
 

@@ -2,11 +2,12 @@
 
 import argparse
 import json
+import sys
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 import anyio
 
@@ -26,7 +27,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
 from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolSource, json_object
-from openclaw.mcp_client.auth.login import log_in, open_browser
+from openclaw.mcp_client.auth.login import LoginPrompt, log_in, open_browser
 from openclaw.mcp_client.auth.token_store import Logins
 from openclaw.mcp_client.bounds import printable
 from openclaw.mcp_client.bridge.prompts import PromptCall, parse_arguments
@@ -470,20 +471,63 @@ def _accept_pins(args: argparse.Namespace, env: Environment, store: PinStore) ->
 
 
 async def log_in_to_server(args: argparse.Namespace, env: Environment) -> None:
-    def show(url: str) -> None:
-        env.warn(f"Open this address to log in to '{args.name}':\n\n    {url}\n")
+    config = _login_server(args, env)
+    here = not args.no_browser and not _is_remote(env)
+    can_paste = env.stdin.isatty() and sys.platform != "win32"
 
-    browse = None if args.no_browser else open_browser
-    await log_in(_login_server(args, env), _logins(env), show=show, browse=browse)
+    def show(url: str, code: str | None) -> None:
+        enter = "" if code is None else f" and enter the code {code}"
+        env.warn(f"Open this address{enter} to log in to '{args.name}':\n\n    {url}\n")
+        if code is None and not here:
+            env.warn(_elsewhere(url, can_paste=can_paste))
+
+    async def paste(problem: str | None) -> str:
+        if problem is not None:
+            env.warn(f"{problem} Paste the whole address.")
+        await anyio.wait_readable(env.stdin)
+        return env.stdin.readline()
+
+    prompt = LoginPrompt(
+        show=show,
+        browse=open_browser if here else None,
+        paste=paste if can_paste else None,
+        prefer_code=not here,
+    )
+    await log_in(config, _logins(env), prompt)
     env.report(args, {"loggedIn": args.name}, f"Logged in to '{args.name}'.")
 
 
-def log_out_of_server(args: argparse.Namespace, env: Environment) -> None:
-    was = _logins(env).log_out(_login_server(args, env))
-    message = f"There was no login to '{args.name}'."
-    if was:
+def _is_remote(env: Environment) -> bool:
+    """Whether the user's browser is probably on another machine."""
+    has_display = "DISPLAY" in env.environ or "WAYLAND_DISPLAY" in env.environ
+    return "SSH_CONNECTION" in env.environ and not has_display
+
+
+def _elsewhere(url: str, *, can_paste: bool) -> str:
+    """How to finish the login in a browser on another machine."""
+    redirect = parse_qs(urlsplit(url).query).get("redirect_uri", [""])[0]
+    port = urlsplit(redirect).port
+    text = (
+        "If the browser runs on another machine, forward the port from there first:\n\n"
+        f"    ssh -L {port}:127.0.0.1:{port} THIS-MACHINE\n"
+    )
+    if can_paste:
+        text += (
+            "\nor paste the address that the browser ends at here, although it shows an error.\n"
+        )
+    return text
+
+
+async def log_out_of_server(args: argparse.Namespace, env: Environment) -> None:
+    done = await _logins(env).log_out(_login_server(args, env))
+    if not done.existed:
+        message = f"There was no login to '{args.name}'."
+    elif done.revoked:
+        message = f"Logged out of '{args.name}'; its tokens were revoked."
+    else:
         message = f"Logged out of '{args.name}'; the server may still accept the tokens until they expire."
-    env.report(args, {"loggedOut": args.name, "was": was}, message)
+    facts = {"loggedOut": args.name, "was": done.existed, "revoked": done.revoked}
+    env.report(args, facts, message)
 
 
 def _logins(env: Environment) -> "Logins":

@@ -246,12 +246,10 @@ async def log_in_to_server(gateway: Gateway, name: str) -> Any:
 
     async def work(put: Put) -> None:
         try:
-            await login.log_in(
-                config,
-                backend.logins(),
-                show=lambda url: put(sse_frame({"url": url}, "address")),
-                browse=None,
+            prompt = login.LoginPrompt(
+                show=lambda url, code: put(sse_frame({"url": url}, "address"))
             )
+            await login.log_in(config, backend.logins(), prompt)
         except errors.OpenClawError as error:
             put(sse_frame(error_json(error), "error"))
             return

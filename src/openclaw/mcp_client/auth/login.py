@@ -1,9 +1,9 @@
-"""Logging a person in to a remote server: the browser, the callback on loopback, the token."""
+"""Logging a user in to a remote server: the browser, the callback on loopback, the token."""
 
-import logging
 import webbrowser
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,21 +13,21 @@ import anyio.abc
 import anyio.to_thread
 import httpx2
 from anyio.streams.buffered import BufferedByteReceiveStream
-from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
-from mcp.shared.auth import AuthorizationCodeResult
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
-from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.content.labels import single_line
 from openclaw.core.errors import OperatorFacing
-from openclaw.mcp_client.auth.oauth import CALLBACK_PATH, check_address
-from openclaw.mcp_client.auth.token_store import Logins
-from openclaw.mcp_client.errors import first_cause
+from openclaw.mcp import names
+from openclaw.mcp.http import ACCEPT_BOTH, METHOD_HEADER, SESSION_HEADER, VERSION_HEADER
+from openclaw.mcp.oauth import ShowCode
+from openclaw.mcp.oauth_documents import LoginRefused
+from openclaw.mcp.revisions import LATEST, LATEST_WITH_HANDSHAKE
+from openclaw.mcp_client.auth.oauth import Auth, check_address
+from openclaw.mcp_client.auth.token_store import Logins, RedirectTo
+from openclaw.mcp_client.errors import NeedsLogin, Unavailable, first_cause
 from openclaw.version import __version__
 
-logger = logging.getLogger(__name__)
-
+CALLBACK_PATH = "/callback"
 LOGIN_SECONDS = 300.0  # how long a person has in the browser
 _HEAD_LIMIT = 16 * 1024
 _SECONDS = 30.0
@@ -47,16 +47,29 @@ class LoginFailed(OperatorFacing):
     """Raised when a login did not end with a token."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginPrompt:
+    """How to reach the user. `show` says where to log in, and the code to enter there, if any.
+
+    `browse` opens an address. `paste` waits for the address that the browser ended at, for a user
+    whose browser cannot reach our port; it gets what was wrong with the one before. With
+    `prefer_code`, a device code is used if the authorization server has them.
+    """
+
+    show: Callable[[str, str | None], None]
+    browse: Callable[[str], bool] | None = None
+    paste: Callable[[str | None], Awaitable[str]] | None = None
+    prefer_code: bool = False
+
+
 class CallbackServer:
-    """Sends a person to log in, and waits on loopback for their browser to return.
+    """Sends a user to log in, and waits on loopback for their browser to return.
 
     It accepts only the answer to our own request.
     """
 
-    def __init__(
-        self, port: int, show: Callable[[str], None], browse: Callable[[str], bool] | None
-    ) -> None:
-        self.port, self._show, self._browse = port, show, browse
+    def __init__(self, port: int, prompt: LoginPrompt) -> None:
+        self.port, self._prompt = port, prompt
         self._state: str | None = None
         self._answer: dict[str, str] | None = None
         self._answered = anyio.Event()
@@ -65,25 +78,31 @@ class CallbackServer:
     def redirect_uri(self) -> str:
         return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
 
-    async def redirect(self, authorization_url: str) -> None:
-        found = parse_qs(urlsplit(authorization_url).query).get("state")
-        self._state = found[0] if found else None
-        self._show(authorization_url)
-        if self._browse is not None:
-            await anyio.to_thread.run_sync(self._browse, authorization_url)
+    def show_code(self, code: ShowCode) -> None:
+        self._prompt.show(code.direct_url or code.url, code.code)
 
-    async def wait(self) -> AuthorizationCodeResult:
-        with anyio.move_on_after(LOGIN_SECONDS):
-            await self._answered.wait()
-        answer = self._answer
-        if answer is None:
+    async def ask(self, url: str, state: str) -> Mapping[str, str]:
+        self._state, self._answer, self._answered = state, None, anyio.Event()
+        self._prompt.show(url, None)
+        if self._prompt.browse is not None:
+            await anyio.to_thread.run_sync(self._prompt.browse, url)
+        async with anyio.create_task_group() as group:
+            if self._prompt.paste is not None:
+                group.start_soon(self._take_pasted, self._prompt.paste, name="pasted callback")
+            with anyio.move_on_after(LOGIN_SECONDS):
+                await self._answered.wait()
+            group.cancel_scope.cancel()
+        if self._answer is None:
             raise LoginFailed(f"nobody logged in within {LOGIN_SECONDS:g} s")
-        if "code" not in answer:
-            why = single_line(answer.get("error_description") or answer["error"], 200)
-            raise LoginFailed(f"the login was refused: {why}")
-        return AuthorizationCodeResult(
-            code=answer["code"], state=answer["state"], iss=answer.get("iss")
-        )
+        return self._answer
+
+    async def _take_pasted(self, paste: Callable[[str | None], Awaitable[str]]) -> None:
+        problem = None
+        while self._answer is None:
+            if not (pasted := (await paste(problem)).strip()):
+                return
+            _, problem = self._take_query(urlsplit(pasted).query)
+        self._answered.set()
 
     async def serve(self, stream: anyio.abc.SocketStream) -> None:
         async with stream:
@@ -100,7 +119,10 @@ class CallbackServer:
         target = urlsplit(rest.rpartition(" ")[0])
         if method != "GET" or target.path != CALLBACK_PATH:
             return "404 Not Found", "There is nothing here."
-        answer = {key: values[0] for key, values in parse_qs(target.query).items()}
+        return self._take_query(target.query)
+
+    def _take_query(self, query: str) -> tuple[str, str]:
+        answer = {key: values[0] for key, values in parse_qs(query).items()}
         if self._state is None or answer.get("state") != self._state:
             return "400 Bad Request", "This is not an answer that we are waiting for."
         if not {"code", "error"} & answer.keys():
@@ -125,9 +147,7 @@ def _page(status: str, words: str) -> bytes:
 
 
 @asynccontextmanager
-async def callback_server(
-    port: int | None, show: Callable[[str], None], browse: Callable[[str], bool] | None
-) -> AsyncGenerator[CallbackServer]:
+async def callback_server(port: int | None, prompt: LoginPrompt) -> AsyncGenerator[CallbackServer]:
     try:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port or 0)
     except OSError as error:
@@ -136,7 +156,7 @@ async def callback_server(
             hint="change auth.callbackPort",
         ) from None
     own = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610 - not a query
-    server = CallbackServer(own, show, browse)
+    server = CallbackServer(own, prompt)
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, server.serve, name="login callback")
         try:
@@ -146,7 +166,7 @@ async def callback_server(
 
 
 def open_browser(url: str) -> bool:
-    """Open the address in the person's browser, without a shell."""
+    """Open the address in the user's browser, without a shell."""
     check_address(url)
     try:
         return webbrowser.open(url)
@@ -154,22 +174,19 @@ def open_browser(url: str) -> bool:
         return False
 
 
-async def log_in(
-    config: McpServerConfig,
-    logins: Logins,
-    *,
-    show: Callable[[str], None],
-    browse: Callable[[str], bool] | None = open_browser,
-) -> None:
-    """Have a person log in; returns once the server accepts our token. Raises `LoginFailed`."""
+async def log_in(config: McpServerConfig, logins: Logins, prompt: LoginPrompt) -> None:
+    """Have a user log in; returns once the server accepts our token. Raises `LoginFailed`."""
     port = None if config.auth is None else config.auth.callback_port
     try:
-        async with callback_server(port, show, browse) as server:
-            await _provoke_login(config, logins, server)
-    except (LoginFailed, BaseExceptionGroup) as failure:
+        async with callback_server(port, prompt) as user:
+            redirect = RedirectTo(user.redirect_uri, without_browser=prompt.prefer_code)
+            await _provoke_login(config, await logins.auth(config, user, redirect))
+    except (OperatorFacing, BaseExceptionGroup) as failure:
         cause = first_cause(failure)
-        if isinstance(cause, OAuthFlowError | OAuthTokenError | OAuthRegistrationError):
+        if isinstance(cause, NeedsLogin | LoginRefused):
             raise LoginFailed(single_line(str(cause), 300)) from None
+        if isinstance(cause, Unavailable):
+            raise LoginFailed(single_line(cause.reason, 300)) from None
         if isinstance(cause, httpx2.HTTPError):
             raise LoginFailed(f"the server cannot be reached: {cause}") from None
         raise cause from None
@@ -178,29 +195,28 @@ async def log_in(
 _ids = count(1)
 _CLIENT_INFO = {"name": "openclaw", "version": __version__}
 _INITIALIZE: dict[str, Any] = {
-    "protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _CLIENT_INFO,
+    "protocolVersion": LATEST_WITH_HANDSHAKE.name, "capabilities": {}, "clientInfo": _CLIENT_INFO,
 }  # fmt: skip
 _META: dict[str, Any] = {"_meta": {
-    PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
-    CLIENT_INFO_META_KEY: _CLIENT_INFO,
-    CLIENT_CAPABILITIES_META_KEY: {},
+    names.META_VERSION: LATEST.name,
+    names.META_CLIENT: _CLIENT_INFO,
+    names.META_CAPABILITIES: {},
 }}  # fmt: skip
 
 
-async def _provoke_login(config: McpServerConfig, logins: Logins, person: CallbackServer) -> None:
+async def _provoke_login(config: McpServerConfig, auth: Auth) -> None:
     """Send requests until one is refused, which starts the login."""
     assert config.url is not None
-    auth = await logins.auth(config, person)
     async with httpx2.AsyncClient(auth=auth, timeout=httpx2.Timeout(_SECONDS)) as client:
         if config.kind == "sse":
             response = await _ask(client, config.url)
         else:
-            response = await _ask(client, config.url, "initialize", _INITIALIZE)
-            if auth.context.current_tokens is None:
+            response = await _ask(client, config.url, names.INITIALIZE, _INITIALIZE)
+            if not auth.is_logged_in:
                 # Some servers answer `initialize` to anyone, and ask for a login afterwards.
                 headers = _headers_after(response)
-                response = await _ask(client, config.url, "tools/list", _META, **headers)
-    if auth.context.current_tokens is None:
+                response = await _ask(client, config.url, names.TOOLS_LIST, _META, **headers)
+    if not auth.is_logged_in:
         raise LoginFailed(
             f"the server did not ask for a login (it answered {response.status_code})",
             hint='remove `auth: "oauth"`',
@@ -219,7 +235,7 @@ async def _ask(
     **headers: str,
 ) -> httpx2.Response:
     """The answer without its body; without an MCP method, requests the event stream."""
-    sent = {"Accept": "application/json, text/event-stream", **headers}
+    sent = {"Accept": ACCEPT_BOTH, **headers}
     id = next(_ids)  # each is used only once in a session
     message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params} if method else None
     verb = "POST" if message else "GET"
@@ -230,7 +246,7 @@ async def _ask(
 def _headers_after(response: httpx2.Response) -> dict[str, str]:
     """The headers of the request after `initialize`, for the revision that the server speaks."""
     if not response.is_success:
-        return {"MCP-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/list"}
-    session = response.headers.get("mcp-session-id")
-    own = {"mcp-session-id": session} if session else {}
-    return {"MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION, **own}
+        return {VERSION_HEADER: LATEST.name, METHOD_HEADER: names.TOOLS_LIST}
+    session = response.headers.get(SESSION_HEADER)
+    own = {SESSION_HEADER: session} if session else {}
+    return {VERSION_HEADER: LATEST_WITH_HANDSHAKE.name, **own}

@@ -1,182 +1,297 @@
-"""Logins to remote servers: the SDK's OAuth client, limited to addresses and issuers we accept."""
+"""The authentication of requests to a remote server: does what the OAuth flow decides."""
 
-import logging
-from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+import anyio
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.client.auth.utils import union_scopes
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata, OAuthMetadata
 
+from openclaw.core.clock import SystemClock
+from openclaw.core.errors import MissingExtra
+from openclaw.mcp.oauth import (
+    AskUser,
+    Grant,
+    OAuthFlow,
+    OAuthSettings,
+    Pause,
+    Refusal,
+    ShowCode,
+    Step,
+)
+from openclaw.mcp.oauth_documents import (
+    Challenge,
+    HttpRequest,
+    HttpResponse,
+    LoginRefused,
+    OAuthError,
+    OAuthUnavailable,
+    SignaturesMissing,
+)
+from openclaw.mcp.oauth_proofs import Signing
 from openclaw.mcp_client.auth.token_store import ServerLogin
-from openclaw.mcp_client.errors import NeedsLogin
+from openclaw.mcp_client.errors import NeedsLogin, Unavailable
 from openclaw.net.addresses import is_loopback, why_blocked
-from openclaw.net.guarded_client import Exemptions, FetchError, GuardedClient, resolve_with_system
+from openclaw.net.guarded_client import (
+    Exemptions,
+    FetchError,
+    FetchRefused,
+    GuardedClient,
+    resolve_with_system,
+)
 
-if TYPE_CHECKING:
-    from openclaw.mcp_client.auth.login import CallbackServer
+T = TypeVar("T")
 
-logger = logging.getLogger(__name__)
-# It logs every failure with a traceback that has token endpoints' answers in it; we log it once.
-logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
-
-CALLBACK_PATH = "/callback"
 _MAX_ANSWER = 1024 * 1024
 _SECONDS = 30.0
-_UNAUTHORIZED, _FORBIDDEN = 401, 403
+_MOST_STEP_UPS = 2  # for one request
+
+_CLOCK = SystemClock()
+
+Configure = Callable[[], Awaitable[OAuthSettings]]
+
+
+class User(Protocol):
+    """Somebody who can log in now."""
+
+    async def ask(self, url: str, state: str) -> Mapping[str, str]:
+        """Send them there; returns the query with which they come back."""
+        ...
+
+    def show_code(self, code: ShowCode) -> None: ...
 
 
 def check_address(url: str) -> None:
-    """Raise `OAuthFlowError` unless credentials may go there: https, or http on this machine."""
+    """Raise `LoginRefused` unless credentials may go there: https, or http on this machine."""
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:
         return
     if parts.scheme == "http" and is_loopback(parts.hostname or ""):
         return
     where = f"{parts.scheme}://{parts.hostname or ''}"
-    raise OAuthFlowError(f"{where} is refused: a login needs https")
+    raise LoginRefused(f"{where} is refused: a login needs https")
 
 
-class Auth(OAuthClientProvider):
-    """The authentication of one server's requests; raises `NeedsLogin` if a person is needed.
+def _signing() -> Signing | None:
+    if find_spec("cryptography") is None:
+        return None
+    from openclaw.mcp_client.auth.signing import PemKeys
 
-    Requests of the login itself go through the guarded client, since an untrusted server names the
-    addresses. A private address is reached only under the server's own name, and only if the server
-    itself answered from it; a server on loopback may also have its login on loopback.
+    return PemKeys()
+
+
+class Auth(httpx2.Auth):
+    """One server's authentication; raises `NeedsLogin` if somebody has to log in.
+
+    With a `user`, they log in now. Requests of the login itself go through the guarded client, since
+    an untrusted server names the addresses. A private address is reached only under the server's
+    own name, and only if the server itself answered from it; a server on loopback may also have its
+    login on loopback.
     """
 
-    def __init__(
-        self,
-        url: str,
-        metadata: OAuthClientMetadata,
-        login: ServerLogin,
-        person: "CallbackServer | None",
-    ) -> None:
-        self._login = login
-        self._person = person
-        self._scope = metadata.scope
-        self._wants_more = False
-        redirect = self._no_person if person is None else self._checked_redirect
-        callback = _no_answer if person is None else person.wait
-        super().__init__(url, metadata, login, redirect, callback)
-        login.context = self.context
-        self._host = (urlsplit(url).hostname or "").lower()
+    def __init__(self, configure: Configure, login: ServerLogin, user: User | None) -> None:
+        self._configure, self._login, self._user = configure, login, user
+        self._flow: OAuthFlow | None = None
+        self._lock = anyio.Lock()
+        self._host = (urlsplit(login.url).hostname or "").lower()
         self._answered_from: str | None = None
-        self._refresh_request: httpx2.Request | None = None
 
-    async def _no_person(self, url: str) -> None:
-        if self.context.current_tokens is not None:
-            await self._login.want(self.context.client_metadata.scope)
-        raise NeedsLogin("it needs a login")
+    @property
+    def is_logged_in(self) -> bool:
+        return self._flow is not None and self._flow.tokens is not None
 
-    async def _checked_redirect(self, url: str) -> None:
-        check_address(url)
-        methods = self.context.oauth_metadata and (
-            self.context.oauth_metadata.code_challenge_methods_supported
-        )
-        if self.context.oauth_metadata is not None and "S256" not in (methods or ()):
-            raise OAuthFlowError("the authorization server does not support PKCE (S256)")
-        assert self._person is not None
-        await self._person.redirect(url)
-
-    async def _initialize(self) -> None:
-        """Load what is stored, and what the SDK forgets: the token's expiry and its issuer."""
-        await super()._initialize()
-        entry = await self._login.entry()
-        self.context.token_expiry_time = entry.get("expiresAt")
-        if self._answered_from is None and await _is_private(self._host):
-            # Only its answer shows whether its login may be private too: let it refuse the token
-            # first.
-            self.context.token_expiry_time = None
-        if self.context.oauth_metadata is None and entry.get("metadata"):
-            self.context.oauth_metadata = OAuthMetadata.model_validate(entry["metadata"])
-
-    async def _auth_flow(
+    async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        check_address(str(request.url))
-        if not self.context.is_token_valid():
-            self._initialized = False  # another process may have refreshed it
-        flow = super()._auth_flow(request)
-        refreshed = False
-        refusal: httpx2.Response | None = None
-        try:
-            outgoing = await flow.__anext__()
-            while True:
-                if outgoing is self._refresh_request:
-                    async with self._login.refreshing():
-                        outgoing = await flow.asend(await self._refreshed(outgoing))
-                    continue
-                if outgoing is not request:
-                    response = await self._fetch(outgoing)
-                else:
-                    await _drop_body(refusal)
-                    refusal = response = yield outgoing
-                    self._answered_from = _peer(response) or self._answered_from
-                    self._wants_more = response.status_code == _FORBIDDEN
-                    if response.status_code == _UNAUTHORIZED and not refreshed:
-                        refreshed = True
-                        if await self._refresh():
-                            self._add_auth_header(request)
-                            continue
-                outgoing = await flow.asend(response)
-        except StopAsyncIteration:
-            return
-        finally:
-            await flow.aclose()
+        url = str(request.url)
+        check_address(url)
+        flow = await self._ready_flow()
+        answered: list[Refusal] = []
+        while True:
+            for name in ("authorization", "dpop"):
+                request.headers.pop(name, None)
+            request.headers.update(flow.authorization(request.method, url))
+            sent = flow.tokens
+            response = yield request
+            self._answered_from = _peer(response) or self._answered_from
+            refusal, challenge = flow.judge(
+                HttpResponse(response.status_code, response.headers), url
+            )
+            if refusal is Refusal.NONE:
+                return
+            async with self._lock:
+                if flow.tokens is sent and not await self._react(refusal, challenge, answered):
+                    return
+            answered.append(refusal)
+            if len(answered) > _MOST_STEP_UPS + 2:
+                return
+            await _drop_body(response)
 
-    async def _perform_authorization(self) -> httpx2.Request:
-        """Ask for the operator's scopes, or the server's, plus those that a call lacked."""
-        metadata = self.context.client_metadata
-        asked = metadata.scope if self._wants_more else self._scope or metadata.scope
-        metadata.scope = union_scopes(asked, await self._login.wanted_scope())
-        self._choose_method()
-        return await super()._perform_authorization()
-
-    async def _refresh_token(self) -> httpx2.Request:
-        self._choose_method()
-        self._refresh_request = await super()._refresh_token()
-        return self._refresh_request
-
-    def _choose_method(self) -> None:
-        """Send the operator's own secret in a way that the authorization server accepts."""
-        client, metadata = self.context.client_info, self.context.oauth_metadata
-        if client is None or client.token_endpoint_auth_method is not None:
-            return
-        taken = metadata and metadata.token_endpoint_auth_methods_supported
-        basic = not taken or "client_secret_basic" in taken
-        method = "client_secret_basic" if basic else "client_secret_post"
-        self.context.client_info = client.model_copy(update={"token_endpoint_auth_method": method})
-
-    async def _refresh(self) -> bool:
-        """Replace a token that the server no longer accepts; returns whether that worked."""
-        if not self.context.can_refresh_token():
-            return False
-        before = self.context.current_tokens
-        async with self._login.refreshing():
-            response = await self._refreshed(await self._refresh_token())
-            if await self._handle_refresh_response(response):
+    async def _react(self, refusal: Refusal, challenge: Challenge, answered: list[Refusal]) -> bool:
+        """Returns whether the request should be sent again."""
+        match refusal:
+            case Refusal.WANTS_NONCE:
+                return refusal not in answered
+            case Refusal.UNAUTHORIZED:
+                if refusal in answered:
+                    raise NeedsLogin("the server does not accept the token (401)")
+                await self._renew(challenge)
                 return True
-        self.context.current_tokens = before  # its scope is what a new login asks for
-        return False
+            case Refusal.LACKS_SCOPE if answered.count(refusal) < _MOST_STEP_UPS:
+                return await self._step_up(challenge)
+            case _:
+                return False
 
-    async def _refreshed(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer to a refresh, or the tokens that somebody else got while we waited."""
-        newer = await self._login.refreshed_since(self.context.current_tokens)
-        if newer is None:
-            return await self._fetch(request)
-        content = newer.model_dump_json(exclude_none=True).encode()
-        return httpx2.Response(200, content=content, request=request)
+    async def _ready_flow(self) -> OAuthFlow:
+        """The flow, with a token that has not expired if there is any."""
+        async with self._lock:
+            flow = self._flow or await self._load()
+            if self._user is not None or not flow.expires_soon or not flow.can_refresh:
+                return flow
+            if self._answered_from is None and await _is_private(self._host):
+                # Only its answer shows whether its login may be private too: let it refuse the token
+                # first.
+                return flow
+            try:
+                await self._refresh(flow)
+            except Unavailable:
+                if not flow.may_still_be_valid:
+                    raise
+            return flow
 
-    async def _fetch(self, request: httpx2.Request) -> httpx2.Response:
+    async def _load(self) -> OAuthFlow:
+        stored = await self._login.load()
+        credentials = stored.credentials
+        if self._user is not None and credentials is not None:
+            credentials = replace(credentials, tokens=None)
+        self._flow = OAuthFlow(
+            await self._configure(),
+            credentials,
+            client_issuer=stored.client_issuer,
+            now=lambda: _CLOCK.now_ms() / 1000,
+            random_text=secrets.token_urlsafe,
+            signing=_signing(),
+        )
+        return self._flow
+
+    async def _renew(self, challenge: Challenge) -> None:
+        """Replace a token that the server does not accept."""
+        assert self._flow is not None
+        flow = self._flow
+        if self._user is not None:
+            await self._log_in(flow, challenge)
+        elif not await self._take_newer(flow):
+            if flow.can_refresh:
+                await self._refresh(flow)
+            elif flow.settings.grant is not Grant.LOGIN:
+                await self._log_in(flow, challenge)
+            else:
+                raise NeedsLogin("it needs a login")
+
+    async def _step_up(self, challenge: Challenge) -> bool:
+        assert self._flow is not None
+        flow = self._flow
+        scope = flow.missing_scope(challenge)
+        if scope is None:  # the token has it: another one would be refused as well
+            return False
+        if self._user is None and flow.settings.grant is Grant.LOGIN:
+            flow.want(scope)
+            await self._save(flow)
+            return False
+        await self._log_in(flow, challenge, step_up=True)
+        return True
+
+    async def _log_in(
+        self, flow: OAuthFlow, challenge: Challenge, *, step_up: bool = False
+    ) -> None:
+        flow.settings = await self._configure()
+        await self._run(flow.log_in(challenge, step_up=step_up))
+        await self._save(flow)
+
+    async def _take_newer(self, flow: OAuthFlow) -> bool:
+        """Use what another connection or process has stored since; returns whether it did."""
+        stored = (await self._login.load()).credentials
+        own = flow.credentials
+        if stored is None or stored.tokens is None or (own is not None and stored == own):
+            return False
+        is_newer = own is None or own.tokens is None or stored.tokens.access != own.tokens.access
+        flow.credentials = stored
+        return is_newer
+
+    async def _refresh(self, flow: OAuthFlow) -> None:
+        async with self._login.refreshing():
+            if await self._take_newer(flow):
+                return
+            try:
+                await self._run(flow.refresh())
+            except NeedsLogin:
+                flow.forget_refresh_token()
+                await self._save(flow)
+                raise
+            await self._save(flow)
+
+    async def _save(self, flow: OAuthFlow) -> None:
+        if flow.credentials is not None:
+            await self._login.save(flow.credentials)
+
+    async def log_out(self) -> bool:
+        """Have the authorization server forget the tokens; returns whether it did."""
+        flow = self._flow or await self._load()
+        try:
+            return await self._run(flow.revoke())
+        except (NeedsLogin, Unavailable, MissingExtra):
+            return False
+
+    # ---- doing the flow's steps
+
+    async def _run(self, steps: Generator[Step, Any, T]) -> T:
+        """Raises `NeedsLogin` for a refusal, and `Unavailable` if trying again may help."""
+        try:
+            return await self._drive(steps)
+        except SignaturesMissing:
+            raise MissingExtra("a login with signatures", "signing") from None
+        except OAuthUnavailable as problem:
+            raise Unavailable(f"the login did not work: {problem}") from None
+        except OAuthError as refusal:
+            raise NeedsLogin(str(refusal)) from None
+        finally:
+            steps.close()
+
+    async def _drive(self, steps: Generator[Step, Any, T]) -> T:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = await self._do(step)
+                except OAuthUnavailable as problem:
+                    step = steps.throw(problem)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+
+    async def _do(self, step: Step) -> HttpResponse | Mapping[str, str] | None:
+        match step:
+            case HttpRequest():
+                return await self._fetch(step)
+            case Pause():
+                await anyio.sleep(step.seconds)
+                return None
+            case AskUser() if self._user is not None:
+                check_address(step.url)
+                return await self._user.ask(step.url, step.state)
+            case ShowCode() if self._user is not None:
+                check_address(step.url)
+                self._user.show_code(step)
+                return None
+            case _:
+                raise LoginRefused("it needs a login")
+
+    async def _fetch(self, request: HttpRequest) -> HttpResponse:
         """One request of the login itself, with redirects, within limits."""
-        headers = {
-            name: value
-            for name, value in request.headers.items()
-            if name.lower() not in ("host", "content-length")
-        }
         own = None if self._answered_from is None else (self._host, self._answered_from)
         client = GuardedClient(
             ssl_context=httpx2.create_ssl_context(),  # as for requests to the server itself
@@ -185,21 +300,24 @@ class Auth(OAuthClientProvider):
             exemptions=Exemptions(loopback=is_loopback(self._host), pair=own),
             on_hop=check_address,
         )
-        content = request.content or None
         try:
             async with client:
-                got = await client.fetch(
-                    str(request.url), method=request.method, headers=headers, content=content
+                response = await client.fetch(
+                    request.url,
+                    method=request.method,
+                    headers=request.headers,
+                    content=request.content,
                 )
-        except FetchError as error:
-            raise OAuthFlowError(error.message) from None
-        unpacked = {k: v for k, v in got.headers.items() if k.lower() not in _UNPACKED}
-        return httpx2.Response(got.status, headers=unpacked, content=got.body, request=request)
+        except FetchRefused as refusal:
+            raise LoginRefused(refusal.message) from None
+        except FetchError as problem:
+            raise OAuthUnavailable(problem.message) from None
+        return HttpResponse(response.status, response.headers, response.body)
 
 
-async def _drop_body(refusal: httpx2.Response | None) -> None:
+async def _drop_body(refusal: httpx2.Response) -> None:
     """Drop a refusal's body, all of which the HTTP client would read before it sends again."""
-    if refusal is not None and isinstance(refusal.stream, httpx2.AsyncByteStream):
+    if isinstance(refusal.stream, httpx2.AsyncByteStream):
         await refusal.stream.aclose()
         refusal.stream = httpx2.ByteStream(b"")
 
@@ -217,10 +335,3 @@ async def _is_private(host: str) -> bool:
         return any(map(why_blocked, await resolve_with_system(host, 443)))
     except OSError:
         return False
-
-
-_UNPACKED = ("content-encoding", "content-length", "transfer-encoding")
-
-
-async def _no_answer() -> AuthorizationCodeResult:
-    raise NeedsLogin("it needs a login")

@@ -11,24 +11,25 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 
 from openclaw.config import paths
-from openclaw.core.errors import MissingExtra, OperatorFacing
+from openclaw.core.errors import MissingExtra, OpenClawError, OperatorFacing
+from openclaw.core.tools import json_object
+from openclaw.mcp.oauth import Grant, IdentityProvider, OAuthSettings
+from openclaw.mcp.oauth_documents import Client, Credentials, LoginRefused
 from openclaw.mcp_client.imports import load
 
 if TYPE_CHECKING:
-    from mcp.client.auth.oauth2 import OAuthContext
-    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-
     from openclaw.config.agent_schema import McpAuthConfig, McpServerConfig
-    from openclaw.mcp_client.auth.login import CallbackServer
-    from openclaw.mcp_client.auth.oauth import Auth
+    from openclaw.mcp_client.auth.oauth import Auth, User
     from openclaw.secrets.refs import Secret
 
 logger = logging.getLogger(__name__)
@@ -143,73 +144,83 @@ def _record(text: bytes) -> Record:
     return cast(Record, found)
 
 
+@dataclass(frozen=True, slots=True)
+class RedirectTo:
+    """Where the authorization server sends the user back to."""
+
+    uri: str = ""
+    without_browser: bool = False
+
+
+NOWHERE = RedirectTo()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLogin:
+    """`client_issuer` is the issuer that was shown the operator's own client, if any."""
+
+    credentials: Credentials | None = None
+    client_issuer: str | None = None
+
+
 class ServerLogin:
-    """One server's login, as the SDK's `TokenStorage`.
+    """One server's login in a store.
 
-    `preset` is a client that the operator registered. `register` gets every secret, for redaction.
-    With `afresh`, the stored login is ignored until a new one replaces it.
+    `client` is a client that the operator registered: its secret is never stored. `register` gets
+    every secret, for redaction.
     """
-
-    context: "OAuthContext"
 
     def __init__(
         self,
         store: LoginStore,
         url: str,
         *,
-        preset: "OAuthClientInformationFull | None" = None,
+        client: Client | None = None,
         register: Callable[[str], None] = lambda value: None,
-        afresh: bool = False,
     ) -> None:
-        self._afresh = afresh
         self._store = store
         self._key = login_key(url)
-        self._url = url
-        self._preset = preset
+        self.url = url
+        self._client = client
         self._register = register
 
-    async def entry(self) -> Record:
-        """What is stored for the issuer used last."""
-        return {} if self._afresh else await self._stored()
-
-    async def _stored(self) -> Record:
+    async def load(self) -> StoredLogin:
+        """What is stored for the issuer used last; raises `OperatorFacing`."""
         record: Record = await anyio.to_thread.run_sync(self._store.load, self._key) or {}
-        found: Record = record.get("issuers", {}).get(record.get("issuer"), {})
-        credentials: Record = {**(found.get("tokens") or {}), **(found.get("client") or {})}
-        for name in ("access_token", "refresh_token", "client_secret"):
-            if isinstance(secret := credentials.get(name), str):
-                self._register(secret)
-        return found
+        issuer, issuers = record.get("issuer"), json_object(record.get("issuers"))
+        entry = dict(json_object(issuers.get(issuer or "")))
+        if not entry.get("issuer"):  # written for a server that publishes no metadata
+            parts = urlsplit(self.url)
+            entry["issuer"] = f"{parts.scheme}://{parts.netloc}" if entry else None
+        credentials = Credentials.from_record(entry, self.url)
+        client_issuer = None if self._client is None else _shown_to(self._client.id, record)
+        if credentials is None:
+            return StoredLogin(None, client_issuer)
+        if self._client is not None and client_issuer == credentials.issuer:
+            credentials = replace(credentials, client=self._client)
+        self._register_secrets(credentials)
+        return StoredLogin(credentials, client_issuer)
 
-    async def get_tokens(self) -> "OAuthToken | None":
-        from mcp.shared.auth import OAuthToken
+    async def save(self, credentials: Credentials) -> None:
+        self._register_secrets(credentials)
+        fields = credentials.to_record()
+        if self._client is not None and fields["client"]:
+            fields["client"].pop("client_secret", None)
+        issuer = credentials.issuer
 
-        tokens = (await self.entry()).get("tokens")
-        return None if tokens is None else OAuthToken.model_validate(tokens)
+        def edit(record: Record) -> None:
+            record["url"] = self.url.partition("?")[0]
+            record["issuer"] = issuer
+            record.setdefault("issuers", {})[issuer] = fields
 
-    async def get_client_info(self) -> "OAuthClientInformationFull | None":
-        from mcp.shared.auth import OAuthClientInformationFull
+        await anyio.to_thread.run_sync(self._store.change, self._key, edit)
 
-        if self._preset is not None:
-            # The operator's own secret is shown only to the issuer that first received it.
-            issuer = (await self._stored()).get("issuer")
-            return self._preset.model_copy(update={"issuer": issuer})
-        client = (await self.entry()).get("client")
-        return None if client is None else OAuthClientInformationFull.model_validate(client)
-
-    async def set_tokens(self, tokens: "OAuthToken") -> None:
-        for secret in (tokens.access_token, tokens.refresh_token):
+    def _register_secrets(self, credentials: Credentials) -> None:
+        tokens, client = credentials.tokens, credentials.client
+        own = (client and client.secret, credentials.key)
+        for secret in (*own, tokens and tokens.access, tokens and tokens.refresh):
             if secret:
                 self._register(secret)
-        metadata = self.context.oauth_metadata
-        fields: Record = {
-            "tokens": tokens.model_dump(mode="json", exclude_none=True),
-            "expiresAt": self.context.token_expiry_time,
-            "wanted": None,
-        }
-        if metadata is not None:
-            fields["metadata"] = metadata.model_dump(mode="json", exclude_none=True)
-        await self._update(self._issuer(), fields)
 
     @asynccontextmanager
     async def refreshing(self) -> AsyncGenerator[None]:
@@ -226,40 +237,18 @@ class ServerLogin:
         finally:
             os.close(descriptor)
 
-    async def refreshed_since(self, tokens: "OAuthToken | None") -> "OAuthToken | None":
-        """What another connection or process got from the same issuer in place of these tokens."""
-        stored = await self.get_tokens()
-        same = (await self.entry()).get("issuer") == self._issuer()
-        newer = stored and tokens and stored.access_token != tokens.access_token
-        return stored if same and newer else None
 
-    async def want(self, scope: str | None) -> None:
-        """Remember which scope a call needed, for the next login."""
-        await self._update(self._issuer(), {"wanted": scope})
-
-    async def wanted_scope(self) -> str | None:
-        wanted = (await self._stored()).get("wanted")
-        return wanted if isinstance(wanted, str) else None
-
-    async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
-        if client_info.client_secret:
-            self._register(client_info.client_secret)
-        client = client_info.model_dump(mode="json", exclude_none=True)
-        await self._update(client_info.issuer or self._issuer(), {"client": client, "tokens": None})
-
-    def _issuer(self) -> str:
-        if self.context.oauth_metadata is not None:
-            return str(self.context.oauth_metadata.issuer)
-        return self.context.auth_server_url or ""
-
-    async def _update(self, issuer: str, fields: Record) -> None:
-        def edit(record: Record) -> None:
-            record["url"] = self._url.partition("?")[0]
-            record["issuer"] = issuer
-            entry = record.setdefault("issuers", {}).setdefault(issuer, {})
-            entry.update(fields, issuer=issuer)
-
-        await anyio.to_thread.run_sync(self._store.change, self._key, edit)
+def _shown_to(client_id: str, record: Record) -> str | None:
+    """The first issuer that the client was used with."""
+    for issuer, entry in json_object(record.get("issuers")).items():
+        stored = json_object(entry)
+        client = stored.get("client")
+        # Older versions did not store a client of the operator's own.
+        if json_object(client).get("client_id") == client_id or (
+            stored.get("tokens") and not client
+        ):
+            return issuer
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,59 +259,93 @@ class Logins:
     resolve_secrets: "Callable[[Mapping[str, str]], Awaitable[dict[str, Secret]]]"
     register: Callable[[str], None] = lambda value: None
 
-    def log_out(self, config: "McpServerConfig") -> bool:
-        auth, url = _settings(config)
-        return open_login_store(auth.store, self.directory).delete(login_key(url))
+    async def log_out(self, config: "McpServerConfig") -> "LoggedOut":
+        """Revoke the tokens if the authorization server can, and delete the login in any case."""
+        settings, url = auth_settings(config)
+        store = open_login_store(settings.store, self.directory)
+        revoked = False
+        try:
+            revoked = await (await self.auth(config)).log_out()
+        except OpenClawError as error:  # also a login that cannot be read
+            logger.info("the tokens were not revoked: %s", error)
+        existed = await anyio.to_thread.run_sync(store.delete, login_key(url))
+        return LoggedOut(existed=existed, revoked=revoked)
 
     async def auth(
-        self, config: "McpServerConfig", person: "CallbackServer | None" = None
+        self,
+        config: "McpServerConfig",
+        user: "User | None" = None,
+        redirect: RedirectTo = NOWHERE,
     ) -> "Auth":
         """The HTTP authentication of this server; raises `OperatorFacing`."""
-        settings, url = _settings(config)
+        settings, url = auth_settings(config)
         await load("openclaw.mcp_client.auth.oauth")
-        from mcp.shared.auth import OAuthClientMetadata
-        from pydantic import AnyUrl
-
         from openclaw.mcp_client.auth import oauth
 
         try:
             oauth.check_address(url)
-        except oauth.OAuthFlowError as error:
+        except LoginRefused as error:
             raise OperatorFacing(str(error), hint="use an https address") from None
+        configure = partial(self._configured, config, redirect)
+        current = await configure()
+        client = current.client_id and Client(current.client_id, current.client_secret)
         login = ServerLogin(
             open_login_store(settings.store, self.directory),
             url,
-            preset=await self._preset(settings),
+            client=client or None,
             register=self.register,
-            afresh=person is not None,
         )
-        unused = f"http://127.0.0.1:{settings.callback_port or 1}{oauth.CALLBACK_PATH}"
-        uri = unused if person is None else person.redirect_uri
-        metadata = OAuthClientMetadata(
-            client_name="OpenClaw",
-            redirect_uris=[AnyUrl(uri)],
-            scope=" ".join(settings.scopes) or None,
-            token_endpoint_auth_method=None if settings.client_secret else "none",
-        )
-        return oauth.Auth(url, metadata, login, person)
+        return oauth.Auth(configure, login, user)
 
-    async def _preset(self, auth: "McpAuthConfig") -> "OAuthClientInformationFull | None":
-        from mcp.shared.auth import OAuthClientInformationFull
-
-        if auth.client_id is None:
-            return None
-        secret = None
-        if auth.client_secret is not None:
-            resolved = await self.resolve_secrets({"clientSecret": auth.client_secret})
-            secret = resolved["clientSecret"].reveal()
-        return OAuthClientInformationFull(
+    async def _configured(self, config: "McpServerConfig", redirect: RedirectTo) -> OAuthSettings:
+        """The settings as they are now: some secrets are only valid for a short time."""
+        auth, url = auth_settings(config)
+        provider = auth.identity_provider
+        named = {
+            "clientSecret": auth.client_secret,
+            "privateKey": auth.private_key,
+            "assertion": auth.assertion,
+            "idToken": provider and provider.id_token,
+            "providerSecret": provider and provider.client_secret,
+        }
+        referred = {name: value for name, value in named.items() if value is not None}
+        resolved = await self.resolve_secrets(referred) if referred else {}
+        secrets = {name: secret.reveal() for name, secret in resolved.items()}
+        return OAuthSettings(
+            url=url,
+            redirect_uri=redirect.uri,
+            without_browser=redirect.without_browser,
             client_id=auth.client_id,
-            client_secret=secret,
-            token_endpoint_auth_method="none" if secret is None else None,
+            client_secret=secrets.get("clientSecret"),
+            client_metadata_url=auth.client_metadata_url,
+            private_key=secrets.get("privateKey"),
+            scope=" ".join(auth.scopes) or None,
+            grant=Grant(auth.grant),
+            assertion=_stripped(secrets.get("assertion")),
+            identity_provider=provider
+            and IdentityProvider(
+                id_token=secrets["idToken"].strip(),
+                client_id=provider.client_id,
+                client_secret=secrets.get("providerSecret"),
+                token_endpoint=provider.token_endpoint,
+                issuer=provider.issuer,
+            ),
+            dpop={"auto": None, "required": True, "off": False}[auth.dpop],
         )
 
 
-def _settings(config: "McpServerConfig") -> "tuple[McpAuthConfig, str]":
+@dataclass(frozen=True, slots=True)
+class LoggedOut:
+    existed: bool
+    revoked: bool
+
+
+def _stripped(text: str | None) -> str | None:
+    """A file with a token usually ends with a line break."""
+    return None if text is None else text.strip()
+
+
+def auth_settings(config: "McpServerConfig") -> "tuple[McpAuthConfig, str]":
     if config.auth is None or config.url is None:
         raise OperatorFacing('only a remote server with `auth: "oauth"` has a login')
     return config.auth, config.url

@@ -274,6 +274,8 @@ class StreamDispatcher:
             return errors.Unavailable(self._reason)
         if code is None or message == _NO_MESSAGE:
             allows = ": it does not allow this call" if exchange.status == _FORBIDDEN else ""
+            if allows and self._client.remedy:  # the login may need more scopes
+                allows += f"; {self._client.remedy}"
             words = f"the server answered {exchange.status}{allows}"
             return errors.RemoteError(code or _CLOSED, words)
         if code == _CLOSED and message.startswith(_CLOSED_BY_SDK):
@@ -392,6 +394,8 @@ async def _end_session(client: http_client.RemoteClient, url: str) -> None:
 
 def _explained(error: Exception, client: http_client.RemoteClient) -> Exception:
     cause = errors.first_cause(error)
+    if isinstance(client.problem, errors.Unavailable) and client.status == _UNAUTHORIZED:
+        return errors.ConnectionFailed(client.problem.reason)  # its login server has trouble
     if client.status in (_UNAUTHORIZED, _FORBIDDEN):
         return errors.NeedsLogin(client.refused(client.status))
     if isinstance(cause, httpx2.HTTPError):

@@ -97,6 +97,9 @@ class RemoteClient(httpx2.AsyncClient):
         except _NEVER_SENT as error:
             exchange.sent = False
             problem = Unavailable(f"cannot be reached ({error_text(error)})")
+        except Unavailable as error:  # the login needs time
+            exchange.sent = False
+            problem = error
         except _TooLong:
             problem = TooLarge(self.limit)
         except jsonrpc.Undecodable as error:
