@@ -59,7 +59,7 @@ def test_a_disagreement_between_parsers_is_noticed(monkeypatch: pytest.MonkeyPat
     def never_right(line: bytes) -> dict[str, int]:
         return {"id": 2}
 
-    monkeypatch.setattr("tests.support.parser_targets.decode", never_right)
+    monkeypatch.setattr("tests.support.parser_targets.loads", never_right)
     with pytest.raises(Disagreement):
         read_line_as_client(b'{"id": 1}')
 

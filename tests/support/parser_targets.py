@@ -19,15 +19,12 @@ from openclaw.content.frame import frame
 from openclaw.content.sanitise import sanitise
 from openclaw.core.errors import InvalidConfig, InvalidRequest
 from openclaw.mcp import jsonrpc
+from openclaw.mcp.client import Answered, ClientConnection, ClientSettings, Garbled, Refused
+from openclaw.mcp.json_text import MAX_DEPTH, Unreadable, count_values, is_deeper_than, loads
+from openclaw.mcp.negotiation import Handshake
+from openclaw.mcp.revisions import LATEST
 from openclaw.mcp.server import ServerConnection, outgoing_in
 from openclaw.mcp_client.bridge.prompts import parse_prompt_call
-from openclaw.mcp_client.session.jsonrpc import (
-    MAX_DEPTH,
-    Undecodable,
-    count_values,
-    decode,
-    deeper_than,
-)
 from openclaw.mcp_server.order_tool import offer_of
 from openclaw.media import intake, kinds
 from openclaw.secrets import refs
@@ -103,20 +100,27 @@ def read_for_orders(data: bytes) -> None:
 
 
 def read_line_as_client(data: bytes) -> None:
-    """A server's line: only Undecodable; what is taken is what json reads."""
+    """A server's line: no exception, a call ends once, and what is taken is what json reads."""
     count_values(data, 1000)
+    connection = ClientConnection(ClientSettings(client_info={}))
+    connection.begin(Handshake(LATEST))
+    calls = [connection.request("tools/call", {}, 0.0)[0] for _ in range(3)]
+    events = connection.receive(jsonrpc.decode(data), 0.0)
+    ended = [event.call for event in events if isinstance(event, Answered | Refused | Garbled)]
+    if len(ended) + len(connection.close()) != len(calls):
+        raise Disagreement(f"{data!r} ends {ended!r}")
     try:
-        message = decode(data)
-    except Undecodable:
+        value = loads(data)
+    except Unreadable:
         with suppress(ValueError, RecursionError):
             expected = json.loads(data.decode("utf-8"), parse_constant=_refuse)
-            taken = isinstance(expected, dict | list)
-            if taken and _comparable(expected) and not deeper_than(expected, MAX_DEPTH):
+            if _comparable(expected) and not is_deeper_than(expected, MAX_DEPTH):
                 raise Disagreement(f"refused: {data!r}") from None
         return
-    expected = json.loads(data, parse_constant=_refuse)
-    if _comparable(expected) and message != expected:
-        raise Disagreement(f"{data!r} read as {message!r}")
+    with suppress(ValueError):  # what is broken in it is repaired
+        expected = json.loads(data, parse_constant=_refuse)
+        if _comparable(expected) and value != expected:
+            raise Disagreement(f"{data!r} read as {value!r}")
 
 
 def read_line_as_server(data: bytes) -> None:
@@ -221,7 +225,7 @@ def _is_plain_json(text: str) -> bool:
         value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once_each)
     except (ValueError, RecursionError):
         return False
-    return _comparable(value) and not deeper_than(value, 32)
+    return _comparable(value) and not is_deeper_than(value, 32)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

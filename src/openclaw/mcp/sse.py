@@ -48,6 +48,8 @@ class EventDecoder:
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
         """Raises `TooLarge`; nothing more can be read then."""
+        if not chunk:  # it must not end the wait for what follows a carriage return
+            return []
         self._rest += chunk
         if self._first:
             if len(self._rest) < len(_BOM) and _BOM.startswith(bytes(self._rest)):

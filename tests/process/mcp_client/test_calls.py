@@ -232,10 +232,9 @@ async def test_a_bottomless_answer_is_that_calls_error_alone(bench: Bench, depth
 
 @pytest.mark.requirement("FR-6.4")
 async def test_a_malformed_answer_is_that_calls_error(bench: Bench):
-    line = '{"jsonrpc": "2.0", "id": 3, "result": {oops'
+    line = '{"jsonrpc": "2.0", "id": 4, "result": {oops'  # after two handshakes and the tools
     tools = [{"name": "bad", "does": {"raw": line, "hang": 1}}]
     async with bench.serve({"tools": tools, "discover": "refuse"}) as server:
-        server._session.dispatcher._ids = iter([3])  # type: ignore[union-attr]
         with pytest.raises(InvalidResult, match="not JSON"):
             await server.call_tool("bad", {})
 
@@ -304,7 +303,7 @@ async def test_what_was_never_sent_is_sent_to_the_successor(bench: Bench):
         link = server._session
         assert link is not None
         os.kill(server.snapshot.pid or 0, signal.SIGKILL)
-        await link.dispatcher.lost.wait()
+        await link.caller.lost.wait()
         server._session = link  # as for a caller that took it just before
         assert json.loads(text(await server.call_tool("echo", {"a": 1}))) == {"a": 1}
 

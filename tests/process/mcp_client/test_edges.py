@@ -121,7 +121,7 @@ async def test_a_server_that_closes_its_input_is_gone_with_the_next_call(
         group.start_soon(call)
         link = server._session
         assert link is not None
-        pipe: Any = link.dispatcher
+        pipe: Any = link.caller.transport
         await until(lambda: bool(failures) or not pipe._pipe.write(b"{}\n"))
         await until(lambda: failures == ["it closed its input"])
 

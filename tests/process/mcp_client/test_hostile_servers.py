@@ -11,6 +11,7 @@ import pytest
 from tests.support.connection_bench import Bench, LoopWatch, has_line_with, until
 from tests.support.loop_time import pass_time, pass_time_after
 
+from openclaw.mcp.client import MAX_SERVER_REQUESTS
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import TimedOut, TooLarge
 from openclaw.mcp_client.lifecycle.connection import ServerConnection
@@ -242,7 +243,7 @@ async def test_batches_odd_ids_and_nonsense_are_lived_with(bench: Bench):
 async def test_many_requests_of_a_server_at_once_are_refused_past_a_bound(
     bench: Bench, tmp_path: Path
 ):
-    others, others_refused = 100 - bounds.MAX_SERVER_REQUESTS, tmp_path / "refused"
+    others, others_refused = 100 - MAX_SERVER_REQUESTS, tmp_path / "refused"
     body = """
 answers = {}
 for line in sys.stdin:
@@ -282,7 +283,7 @@ for line in sys.stdin:
 
         group.start_soon(call)
         await until(others_refused.exists)
-        await until(lambda: asked == bounds.MAX_SERVER_REQUESTS)
+        await until(lambda: asked == MAX_SERVER_REQUESTS)
         pass_time(61)  # longer than the call has, which is not the server's fault
         await anyio.wait_all_tasks_blocked()
         release.set()

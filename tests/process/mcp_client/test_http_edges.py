@@ -15,7 +15,7 @@ from tests.support.loop_time import pass_time, pass_time_after
 
 from openclaw.mcp_client.errors import Interrupted, RemoteError, TooLarge
 from openclaw.mcp_client.lifecycle.server_state import ServerState
-from openclaw.mcp_client.session.http import _endpoint
+from openclaw.mcp_client.session.http_sse import endpoint_of
 
 Handler = Callable[[str, dict[str, Any], anyio.abc.SocketStream], Awaitable[None]]
 GREETING: dict[str, Any] = {
@@ -141,7 +141,7 @@ async def test_an_sse_server_that_refuses_a_message_is_lost(bench: Bench):
         entry = {"url": url, "transport": "sse", "maxRestarts": 0}
         async with bench.run(bench.to(entry), ready=False) as server:
             await until(lambda: server.snapshot.state is ServerState.FAILED)
-            assert server.snapshot.last_error == "the server answered 500 to a message"
+            assert server.snapshot.last_error == "the server answered 500"
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -359,4 +359,4 @@ async def test_the_session_is_ended_when_the_server_is_stopped(bench: Bench):
 def test_the_case_of_a_host_and_a_default_port_do_not_make_another_origin(
     url: str, endpoint: str, whole: str
 ):
-    assert _endpoint(url, endpoint) == whole
+    assert endpoint_of(url, endpoint) == whole

@@ -11,8 +11,9 @@ from tests.support.connection_bench import Bench, has_line_with, knowing, until
 from tests.support.fake_http_server import FakeHttpServer
 from tests.support.loop_time import pass_time, pass_time_after
 
+from openclaw.mcp import negotiation
 from openclaw.mcp_client.errors import TimedOut
-from openclaw.mcp_client.session import negotiation
+from openclaw.mcp_client.session.era_memory import Era, EraMemory, identity
 
 pytestmark = pytest.mark.subprocess
 
@@ -151,8 +152,8 @@ async def test_updated_resources_are_told_where_wanted(bench: Bench, discover: s
 async def test_a_lost_subscription_is_made_up_for_by_listing_again(bench: Bench, tmp_path: Path):
     requests = tmp_path / "requests"
     cancelled = [
-        {"method": "notifications/cancelled", "params": {"requestId": f"listen-{number}"}}
-        for number in range(1, 500)  # the numbers count through all tests of a process
+        {"method": "notifications/cancelled", "params": {"requestId": number}}
+        for number in range(1, 20)
     ]
     lines = "\n".join(json.dumps({"jsonrpc": "2.0", **each}) for each in cancelled)
     spec = {
@@ -259,8 +260,6 @@ async def test_a_server_that_dies_of_the_question_is_not_asked_again(bench: Benc
 async def test_a_remembered_old_server_that_became_new_is_greeted_anew(bench: Bench):
     spec = {"tools": [{"name": "echo"}], "revisions": ["2026-07-28"], "discover": "answer"}
     connection = bench.connection(spec)
-    from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
-
     memory = EraMemory(bench.directory, identity(connection.config))
     memory.remember(Era.LEGACY)
     async with bench.run(connection) as server:

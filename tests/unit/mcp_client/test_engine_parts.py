@@ -2,35 +2,35 @@
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.support.connection_bench import knowing
 
 from openclaw.config.agent_schema import McpServerConfig
+from openclaw.core.clock import SystemClock
+from openclaw.mcp.negotiation import Handshake
+from openclaw.mcp.revisions import REVISIONS
 from openclaw.mcp_client import bounds
-from openclaw.mcp_client.bounds import RateLimit, printable
+from openclaw.mcp_client.bounds import printable
 from openclaw.mcp_client.errors import (
-    CallFailed,
     ConnectionFailed,
     NeedsLogin,
     RemoteError,
-    TimedOut,
-    Unavailable,
     error_text,
     first_cause,
 )
 from openclaw.mcp_client.session import listing
-from openclaw.mcp_client.session.declared import Listing
-from openclaw.mcp_client.session.jsonrpc import (
-    CLOSED,
-    TIMEOUT,
-    as_mcp_error,
-    encode,
-    failure,
+from openclaw.mcp_client.session.declared import Listing, Tool
+from openclaw.mcp_client.session.elicitation import decline
+from openclaw.mcp_client.session.era_memory import (
+    FORGET_LEGACY_AFTER,
+    Era,
+    EraMemory,
+    identity,
 )
-from openclaw.mcp_client.session.negotiation import Era, EraMemory, HandshakeResult, identity
-from openclaw.mcp_client.session.server_session import RequestMetadata
+from openclaw.mcp_client.session.request_handlers import RequestHandlers
+from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.mcp_client.transport.child_process import StderrTail
 from openclaw.secrets.redactor import Redactor
 
@@ -55,6 +55,21 @@ def test_an_era_is_remembered_on_disk_for_its_owner_alone(tmp_path: Path):
     assert [path.name for path in file.parent.iterdir()] == ["key"]
 
 
+class LaterClock(StillClock):
+    def now_ms(self) -> int:
+        return SystemClock().now_ms() + int(FORGET_LEGACY_AFTER * 1000) + 1000
+
+
+@pytest.mark.parametrize("era", [Era.LEGACY, Era.MODERN])
+def test_an_old_server_is_asked_again_after_a_while_since_it_may_have_been_updated(
+    tmp_path: Path, era: Era
+):
+    EraMemory(tmp_path, "key").remember(era)
+    later = EraMemory(tmp_path, "key", LaterClock())
+    assert later.recall() is (None if era is Era.LEGACY else era)
+    assert later.is_known()
+
+
 def test_a_memory_that_cannot_be_kept_is_no_failure(tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
     for memory in (EraMemory(tmp_path / "file", "key"), EraMemory(None, "key")):
@@ -75,12 +90,6 @@ def test_another_program_is_another_server(other: dict[str, Any]):
     one = McpServerConfig(command="a")
     assert identity(one) == identity(McpServerConfig(command="a", env={"KEY": "changed"}))
     assert identity(one) != identity(McpServerConfig.model_validate(other))
-
-
-def test_a_rate_limit_lets_a_burst_pass_and_then_a_trickle():
-    limit = RateLimit(rate=10, burst=3)
-    assert [limit.allows(100.0) for _ in range(5)] == [True, True, True, False, False]
-    assert [limit.allows(100.15), limit.allows(100.15)] == [True, False]
 
 
 def test_a_logged_line_has_no_control_characters_and_an_end():
@@ -111,39 +120,6 @@ def test_lines_that_were_not_shown_are_counted(caplog: pytest.LogCaptureFixture)
     tail.feed(b"later\n")
     assert "400 lines not shown" in caplog.text
     assert caplog.records[-1].levelno == logging.WARNING
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "words"),
-    [
-        ({"code": -1, "message": "no"}, -1, "no"),
-        ({"code": "x", "message": 3}, -32603, "the server gave no reason"),
-    ],
-)
-def test_an_error_object_is_read_with_care(error: dict[str, Any], code: int, words: str):
-    problem = failure(error)
-    assert isinstance(problem, RemoteError)
-    assert (problem.code, problem.message) == (code, words)
-
-
-def test_an_answer_with_neither_result_nor_error_is_invalid():
-    assert "neither" in failure("odd").message
-
-
-@pytest.mark.parametrize(
-    ("problem", "code"),
-    [(RemoteError(-5, "x"), -5), (TimedOut(3), TIMEOUT), (Unavailable("gone"), CLOSED)],
-)
-def test_failures_have_codes_in_the_sdks_terms(problem: CallFailed, code: int):
-    error: Any = as_mcp_error(problem)
-    assert error.code == code
-
-
-@pytest.mark.parametrize("value", [2**70, "\ud800", 1.5])
-def test_whatever_is_json_is_one_line(value: Any):
-    line = encode({"x": value})
-    assert line.endswith(b"\n")
-    assert line.count(b"\n") == 1
 
 
 def test_the_most_telling_error_of_a_group_is_found():
@@ -273,14 +249,17 @@ async def test_one_page_may_not_hold_more_than_we_take():
     assert found["prompts"].dropped == ["prompts: 3 past the limit left out"]
 
 
-@pytest.mark.parametrize("http", [True, False])
-def test_tools_whose_headers_are_not_possible_are_left_out_where_headers_are_sent(http: bool):
-    from openclaw.mcp_client.session.declared import Tool
-
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+async def test_tools_whose_headers_are_not_possible_are_left_out_where_headers_are_sent(
+    transport: str,
+):
+    handlers = RequestHandlers("fake", (), None, decline)
+    session = ServerSession("fake", cast("Any", None), handlers, transport)
+    session.handshake_result = Handshake(REVISIONS["2026-07-28"])
     bad = {"type": "object", "properties": {"x": {"type": "string", "x-mcp-header": "a b"}}}
     tools = (Tool(name="good", input_schema={"type": "object"}), Tool(name="bad", input_schema=bad))
-    stamp = RequestMetadata(HandshakeResult("2026-07-28"), {}, http=http)
-    kept = listing.without(Listing(tools=tools, dropped=("prompts: one",)), stamp.refuses)
-    assert [tool.name for tool in kept.tools] == (["good"] if http else ["good", "bad"])
-    assert kept.dropped[0] == "prompts: one"
-    assert len(kept.dropped) == (2 if http else 1)
+    listed = listing.without(Listing(tools=tools, dropped=("prompts: one",)), session.refuses)
+    expected = ["good"] if transport == "http" else ["good", "bad"]
+    assert [tool.name for tool in listed.tools] == expected
+    assert listed.dropped[0] == "prompts: one"
+    assert len(listed.dropped) == 3 - len(expected)

@@ -18,11 +18,11 @@ from openclaw.core.tools import (
     failed,
     json_parts,
 )
+from openclaw.mcp.jsonrpc import JsonObject as RawResult
 from openclaw.mcp_client.bridge import results
 from openclaw.mcp_client.catalog.schema_check import enforce_output_schema
 from openclaw.mcp_client.catalog.server_tools import PreparedTool
 from openclaw.mcp_client.errors import CallFailed, InvalidResult, StillWorking, Unavailable
-from openclaw.mcp_client.session.jsonrpc import RawResult
 
 if TYPE_CHECKING:
     from openclaw.mcp_client.lifecycle.managed_server import ManagedServer

@@ -15,7 +15,7 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.paths import locked, private_directory, write_atomically
 from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
 from openclaw.mcp_client.catalog import pins
-from openclaw.mcp_client.session.negotiation import identity
+from openclaw.mcp_client.session.era_memory import identity
 
 if TYPE_CHECKING:
     from openclaw.mcp_client.session.declared import Listing

@@ -11,8 +11,8 @@ import anyio.to_thread
 import orjson
 
 from openclaw.core.tools import json_list, json_parts
+from openclaw.mcp.jsonrpc import JsonObject as RawResult
 from openclaw.mcp_client.errors import InvalidResult
-from openclaw.mcp_client.session.jsonrpc import RawResult
 
 MAX_CHARACTERS = 256 * 1024
 MAX_NODES = 20_000

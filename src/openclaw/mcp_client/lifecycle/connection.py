@@ -13,30 +13,27 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavailable, describe
 from openclaw.core.events import ServerChanged
 from openclaw.core.tools import EarlierCall, JsonObject
+from openclaw.mcp.client import MAX_EXTENSION
+from openclaw.mcp.jsonrpc import JsonObject as RawResult
+from openclaw.mcp.revisions import TaskSupport
+from openclaw.mcp.tasks import server_takes_core_tasks
 from openclaw.mcp_client import bounds, errors
 from openclaw.mcp_client.bridge.resources import EXTENSION, MOST_SKILLS, ServedSkill, served_skills
 from openclaw.mcp_client.lifecycle import server_state as states
 from openclaw.mcp_client.lifecycle.server_state import Event, ServerState
 from openclaw.mcp_client.session import listing as listings
+from openclaw.mcp_client.session.caller import OnProgress
 from openclaw.mcp_client.session.connect import ConnectionDeps, ConnectParams, open_session
 from openclaw.mcp_client.session.declared import Listing
-from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
-from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
+from openclaw.mcp_client.session.era_memory import EraMemory, identity
 from openclaw.mcp_client.session.listing import are_blocks, are_objects, ignore_progress
-from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
 from openclaw.mcp_client.session.notifications import (
     ChangeSubscription,
     NotificationHandler,
-    RequestHandlers,
 )
+from openclaw.mcp_client.session.request_handlers import RequestHandlers
 from openclaw.mcp_client.session.server_session import ServerSession
-from openclaw.mcp_client.session.server_tasks import (
-    TTL_MS,
-    OnTask,
-    RemoteTask,
-    handle_of,
-    takes_tasks,
-)
+from openclaw.mcp_client.session.server_tasks import TTL_MS, OnTask, RemoteTask, handle_of
 from openclaw.mcp_client.transport.child_process import StderrTail
 
 logger = logging.getLogger(__name__)
@@ -94,7 +91,7 @@ class ServerConnection:
         self._attempt: anyio.CancelScope | None = None
         self._session: ServerSession | None = None
         self._subscription: ChangeSubscription | None = None
-        self._memory = EraMemory(deps.cache, identity(config))
+        self._memory = EraMemory(deps.cache, identity(config), deps.clock)
         self._stderr = StderrTail(name, deps.redactor, deps.clock)
         self._state_log = states.StateLog(name, self._stderr.tail)
         self._tool_timeout = config.tool_timeout / 1000
@@ -122,7 +119,7 @@ class ServerConnection:
             since=self._since,
             transport=self.config.kind if session is None else session.transport,
             pid=None if session is None else session.pid,
-            protocol=None if handshake is None else handshake.protocol,
+            protocol=None if handshake is None else handshake.revision.name,
             server_name=None if handshake is None else self._shown(handshake.name),
             server_version=None if handshake is None else self._shown(handshake.version),
             restarts=life.restarts,
@@ -167,7 +164,7 @@ class ServerConnection:
 
     def answered_before(self) -> bool:
         """Whether it ever completed a handshake, in this process or an earlier one."""
-        return self._memory.recall() is not None
+        return self._memory.is_known()
 
     async def wait_ready(self, timeout: float) -> None:
         """Return once the server is ready; raises `ServerUnavailable`."""
@@ -295,7 +292,7 @@ class ServerConnection:
     async def _ready_session(self, patience: float) -> ServerSession:
         deadline = anyio.current_time() + patience
         self.start()
-        while (session := self._session) is None or session.dispatcher.is_gone:
+        while (session := self._session) is None or session.caller.is_gone:
             left = deadline - anyio.current_time()
             retry_in = self._retry_in()
             if (
@@ -392,9 +389,9 @@ class ServerConnection:
                 subscription.want_updates(self._wanted_updates)
                 self._session = session
                 self._advance(Event.CONNECTED)
-                await session.dispatcher.lost.wait()
+                await session.caller.lost.wait()
                 self._session = None
-                self._advance(Event.LOST, session.dispatcher.why_lost())
+                self._advance(Event.LOST, session.caller.why_lost())
                 group.cancel_scope.cancel()
 
     async def _list_all(self, session: ServerSession, subscription: ChangeSubscription) -> None:
@@ -431,7 +428,7 @@ class ServerConnection:
                     f"it did not list its tools within {seconds:g} s"
                 ) from None
         except errors.CallFailed as failure:
-            if kind == "tools" or session.dispatcher.is_gone:
+            if kind == "tools" or session.caller.is_gone:
                 raise
             logger.debug("MCP server '%s' did not list its %s: %s", self.name, kind, failure)
 
@@ -462,7 +459,7 @@ class ServerConnection:
         return {"resources": self.config.resources, "prompts": self.config.prompts}.get(kind, True)
 
     def _replace_listing(self, session: ServerSession, listing: Listing) -> None:
-        listing = listings.without(listing, session.request_metadata.refuses)
+        listing = listings.without(listing, session.refuses)
         for note in set(listing.dropped) - set(self.listing.dropped):
             logger.warning("MCP server '%s': %s", self.name, note)
         self.listing = listing
@@ -471,9 +468,9 @@ class ServerConnection:
             for tool in listing.tools
             if tool.execution is not None
             and tool.execution.task_support in ("optional", "required")
-            and session.handshake_result.era is Era.LEGACY
-            and takes_tasks(session.handshake_result.capabilities)
+            and session.handshake_result.revision.tasks is TaskSupport.CORE
+            and server_takes_core_tasks(session.handshake_result.capabilities)
         )
-        session.request_metadata.learn({tool.name: tool.input_schema for tool in listing.tools})
+        session.connection.learn_tools({tool.name: tool.input_schema for tool in listing.tools})
         self._deps.emit(ServerChanged(self.name, self._life.state, "listing"))
         self.on_listing()

@@ -18,6 +18,7 @@ from openclaw.content.frame import frame
 from openclaw.content.labels import sanitise_label
 from openclaw.content.sanitise import prepare
 from openclaw.core.events import Emit, SuspiciousContent
+from openclaw.mcp.jsonrpc import JsonObject as RawResult
 from openclaw.mcp_client.bridge import resources as mcp_resources
 from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
 from openclaw.mcp_client.bridge.results import Rendering
@@ -30,7 +31,6 @@ from openclaw.mcp_client.lifecycle.server_state import UNAVAILABLE, ServerState
 from openclaw.mcp_client.session.connect import ConnectionDeps
 from openclaw.mcp_client.session.declared import Listing, Resource
 from openclaw.mcp_client.session.elicitation import ElicitationRouter
-from openclaw.mcp_client.session.jsonrpc import RawResult
 from openclaw.mcp_client.session.listing import CatalogCache
 
 logger = logging.getLogger(__name__)

@@ -16,10 +16,11 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.core.events import Emit, discard
 from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.imports import load
-from openclaw.mcp_client.session import negotiation
-from openclaw.mcp_client.session.dispatcher import PipeDispatcher
 from openclaw.mcp_client.session.elicitation import decline
-from openclaw.mcp_client.session.notifications import AskHost, NotificationHandler, RequestHandlers
+from openclaw.mcp_client.session.era_memory import EraMemory
+from openclaw.mcp_client.session.notifications import NotificationHandler
+from openclaw.mcp_client.session.pipes import PipeTransport
+from openclaw.mcp_client.session.request_handlers import AskHost, RequestHandlers
 from openclaw.mcp_client.session.server_session import ServerSession
 from openclaw.mcp_client.transport import child_process
 from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper
@@ -74,7 +75,7 @@ class ConnectParams:
     deps: ConnectionDeps
     request_handlers: RequestHandlers
     notifications: NotificationHandler
-    memory: negotiation.EraMemory
+    memory: EraMemory
     stderr: child_process.StderrTail
     on_asked: Callable[[], None] = lambda: None
     """Called when everything is loaded, right before the handshake."""
@@ -84,10 +85,14 @@ async def open_session(params: ConnectParams) -> AbstractAsyncContextManager[Ser
     """A context manager that opens the connection and closes it."""
     if params.config.kind == "stdio":
         return _open_stdio(params)
-    await load("openclaw.mcp_client.session.http")
-    from openclaw.mcp_client.session.http import open_http
+    await load("openclaw.mcp_client.session.remote")
+    from openclaw.mcp_client.session.remote import open_remote
 
-    return open_http(params)
+    return open_remote(params)
+
+
+def make_session(params: ConnectParams, transport: str, pid: int | None = None) -> ServerSession:
+    return ServerSession(params.name, params.notifications, params.request_handlers, transport, pid)
 
 
 @asynccontextmanager
@@ -95,19 +100,18 @@ async def _open_stdio(params: ConnectParams) -> AsyncGenerator[ServerSession]:
     child = await child_process.spawn(await _program(params), params.deps.reaper, params.deps.grace)
     limit = params.config.max_message_bytes
     pipe = child_process.ChildPipe(child.ends(), child.exited, limit, params.stderr)
-    dispatcher = PipeDispatcher(pipe, params.name, params.deps.redactor.redact)
+    session = make_session(params, "stdio", child.pid)
+    transport = PipeTransport(pipe, session.caller, params.deps.redactor.redact)
     try:
-        session = ServerSession(
-            dispatcher, params.notifications, params.request_handlers, "stdio", child.pid
-        )
-        async with session.running():
-            await _stdio_handshake(params, session, dispatcher)
+        async with session.running() as group:
+            group.start_soon(transport.run, name=f"pipes of {params.name}")
+            await _stdio_handshake(params, session, transport)
             yield session
     finally:
         with anyio.CancelScope(shield=True):
-            dispatcher.close()
+            transport.close()
             await child.shut_down()
-            dispatcher.release()
+            transport.release()
             child.close_pipes()
 
 
@@ -124,18 +128,19 @@ async def handshake(
 
 
 async def _stdio_handshake(
-    params: ConnectParams, session: ServerSession, dispatcher: PipeDispatcher
+    params: ConnectParams, session: ServerSession, transport: PipeTransport
 ) -> None:
     params.on_asked()
+    caller = session.caller
     try:
         await handshake(params, session)
     except Exception:
-        if dispatcher.input_closed:  # it is exiting: its exit code says why
+        if transport.input_closed:  # it is exiting: its exit code says why
             with anyio.move_on_after(2 * child_process.EXIT_AFTER_EOF):
-                await dispatcher.lost.wait()
-        if dispatcher.end_reason is None:
+                await caller.lost.wait()
+        if caller.end_reason is None:
             raise
-        raise ConnectionFailed(dispatcher.end_reason) from None
+        raise ConnectionFailed(caller.end_reason) from None
 
 
 async def _program(

@@ -1,407 +1,328 @@
-"""Remote servers, over streamable HTTP or the older SSE transport."""
+"""Remote servers over Streamable HTTP: each request is a POST, whose answer may be a stream."""
 
 import logging
-import math
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from asyncio import Future
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 import httpx2
-from anyio.abc import ObjectSendStream
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.dispatcher import CallOptions
-from mcp.shared.exceptions import MCPError
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
-from openclaw.core.errors import OperatorFacing
+from openclaw.mcp import exchange, http, jsonrpc, names
+from openclaw.mcp.client import Call, State
+from openclaw.mcp.exchange import Body, Failure, Meaning, Resumption
+from openclaw.mcp.json_text import LARGE
+from openclaw.mcp.jsonrpc import CONNECTION_CLOSED, Incoming, JsonObject, Message, Request
+from openclaw.mcp.sse import EventDecoder, ServerSentEvent, TooLarge
 from openclaw.mcp_client import errors
-from openclaw.mcp_client.session import http_client
-from openclaw.mcp_client.session.connect import ConnectParams, handshake
-from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
-from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
-from openclaw.mcp_client.session.server_session import ServerSession
-from openclaw.secrets.refs import has_reference
-
-if TYPE_CHECKING:
-    from mcp.shared.dispatcher import DispatchContext, OnRequest
-    from mcp.shared.transport_context import TransportContext
-
-
-# The SDK has an SSE client too, but it cuts events at one mebibyte, which is less than an image.
+from openclaw.mcp_client.session.caller import Caller
 
 logger = logging.getLogger(__name__)
 
-Inbound = MemoryObjectReceiveStream[SessionMessage | Exception]
-
-
-class PostStream(ObjectSendStream[SessionMessage]):
-    """Sends to the server: one POST for each message, in the sender's task.
-
-    A refused request fails alone; other refused messages are dropped.
-    """
-
-    def __init__(self, client: httpx2.AsyncClient, endpoint: str) -> None:
-        self._client, self._endpoint = client, endpoint
-
-    async def send(self, item: SessionMessage) -> None:
-        """Post one message; raises `ConnectionFailed` for a request that was not accepted."""
-        body = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-        response = await self._client.post(self._endpoint, json=body)
-        if response.is_error:
-            refusal = f"the server answered {response.status_code} to a message"
-            if isinstance(item.message, JSONRPCRequest):
-                raise errors.ConnectionFailed(refusal)
-            logger.debug("%s", refusal)
-
-    async def aclose(self) -> None:
-        """Nothing is held open between two messages."""
-
-
-@asynccontextmanager
-async def sse_streams(
-    client: httpx2.AsyncClient, url: str, limit: int, timeout: float
-) -> AsyncGenerator[tuple[Inbound, PostStream]]:
-    """The two directions of a session, open once the server has said where to post."""
-    inbound_end, inbound = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
-    async with inbound_end, inbound, AsyncExitStack() as stack:
-        with _endpoint_within(timeout):
-            request = client.build_request("GET", url, headers=headers)
-            response = await client.send(request, stream=True)
-        stack.push_async_callback(response.aclose)
-        if not response.is_success:
-            raise errors.ConnectionFailed(f"the server answered {response.status_code}")
-        group = await stack.enter_async_context(anyio.create_task_group())
-        events = httpx2.EventSource(response, max_event_size=limit)
-        with _endpoint_within(timeout):
-            endpoint = await group.start(_receive, events, url, inbound_end)
-        yield inbound, PostStream(client, endpoint)
-        group.cancel_scope.cancel()
-
-
-@contextmanager
-def _endpoint_within(seconds: float) -> Generator[None]:
-    try:
-        with anyio.fail_after(seconds):
-            yield
-    except TimeoutError:
-        raise errors.ConnectionFailed(
-            f"the server named no endpoint within {seconds:g} s"
-        ) from None
-
-
-async def _receive(
-    events: httpx2.EventSource,
-    url: str,
-    inbound: MemoryObjectSendStream[SessionMessage | Exception],
-    *,
-    task_status: anyio.abc.TaskStatus[str] = anyio.TASK_STATUS_IGNORED,
-) -> None:
-    known = False
-    async with inbound:
-        async for event in events:
-            if event.event == "endpoint" and not known:
-                known = True
-                task_status.started(_endpoint(url, event.data))
-            elif event.event == "message" and event.data:
-                await inbound.send(_parsed(event.data))
-    if not known:
-        raise errors.ConnectionFailed("the stream ended before the server said where to post")
-
-
-def _parsed(data: str) -> SessionMessage | Exception:
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
-    except ValueError as error:
-        logger.debug("an event was not a message: %s", error)
-        return error
-
-
-def _endpoint(url: str, path: str) -> str:
-    """Where to post; a server may not send us, and our headers, to another origin."""
-    base = httpx2.URL(url)
-    endpoint = base.join(path)
-    # Compared as parsed: the case of a host and the number of a default port do not matter.
-    if any(getattr(endpoint, part) != getattr(base, part) for part in ("scheme", "host", "port")):
-        raise errors.ConnectionFailed("the server's endpoint is on another origin")
-    return str(endpoint)
-
-
 END_SESSION_WITHIN = 2.0  # seconds for telling a server that its session is over
-
-_FALL_BACK = (400, 404, 405)
-"""Answers to a POST from a server that has only the older transport, as the spec lists them."""
-
-_CLOSED, _METHOD_NOT_FOUND = -32000, -32601
-_CLOSED_BY_SDK = ("Connection closed", "SSE stream ")  # a server may send the same code
-_BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 400, 401, 403, 404
-_TOO_MANY, _SERVER_ERROR = 429, 500
+_MAX_REDIRECTS = 5
+_MAX_ERROR = 64 * 1024  # bytes of a refusal that are read
+_NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
-class StreamDispatcher:
-    """The SDK's dispatcher, with our own `call` and all notifications passed to one function.
+class HttpRefused(errors.RemoteError):
+    """Raised when the answer was an error status. Its `error` may be the server's own."""
 
-    `lost` is set when the connection turns out to be gone.
+    def __init__(self, failure: Failure, message: str) -> None:
+        super().__init__(failure.error.code, message, failure.error.data)
+        self.failure = failure
+        self.status = failure.status
+
+
+class HttpClient:
+    """Requests to one server, and what its answers say about all of them.
+
+    `remedy` says what a user can do if the server wants a login.
     """
 
     def __init__(
-        self,
-        dispatcher: "JSONRPCDispatcher[TransportContext]",
-        client: http_client.RemoteClient,
+        self, client: httpx2.AsyncClient, url: str, limit: int, remedy: str | None
     ) -> None:
-        self._dispatcher, self._client = dispatcher, client
-        self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
-        self.lost = anyio.Event()
-        self._reason = "the connection was lost"
-        self._needs_login: str | None = None
-        self._calls: set[_Call] = set()
-        self._served = 0
+        self.url, self.limit, self.remedy = url, limit, remedy
+        self._client = client
+        self.session: str | None = None
+        self.was_turned_away = False
+        """The last answer says nothing about the server, only that it was not reached."""
 
-    @property
-    def is_gone(self) -> bool:
-        return self.lost.is_set()
-
-    def why_lost(self) -> str:
-        if self._needs_login is not None:
-            raise errors.NeedsLogin(self._needs_login)
-        return self._reason
-
-    def turned_away(self) -> bool:
-        """Whether the last answer says nothing about the server, only that it was not reached."""
-        status = self._client.status
-        refused = status in (_UNAUTHORIZED, _FORBIDDEN, _TOO_MANY) or (status or 0) >= _SERVER_ERROR
-        return refused or self._client.problem is not None
-
-    async def call(
+    @asynccontextmanager
+    async def stream(
         self,
         method: str,
-        params: Mapping[str, Any] | None,
-        *,
-        timeout: float | None = None,
-        on_progress: OnProgress | None = None,
-        headers: dict[str, str] | None = None,
-        cancellable: bool = True,
-    ) -> RawResult:
-        """Send one request and wait for its result; progress extends the time it has.
-
-        Only the handshake can't be cancelled; its errors say nothing about a session yet.
-        """
-        if self.lost.is_set():
-            raise errors.Unavailable(self._reason)
-        options: CallOptions = {"cancel_on_abandon": cancellable}
-        if headers is not None:
-            options["headers"] = headers
-        seconds = math.inf if timeout is None else timeout
-        with http_client.record_exchange() as exchange, anyio.CancelScope() as scope:
-            call = _Call(scope, seconds, anyio.current_time() + seconds * MAX_EXTENSION)
-
-            async def progressed(progress: float, total: float | None, message: str | None) -> None:
-                self._extend(call)
-                if on_progress is not None:
-                    on_progress(progress, total, message)
-
-            if on_progress is not None:
-                options["on_progress"] = progressed
-            self._calls.add(call)
-            self._extend(call)
-            try:
-                return await self._dispatcher.send_raw_request(method, params, options)
-            except (MCPError, errors.ConnectionFailed) as error:
-                if cancellable:
-                    raise self._failure(error, exchange) from None
-                if isinstance(error, MCPError):
-                    raise errors.RemoteError(error.code, error.message, error.data) from None
-                raise
-            finally:
-                self._calls.remove(call)
-        raise errors.TimedOut(seconds)
-
-    async def run(
-        self,
-        on_request: "OnRequest",
-        on_notification: Callable[[str, Mapping[str, Any] | None], None],
-        *,
-        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        async def request(
-            context: "DispatchContext[TransportContext]",
-            method: str,
-            params: Mapping[str, Any] | None,
-        ) -> dict[str, Any]:
-            # The server waits for our answer, perhaps a person's: that is not its delay.
-            self._served += 1
-            self._extend(*self._calls)
-            try:
-                return await on_request(context, method, params)
-            finally:
-                self._served -= 1
-                self._extend(*self._calls)
-
-        def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
-            on_notification(method, params)
-            return True
-
-        await self._dispatcher.run(request, _ignore, intercept, task_status=task_status)
-
-    def _extend(self, *calls: "_Call") -> None:
-        """Restart the calls' timeouts; they do not run while the server waits for us."""
-        for call in calls:
-            patience = math.inf if self._served else anyio.current_time() + call.timeout
-            call.scope.deadline = min(patience, call.give_up_at)
-
-    def _failure(
-        self, error: MCPError | errors.ConnectionFailed, exchange: http_client.Exchange
-    ) -> errors.CallFailed:
-        if exchange.problem is not None:
-            if isinstance(exchange.problem, errors.Unavailable) and len(self._calls) == 1:
-                self._lose(exchange.problem.reason)  # nothing is in flight that might still arrive
-            return exchange.problem
-        code = error.code if isinstance(error, MCPError) else None
-        message = error.message if isinstance(error, MCPError) else str(error)
-        if exchange.status == _UNAUTHORIZED:
-            self._needs_login = self._client.refused(_UNAUTHORIZED)
-            self._lose(self._needs_login)
-            return errors.RemoteError(code or _CLOSED, self._needs_login)
-        if self._forgot_session(exchange, code, message):
-            # A server that does not know the session has done nothing for it.
-            self._lose("the server ended the session")
-            return errors.Unavailable(self._reason)
-        if code is None or message == _NO_MESSAGE:
-            allows = ": it does not allow this call" if exchange.status == _FORBIDDEN else ""
-            if allows and self._client.remedy:  # the login may need more scopes
-                allows += f"; {self._client.remedy}"
-            words = f"the server answered {exchange.status}{allows}"
-            return errors.RemoteError(code or _CLOSED, words)
-        if code == _CLOSED and message.startswith(_CLOSED_BY_SDK):
-            return (
-                errors.Interrupted(message) if exchange.sent else errors.Unavailable(self._reason)
-            )
-        if code == http_client.PARSE_ERROR:
-            return errors.InvalidResult(f"the server's answer cannot be read: {message[:200]}")
-        return errors.RemoteError(
-            code, message, error.data if isinstance(error, MCPError) else None
-        )
-
-    def _forgot_session(
-        self, exchange: http_client.Exchange, code: int | None, message: str
-    ) -> bool:
-        if exchange.status == _BAD_REQUEST:  # servers copied from a common example answer this
-            return code == _CLOSED and "session" in message.lower()
-        has_session = code is None or self._client.session is not None  # SSE always has one
-        return exchange.status == _NOT_FOUND and has_session and code != _METHOD_NOT_FOUND
-
-    def _lose(self, reason: str) -> None:
-        self._reason = reason
-        self.lost.set()
-
-
-async def _ignore(
-    context: "DispatchContext[TransportContext]", method: str, params: Mapping[str, Any] | None
-) -> None:
-    """Every notification is intercepted."""
-
-
-_NO_MESSAGE = "Server returned an error response"  # what the SDK says for a status without a body
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Call:
-    scope: anyio.CancelScope
-    timeout: float
-    give_up_at: float  # however much progress is reported
-
-
-@asynccontextmanager
-async def open_http(params: ConnectParams) -> AsyncGenerator[ServerSession]:
-    url = params.config.url
-    if url is None:
-        raise OperatorFacing("a remote server needs a `url`")
-    config, deps = params.config, params.deps
-    headers = await deps.reveal({name: str(value) for name, value in config.headers.items()})
-    if has_reference(url):
-        url = (await deps.reveal({"url": url}))["url"]
-    auth = None if config.auth is None or deps.auth is None else await deps.auth(config)
-    # Every call has its own deadline, and a stream of events may be silent as long as it likes.
-    timeout = httpx2.Timeout(config.timeout / 1000, read=None)
-    client = http_client.RemoteClient(
-        config.max_message_bytes, headers=headers, auth=auth, timeout=timeout
-    )
-    client.remedy = None if auth is None else f"run: openclaw mcp login {params.name}"
-    params.on_asked()
-    try:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(client)
-            stack.push_async_callback(_end_session, client, url)
-            yield await _enter_first(stack, params, client, url)
-    except Exception as error:
-        raise _explained(error, client) from error
-
-
-async def _enter_first(
-    stack: AsyncExitStack, params: ConnectParams, client: http_client.RemoteClient, url: str
-) -> ServerSession:
-    first = "sse" if params.config.kind == "sse" else "http"
-    try:
-        return await stack.enter_async_context(_open(params, client, url, first))
-    except Exception:
-        if not params.config.may_fall_back_to_sse or client.status not in _FALL_BACK:
-            raise
-    client.status = None
-    return await stack.enter_async_context(_open(params, client, url, "sse"))
-
-
-@asynccontextmanager
-async def _open(
-    params: ConnectParams, client: http_client.RemoteClient, url: str, transport: str
-) -> AsyncGenerator[ServerSession]:
-    limit = params.config.max_message_bytes
-    streams = (
-        sse_streams(client, url, limit, params.config.timeout / 1000)
-        if transport == "sse"
-        else streamable_http_client(
-            url,
-            http_client=client,
-            terminate_on_close=False,  # this would be cancelled first: see `_end_session`
-            max_sse_event_size=limit,
-        )
-    )
-    async with streams as ends:
-        dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*ends)
-        caller = StreamDispatcher(dispatcher, client)
-        session = ServerSession(caller, params.notifications, params.request_handlers, transport)
-        async with session.running():
-            await handshake(params, session, caller.turned_away)
-            yield session
-
-
-async def _end_session(client: http_client.RemoteClient, url: str) -> None:
-    """Tell the server that its session is over, even if we are being cancelled."""
-    session = client.session
-    if session is None:
-        return
-    with anyio.move_on_after(END_SESSION_WITHIN, shield=True):
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+    ) -> AsyncGenerator[httpx2.Response]:
+        """The answer, after redirects within the server's origin; raises `CallFailed`."""
         try:
-            await client.delete(url, headers={http_client.SESSION_HEADER: session})
-        except (httpx2.HTTPError, httpx2.StreamError) as error:
-            logger.debug("the session could not be ended: %s", errors.error_text(error))
+            response = await self._send(method, url, headers, content)
+        except _NEVER_SENT as error:
+            self.was_turned_away = True
+            raise errors.Unavailable(f"cannot be reached ({errors.error_text(error)})") from None
+        except (errors.Unavailable, errors.NeedsLogin):
+            self.was_turned_away = True
+            raise
+        except httpx2.RequestError as error:
+            self.was_turned_away = True
+            raise errors.Interrupted(errors.error_text(error)) from None
+        try:
+            status = response.status_code
+            self.was_turned_away = status in (401, 403, 429) or status >= 500
+            yield response
+        except (httpx2.RequestError, httpx2.StreamError) as error:
+            raise errors.Interrupted(errors.error_text(error)) from None
+        finally:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
+    ) -> httpx2.Response:
+        own = {} if self.session is None else {http.SESSION_HEADER: self.session}
+        request = self._client.build_request(
+            method, url, headers={**headers, **own}, content=content
+        )
+        for _ in range(_MAX_REDIRECTS):
+            response = await self._client.send(request, stream=True, follow_redirects=False)
+            following = response.next_request
+            if following is None or not _may_follow(request, following):
+                return response
+            await response.aclose()
+            request = following
+        raise errors.RemoteError(CONNECTION_CLOSED, "the server redirects without end")
+
+    async def failure(self, response: httpx2.Response) -> Failure:
+        body = b""
+        with suppress(errors.TooLarge, httpx2.HTTPError, httpx2.StreamError):
+            body = await self.read(response, _MAX_ERROR)  # else the status says enough
+        in_session = self.session is not None
+        return exchange.failure_of(
+            response.status_code, response.headers, body, in_session=in_session
+        )
+
+    async def read(self, response: httpx2.Response, limit: int | None = None) -> bytes:
+        """The unpacked body; raises `TooLarge`."""
+        most = self.limit if limit is None else limit
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > most:
+                raise errors.TooLarge(most)
+        return bytes(body)
+
+    async def events(
+        self, response: httpx2.Response, resumption: Resumption
+    ) -> AsyncIterator[ServerSentEvent]:
+        """The events that have data; raises `TooLarge`."""
+        decoder = EventDecoder(self.limit)
+        async for chunk in response.aiter_bytes():
+            try:
+                events = decoder.feed(chunk)
+            except TooLarge as problem:
+                raise errors.TooLarge(problem.limit) from None
+            if events:
+                resumption.received(decoder.last_id, decoder.retry_ms)
+            for event in events:
+                if event.data:
+                    yield event
+
+    def refused(self, status: int) -> str:
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"the server answered {status}: it needs a login or other credentials{remedy}"
+
+    def describe(self, failure: Failure) -> str:
+        if failure.meaning is Meaning.NEEDS_LOGIN:
+            return self.refused(failure.status)
+        if failure.status == 403 and self.remedy and not failure.has_message:
+            return f"{failure.error.message}; {self.remedy}"  # the login may need more scopes
+        return failure.error.message
 
 
-def _explained(error: Exception, client: http_client.RemoteClient) -> Exception:
-    cause = errors.first_cause(error)
-    if isinstance(client.problem, errors.Unavailable) and client.status == _UNAUTHORIZED:
-        return errors.ConnectionFailed(client.problem.reason)  # its login server has trouble
-    if client.status in (_UNAUTHORIZED, _FORBIDDEN):
-        return errors.NeedsLogin(client.refused(client.status))
-    if isinstance(cause, httpx2.HTTPError):
-        return errors.ConnectionFailed(f"cannot be reached ({errors.error_text(cause)})")
-    if isinstance(cause, errors.RemoteError) and client.problem is not None:
-        return errors.ConnectionFailed(getattr(client.problem, "reason", client.problem.message))
-    if isinstance(cause, errors.RemoteError) and client.status is not None:
-        return errors.ConnectionFailed(f"the server answered {client.status}")
-    return cause if isinstance(cause, Exception) else error
+def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
+    """Headers and bodies are only for the origin that was configured, and for the same method."""
+    before, after = request.url, following.url
+    same = (before.scheme, before.host, before.port) == (after.scheme, after.host, after.port)
+    return same and request.method == following.method
+
+
+async def decode(text: bytes) -> Incoming:
+    if len(text) >= LARGE:
+        return await anyio.to_thread.run_sync(jsonrpc.decode, text)
+    return jsonrpc.decode(text)
+
+
+def refuse(caller: Caller, client: HttpClient, failure: Failure) -> errors.CallFailed:
+    """The error for a request that was answered with an error status."""
+    message = client.describe(failure)
+    is_open = caller.connection.state is State.READY
+    match failure.meaning:
+        case Meaning.NEEDS_LOGIN if is_open:
+            caller.needs_login = True
+            caller.end(message)
+        case Meaning.SESSION_OVER if is_open:
+            # A server that does not know the session has done nothing for it.
+            caller.end("the server ended the session")
+            return errors.Unavailable("the server ended the session")
+        case _:
+            pass
+    return HttpRefused(failure, message)
+
+
+def lose_if_alone(caller: Caller, problem: errors.Unavailable) -> None:
+    """Connect anew, unless something is in flight that might still arrive."""
+    if len(caller.connection.open_calls) == 1:
+        caller.end(problem.reason)
+
+
+class HttpTransport:
+    def __init__(self, client: HttpClient, caller: Caller, group: anyio.abc.TaskGroup) -> None:
+        self._client, self._caller, self._group = client, caller, group
+        caller.transport = self
+
+    async def send(self, request: Request, call: Call, answer: "Future[JsonObject]") -> None:
+        connection = self._caller.connection
+        headers = {"Accept": http.ACCEPT_BOTH, **connection.headers(request)}
+        with anyio.CancelScope() as scope:
+
+            def stop(_: object) -> None:
+                scope.cancel()  # nobody waits for it any more
+
+            answer.add_done_callback(stop)
+            try:
+                await self._exchange(request, headers, answer)
+            except errors.Unavailable as problem:
+                lose_if_alone(self._caller, problem)
+                raise
+            except errors.NeedsLogin as problem:
+                if connection.state is not State.READY:
+                    raise
+                self._caller.needs_login = True
+                self._caller.end(self._client.refused(401))
+                raise errors.RemoteError(-32000, f"it needs a login: {problem}") from None
+            finally:
+                answer.remove_done_callback(stop)
+
+    async def _exchange(
+        self, request: Request, headers: Mapping[str, str], answer: "Future[JsonObject]"
+    ) -> None:
+        content = jsonrpc.encode(request)
+        url, client = self._client.url, self._client
+        post = {**headers, "Content-Type": http.JSON}
+        resumption = Resumption()
+        async with client.stream("POST", url, post, content) as response:
+            if request.method == names.INITIALIZE:
+                client.session = response.headers.get(http.SESSION_HEADER)
+            match exchange.body_of(response.status_code, response.headers):
+                case Body.FAILURE:
+                    raise refuse(self._caller, client, await client.failure(response))
+                case Body.JSON:
+                    await self._take(request, await client.read(response), whole=True)
+                    if not answer.done():
+                        raise errors.InvalidResult("the server answered another request")
+                    return
+                case Body.EVENTS:
+                    await self._take_events(request, response, resumption, answer)
+                case Body.NOTHING:
+                    raise errors.InvalidResult("the server accepted the request without an answer")
+        while not answer.done():
+            await self._resume(request, resumption, answer)
+
+    async def _take_events(
+        self,
+        request: Request,
+        response: httpx2.Response,
+        resumption: Resumption,
+        answer: "Future[JsonObject]",
+    ) -> None:
+        try:
+            async for event in self._client.events(response, resumption):
+                await self._take(request, event.data, whole=False)
+                if answer.done():
+                    return
+        except (httpx2.RequestError, httpx2.StreamError) as error:
+            if resumption.last_id is None:
+                raise errors.Interrupted(errors.error_text(error)) from None
+            logger.debug("a stream broke off: %s", error)
+
+    async def _resume(
+        self, request: Request, resumption: Resumption, answer: "Future[JsonObject]"
+    ) -> None:
+        """Ask for the rest of the stream, which repeats nothing."""
+        pause = resumption.pause()
+        if pause is None:
+            raise errors.Interrupted("the stream ended before the answer came")
+        await anyio.sleep(pause)
+        try:
+            async with self._get(resumption) as response:
+                if exchange.body_of(response.status_code, response.headers) is Body.EVENTS:
+                    await self._take_events(request, response, resumption, answer)
+                elif response.status_code < 500:
+                    raise errors.Interrupted(
+                        f"the stream broke off, and cannot be resumed ({response.status_code})"
+                    )
+        except errors.Unavailable as problem:
+            logger.debug("a stream cannot be resumed yet: %s", problem)
+
+    def _get(self, resumption: Resumption) -> AbstractAsyncContextManager[httpx2.Response]:
+        connection = self._caller.connection
+        headers = {"Accept": http.EVENT_STREAM, **connection.session_headers()}
+        return self._client.stream("GET", self._client.url, {**headers, **resumption.headers()})
+
+    async def _take(self, request: Request, text: bytes, *, whole: bool) -> None:
+        incoming = exchange.as_answer(await decode(text), request.id, whole=whole)
+        self._caller.receive(incoming)
+
+    # ---- what nobody waits for
+
+    def post(self, message: Message) -> None:
+        self._group.start_soon(self.deliver, message, name="message")
+
+    async def deliver(self, message: Message) -> None:
+        """Send one message; a failure affects nothing else."""
+        headers = {"Accept": http.ACCEPT_BOTH, "Content-Type": http.JSON}
+        headers |= self._caller.connection.session_headers()
+        content = jsonrpc.encode(message)
+        try:
+            async with self._client.stream("POST", self._client.url, headers, content) as response:
+                if response.is_error:
+                    logger.debug("the server answered %s to a message", response.status_code)
+        except (errors.CallFailed, errors.NeedsLogin) as problem:
+            logger.debug("a message was not delivered: %s", problem)
+
+    async def listen(self) -> None:
+        """Hold open the stream of what the server sends by itself, if it has one."""
+        resumption = Resumption()
+        while True:
+            try:
+                async with self._get(resumption) as response:
+                    if exchange.body_of(response.status_code, response.headers) is not Body.EVENTS:
+                        if response.status_code == 404 and resumption.retry_ms is not None:
+                            self._caller.end("the server ended the session")
+                        if response.status_code < 500:
+                            return  # it has no such stream: 405
+                    else:
+                        async for event in self._client.events(response, resumption):
+                            self._caller.receive(await decode(event.data))
+            except (errors.CallFailed, httpx2.RequestError, httpx2.StreamError) as problem:
+                logger.debug("the server's own stream broke off: %s", problem)
+            except errors.NeedsLogin:
+                return  # the next call finds out as well
+            await anyio.sleep(resumption.next_pause())
+
+    async def end_session(self) -> None:
+        """Tell the server that its session is over, even if we are being cancelled."""
+        if self._client.session is None:
+            return
+        with anyio.move_on_after(END_SESSION_WITHIN, shield=True):
+            try:
+                headers = self._caller.connection.session_headers()
+                async with self._client.stream("DELETE", self._client.url, headers):
+                    pass
+            except (errors.CallFailed, errors.NeedsLogin) as error:
+                logger.debug("the session could not be ended: %s", error)

@@ -14,11 +14,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from openclaw.config.paths import private_directory, write_atomically
 from openclaw.core.errors import OpenClawError
 from openclaw.core.tools import json_list, json_object
+from openclaw.mcp.jsonrpc import JsonObject as RawResult
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import InvalidResult, RemoteError
 from openclaw.mcp_client.session import declared
 from openclaw.mcp_client.session.declared import Listing
-from openclaw.mcp_client.session.jsonrpc import RawResult
 from openclaw.secrets.redactor import redacted_tree
 
 logger = logging.getLogger(__name__)

@@ -5,31 +5,23 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
 from openclaw.core.clock import Clock
-from openclaw.core.tools import Elicit
-from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
+from openclaw.core.tools import json_object
+from openclaw.mcp import names
+from openclaw.mcp.client import RateLimit
+from openclaw.mcp.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND
+from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, printable
 from openclaw.mcp_client.errors import CallFailed, RemoteError
 from openclaw.mcp_client.session.listing import KINDS
-from openclaw.mcp_client.session.negotiation import Era
 from openclaw.mcp_client.session.server_session import ServerSession
-from openclaw.mcp_client.session.server_tasks import EXTENSION
 from openclaw.mcp_client.transport.child_process import RedactedLog
 from openclaw.secrets.redactor import Redactor
 
-if TYPE_CHECKING:
-    from mcp.client.session import ClientRequestContext, ClientSession
-    from mcp.shared.dispatcher import Dispatcher
-    from mcp_types import ListRootsResult
-    from pydantic import BaseModel
-
 logger = logging.getLogger(__name__)
-
-AskHost = Elicit
 
 _LEVELS = {
     "debug": logging.DEBUG,
@@ -37,7 +29,6 @@ _LEVELS = {
     "notice": logging.INFO,
     "warning": logging.WARNING,
 }
-_INVALID_REQUEST = -32600
 
 
 class NotificationHandler:
@@ -79,73 +70,13 @@ class NotificationHandler:
         logger.log(self._levels.popleft(), "MCP server '%s' says: %s", self._server, line)
 
 
-class RequestHandlers:
-    """Our answers to a server's requests, as the SDK's session wants them."""
-
-    def __init__(
-        self,
-        server: str,
-        roots: Sequence[Path],
-        on_sampling: AskHost | None,
-        on_elicitation: AskHost,
-    ) -> None:
-        self._server, self._roots = server, roots
-        self._on_sampling, self._on_elicitation = on_sampling, on_elicitation
-
-    def session(self, dispatcher: "Dispatcher[Any]") -> "ClientSession":
-        """The SDK's session over this dispatcher, which offers only what we can do."""
-        from mcp.client.session import ClientSession
-        from mcp_types import CreateMessageResult, ElicitResult, Implementation
-
-        from openclaw.version import __version__
-
-        return ClientSession(
-            dispatcher=dispatcher,
-            client_info=Implementation(name="openclaw", version=__version__),
-            list_roots_callback=self._list_roots,
-            sampling_callback=self._callback(self._on_sampling, CreateMessageResult),
-            elicitation_callback=self._callback(self._on_elicitation, ElicitResult),
-        )
-
-    def capabilities(self) -> dict[str, Any]:
-        return {
-            "roots": {"listChanged": True},
-            "extensions": {EXTENSION: {}},
-            "elicitation": {"form": {}, "url": {}},
-            **({} if self._on_sampling is None else {"sampling": {}}),
-        }
-
-    async def _list_roots(self, context: "ClientRequestContext") -> "ListRootsResult":
-        from mcp_types import ListRootsResult
-
-        roots = [{"uri": path.absolute().as_uri(), "name": path.name} for path in self._roots]
-        return ListRootsResult.model_validate({"roots": roots})
-
-    def _callback(self, ask: AskHost | None, kind: "type[BaseModel]") -> Any:
-        """The SDK's callback for requests that the host answers; None if it does not."""
-        from mcp_types import ErrorData
-
-        if ask is None:
-            return None
-
-        async def answer(context: "ClientRequestContext", params: "BaseModel") -> "BaseModel":
-            try:
-                request = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-                return kind.model_validate(dict(await ask(self._server, request)))
-            except Exception as error:  # noqa: BLE001  the host's refusal is the server's answer
-                logger.warning("a request from an MCP server was refused: %s", error)
-                return ErrorData(code=_INVALID_REQUEST, message="the host refused")
-
-        return answer
-
-
 COALESCE = 0.2  # seconds after a refresh in which further changes are gathered for the next one
 MAX_UPDATES = 1000  # updated resources that are remembered between two refreshes
 SUBSCRIBE_TIMEOUT = 10.0
 MIN_TTL = 30.0  # seconds that a catalogue stays fresh at least, whatever the server says
 MAX_RETRIES = 8  # how often a failed refresh is tried again, after longer and longer pauses
 
-_FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
+_FIRST_PAUSE, _LAST_PAUSE, _LAST_LISTEN_PAUSE = 1.0, 30.0, 300.0
 
 
 class ChangeSubscription:
@@ -185,7 +116,7 @@ class ChangeSubscription:
 
     async def run(self, session: ServerSession) -> None:
         async with anyio.create_task_group() as group:
-            if session.handshake_result.era is Era.MODERN:
+            if session.handshake_result.revision.listen:
                 group.start_soon(self._listen, session, name="subscriptions/listen")
             failures = 0
             while True:
@@ -209,9 +140,8 @@ class ChangeSubscription:
         for kind in sorted(stale):
             if not await _is_done(self._refresh(session, kind)):
                 self._stale.add(kind)
-        subscribed = session.handshake_result.era is not Era.LEGACY or await self._subscribe(
-            session
-        )
+        by_listening = session.handshake_result.revision.listen
+        subscribed = by_listening or await self._subscribe(session)
         for uri in sorted(touched):
             self._updated(uri)
         return not self._stale and subscribed
@@ -229,45 +159,44 @@ class ChangeSubscription:
         return wanted <= self._subscribed
 
     async def _listen(self, session: ServerSession) -> None:
-        """Hold the modern era's one stream of changes open; the events come as notifications."""
-        await session.sdk()  # imports the SDK without blocking the event loop
-        from mcp.client.subscriptions import SubscriptionLost
-        from mcp.shared.exceptions import MCPError
-
-        pause = _FIRST_PAUSE
+        """Hold one stream of changes open (2026-07-28); the events come as notifications."""
+        pause, uris = _FIRST_PAUSE, True
         while True:
+            started = anyio.current_time()
             try:
                 with anyio.CancelScope() as self._listening:
-                    await self._listen_once(session)
-                if not self._listening.cancelled_caught:  # the server closed it normally
+                    await self._listen_once(session, self._wanted if uris else ())
+                if self._listening.cancelled_caught:  # other resources are wanted now
+                    uris = True
+                    continue
+                # The server closed it normally, and may do so again.
+            except RemoteError as refusal:
+                if refusal.code == METHOD_NOT_FOUND:
                     return
-            except SubscriptionLost:
-                self._stale.update(KINDS)
-                self._wake.set()
-                await anyio.sleep(pause)
-                pause = min(2 * pause, _LAST_PAUSE)
-            except MCPError as error:
-                logger.debug("the server does not report changes: %s", error)
-                return
+                if refusal.code != CONNECTION_CLOSED:
+                    logger.debug("the server does not report these changes: %s", refusal)
+                    uris = not (uris and self._wanted)  # it may be one of the resources
+            except CallFailed as failure:
+                logger.debug("the stream of changes broke off: %s", failure)
+            if anyio.current_time() - started > _LAST_LISTEN_PAUSE:
+                pause = _FIRST_PAUSE
+            self._stale.update(KINDS)
+            self._wake.set()
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LAST_LISTEN_PAUSE)
 
-    async def _listen_once(self, session: ServerSession) -> None:
-        from mcp.client.subscriptions import listen
-
+    async def _listen_once(self, session: ServerSession, uris: Sequence[str]) -> None:
         offered = session.handshake_result.capabilities
-        tools, resources, prompts = (
-            offered.get(kind, {}).get("listChanged") is True for kind in KINDS
-        )
-        if not (tools or resources or prompts or self._wanted):
+        changes: dict[str, Any] = {
+            f"{kind}ListChanged": True
+            for kind in KINDS
+            if json_object(offered.get(kind)).get("listChanged") is True
+        }
+        if uris:
+            changes["resourceSubscriptions"] = list(uris)
+        if not changes:
             await anyio.sleep_forever()  # until there is something to ask for
-        async with listen(
-            await session.sdk(),
-            tools_list_changed=tools,
-            resources_list_changed=resources,
-            prompts_list_changed=prompts,
-            resource_subscriptions=self._wanted,
-        ) as subscription:
-            async for _ in subscription:
-                pass
+        await session.caller.call(names.LISTEN, {"notifications": changes})
 
 
 async def _is_done(step: Awaitable[object]) -> bool:

@@ -8,73 +8,43 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
-from openclaw.mcp_client.errors import Interrupted, InvalidResult, RemoteError, Unavailable
-from openclaw.mcp_client.imports import load
-from openclaw.mcp_client.session import negotiation
-from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
+from openclaw.core.tools import json_list, json_object
+from openclaw.mcp import http, names, negotiation
+from openclaw.mcp.client import ClientConnection, ClientSettings
+from openclaw.mcp.jsonrpc import (
+    CONNECTION_CLOSED,
+    URL_ELICITATION_REQUIRED,
+    ErrorData,
+    JsonObject,
+    Notification,
+    RpcError,
+)
+from openclaw.mcp.negotiation import Ask, Handshake, Negotiation, NotAnswered, NotUnderstood
+from openclaw.mcp_client.errors import (
+    CallFailed,
+    Interrupted,
+    InvalidResult,
+    RemoteError,
+    Unavailable,
+)
+from openclaw.mcp_client.session.caller import Caller, OnProgress
+from openclaw.mcp_client.session.era_memory import Era, EraMemory
+from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from mcp.client.session import ClientSession
-    from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
-    from mcp.shared.transport_context import TransportContext
+    from openclaw.mcp_client.session.notifications import NotificationHandler
+    from openclaw.mcp_client.session.request_handlers import RequestHandlers
 
-    from openclaw.mcp_client.session.dispatcher import PipeDispatcher
-    from openclaw.mcp_client.session.http import StreamDispatcher
-    from openclaw.mcp_client.session.notifications import NotificationHandler, RequestHandlers
+logger = logging.getLogger(__name__)
 
+CLIENT_INFO = {"name": "openclaw", "version": __version__}
+MAX_ROUNDS = 10  # how often a server may ask for more input before it gives the result of one call
 
-class RequestMetadata:
-    """Adds the modern era's `_meta` to a request, and over HTTP its headers."""
-
-    def __init__(
-        self, result: negotiation.HandshakeResult, capabilities: Mapping[str, Any], *, http: bool
-    ) -> None:
-        self._version, self._http = result.protocol, http
-        self._modern = result.era is negotiation.Era.MODERN
-        self._meta = {**negotiation.own_meta(capabilities), _LOG_LEVEL_KEY: _log_level()}
-        self._parameter_headers: dict[str, Any] = {}
-
-    @property
-    def blank(self) -> bool:
-        return not self._modern and not self._http
-
-    def refuses(self, schema: Mapping[str, Any]) -> str | None:
-        """Why a tool with this schema can't be called: the headers that it names are invalid."""
-        if not (self._modern and self._http):
-            return None
-        from mcp.shared.inbound import find_invalid_x_mcp_header
-
-        return find_invalid_x_mcp_header(schema)
-
-    def learn(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
-        if self._modern and self._http:
-            from mcp.shared.inbound import x_mcp_header_map
-
-            self._parameter_headers = {
-                name: x_mcp_header_map(schema) for name, schema in tools.items()
-            }
-
-    def params(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        if not self._modern:
-            return params
-        return {**params, "_meta": {**(params.get("_meta") or {}), **self._meta}}
-
-    def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        from mcp.shared import inbound
-
-        headers = {inbound.MCP_PROTOCOL_VERSION_HEADER: self._version}
-        if not self._modern:
-            return headers
-        headers[inbound.MCP_METHOD_HEADER] = method
-        key = "taskId" if method in _TASK_METHODS else inbound.NAME_BEARING_METHODS.get(method)
-        name = params.get(key) if key is not None else None
-        if isinstance(name, str):
-            headers[inbound.MCP_NAME_HEADER] = inbound.encode_header_value(name)
-            mapping = self._parameter_headers.get(name) if method == "tools/call" else None
-            if mapping:
-                headers.update(inbound.mcp_param_headers(mapping, params.get("arguments") or {}))
-        return headers
+_FIRST_PAUSE, _LAST_PAUSE = 0.05, 0.25
+_URL_SECONDS, _URL_PAUSE = 300.0, 5.0  # how long a user has at a web page; how often we look
+_MAX_COMPLETED = 1000
 
 
 def _log_level() -> str:
@@ -85,65 +55,119 @@ def _log_level() -> str:
     return "info" if level <= logging.INFO else "warning"
 
 
-MAX_ROUNDS = 10  # how often a server may ask for more input before it gives the result of one call
-
-_FIRST_PAUSE, _LAST_PAUSE = 0.05, 0.25
-_LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
-_TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
-
-
 class ServerSession:
-    """A connection to a server. The handshake needs no SDK; after it, `request` may be used.
+    """Once the handshake is done, `request` may be used."""
 
-    `sdk` creates the SDK's own session, which from then on handles the server's requests: importing
-    it takes a third of the start-up time, and most servers never ask for roots, sampling or
-    elicitation.
-    """
-
-    handshake_result: negotiation.HandshakeResult
-    request_metadata: RequestMetadata
+    handshake_result: Handshake
 
     def __init__(
         self,
-        dispatcher: "PipeDispatcher | StreamDispatcher",
-        incoming: "NotificationHandler",
-        answers: "RequestHandlers",
+        server: str,
+        notifications: "NotificationHandler",
+        handlers: "RequestHandlers",
         transport: str,
         pid: int | None = None,
     ) -> None:
-        self.dispatcher, self.transport, self.pid = dispatcher, transport, pid
-        self.send_raw_request, self.notify = dispatcher.send_raw_request, dispatcher.notify
-        self._incoming, self._answers = incoming, answers
-        offered = {k: v for k, v in answers.capabilities().items() if k != "extensions"}
-        self._negotiator = negotiation.Negotiator(dispatcher.call, dispatcher.notify, offered)
-        self._group: anyio.abc.TaskGroup | None = None
-        self._sdk_lock = anyio.Lock()
-        self._sdk: ClientSession | None = None
-        self._sdk_on_request: OnRequest | None = None
-        self._sdk_intercept: OnNotifyIntercept | None = None
+        self.transport, self.pid = transport, pid
+        self._handlers, self._notifications = handlers, notifications
+        settings = ClientSettings(
+            client_info=CLIENT_INFO,
+            capabilities=handlers.capabilities(),
+            log_level=_log_level(),
+            over_http=transport != "stdio",
+        )
+        self.connection = ClientConnection(settings)
+        self.caller = Caller(self.connection, server, handlers.answer, self._notified)
+        self._completed: set[str] = set()  # elicitations by URL
+        self._completion = anyio.Event()
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        async with anyio.create_task_group() as self._group:
-            await self._group.start(self._serve)
-            try:
-                yield
-            finally:
-                self._group.cancel_scope.cancel()
+    async def running(self) -> AsyncGenerator[anyio.abc.TaskGroup]:
+        async with self.caller.running() as group:
+            yield group
 
-    async def _serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        run = self.dispatcher.run
-        try:
-            await run(self._on_request, self._on_notification, task_status=task_status)
-        finally:
-            self.dispatcher.lost.set()
+    def _notified(self, method: str, params: JsonObject) -> None:
+        if method == names.ELICITATION_COMPLETE:
+            id = params.get("elicitationId")
+            if isinstance(id, str) and len(self._completed) < _MAX_COMPLETED:
+                self._completed.add(id)
+                self._completion.set()
+                self._completion = anyio.Event()
+            return
+        self._notifications.notification(method, params)
+
+    # ---- the handshake
 
     async def handshake(
-        self, memory: negotiation.EraMemory, turned_away: Callable[[], bool] | None = None
+        self, memory: EraMemory, turned_away: Callable[[], bool] | None = None
     ) -> None:
-        self.handshake_result = await self._negotiator.negotiate(memory, turned_away)
-        http, offered = self.transport != "stdio", self._answers.capabilities()
-        self.request_metadata = RequestMetadata(self.handshake_result, offered, http=http)
+        """Do the handshake that fits the server, and remember which one that was.
+
+        `turned_away` says whether the last answer came from something in front of the server (a
+        login, a maintenance page): that says nothing about its era. Without it, the server is a
+        child process.
+        """
+        remembered = await anyio.to_thread.run_sync(memory.recall)
+        discovery_was_turned_away = False
+
+        def observe(method: str) -> None:
+            nonlocal discovery_was_turned_away
+            if method == names.DISCOVER and turned_away is not None:
+                discovery_was_turned_away = turned_away()
+
+        try:
+            result = await self._negotiate(remembered is Era.LEGACY, observe)
+        except Exception:
+            if remembered is None and turned_away is None:
+                # A child that crashes on `server/discover` is not asked again.
+                await anyio.to_thread.run_sync(memory.remember, Era.LEGACY)
+            raise
+        self.handshake_result = result
+        self.connection.begin(result)
+        stateless = result.revision.stateless
+        if not stateless:
+            await self.caller.transport.deliver(Notification(names.INITIALIZED))
+        if not discovery_was_turned_away:
+            era = Era.MODERN if stateless else Era.LEGACY
+            await anyio.to_thread.run_sync(memory.remember, era)
+
+    async def _negotiate(self, legacy: bool, observe: Callable[[str], None]) -> Handshake:
+        steps = Negotiation(CLIENT_INFO, self._handlers.capabilities(), negotiation.STALL)
+        changed = anyio.Event()
+        last: CallFailed | None = None
+
+        async def ask(step: Ask) -> None:
+            nonlocal last
+            try:
+                result = await self.caller.call(step.method, step.params, timeout=step.timeout)
+            except CallFailed as failure:
+                observe(step.method)
+                last = failure
+                logger.debug("%s was refused: %s", step.method, failure)
+                start(steps.refused(step.method, _refusal(failure), anyio.current_time()))
+            else:
+                start(steps.answered(step.method, result, anyio.current_time()))
+            changed.set()
+
+        def start(asks: list[Ask]) -> None:
+            for step in asks:
+                group.start_soon(ask, step, name=step.method)
+
+        async with anyio.create_task_group() as group:
+            start(steps.start(anyio.current_time(), legacy=legacy))
+            while not steps.is_over:
+                changed = anyio.Event()
+                with anyio.CancelScope(deadline=steps.deadline):
+                    await changed.wait()
+                start(steps.expire(anyio.current_time()))
+            group.cancel_scope.cancel()
+        if isinstance(steps.failure, NotUnderstood):
+            raise InvalidResult(str(steps.failure))
+        if steps.result is None:
+            raise last or InvalidResult("the handshake failed")
+        return steps.result
+
+    # ---- requests
 
     async def request(
         self,
@@ -152,14 +176,15 @@ class ServerSession:
         *,
         timeout: float | None,
         on_progress: OnProgress | None = None,
-    ) -> RawResult:
+    ) -> JsonObject:
         """One request, with as many rounds of input as the server asks for."""
-        send = partial(self._send, method, timeout=timeout, on_progress=on_progress)
-        result, pause = await send(params), _FIRST_PAUSE
-        for asked in range(MAX_ROUNDS + 1):
+        send = partial(self.caller.call, method, timeout=timeout, on_progress=on_progress)
+        result = await self._after_visits(send, params)
+        pause = _FIRST_PAUSE
+        for round in range(MAX_ROUNDS + 1):
             if result.get("resultType") != "input_required":
                 return result
-            if asked == MAX_ROUNDS:
+            if round == MAX_ROUNDS:
                 break
             answers = await self.answers(result)
             if not answers:
@@ -174,81 +199,91 @@ class ServerSession:
                 raise Interrupted(gone.reason) from None
         raise InvalidResult(f"the server asked for input more than {MAX_ROUNDS} times")
 
-    def _send(self, method: str, params: Mapping[str, Any], **options: Any) -> Awaitable[RawResult]:
-        if not self.request_metadata.blank:
-            options["headers"] = self.request_metadata.headers(method, params)
-            params = self.request_metadata.params(params)
-        return self.dispatcher.call(method, params, **options)
-
-    async def answers(self, result: RawResult) -> dict[str, Any]:
-        session = await self.sdk()
-        from mcp.client.session import ClientRequestContext
-        from mcp_types import ErrorData, InputRequiredResult
-
-        try:
-            wanted = InputRequiredResult.model_validate(result).input_requests or {}
-        except ValueError:
-            raise InvalidResult(
-                "the server asks for input in a form that MCP does not have"
-            ) from None
-        answers: dict[str, Any] = {}
-        for key, request in wanted.items():
-            context = ClientRequestContext(session=session, request_id=key)
-            answer = await session.dispatch_input_request(context, request)
-            if isinstance(answer, ErrorData):
-                raise RemoteError(answer.code, f"the server needs input: {answer.message}")
-            answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+    async def answers(self, result: JsonObject) -> JsonObject:
+        """Our answers to the questions in a result."""
+        requests = json_object(result.get("inputRequests"))
+        if (result.get("inputRequests") and not requests) or not all(
+            map(_is_request, requests.values())
+        ):
+            raise InvalidResult("the server asks for input in a form that MCP does not have")
+        answers: JsonObject = {}
+        for key, request in requests.items():
+            try:
+                params = json_object(request.get("params"))
+                answers[key] = await self._handlers.answer(request["method"], dict(params))
+            except RpcError as refusal:
+                message = f"the server needs input: {refusal.message}"
+                raise RemoteError(refusal.code, message) from None
         return answers
 
-    async def sdk(self) -> "ClientSession":
-        """The SDK's session; may be needed before the handshake is done. Raises `Interrupted`."""
-        async with self._sdk_lock:
-            if self._sdk is None:
-                self._sdk = await self._make_sdk()
-            result = self._negotiator.result
-            if result is not None and self._sdk.protocol_version is None:
-                self._sdk.adopt(negotiation.as_sdk_result(result))
-            return self._sdk
+    async def _after_visits(
+        self, send: Callable[[Mapping[str, Any]], Awaitable[JsonObject]], params: Mapping[str, Any]
+    ) -> JsonObject:
+        """The result, once the user has done what the server wants to see done at web pages.
 
-    async def _make_sdk(self) -> "ClientSession":
-        assert self._group is not None
-        await load("mcp.client.session")
-        session = self._answers.session(self)
-        try:
-            await self._group.start(_hold, session, name="the SDK's session")
-        except RuntimeError:  # the connection was closed meanwhile
-            raise Interrupted("it ended") from None
-        return session
+        Section "URL Elicitation Required Error" of 2025-11-25: a request that was refused like that
+        has not been carried out.
+        """
+        deadline = anyio.current_time() + _URL_SECONDS
+        visited: set[str] = set()
+        while True:
+            try:
+                return await send(params)
+            except RemoteError as refusal:
+                if refusal.code != URL_ELICITATION_REQUIRED or anyio.current_time() > deadline:
+                    raise
+                wanted = _visits(refusal)
+                fresh = {id: visit for id, visit in wanted.items() if id not in visited}
+                if not wanted or not await self._visit(fresh):
+                    raise
+                visited.update(fresh)
+                await self._until_completed(set(wanted))
 
-    async def run(
-        self,
-        on_request: "OnRequest",
-        on_notify: "OnNotify",
-        on_notify_intercept: "OnNotifyIntercept | None" = None,
-        *,
-        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Called by the SDK's session, to which this is a dispatcher; it is already running."""
-        self._sdk_on_request, self._sdk_intercept = on_request, on_notify_intercept
-        task_status.started()
-        await anyio.sleep_forever()
+    async def _visit(self, visits: Mapping[str, JsonObject]) -> bool:
+        """Ask the user to open these pages; returns whether they agreed to all."""
+        for visit in visits.values():
+            try:
+                answer = await self._handlers.answer(names.ELICIT, {**visit, "mode": "url"})
+            except RpcError:
+                return False
+            if answer.get("action") != "accept":
+                return False
+        return True
 
-    async def _on_request(
-        self,
-        context: "DispatchContext[TransportContext]",
-        method: str,
-        params: Mapping[str, Any] | None,
-    ) -> dict[str, Any]:
-        await self.sdk()
-        assert self._sdk_on_request is not None
-        return await self._sdk_on_request(context, method, params)
+    async def _until_completed(self, ids: set[str]) -> None:
+        """Wait until the server says so, or a moment: it need not say anything."""
+        with anyio.move_on_after(_URL_PAUSE):
+            while not ids <= self._completed:
+                await self._completion.wait()
+        self._completed -= ids
 
-    def _on_notification(self, method: str, params: Mapping[str, Any] | None) -> None:
-        if self._sdk_intercept is None or not self._sdk_intercept(method, params):
-            self._incoming.notification(method, params)
+    # ---- tools
+
+    def refuses(self, schema: Mapping[str, Any]) -> str | None:
+        """Why a tool with this schema can't be called: the headers that it names are invalid."""
+        over_http = self.connection.settings.over_http
+        if not (over_http and self.handshake_result.revision.routing_headers):
+            return None
+        return http.problem_of_annotations(schema)
 
 
-async def _hold(session: "ClientSession", *, task_status: anyio.abc.TaskStatus[None]) -> None:
-    async with session:
-        task_status.started()
-        await anyio.sleep_forever()
+def _is_request(value: object) -> bool:
+    request = json_object(value)
+    known = (names.ROOTS, names.SAMPLING, names.ELICIT)
+    return request.get("method") in known and isinstance(request.get("params", {}), dict)
+
+
+def _visits(refusal: RemoteError) -> dict[str, JsonObject]:
+    """The pages that the server wants visited, by their ids."""
+    listed = [
+        dict(json_object(one)) for one in json_list(json_object(refusal.data).get("elicitations"))
+    ]
+    return {
+        one["elicitationId"]: one for one in listed if isinstance(one.get("elicitationId"), str)
+    }
+
+
+def _refusal(failure: CallFailed) -> ErrorData | NotAnswered:
+    if isinstance(failure, RemoteError) and failure.code != CONNECTION_CLOSED:
+        return ErrorData(failure.code, failure.message, failure.data)
+    return NotAnswered(failure)

@@ -23,7 +23,8 @@ import anyio.to_thread
 
 from openclaw.core.clock import Clock, random_id
 from openclaw.core.errors import OperatorFacing
-from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
+from openclaw.mcp.client import RateLimit
+from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, printable
 from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.transport import orphan_reaper
 from openclaw.mcp_client.transport.orphan_reaper import OrphanReaper

@@ -6,16 +6,17 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from openclaw.mcp.negotiation import Handshake
+from openclaw.mcp.revisions import REVISIONS
 from openclaw.mcp_client.errors import RemoteError, TimedOut
 from openclaw.mcp_client.session import notifications
-from openclaw.mcp_client.session.negotiation import HandshakeResult
 from openclaw.mcp_client.session.notifications import ChangeSubscription
 
 
 class _Session:
     """A server with resources; `refuses` names the one that it never tells of."""
 
-    handshake_result = HandshakeResult("2025-11-25", {"resources": {"subscribe": True}})
+    handshake_result = Handshake(REVISIONS["2025-11-25"], {"resources": {"subscribe": True}})
 
     def __init__(self, refuses: str = "") -> None:
         self.refuses = refuses

@@ -1,53 +1,93 @@
+"""Bodies of remote servers, within bounds."""
+
 import gzip
+from collections.abc import Callable
 
 import httpx2
 import pytest
 
-from openclaw.mcp_client.errors import Interrupted, TooLarge
-from openclaw.mcp_client.session.http_client import RemoteClient, record_exchange
+from openclaw.mcp.exchange import Resumption
+from openclaw.mcp_client.errors import Interrupted, RemoteError, TooLarge
+from openclaw.mcp_client.session.http import HttpClient
 
 LIMIT = 64 * 1024
 BOMB = gzip.compress(bytes(16 * LIMIT))
 PACKED = {"content-encoding": "gzip", "content-type": "application/json"}
+URL = "http://server/mcp"
 
 
-def client(status: int, body: bytes, headers: dict[str, str]) -> RemoteClient:
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(body))
-
-    return RemoteClient(LIMIT, transport=httpx2.MockTransport(answer))
+def client(handler: Callable[[httpx2.Request], httpx2.Response]) -> HttpClient:
+    library = httpx2.AsyncClient(transport=httpx2.MockTransport(handler))
+    return HttpClient(library, URL, LIMIT, None)
 
 
-@pytest.mark.parametrize("status", [200, 400])
-@pytest.mark.parametrize("kind", ["application/json", "text/html"])
-async def test_an_answer_counts_as_it_is_unpacked(status: int, kind: str) -> None:
-    async with client(status, BOMB, {**PACKED, "content-type": kind}) as remote:
-        with record_exchange() as exchange:
-            await remote.post("http://server/mcp")
-        assert isinstance(exchange.problem, TooLarge)
+def answering(status: int, body: bytes, headers: dict[str, str]) -> HttpClient:
+    return client(
+        lambda request: httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(body))
+    )
 
 
-async def test_an_error_that_calls_itself_an_event_stream_has_a_bound() -> None:
-    events = {"content-type": "text/event-stream"}
-    async with client(500, b"data: {}\n\n" * LIMIT, events) as remote:
-        with record_exchange() as exchange:
-            await remote.post("http://server/mcp")
-        assert isinstance(exchange.problem, TooLarge)
+async def test_an_answer_counts_as_it_is_unpacked() -> None:
+    remote = answering(200, BOMB, PACKED)
+    async with remote.stream("POST", URL, {}) as response:
+        with pytest.raises(TooLarge):
+            await remote.read(response)
 
 
-async def test_what_answers_the_end_of_a_session_has_a_bound() -> None:
-    async with client(200, BOMB, PACKED) as remote:
-        with pytest.raises(httpx2.StreamError, match="over the limit"):
-            await remote.delete("http://server/mcp")
+@pytest.mark.parametrize("headers", [PACKED, {"content-type": "text/event-stream"}])
+async def test_an_error_has_a_bound_and_its_status_says_enough(headers: dict[str, str]) -> None:
+    remote = answering(500, BOMB if headers is PACKED else b"data: {}\n\n" * LIMIT, headers)
+    async with remote.stream("POST", URL, {}) as response:
+        failure = await remote.failure(response)
+    assert failure.error.message == "the server answered 500"
+
+
+async def test_an_event_has_a_bound() -> None:
+    remote = answering(200, b"data: " + b"x" * 2 * LIMIT, {"content-type": "text/event-stream"})
+    async with remote.stream("POST", URL, {}) as response:
+        with pytest.raises(TooLarge):
+            [event async for event in remote.events(response, Resumption())]
 
 
 async def test_an_answer_that_cannot_be_unpacked_fails_its_call_alone() -> None:
-    async with client(200, b"not packed at all", PACKED) as remote:
-        with record_exchange() as exchange:
-            await remote.post("http://server/mcp")
-        assert isinstance(exchange.problem, Interrupted)
+    remote = answering(200, b"not packed at all", PACKED)
+    with pytest.raises(Interrupted):
+        async with remote.stream("POST", URL, {}) as response:
+            await remote.read(response)
 
 
 async def test_a_packed_answer_is_read() -> None:
-    async with client(200, gzip.compress(b'{"a": 1}'), PACKED) as remote:
-        assert (await remote.post("http://server/mcp")).json() == {"a": 1}
+    remote = answering(200, gzip.compress(b'{"a": 1}'), PACKED)
+    async with remote.stream("POST", URL, {}) as response:
+        assert await remote.read(response) == b'{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "followed"),
+    [
+        (307, "/mcp/", True),
+        (308, "http://server/mcp/", True),
+        (307, "https://server/mcp/", False),
+        (307, "http://elsewhere/mcp/", False),
+        (302, "/mcp/", False),  # it would become a GET
+    ],
+)
+async def test_redirects_are_followed_within_the_servers_own_origin(
+    status: int, location: str, followed: bool
+) -> None:
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/mcp/":
+            return httpx2.Response(200, content=request.content)
+        return httpx2.Response(status, headers={"location": location})
+
+    remote = client(handle)
+    async with remote.stream("POST", URL, {"secret": "s"}, b"body") as response:
+        assert response.status_code == (200 if followed else status)
+        assert (await remote.read(response) == b"body") is followed
+
+
+async def test_endless_redirects_end() -> None:
+    remote = client(lambda _: httpx2.Response(307, headers={"location": "/mcp"}))
+    with pytest.raises(RemoteError, match="redirects"):
+        async with remote.stream("POST", URL, {}):
+            pass
