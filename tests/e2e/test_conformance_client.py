@@ -21,7 +21,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.e2e.conftest import NodePackages
 from tests.support.conformance_client import Play, play
 
-from openclaw.mcp_client.session import negotiation
+from openclaw.mcp import negotiation
 
 pytestmark = pytest.mark.subprocess
 

@@ -7,6 +7,7 @@ played: agrees to everything, takes what is proposed, and logs in again where th
 
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,6 +29,12 @@ from openclaw.mcp_client.lifecycle.manager import AgentServers
 from openclaw.mcp_client.lifecycle.server_state import ServerState
 from openclaw.secrets.refs import Secret
 from tests.support.mcp_server_kit import McpInstallation, open_gateway_runtime, until
+
+_GRANTS = {
+    "client-credentials": "clientCredentials",
+    "enterprise": "enterprise",
+    "wif": "workload",
+}
 
 LOGINS = 4
 """How often the person logs in before giving up."""
@@ -52,10 +59,28 @@ class Play:
         """The server's entry, as somebody would write it who was told as much as the suite tells."""
         entry: dict[str, Any] = {"url": self.url, "transport": "http", "maxRestarts": 1}
         if self.scenario.startswith("auth/"):
-            named = {"clientId": "client_id", "clientSecret": "client_secret"}
-            known = {key: self.context[name] for key, name in named.items() if name in self.context}
-            entry["auth"] = {"type": "oauth", **known}
+            entry["auth"] = self._auth()
         return McpServerConfig.model_validate(entry)
+
+    def _auth(self) -> dict[str, Any]:
+        named = {
+            "clientId": "client_id",
+            "clientSecret": "client_secret",
+            "privateKey": "private_key_pem",
+            "assertion": "valid_jwt",
+        }
+        known = {key: self.context[name] for key, name in named.items() if name in self.context}
+        grant = next((g for word, g in _GRANTS.items() if word in self.scenario), "login")
+        auth: dict[str, Any] = {"type": "oauth", "grant": grant, **known}
+        if grant == "enterprise":
+            auth["identityProvider"] = {
+                "tokenEndpoint": self.context["idp_token_endpoint"],
+                "clientId": self.context["idp_client_id"],
+                "idToken": self.context["idp_id_token"],
+            }
+        if self.scenario == "auth/basic-cimd":
+            auth["clientMetadataUrl"] = "https://conformance-test.local/client-metadata.json"
+        return auth
 
     def open(self) -> AbstractAsyncContextManager[McpInstallation]:
         """The server, started as the program starts it."""
@@ -86,14 +111,19 @@ async def play(play: Play) -> None:
 
 async def _logged_in(play: Play) -> None:
     """Log in, use the server, and log in again for as long as it wants that."""
+    config = play.config()
+    needs_user = config.auth is not None and config.auth.grant == "login"
     for _ in range(LOGINS):
-        await log_in(play.config(), play.logins(), LoginPrompt(show=_ignore, browse=_browse))
+        if needs_user:
+            await log_in(config, play.logins(), LoginPrompt(show=_ignore, browse=_browse))
         async with play.open() as installation:
             await until(
                 lambda: _state(installation) in (ServerState.READY, ServerState.NEEDS_LOGIN)
             )
             if _state(installation) is ServerState.READY and await _call_first(installation):
                 return
+        if not needs_user:
+            raise Unfinished("its own credentials were not accepted")
     raise Unfinished(f"logged in {LOGINS} times, and still needs to")
 
 
@@ -158,6 +188,20 @@ async def _nothing(installation: McpInstallation, play: Play) -> None:
     """Being connected is all that is asked for."""
 
 
+async def _load_skill(installation: McpInstallation, play: Play) -> None:
+    """Read the skill that the prompt names and, unless it is refused, a file that belongs to it."""
+    await until(lambda: _SKILL.search(installation.manager.resource_context("main")) is not None)
+    named = _SKILL.search(installation.manager.resource_context("main"))
+    assert named is not None
+    reader = next(s.name for s in installation.manager.tools("main").specs() if "read" in s.name)
+    context = CallContext("main", "s", "c1", elicit=_person().elicit)
+    for uri in (named[0], named[1] + "references/FORMS.md"):
+        result = await installation.tools("main", "s").call(reader, {"uri": uri}, context)
+        if result.is_error:
+            return
+
+
+_SKILL = re.compile(r"(skill://\S+/)SKILL\.md")
 _PLAIN: dict[Any, Any] = {"integer": 0, "number": 0, "boolean": False, "object": {}, "array": []}
 _ROUNDS = ("echo_state", "unrelated", "no_state", "no_result_type")
 _DOINGS: dict[str, Callable[[McpInstallation, Play], Awaitable[None]]] = {
@@ -165,6 +209,10 @@ _DOINGS: dict[str, Callable[[McpInstallation, Play], Awaitable[None]]] = {
     "json-schema-ref-no-deref": _nothing,
     "tools_call": partial(_calls, ("add_numbers",), {"a": 5, "b": 3}),
     "request-metadata": _nothing,
+    **dict.fromkeys(
+        [f"sep-2640-client-verify-{what}" for what in ("digest", "size", "frontmatter")],
+        _load_skill,
+    ),
     "sse-retry": partial(_calls, ("test_reconnection",), {}),
     "http-invalid-tool-headers": _call_all,
     "http-custom-headers": _call_as_told,

@@ -13,12 +13,13 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavailable, describe
 from openclaw.core.events import ServerChanged
 from openclaw.core.tools import EarlierCall, JsonObject
+from openclaw.mcp import names
 from openclaw.mcp.client import MAX_EXTENSION
 from openclaw.mcp.jsonrpc import JsonObject as RawResult
 from openclaw.mcp.revisions import TaskSupport
 from openclaw.mcp.tasks import server_takes_core_tasks
 from openclaw.mcp_client import bounds, errors
-from openclaw.mcp_client.bridge.resources import EXTENSION, MOST_SKILLS, ServedSkill, served_skills
+from openclaw.mcp_client.bridge.skills import MOST_SKILLS, ServedSkill, served_skills
 from openclaw.mcp_client.lifecycle import server_state as states
 from openclaw.mcp_client.lifecycle.server_state import Event, ServerState
 from openclaw.mcp_client.session import listing as listings
@@ -203,7 +204,7 @@ class ServerConnection:
                 await self._ready_session(self.config.timeout / 1000)
             if tool in self._task_tools:
                 params["task"] = {"ttl": TTL_MS}
-            result = await self._request("tools/call", params, timeout, progress)
+            result = await self._request(names.TOOLS_CALL, params, timeout, progress)
             task = handle_of(result)
         if task is not None:
             remote = RemoteTask(
@@ -225,8 +226,10 @@ class ServerConnection:
 
     async def list_skills(self) -> list[ServedSkill]:
         session, found = self._session, list[ServedSkill]()
-        if session is None or EXTENSION not in session.handshake_result.capabilities.get(
-            "extensions", {}
+        if (
+            session is None
+            or names.SKILLS_EXTENSION
+            not in session.handshake_result.capabilities.get("extensions", {})
         ):
             return found
         params: dict[str, Any] = {}

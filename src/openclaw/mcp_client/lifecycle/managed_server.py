@@ -18,8 +18,10 @@ from openclaw.content.frame import frame
 from openclaw.content.labels import sanitise_label
 from openclaw.content.sanitise import prepare
 from openclaw.core.events import Emit, SuspiciousContent
+from openclaw.core.tools import json_list
 from openclaw.mcp.jsonrpc import JsonObject as RawResult
 from openclaw.mcp_client.bridge import resources as mcp_resources
+from openclaw.mcp_client.bridge import skills as served
 from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
 from openclaw.mcp_client.bridge.results import Rendering
 from openclaw.mcp_client.catalog import server_tools
@@ -139,7 +141,7 @@ class ManagedServer:
         self.pinning = Pinning(name, config, pins, deps.redactor.redact)
         self.tools_known = anyio.Event()
         self.resources_known = anyio.Event()
-        self.skills: tuple[mcp_resources.ServedSkill, ...] = ()
+        self.skills: tuple[served.ServedSkill, ...] = ()
         self._read: dict[str, mcp_resources.ResolvedResource] = {}
         self._redact = deps.redactor.redact
         self._emit: Emit = deps.emit
@@ -307,22 +309,25 @@ class ManagedServer:
     def ordinary_resources(self) -> list[Resource]:
         """Resources that aren't files of skills; those are read only when needed."""
         listed = self.connection.listing.resources
-        return [one for one in listed if mcp_resources.owner(self.skills, one.uri) is None]
+        return [one for one in listed if served.owner(self.skills, one.uri) is None]
 
     async def skill_file(self, uri: str) -> RawResult:
         """A resource; a skill's file only if it matches what the skill lists."""
         raw = await self.connection.read_resource(uri)
-        skill = mcp_resources.owner(self.skills, uri)
-        if skill is not None and mcp_resources.mismatch(
-            self.skills, uri, raw.get("contents") or ()
-        ):
-            # It may have changed since: ask what the skill lists now.
-            others = tuple(one for one in self.skills if one is not skill)
-            self.skills = (*others, *await self.connection.get_skill(skill.uri))
-            raw = await self.connection.read_resource(uri)
-            reason = mcp_resources.mismatch(self.skills, uri, raw.get("contents") or ())
-            if reason is not None:
-                raise InvalidResult(reason)
+        skill = served.owner(self.skills, uri)
+        reason = served.mismatch(self.skills, uri, json_list(raw.get("contents")))
+        if skill is None or reason is None:
+            return raw
+        # It may have changed since: ask what the skill lists now.
+        listed = await self.connection.get_skill(skill.uri)
+        fresh = next((one for one in listed if one.uri == skill.uri), None)
+        if fresh is None:
+            raise InvalidResult(reason)
+        self.skills = tuple(fresh if one is skill else one for one in self.skills)
+        raw = await self.connection.read_resource(uri)
+        reason = served.mismatch(self.skills, uri, json_list(raw.get("contents")))
+        if reason is not None:
+            raise InvalidResult(reason)
         return raw
 
     async def _read_one(self, resource: Resource, limiter: anyio.CapacityLimiter) -> None:
