@@ -264,7 +264,7 @@ class McpServerConfig(Section):
     env: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """Environment variables for the program; values may be or contain `secret://` references."""
     cwd: NonEmptyText | None = None
-    """The program's working directory."""
+    """The program's working directory. If not set, a directory of its own in the state directory."""
     url: NonEmptyText | None = None
     """The server's address, for http and sse; may contain `secret://` references."""
     headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)

@@ -220,8 +220,14 @@ class Puller:
         environ = {**self._environ, "TMPDIR": str(scratch), **_TOOL_SETTINGS}
         with said.open("wb") as output:
             try:
+                # Not in the user's directory, whose modules and settings pip and uv would use.
                 process = subprocess.Popen(  # noqa: S603 the command is one of ours
-                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environ
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=environ,
+                    cwd=scratch,
                 )
             except OSError as error:
                 return f"cannot start {command[0]}: {error.strerror}"

@@ -34,7 +34,7 @@ def unit_for(kind: str | None, environ: Mapping[str, str], config: Path | None) 
 
 def _command(config: Path | None) -> list[str]:
     program = Path(sys.executable).parent / "openclaw"
-    start = [str(program)] if program.exists() else [sys.executable, "-m", "openclaw"]
+    start = [str(program)] if program.exists() else [sys.executable, "-P", "-m", "openclaw"]
     named = ["--config", str(config.absolute())] if config else []
     return [*start, "gateway", "run", *named]
 

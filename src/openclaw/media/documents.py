@@ -24,7 +24,8 @@ async def output_of(
     It gets none of our environment, where keys may be, and can't write to any file.
     """
     limits = [str(memory_bytes), str(cpu_seconds)]
-    command = [sys.executable, "-m", "openclaw.media.parse_worker", *limits, task, *arguments]
+    # -P: in an untrusted directory, a folder called `openclaw` must not be taken for us.
+    command = [sys.executable, "-P", "-m", "openclaw.media.parse_worker", *limits, task, *arguments]
     process: anyio.abc.Process | None = None
     # A start that is cancelled half-way would leave a process that nobody knows about.
     with anyio.CancelScope(shield=True):

@@ -98,7 +98,12 @@ class Workspace:
 
     @contextmanager
     def locate(self, path: str, *, create_parents: bool = False) -> Generator[ResolvedPath]:
-        """Walk to `path`; its last component need not exist and is not a link."""
+        """Walk to `path`; its last component need not exist and is not a link.
+
+        With `create_parents`, for what writes there, it doesn't lead into a `.git`.
+        """
+        if create_parents:
+            _refuse_git(self._components(path))
         try:
             root = os.open(self.root, os.O_RDONLY | paths.DIRECTORY | paths.CLOEXEC)
         except OSError as error:
@@ -112,6 +117,8 @@ class Workspace:
             parts = [*walk.names, name] if name else walk.names
             spot = ResolvedPath(walk.stack[-1], name, "/".join(parts) or ".")
             self._refuse_private(spot.status())
+            if create_parents:
+                _refuse_git(parts)
             yield spot
         except NotADirectoryError:
             raise ToolFailure(f"A part of '{path}' is not a directory.") from None
@@ -261,6 +268,12 @@ def _hold(directories: Iterable[int], stack: ExitStack) -> None:
                 if time.monotonic() > until:
                     raise ToolFailure("Another program keeps that directory locked; try later.")
                 time.sleep(_POLL_SECONDS)
+
+
+def _refuse_git(parts: Iterable[str]) -> None:
+    """Git runs what its configuration and hooks name: `git status` would no longer be harmless."""
+    if any(part.casefold() == ".git" for part in parts):
+        raise ToolFailure("Git's own files say what git runs; change them with git, in a command.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ def _start(args: argparse.Namespace, env: Environment) -> None:
 def _in_background(env: Environment) -> locks.GatewayInfo:
     """Start a gateway that outlives this command; if it fails, its output is reported."""
     named = ["--config", str(env.config_option.absolute())] if env.config_option else []
-    command = [sys.executable, "-m", "openclaw", "gateway", "run", *named]
+    command = [sys.executable, "-P", "-m", "openclaw", "gateway", "run", *named]
     with tempfile.TemporaryFile() as said:
         child = subprocess.Popen(  # noqa: S603 - ourselves
             command,

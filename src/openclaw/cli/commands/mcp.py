@@ -1,10 +1,12 @@
 """Manage the MCP servers that the agent uses: list, add, remove and try them."""
 
 import argparse
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePath
+from contextlib import suppress
+from pathlib import Path, PurePath
 from typing import Any
 
 from openclaw.cli.environment import Environment
@@ -248,6 +250,9 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
     if bool(args.url) == bool(args.program):
         raise InvalidRequest("give either --url URL, or the server's COMMAND after --")
     command, *rest = args.program or (None,)
+    if args.cwd is None:  # the server won't start in this directory
+        command = _absolute(command) if command and os.sep in command else command
+        rest = [_absolute(word) for word in rest]
     entry: dict[str, Any] = {
         "command": command,
         "args": rest,
@@ -257,11 +262,21 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
         "inheritEnv": args.inherit_env,
         "headers": dict(pair(word, ":", "--header") for word in args.header),
         "sandbox": _sandbox(args),
-        "cwd": args.cwd,
+        "cwd": args.cwd and _absolute(args.cwd),
         "toolPrefix": args.tool_prefix,
         "lazy": args.lazy,
     }
     return {key: value for key, value in entry.items() if value}
+
+
+def _absolute(word: str) -> str:
+    """A path in this directory as an absolute one; anything else as it is."""
+    path = Path(word)
+    is_path = os.sep in word or word in (".", "..") or path.suffix != ""
+    with suppress(OSError):  # no path at all, such as a long text
+        if is_path and path.exists():
+            return str(path.absolute())
+    return word
 
 
 _NETWORKS: dict[str, bool | str] = {"on": True, "internet": "internet", "off": False}

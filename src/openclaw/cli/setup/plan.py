@@ -142,7 +142,7 @@ def is_ourselves(entry: Mapping[str, Any]) -> bool:
 def our_entry(environ: Mapping[str, str], config: Path | None) -> dict[str, Any]:
     beside = Path(sys.executable).with_name("openclaw")
     found = str(beside) if beside.is_file() else shutil.which("openclaw", path=environ.get("PATH"))
-    words = [found] if found else [sys.executable, "-m", "openclaw"]
+    words = [found] if found else [sys.executable, "-P", "-m", "openclaw"]
     options = ["--config", str(config.absolute())] if config is not None else []
     entry: dict[str, Any] = {"command": words[0], "args": [*words[1:], "mcp-server", *options]}
     passed = {name: environ[name] for name in _PASSED_ON if environ.get(name)}

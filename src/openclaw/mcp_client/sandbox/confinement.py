@@ -234,11 +234,15 @@ class Sandbox:
     ) -> Program:
         """The program to start; raises `SpawnFailed` if `strict` can't be enforced.
 
-        `roots` are the server's working directories. The first call probes the machine, which takes
+        Without a directory of its own choice it starts in the one that is kept for it. `roots` are the server's working directories. The first call probes the machine, which takes
         a few milliseconds.
         """
         check(program)
-        return with_limits(self._sandboxed(config, program, name, roots), config.limits)
+        confined = self._sandboxed(config, program, name, roots)
+        if confined.directory is None and not confined.hidden_options:
+            # Not ours: what lies in a project must not decide which program `npx` or `python -m` is.
+            confined = replace(confined, directory=self._own_home(name, config))
+        return with_limits(confined, config.limits)
 
     def _sandboxed(
         self, config: McpServerConfig, program: Program, name: str, roots: Sequence[Path]

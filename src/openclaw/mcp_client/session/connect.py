@@ -1,5 +1,6 @@
 """Opens a connection: starts or dials the server, does the handshake, and always cleans up."""
 
+import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -158,6 +159,11 @@ async def _program(
         command = str(expand(command, deps.environ))
     if windows:
         command = child_process.find_windows_program(command, environment)
+    elif config.cwd is None and os.sep in command and not Path(command).is_absolute():
+        raise child_process.SpawnFailed(
+            f"'{command}' is relative, and the server has no `cwd`",
+            hint="give the full path in `command`, or set `cwd`",
+        )
     words = {f"args[{at}]": word for at, word in enumerate(config.args)}
     referring = {name: word for name, word in words.items() if has_reference(word)}
     program = child_process.Program(

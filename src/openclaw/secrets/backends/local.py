@@ -207,10 +207,17 @@ _REAP_SECONDS: Final = 2.0
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:
-    return shutil.which(name, path=environ.get("PATH") or os.defpath)
+    program = shutil.which(name, path=environ.get("PATH") or os.defpath)
+    return None if program is None else str(Path(program).absolute())
 
 
 Reasons = Sequence[tuple[str, str]]
+
+
+def _own_directory(environ: Mapping[str, str]) -> str | None:
+    """The home directory: what lies in a project must not decide what a program does."""
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    return home if home and Path(home).is_dir() else None
 
 
 async def output_of(
@@ -231,6 +238,7 @@ async def output_of(
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=dict(environ),
+                cwd=_own_directory(environ),
                 start_new_session=True,
             )
     except OSError as error:

@@ -116,6 +116,23 @@ async def test_paths_that_no_system_takes_are_refused_with_words(refused: Words,
     await refused("write", path=path, content="")
 
 
+@pytest.mark.parametrize("path", [".git/config", "a/.GIT/hooks/pre-commit", ".git", "linked/x"])
+async def test_no_tool_writes_what_git_runs(
+    workspace: Path, ok: Words, refused: Words, path: str
+) -> None:
+    (workspace / ".git" / "hooks").mkdir(parents=True)
+    (workspace / ".git" / "config").write_text("[core]\n")
+    (workspace / "linked").symlink_to(".git")
+    (workspace / "mine").write_text("x")
+    assert "with git" in await refused("write", path=path, content="[core] fsmonitor = ./x")
+    assert "with git" in await refused("move", path="mine", to=path)
+    assert "[core]" in await ok("read", path=".git/config")
+    if path == ".git/config":
+        assert "with git" in await refused("edit", path=path, old_text="core", new_text="x")
+    assert [*(workspace / ".git" / "hooks").iterdir()] == []
+    assert not (workspace / "a" / ".GIT").exists()
+
+
 async def test_a_missing_workspace_is_told(workspace: Path, refused: Words) -> None:
     workspace.rmdir()
     assert "workspace cannot be used" in await refused("list")
