@@ -18,6 +18,7 @@ from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
 from openclaw.core.events import Event
+from openclaw.core.file_names import OwnDirectory
 from openclaw.core.tools import CallContext, ToolResult, ToolSource
 from openclaw.mcp_client.catalog.pin_store import PinStore
 from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
@@ -80,7 +81,9 @@ class McpInstallation:
         self, agent: str = "main", session: str | None = None, *, own: ToolSource | None = None
     ) -> Toolbox:
         """The agent's MCP tools, after its `own`, at the end of the whole tool path."""
-        deps = ToolPathDeps(self.redactor, SystemClock(), self.records.append, self.results)
+        deps = ToolPathDeps(
+            self.redactor, SystemClock(), self.records.append, OwnDirectory(self.results)
+        )
         sources = [self.manager.tools(agent, session)]
         return tool_path([own, *sources] if own else sources, self.policy, deps)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.core.errors import OperatorFacing
+from openclaw.core.file_names import OwnDirectory
 
 CONFIG_NAME = "openclaw.json"
 STATE_NAME = ".openclaw"
@@ -139,6 +140,13 @@ class _Place:
         return paths.root.joinpath(*self._names)
 
 
+class _OwnPlace(_Place):
+    """A directory in which we choose every name."""
+
+    def __get__(self, paths: "StatePaths", owner: type) -> OwnDirectory:  # pyright: ignore[reportIncompatibleMethodOverride] - the narrower type is the purpose
+        return OwnDirectory(paths.root.joinpath(*self._names))
+
+
 @dataclass(frozen=True, slots=True)
 class StatePaths:
     """The paths under the state directory, which may not exist."""
@@ -155,10 +163,10 @@ class StatePaths:
     temp = _Place("tmp")
     tokens = _Place("tokens")
     cron = _Place("cron")
-    memory = _Place("memory")
+    memory = _OwnPlace("memory")
     skills = _Place("skills")
-    undo = _Place("undo")
-    results = _Place("results")
+    undo = _OwnPlace("undo")
+    results = _OwnPlace("results")
     workspace = _Place("workspace")
     chat_history = _Place("chat-history")
     locks = _Place("locks")

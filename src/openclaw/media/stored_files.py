@@ -25,6 +25,7 @@ from openclaw.config.paths import lock as take_lock
 from openclaw.core.clock import Clock, SystemClock, random_id
 from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.file_names import FileName, OwnDirectory
 from openclaw.media import kinds
 
 if TYPE_CHECKING:
@@ -194,15 +195,15 @@ class AttachmentFiles:
     def __init__(
         self, root: Path, *, session_bytes: int = SESSION_BYTES, all_bytes: int = ALL_BYTES
     ) -> None:
-        self.root = root
+        self._root = OwnDirectory(root)
         self._session_bytes = session_bytes
         self._all_bytes = all_bytes
         self._unseen = LOOK_EVERY_BYTES
 
     def keep(self, session: str, data: bytes) -> str:
         digest = digest_of(data)
-        directory = private_directory(self.root / session)
-        path = directory / digest
+        directory = private_directory(self._root / FileName(session))
+        path = OwnDirectory(directory) / FileName(digest)
         if path.exists():
             os.utime(path)  # it is the newest again
             return digest
@@ -215,16 +216,17 @@ class AttachmentFiles:
         self._unseen += len(data)
         if self._unseen >= LOOK_EVERY_BYTES:
             self._unseen = 0
-            _remove_oldest(self.root.glob("*/*"), self._all_bytes)
+            _remove_oldest(self._root.path.glob("*/*"), self._all_bytes)
         return digest
 
     def read(self, session: str, digest: str) -> bytes | None:
         if not _DIGEST.fullmatch(digest):
             return None
-        return read_regular(self.root / session / digest, kinds.MAX_OUTBOUND_BYTES)
+        path = self._root.subdirectory(FileName(session)) / FileName(digest)
+        return read_regular(path, kinds.MAX_OUTBOUND_BYTES)
 
     def delete(self, session: str) -> None:
-        shutil.rmtree(self.root / session, ignore_errors=True)
+        shutil.rmtree(self._root / FileName(session), ignore_errors=True)
 
 
 def _remove_oldest(paths: Iterable[Path], most: int) -> None:

@@ -21,6 +21,7 @@ from openclaw.config.agent_schema import ModelChoice, ToolPolicyConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.paths import expand
 from openclaw.core.events import Downloading, Emit
+from openclaw.core.file_names import FileName
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, hooks_of, servers_of, tool_path_of
 from openclaw.runtime.settings import time_zone
@@ -231,7 +232,7 @@ class ConfigGeneration:
     def _notes(self, agent: EffectiveAgent, place: Path, *, guest: bool) -> list[str]:
         host = self.host
         return [
-            "" if guest else Memory(host.paths.memory / agent.id).prompt(),
+            "" if guest else Memory(host.paths.memory / FileName(agent.id)).prompt(),
             _skills(host, agent, place).prompt(),
         ]
 
@@ -285,7 +286,7 @@ def _native_tools(
 ) -> ToolSource:
     place = workspace or host.workspace(agent)
     zone = time_zone(agent, host.environ)
-    memory, web = Memory(host.paths.memory / agent.id), host.config.tools.web
+    memory, web = Memory(host.paths.memory / FileName(agent.id)), host.config.tools.web
     more = [
         *memory_tools(memory, store, host.clock, zone, agent.readable_sessions),
         _skills(host, agent, place).tool(),

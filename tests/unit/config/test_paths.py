@@ -64,7 +64,7 @@ def test_everything_lies_under_the_state_directory_and_nothing_falls_together(
     paths = StatePaths(tmp_path / "state")
     places = [
         paths.database, paths.audit_log, paths.gateway_log, paths.cache, paths.pins, paths.models,
-        paths.temp, paths.tokens, paths.results, paths.workspace, paths.gateway_lock,
+        paths.temp, paths.tokens, paths.results.path, paths.workspace, paths.gateway_lock,
     ]  # fmt: skip
     assert len(set(places)) == len(places)
     assert all(place.is_relative_to(paths.root) for place in places)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.content import Text
 from openclaw.core.errors import ToolFailure
 from openclaw.core.events import RUN_CODE, WEB_SEARCH
+from openclaw.core.file_names import OwnDirectory
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec
 from openclaw.policy.decide import Policy, PolicyOutcome, decide
 from openclaw.secrets.redactor import Redactor
@@ -189,7 +189,7 @@ class ToolPathDeps:
     redactor: Redactor
     clock: Clock
     on_call: OnCall | None = None
-    results: Path | None = None  # where the full text of long results is stored
+    results: OwnDirectory | None = None  # where the full text of long results is stored
     finder: ToolSearch = field(default_factory=ToolSearch)  # shared by all sessions
     approvals: Approvals = field(default_factory=Approvals)  # shared by all sessions
     preview: Preview | None = None

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
-from pathlib import Path
 from types import CoroutineType
 from typing import Any
 
@@ -17,6 +16,7 @@ from openclaw.content.frame import MCP_SERVER, frame_result
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import ModelFacing
 from openclaw.core.events import SuspiciousContent
+from openclaw.core.file_names import OwnDirectory
 from openclaw.core.tools import (
     CallContext,
     JsonObject,
@@ -123,7 +123,7 @@ class Framing(Wrapper):
     A script gets results unframed, because its own output is framed.
     """
 
-    results: Path | None
+    results: OwnDirectory | None
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         result = await self.source.call(name, arguments, context)
@@ -155,7 +155,11 @@ class Framing(Wrapper):
 
 
 def _cut(
-    result: ToolResult, whose: Untrusted, limit: int, results: Path | None, context: CallContext
+    result: ToolResult,
+    whose: Untrusted,
+    limit: int,
+    results: OwnDirectory | None,
+    context: CallContext,
 ) -> ToolResult:
     words = text_of(result.blocks)
     if len(words) <= limit:

@@ -26,6 +26,7 @@ from openclaw.content.frame import WORKSPACE_FILE
 from openclaw.content.sanitise import sanitise
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
+from openclaw.core.file_names import OwnDirectory
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, Untrusted
 from openclaw.mcp_client.bridge.results import directory_for, from_name
 from openclaw.media import kinds
@@ -404,7 +405,7 @@ class FileTools:
     """The tools for the files of a workspace; `results` has the full text of cut results."""
 
     workspace: Workspace
-    results: Path | None
+    results: OwnDirectory | None
     checkpoints: Checkpoints | None
 
     def tools(self) -> list[FunctionTool]:
@@ -425,7 +426,7 @@ class FileTools:
         A stored result can be read and searched but not written.
         """
         if self.results is not None and path.startswith("/"):
-            directory = directory_for(self.results, context.agent, context.session)
+            directory = directory_for(self.results, context.agent, context.session).path
             asked = Path(path)
             stored = from_name(asked.name)
             if stored is not None and asked.parent in (directory, directory.resolve()):

@@ -17,6 +17,7 @@ from openclaw.agent.tools.workspace import Checkpoints, Workspace
 from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.config.schema import WebFetchConfig
 from openclaw.core.events import WEB_SEARCH
+from openclaw.core.file_names import OwnDirectory
 from openclaw.core.tools import ToolSpec
 from openclaw.sessions.store import SessionStore
 
@@ -74,7 +75,7 @@ def native_tools(
     store: SessionStore | None = None,
     fetch: WebFetchConfig | None = None,
     plugins: bool = True,
-    results: Path | None = None,
+    results: OwnDirectory | None = None,
     checkpoints: Checkpoints | None = None,
     more: Sequence[NativeTool] = (),
     readable_sessions: Sequence[str] = (),

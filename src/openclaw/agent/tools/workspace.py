@@ -7,7 +7,6 @@ hard link to a file outside looks like any file; writing never changes it, but c
 """
 
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -24,6 +23,7 @@ from typing import BinaryIO
 from openclaw.config import paths
 from openclaw.core.clock import random_id
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
+from openclaw.core.file_names import FileName, OwnDirectory
 from openclaw.core.tools import CallContext
 
 _DIRECTORY = os.O_RDONLY | paths.DIRECTORY | paths.NOFOLLOW | paths.CLOEXEC
@@ -356,13 +356,13 @@ class Change:
 class Checkpoints:
     """What the file tools changed in the last turns, so that it can be undone."""
 
-    root: Path
+    root: OwnDirectory
 
     def before(
         self, context: CallContext, workspace: Workspace, path: str, prefix: str = ""
     ) -> None:
         """Save a copy of this file unless the turn has already changed it. It need not exist."""
-        turn = self._session(context.agent, context.session) / f"{prefix}{_named(context.turn)}"
+        turn = self._turn(context, prefix)
         with workspace.locate(path) as spot:
             relative, status = spot.relative, spot.status()
         if any(one.path == relative and one.root == str(workspace.root) for one in _read(turn)):
@@ -376,8 +376,9 @@ class Checkpoints:
         if status is not None:
             if status.st_size > MAX_BYTES:
                 raise ToolFailure(f"'{path}' is so large that changing it could not be undone.")
-            kept, mode = random_id(), status.st_mode & 0o777
-            copied = paths.private_file(turn / kept)
+            name, mode = FileName.random(), status.st_mode & 0o777
+            kept = name.text
+            copied = paths.private_file(OwnDirectory(turn) / name)
             with workspace.open_file(path) as (file, _, _), copied.open("wb") as copy:
                 shutil.copyfileobj(file, copy)
         with paths.private_file(turn / _LIST).open("a") as changes:
@@ -390,7 +391,7 @@ class Checkpoints:
         The current files are saved first, so that undoing twice changes nothing.
         """
         place = self._session(agent, session)
-        turns = _by_age(place)
+        turns = _by_age(place.path)
         if not turns:
             return "There is nothing to undo: no file was changed by the file tools."
         last = turns[-1]
@@ -411,13 +412,12 @@ class Checkpoints:
             return "\n".join(["Redone: the last undo was undone.", *lines])
         return "\n".join(["Undone (changes made by commands are not undone):", *lines])
 
-    def _session(self, agent: str, session: str) -> Path:
-        return self.root / _named(agent, session)
+    def _session(self, agent: str, session: str) -> OwnDirectory:
+        return self.root.subdirectory(FileName.for_parts(agent, session))
 
-
-def _named(*parts: str) -> str:
-    """A safe file name: a client may choose its session's key and its turn's id."""
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+    def _turn(self, context: CallContext, prefix: str) -> Path:
+        session = self._session(context.agent, context.session)
+        return session / FileName(f"{prefix}{FileName.for_parts(context.turn)}")
 
 
 def _by_age(place: Path) -> list[Path]:
@@ -438,5 +438,6 @@ def _restored(workspace: Workspace, change: Change, turn: Path) -> str:
         with workspace.locate(change.path) as spot, suppress(FileNotFoundError):
             os.unlink(spot.name, dir_fd=spot.directory)
         return f"- {change.path}: removed"
-    workspace.replace_file(change.path, (turn / change.kept).read_bytes(), mode=change.mode)
+    content = (OwnDirectory(turn) / FileName(change.kept)).read_bytes()
+    workspace.replace_file(change.path, content, mode=change.mode)
     return f"- {change.path}: restored"

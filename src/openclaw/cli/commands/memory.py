@@ -10,6 +10,7 @@ from openclaw.agent.tools.memory import OTHERS, PERSON, Memory
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action, chosen_agent, option
 from openclaw.config.paths import check_directory
+from openclaw.core.file_names import FileName
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, env: Environment) -> None:
     agent = chosen_agent(env.config, args.agent).id
-    memory = Memory(env.paths.memory / agent)
+    memory = Memory(env.paths.memory / FileName(agent))
     check_directory(memory.directory)
     if args.what == "path":
         env.say(str(memory.directory))

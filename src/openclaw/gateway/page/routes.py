@@ -155,7 +155,7 @@ async def show_file(
             raise NotFound("the agent did not hand over this file in this session")
     private = (gateway.paths.root, gateway.config_path)
     roots = [Workspace(one, private) for one in settings.directories]
-    roots.insert(0, Workspace(gateway.paths.results))
+    roots.insert(0, Workspace(gateway.paths.results.path))
     data = await anyio.to_thread.run_sync(_read, Path(path), roots)
     return await _download(data, settings)
 

@@ -23,6 +23,7 @@ from openclaw.content.frame import MCP_SERVER, Mode
 from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import OperatorFacing
+from openclaw.core.file_names import FileName, OwnDirectory
 from openclaw.core.tools import ToolResult, Untrusted, json_list, json_object, json_objects
 from openclaw.mcp_client.errors import CallFailed, TimedOut
 from openclaw.media.images import BadImage, is_markup, measure
@@ -256,6 +257,8 @@ _NAME = re.compile(
 )
 _SESSION = re.compile(r"[0-9a-f]{32}")
 _SERVER_CHARS = 40
+_QUOTED_CHARS = 160
+_MOST_QUOTED = 12  # characters for one of four bytes
 
 MAX_FILES = 64
 MAX_BYTES = 64 * 1024 * 1024
@@ -263,11 +266,14 @@ MAX_SESSIONS = 200
 """What one session may store, and how many sessions may: no server can fill the disk."""
 
 
-def directory_for(root: Path, agent: str, session: str) -> Path:
-    return root / sha256(f"{agent}\0{session}".encode()).hexdigest()[:32]
+def directory_for(root: OwnDirectory, agent: str, session: str) -> OwnDirectory:
+    digest = sha256(f"{agent}\0{session}".encode()).hexdigest()[:32]
+    return root.subdirectory(FileName(digest))
 
 
-def keep(words: str, whose: Untrusted, root: Path | None, agent: str, session: str) -> Path | None:
+def keep(
+    words: str, whose: Untrusted, root: OwnDirectory | None, agent: str, session: str
+) -> Path | None:
     """Write all of it to a file; a full disk costs the rest, not the result."""
     if root is None:
         return None
@@ -275,8 +281,8 @@ def keep(words: str, whose: Untrusted, root: Path | None, agent: str, session: s
     path = directory / new_name(whose)
     data = words.encode("utf-8", "backslashreplace")
     try:
-        private_directory(directory)
-        if not make_room(directory, len(data)):
+        private_directory(directory.path)
+        if not make_room(directory.path, len(data)):
             return None
         path.touch(mode=0o600, exist_ok=False)
         path.write_bytes(data)
@@ -314,10 +320,12 @@ def _by_age(directory: Path) -> list[tuple[Path, os.stat_result]]:
     return sorted(found, key=lambda pair: pair[1].st_mtime_ns)
 
 
-def new_name(whose: Untrusted) -> str:
+def new_name(whose: Untrusted) -> FileName:
     server = quote(whose.sender[:_SERVER_CHARS], safe="").replace(".", "%2E") or "%00"
+    if len(server) > _QUOTED_CHARS:  # no character is cut in two
+        server = quote(whose.sender[: _QUOTED_CHARS // _MOST_QUOTED], safe="").replace(".", "%2E")
     guarded = ".guarded" if whose.guarded else ""
-    return f"mcp-{server}-{random_id()}.{whose.mode}{guarded}.txt"
+    return FileName(f"mcp-{server}-{random_id()}.{whose.mode}{guarded}.txt")
 
 
 def from_name(name: str) -> Untrusted | None:

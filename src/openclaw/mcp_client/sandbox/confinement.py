@@ -25,6 +25,7 @@ from typing import Literal
 
 from openclaw.config.agent_schema import McpServerConfig, ProcessLimits, SandboxConfig
 from openclaw.config.paths import expand, home_dir, private_directory
+from openclaw.core.file_names import FileName, OwnDirectory
 from openclaw.mcp_client.sandbox.system_calls import can_filter, system_call_filter
 from openclaw.mcp_client.transport.child_process import (
     FILTER,
@@ -297,8 +298,9 @@ class Sandbox:
         """This server's own home directory, which survives restarts."""
         identity = json.dumps([name, config.command]).encode()
         plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40]
-        home = self._state / _HOMES / f"{plain}-{hashlib.sha256(identity).hexdigest()[:12]}"
-        for directory in (self._state / _HOMES, home):
+        homes = OwnDirectory(self._state / _HOMES)
+        home = homes / FileName(f"{plain}-{hashlib.sha256(identity).hexdigest()[:12]}")
+        for directory in (homes.path, home):
             private_directory(directory)
         return home
 

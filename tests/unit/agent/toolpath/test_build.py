@@ -17,6 +17,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import OperatorFacing
 from openclaw.core.events import Event, Notice, ToolApproval, ToolFinished, ToolStarted
+from openclaw.core.file_names import OwnDirectory
 from openclaw.core.tools import (
     ALWAYS,
     SESSION,
@@ -67,7 +68,7 @@ class Path_:
             self.redactor,
             SystemClock(),
             self.records.append,
-            results,
+            OwnDirectory(results) if results is not None else None,
             approvals=self.approvals,
         )
         return tool_path([self.tools], self.policy, deps, can_ask=can_ask)

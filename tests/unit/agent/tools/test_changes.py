@@ -11,6 +11,7 @@ from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.native_tools import native_tools
 from openclaw.agent.tools.workspace import Checkpoints
 from openclaw.core.content import text_of
+from openclaw.core.file_names import OwnDirectory
 from openclaw.core.tools import CallContext
 
 Do = Callable[..., Awaitable[str]]
@@ -18,7 +19,7 @@ Do = Callable[..., Awaitable[str]]
 
 @pytest.fixture
 def checkpoints(tmp_path: Path) -> Checkpoints:
-    return Checkpoints(tmp_path / "undo")
+    return Checkpoints(OwnDirectory(tmp_path / "undo"))
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ async def test_a_turn_that_a_client_named_is_saved_inside_and_undone(
     await do(turn, "write", path="f", content="2")
     assert all(victim.is_dir() for victim in victims)
     assert (tmp_path / "victim").stat().st_mode & 0o777 == 0o755
-    (saved,) = checkpoints.root.glob("*/*")
+    (saved,) = checkpoints.root.path.glob("*/*")
     assert {one.stat().st_mode & 0o777 for one in saved.iterdir()} == {0o600}
     assert checkpoints.undo("main", "s").startswith("Undone")
     assert (workspace / "f").read_text() == "1"

@@ -1,6 +1,7 @@
 """A kept result's name says all that is needed to show it; sessions do not see each other's."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.content.frame import MCP_SERVER, Mode
+from openclaw.core.file_names import OwnDirectory
 from openclaw.core.tools import Untrusted
 from openclaw.mcp_client.bridge.results import (
     MAX_BYTES,
@@ -25,10 +27,12 @@ def test_the_name_says_whose_it_is_and_how_it_is_shown(server: str, guarded: boo
     modes: tuple[Mode, ...] = ("frame", "datamark")
     for mode in modes:
         whose = Untrusted(MCP_SERVER, server, mode, guarded)
-        name = new_name(whose)
-        assert from_name(name) == whose
-        assert "/" not in name
-        assert len(name) < 255 or not server.isascii()
+        name = str(new_name(whose))
+        found = from_name(name)
+        assert found is not None
+        assert server.startswith(found.sender)
+        assert replace(found, sender=server) == whose
+        assert len(name) < 255
 
 
 @pytest.mark.parametrize(
@@ -39,11 +43,11 @@ def test_other_names_are_no_kept_results(name: str) -> None:
 
 
 def test_every_session_of_every_agent_has_its_own_directory() -> None:
-    root = Path("/r")
+    root = OwnDirectory(Path("/r"))
     pairs = [("a", "b"), ("a", "c"), ("b", "b"), ("ab", ""), ("", "ab"), ("../..", "x")]
     found = {directory_for(root, agent, session) for agent, session in pairs}
     assert len(found) == len(pairs)
-    assert {directory.parent for directory in found} == {root}
+    assert {directory.path.parent for directory in found} == {root.path}
 
 
 def put(directory: Path, name: str, size: int, age: int) -> Path:
@@ -76,7 +80,9 @@ def test_a_session_keeps_so_much_and_no_result_is_larger(tmp_path: Path) -> None
 
 def test_so_many_sessions_keep_anything(tmp_path: Path) -> None:
     root = tmp_path / "results"
-    sessions = [directory_for(root, "main", str(age)) for age in range(MAX_SESSIONS + 10)]
+    sessions = [
+        directory_for(OwnDirectory(root), "main", str(age)).path for age in range(MAX_SESSIONS + 10)
+    ]
     for age, session in enumerate([*sessions, root / "of somebody else"]):
         put(session, "f", 1, 0)
         os.utime(session, (1_000_000 - age, 1_000_000 - age))
