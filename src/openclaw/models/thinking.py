@@ -48,6 +48,6 @@ def _called_without_thinking(messages: Sequence[m.ModelMessage]) -> bool:
             first = message.parts[0] if message.parts else None
             if not isinstance(first, m.ThinkingPart) or not first.signature:
                 return True
-        elif any(isinstance(part, m.UserPromptPart) for part in message.parts):
+        elif not any(isinstance(part, m.ToolReturnPart) for part in message.parts):
             return False
     return False
