@@ -347,6 +347,8 @@ def with_settings(built: BuiltModel, options: ModelOptions | None) -> BuiltModel
     settings: dict[str, Any] = {**built.settings, **asked}
     if "stop" in settings:
         settings["stop_sequences"] = list(settings.pop("stop"))
+    if options.verbosity and built.candidate.api == "openai-responses":
+        settings["openai_text_verbosity"] = options.verbosity
     if options.must_call:
         settings["tool_choice"] = [wire_name(name) for name in options.must_call]
     bound = built.settings.get("max_tokens")

@@ -320,6 +320,7 @@ class ModelOptions:
     schema_strict: bool | None = None
     tools: tuple[ClientTool, ...] = ()
     must_call: tuple[str, ...] = ()
+    verbosity: str | None = None  # a wish, which only OpenAI's models know
 
     @property
     def structured(self) -> bool:

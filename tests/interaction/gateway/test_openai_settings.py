@@ -106,7 +106,7 @@ async def test_an_answer_that_is_not_the_json_asked_for_is_an_error(
         ({"logit_bias": {"1": 5}}, "logit_bias"),
         ({"modalities": ["audio"]}, "modalities"),
         ({"functions": [{"name": "f"}]}, "functions"),
-        ({"reasoning_effort": "high"}, "reasoning_effort"),
+        ({"reasoning_effort": "huge"}, "reasoning_effort"),
         ({"unheard_of": 1}, "unheard_of"),
         ({"n": 2}, "n"),
         ({"temperature": "hot"}, "temperature"),

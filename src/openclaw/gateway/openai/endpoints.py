@@ -4,8 +4,8 @@ A request to either interface is run as one turn.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -17,7 +17,6 @@ from starlette.responses import JSONResponse, Response
 from openclaw.agent.port import (
     NO_LISTENER,
     AgentSettings,
-    CallItem,
     ClientResult,
     MessageContext,
     Reply,
@@ -26,7 +25,7 @@ from openclaw.agent.port import (
 from openclaw.agent.transcript import waiting_calls
 from openclaw.core.clock import random_id
 from openclaw.core.content import Block, Media, text_of
-from openclaw.core.errors import InvalidRequest, ModelUnavailable
+from openclaw.core.errors import InvalidRequest, ModelUnavailable, NotFound
 from openclaw.core.events import STARTS_OVER, BlockReply, Event, TextDelta
 from openclaw.gateway.api.openapi import Json, json_body
 from openclaw.gateway.api.routes import Attachments, new_session
@@ -34,9 +33,10 @@ from openclaw.gateway.auth import own_session
 from openclaw.gateway.event_streams import EventStream, Put, WatchedAnswer, sse_frame
 from openclaw.gateway.gateway import Gateway
 from openclaw.gateway.openai import requests
+from openclaw.gateway.openai import response_shapes as shapes
 from openclaw.gateway.owners import find_response, find_session_by_id, response_id
 from openclaw.models.choose import ModelOptions
-from openclaw.sessions.records import EntryKind, SessionRef, Turn, TurnState
+from openclaw.sessions.records import SessionRef, Turn, TurnState
 
 _INLINE_BYTES = 2 * 1024 * 1024
 _BETWEEN = "\n\n"
@@ -104,6 +104,9 @@ def _shown(media: Media) -> str:
         return f"[{name}]({media.url})"
     where = f" at {media.path}" if media.path is not None else ""
     return f"[{name}: {media.mime_type}{where}]"
+
+
+_WHOLE = ("stop", "tool_calls")
 
 
 def reason_of(reply: Reply) -> str:
@@ -211,6 +214,7 @@ class CompletionRequest(ABC):
                 media=tuple(attachments.taken),
                 origin="openai",
                 idempotency_key=self.turn,
+                thinking=requests.effort_of(self.body),
                 options=self.options,
                 results=tuple(self._results),
             )
@@ -269,10 +273,11 @@ class _Completion(CompletionRequest):
     place = "messages"
 
     def rendered(self, text: str, reply: Reply) -> Json:
-        message: Json = {"role": "assistant", "content": text}
+        message: Json = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
         if reply.calls:
             message |= {"content": text or None, "tool_calls": self._tool_calls(reply)}
-        choice = {"index": 0, "message": message, "finish_reason": reason_of(reply)}
+        reason = reason_of(reply)
+        choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(reply)}
 
     async def stream(self, put: Put) -> None:
@@ -309,7 +314,7 @@ class _Completion(CompletionRequest):
         ]
 
     def _chunk(self, delta: Json, reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
         return sse_frame({**self._head("chat.completion.chunk"), "choices": [choice]})
 
     def _head(self, kind: str) -> Json:
@@ -343,7 +348,8 @@ _STATUS = {
 
 async def responses(gateway: Gateway, request: Request) -> Any:
     body = await json_body(request)
-    options, messages = requests.response_options(body), _messages(body)
+    options = requests.response_options(body)
+    messages = await _with_references(gateway, request, _messages(body))
     settings = await gateway.backend.agent.settings(requests.agent_of(body.get("model")))
     order = _Response(gateway, settings, request, body, messages, options)
     previous = None
@@ -362,13 +368,14 @@ async def show_response(gateway: Gateway, request: Request) -> Response:
     session, turn = target
     history = await gateway.backend.store.history(session, since_compaction=False)
     entries = [entry for entry in history if entry.turn == turn.id]
-    said = [e.text for e in entries if e.kind is EntryKind.ASSISTANT_MESSAGE and e.text]
+    said = shapes.text_of_turn(entries)
     status = _STATUS[turn.state]
-    output = [_message(f"msg_{turn.id}", "\n\n".join(said), "completed")] if said else []
+    item = shapes.message_id(session.id, turn.id)
+    output = [shapes.message(item, said, "completed")] if said else []
     if turn.state is TurnState.OK:
-        output += _function_calls(turn.id, session.id, waiting_calls(entries).values())
+        output += shapes.function_calls(turn.id, session.id, waiting_calls(entries).values())
     failure = {"code": "server_error", "message": "the turn did not finish"}
-    body = _body(
+    body = shapes.response_body(
         request.path_params["response"],
         turn.started_ms // 1000,
         status,
@@ -378,36 +385,17 @@ async def show_response(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({**body, "error": error, "output": output})
 
 
-def _body(name: str, created: int, status: str, asked: Json) -> Json:
-    """A response without its output; `asked` are the known fields of the request."""
-    return {
-        "id": name,
-        "object": "response",
-        "created_at": created,
-        "status": status,
-        "model": asked.get("model"),
-        "error": None,
-        "incomplete_details": None,
-        "instructions": asked.get("instructions"),
-        "metadata": asked.get("metadata") or {},
-        "output": [],
-        "parallel_tool_calls": False,
-        "previous_response_id": asked.get("previous_response_id"),
-        "tool_choice": asked.get("tool_choice") or "auto",
-        "tools": asked.get("tools") or [],
-        "usage": None,
-    }
-
-
 class _Response(CompletionRequest):
     place = "input"
     _id = ""
+    _session_id = ""
     _created = 0
 
     async def join(self, previous: str | None = None) -> None:
         """Make the session's id part of the response's, so that it can be found again."""
         await super().join(previous)
         session = await self.gateway.backend.store.open_session(self.agent, self.session)
+        self._session_id = session.id
         self._id = response_id(session.id, self.turn)
         self._created = self.gateway.clock.now_ms() // 1000
 
@@ -429,18 +417,19 @@ class _Response(CompletionRequest):
             say("response.failed", response={**self._head("failed"), "error": failure})
 
     async def _streamed(self, say: Callable[..., None]) -> None:
-        item = _Item(say, f"msg_{self.turn}", 0)
+        item = _Item(say, shapes.message_id(self._session_id, self.turn), 0)
 
         def start_over(before: str) -> None:
             nonlocal item
             item.end("incomplete")
-            item = _Item(say, f"msg_{self.turn}_{item.index + 1}", item.index + 1)
+            number = item.index + 1
+            item = _Item(say, shapes.message_id(self._session_id, self.turn, number), number)
             if before:
                 item.add(before)
 
         text, reply = await self.write(lambda text: item.add(text), start_over)
-        item.end("completed")
-        calls = _function_calls(self.turn, reply.session_id, reply.calls)
+        item.end("completed" if reason_of(reply) in _WHOLE else "incomplete")
+        calls = shapes.function_calls(self.turn, reply.session_id, reply.calls)
         for at, call in enumerate(calls, item.index + 1):
             begun = {**call, "arguments": "", "status": "in_progress"}
             place = {"item_id": call["id"], "output_index": at}
@@ -454,14 +443,15 @@ class _Response(CompletionRequest):
 
     def rendered(self, text: str, reply: Reply, item: str | None = None) -> Json:
         reason, used = reason_of(reply), reply.usage
-        whole = reason in ("stop", "tool_calls")
+        whole = reason in _WHOLE
         cut = {"length": "max_output_tokens"}.get(reason, reason)
+        default = shapes.message_id(reply.session_id, self.turn)
         return {
-            **self._head("completed" if whole else "incomplete"),
+            **self._head("completed" if whole else "incomplete", ended=True),
             "incomplete_details": None if whole else {"reason": cut},
             "output": [
-                _message(item or f"msg_{self.turn}", text, "completed"),
-                *_function_calls(self.turn, reply.session_id, reply.calls),
+                shapes.message(item or default, text, "completed" if whole else "incomplete"),
+                *shapes.function_calls(self.turn, reply.session_id, reply.calls),
             ],
             "usage": {
                 "input_tokens": used.input_tokens,
@@ -475,8 +465,9 @@ class _Response(CompletionRequest):
             },
         }
 
-    def _head(self, status: str) -> Json:
-        return _body(self._id, self._created, status, self.body)
+    def _head(self, status: str, *, ended: bool = False) -> Json:
+        now = self.gateway.clock.now_ms() // 1000 if ended else None
+        return shapes.response_body(self._id, self._created, status, self.body, now)
 
 
 class _Item:
@@ -486,9 +477,9 @@ class _Item:
         self._say = say
         self._text = ""
         self._place = {"item_id": name, "output_index": index, "content_index": 0}
-        item = _message(name, "", "in_progress")
+        item = shapes.message(name, "", "in_progress")
         say("response.output_item.added", output_index=index, item=item)
-        say("response.content_part.added", **self._place, part=_part(""))
+        say("response.content_part.added", **self._place, part=shapes.part(""))
 
     def add(self, text: str) -> None:
         self._text += text
@@ -497,37 +488,9 @@ class _Item:
     def end(self, status: str) -> None:
         text = self._text
         self._say("response.output_text.done", **self._place, text=text, logprobs=[])
-        self._say("response.content_part.done", **self._place, part=_part(text))
-        message = _message(self.id, text, status)
+        self._say("response.content_part.done", **self._place, part=shapes.part(text))
+        message = shapes.message(self.id, text, status)
         self._say("response.output_item.done", output_index=self.index, item=message)
-
-
-def _message(name: str, text: str, status: str) -> Json:
-    return {
-        "id": name,
-        "type": "message",
-        "role": "assistant",
-        "status": status,
-        "content": [] if status == "in_progress" else [_part(text)],
-    }
-
-
-def _function_calls(turn: str, session: str, calls: Iterable[CallItem]) -> list[Json]:
-    return [
-        {
-            "id": f"fc_{turn}_{at}",
-            "type": "function_call",
-            "status": "completed",
-            "call_id": requests.call_id(session, call.id),
-            "name": call.name,
-            "arguments": call.arguments,
-        }
-        for at, call in enumerate(calls)
-    ]
-
-
-def _part(text: str) -> Json:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def _messages(body: Json) -> list[Json]:
@@ -541,3 +504,28 @@ def _messages(body: Json) -> list[Json]:
     instructions = requests.text_field(body, "instructions")
     system: list[Json] = [{"role": "system", "content": instructions}] if instructions else []
     return [*system, *messages]
+
+
+async def _with_references(
+    gateway: Gateway, request: Request, messages: Sequence[Json]
+) -> list[Json]:
+    """The messages with the items of earlier responses in place of references to them."""
+    return [
+        await _referenced(gateway, request, str(message.get("id")), f"input[{number}]")
+        if message.get("type") == "item_reference"
+        else message
+        for number, message in enumerate(messages)
+    ]
+
+
+async def _referenced(gateway: Gateway, request: Request, id: str, place: str) -> Json:
+    item = None
+    if (where := shapes.place_of_item(id)) is not None:
+        with suppress(NotFound):
+            session, turn = await find_response(gateway, request, response_id(*where))
+            history = await gateway.backend.store.history(session, since_compaction=False)
+            entries = [entry for entry in history if entry.turn == turn.id]
+            item = shapes.referenced_item(id, entries, session.id)
+    if item is None:
+        raise InvalidRequest(f"there is no item '{id}'", field=place)
+    return item

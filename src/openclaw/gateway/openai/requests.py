@@ -274,13 +274,18 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Read elsewhere, or no effect on the answer.
 _SHARED = """
     model stream stream_options user metadata temperature top_p parallel_tool_calls tools tool_choice
-    safety_identifier prompt_cache_key prompt_cache_retention
+    safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options store
 """
 _CHAT = f"""
     {_SHARED} messages n max_tokens max_completion_tokens stop seed presence_penalty
-    frequency_penalty response_format store prediction
+    frequency_penalty response_format prediction reasoning_effort verbosity
 """
-_RESPONSES = f"{_SHARED} input instructions previous_response_id max_output_tokens text"
+_RESPONSES = f"""
+    {_SHARED} input instructions previous_response_id max_output_tokens text reasoning include
+"""
+_INCLUDED = frozenset({"reasoning.encrypted_content"})  # there is none here
+_EFFORTS = {"none": "off", **{e: e for e in ("minimal", "low", "medium", "high", "xhigh", "max")}}
+_VERBOSITIES = ("low", "medium", "high")
 
 # These are accepted with the one value that changes nothing.
 _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
@@ -292,10 +297,6 @@ _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "service_tier": ("auto", "default"),
     "background": (False,),
     "truncation": ("auto", "disabled"),
-    "include": ([],),
-    "store": (True,),
-    "verbosity": ("medium",),
-    "reasoning": ({},),
 }
 
 
@@ -314,9 +315,35 @@ def chat_options(body: Json) -> ModelOptions:
 def response_options(body: Json) -> ModelOptions:
     _refuse_others(body, _RESPONSES)
     text = _object(body.get("text"), "text")
-    _refuse_others(text, "format", "text.")
+    _refuse_others(text, "format verbosity", "text.")
+    _refuse_others(_object(body.get("reasoning"), "reasoning"), _REASONING, "reasoning.")
+    included: Any = body.get("include") or []
+    if not isinstance(included, list) or set(map(str, cast("list[Any]", included))) - _INCLUDED:
+        raise InvalidRequest("this gateway does not support it", field="include")
     place = "text.format"
     return _options(body, _object(text.get("format"), place), place)
+
+
+_REASONING = "effort summary generate_summary"
+
+
+def effort_of(body: Json) -> str | None:
+    """How much the model may think; None leaves it to the configuration."""
+    reasoning = _object(body.get("reasoning"), "reasoning")
+    place = "reasoning.effort" if reasoning else "reasoning_effort"
+    asked = reasoning.get("effort") if reasoning else body.get("reasoning_effort")
+    if asked is None:
+        return None
+    if asked not in _EFFORTS:
+        raise InvalidRequest(f"has to be one of {', '.join(_EFFORTS)}", field=place)
+    return _EFFORTS[asked]
+
+
+def _verbosity(body: Json) -> str | None:
+    asked = body.get("verbosity") or _object(body.get("text"), "text").get("verbosity")
+    if asked is not None and asked not in _VERBOSITIES:
+        raise InvalidRequest(f"has to be one of {', '.join(_VERBOSITIES)}", field="verbosity")
+    return asked
 
 
 def _refuse_others(body: Mapping[str, Any], honoured: str, prefix: str = "") -> None:
@@ -350,7 +377,9 @@ class _Settings(BaseModel):
 
 def _options(body: Json, form: Json, place: str) -> ModelOptions:
     settings = validated(_Settings, body).model_dump()
-    return ModelOptions(**settings, **_format(form, place), **_tools(body))
+    effort_of(body)  # refused now, rather than once the answer has begun
+    verbosity = _verbosity(body)
+    return ModelOptions(**settings, **_format(form, place), **_tools(body), verbosity=verbosity)
 
 
 def _format(form: Json, field: str) -> dict[str, Any]:
